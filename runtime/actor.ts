@@ -105,6 +105,9 @@ export interface Shape<S extends Codec<any>, Cs extends Commands, V extends Code
   readonly passivateAfter: Duration.Input
   /** When set, the time (epoch ms) at which a state expires; the sweeper then tells the actor its command `Expire`, which the commands must have. */
   readonly expiresAt?: (state: S["Type"]) => number | undefined
+  /** Phases in which nothing is worth keeping any more: on entering one, journal, snapshot and expiry are removed in the same
+   *  commit, the actor ends (watchers hear it), and its address is free, in its initial state. */
+  readonly endsIn?: ReadonlyArray<S["Type"]["_tag"]>
   /** Phases whose activity must run after a restart of the process, without anybody asking (jobs). Only kept actors. */
   readonly resume?: ReadonlyArray<S["Type"]["_tag"]>
 }

@@ -26,3 +26,87 @@ export interface LaneOut<A> {
   readonly ended: boolean
   readonly depth: number
 }
+
+/** Both ends of one lane. */
+export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
+  readonly capacity: number
+  private items: Array<A> = []
+  private weight = 0
+  private over = false
+  private waitsFor = 0
+  private consumer: (() => void) | undefined
+  private listener: (() => void) | undefined
+  private producers: Array<() => void> = []
+
+  constructor(capacity: number) { this.capacity = capacity }
+
+  get depth(): number { return this.items.length }
+  get full(): boolean { return this.items.length >= this.capacity }
+  get ended(): boolean { return this.over }
+
+  offer(item: A, weight = 1): boolean {
+    if (this.over || this.items.length >= this.capacity) return false
+    this.items.push(item)
+    this.weight += weight
+    this.announce()
+    return true
+  }
+
+  put(item: A, weight = 1): Effect.Effect<void> {
+    return Effect.suspend(() => this.offer(item, weight) || this.over ? Effect.void
+      : Effect.andThen(this.room(), this.put(item, weight)))
+  }
+
+  end(): void {
+    if (this.over) return
+    this.over = true
+    this.announce()
+    this.release()
+  }
+
+  takeNow(): ReadonlyArray<A> {
+    const taken = this.items
+    this.items = []
+    this.weight = 0
+    this.release()
+    return taken
+  }
+
+  take(atLeast = 1): Effect.Effect<ReadonlyArray<A> | undefined> {
+    return Effect.callback((resume) => {
+      if (this.enough(atLeast)) return resume(Effect.succeed(this.batch()))
+      this.waitsFor = atLeast
+      const wake = () => { this.consumer = undefined; resume(Effect.succeed(this.batch())) }
+      this.consumer = wake
+      return Effect.sync(() => { if (this.consumer === wake) this.consumer = undefined })
+    })
+  }
+
+  onReadable(listen: (() => void) | undefined): void { this.listener = listen }
+
+  get stream(): Stream.Stream<A> {
+    return Stream.unfold(undefined, () => Effect.map(this.take(), (batch) => batch === undefined ? undefined : [batch, undefined] as const))
+      .pipe(Stream.flatMap((batch) => Stream.fromIterable(batch)))
+  }
+
+  /** A full lane counts as enough: otherwise a weight that can never gather would stop both ends. */
+  private enough(atLeast: number): boolean { return this.over || this.full || (this.items.length > 0 && this.weight >= atLeast) }
+  private batch(): ReadonlyArray<A> | undefined { return this.items.length === 0 && this.over ? undefined : this.takeNow() }
+  private announce(): void {
+    if (this.consumer !== undefined) { if (this.enough(this.waitsFor)) this.consumer() }
+    else if (this.listener !== undefined && (this.over || this.items.length === 1)) this.listener()
+  }
+  private room(): Effect.Effect<void> {
+    return Effect.callback((resume) => {
+      const wake = () => resume(Effect.void)
+      this.producers.push(wake)
+      return Effect.sync(() => { this.producers = this.producers.filter((waiting) => waiting !== wake) })
+    })
+  }
+  private release(): void {
+    if (this.producers.length === 0) return
+    const waiting = this.producers
+    this.producers = []
+    for (const wake of waiting) wake()
+  }
+}

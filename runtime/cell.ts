@@ -1,0 +1,385 @@
+/** One live actor: mailbox, decide, fold, store, answer; and the activity of its phase. One command at a time, in order of arrival.
+ *  Guarantee: an answer, and every later one of the same actor, leaves only after what it depends on is flushed; commands behind it
+ *  go on being decided. The inner loop is plain synchronous code with no Effect in it: that is what makes it fast (bench/tell, bench/ask). */
+import { Cause, Effect, Exit, Fiber, Stream } from "effect"
+import type { Decision, Facts } from "./actor.ts"
+import type { StorageFault, Write } from "../storage/store.ts"
+import type { Kind } from "./kind.ts"
+import { LanePipe } from "./lane.ts"
+import { Ring } from "./mailbox.ts"
+import { cellBudget, type Runnable } from "./run-queue.ts"
+import { CrashRecord, MailboxFull, Unavailable, type AskFault } from "./supervisor.ts"
+
+type Tagged = { readonly _tag: string }
+export type Outcome = { readonly reply: unknown } | { readonly refuse: unknown } | { readonly fault: AskFault }
+/** Called once with the outcome. */
+export type Done = (outcome: Outcome) => void
+type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged, unknown, unknown>
+
+/** Accepted by storage, not yet flushed, and the answers which wait for it. */
+interface Flight { readonly held: Array<Done | Outcome>; enters: Tagged | undefined }
+/** What few cells need, made on demand. */
+interface Extension {
+  flights: Array<Flight>
+  /** Flights of an earlier generation were lost to a storage fault. */ generation: number
+  lanes: Record<string, LanePipe<unknown>> | undefined
+  fiber: Fiber.Fiber<void> | undefined
+  /** The phase whose activity runs, rests after a crash, or has ended. */ activityPhase: string | undefined
+  /** Starts of activities asked for so far: an older one which was put off does nothing. */ starts: number
+  resting: boolean
+  crashes: CrashRecord | undefined
+  expiresAtMs: number | undefined
+}
+
+const IDLE = 0, QUEUED = 1, RUNNING = 2, FAILED = 4, GONE = 8
+/** Deepest chain of asks which answer each other in one turn; a longer one goes on in the run queue. */
+const inlineDepthMax = 32
+let inlineDepth = 0
+
+export class Cell implements Runnable {
+  readonly kind: Kind
+  readonly id: string
+  state: Tagged
+  next: Runnable | undefined = undefined
+  firstCommand: string | undefined = undefined
+  firstPayload: unknown = undefined
+  firstDone: Done | undefined = undefined
+  /** Coarse time of the last message, in sweeps. */
+  seen: number
+  private status = IDLE
+  private seq: number
+  private rules: Record<string, Rule>
+  private ring: Ring | undefined = undefined
+  private ext: Extension | undefined = undefined
+
+  constructor(kind: Kind, id: string) {
+    this.kind = kind
+    this.id = id
+    this.seen = kind.system.sweeps
+    this.state = kind.definition.initial
+    this.seq = 0
+    this.rules = kind.rulesOf(this.state)
+    this.restore()
+  }
+  /** After the registry knows the cell: an activity may ask for its own address. */
+  begin(): void { if (this.kind.hasActivity && !this.failed) this.enter(this.state) }
+
+  get gone(): boolean { return (this.status & GONE) !== 0 }
+  get failed(): boolean { return (this.status & FAILED) !== 0 }
+  get depth(): number { return (this.firstCommand === undefined ? 0 : 1) + (this.ring?.length ?? 0) }
+  get crashes(): CrashRecord | undefined { return this.ext?.crashes }
+  get working(): boolean { return this.ext?.fiber !== undefined }
+  get idle(): boolean {
+    const ext = this.ext
+    return this.status === IDLE && this.firstCommand === undefined && (ext === undefined
+      || (ext.flights.length === 0 && ext.fiber === undefined && !ext.resting
+        && (ext.lanes === undefined || Object.values(ext.lanes).every((lane) => lane.depth === 0))))
+  }
+
+  /** Answers in this very turn when the cell is idle and nothing needs the disk; otherwise queues. */
+  ask(command: string, payload: unknown, done: Done): void {
+    if (this.status === IDLE && this.firstCommand === undefined && inlineDepth < inlineDepthMax) {
+      this.seen = this.kind.system.sweeps
+      this.status = RUNNING
+      inlineDepth++
+      this.handle(command, payload, done)
+      inlineDepth--
+      this.settle()
+    } else this.queue(command, payload, done)
+  }
+  /** False: mailbox full, failed or gone. */
+  tell(command: string, payload: unknown): boolean { return this.queue(command, payload, undefined) }
+
+  private queue(command: string, payload: unknown, done: Done | undefined): boolean {
+    if ((this.status & (FAILED | GONE)) !== 0) {
+      done?.({ fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: this.failed ? "failed" : "stopped" }) })
+      return false
+    }
+    if (this.firstCommand === undefined) {
+      this.firstCommand = command
+      this.firstPayload = payload
+      this.firstDone = done
+    } else {
+      const ring = this.ring ??= Ring.borrow()
+      if (ring.length + 1 >= this.kind.mailboxCapacity) {
+        this.kind.counts.refused++
+        done?.({ fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity: this.kind.mailboxCapacity }) })
+        return false
+      }
+      ring.push(command, payload, done)
+    }
+    if (this.status === IDLE) {
+      this.status = QUEUED
+      this.kind.system.runQueue.enqueue(this)
+    }
+    return true
+  }
+
+  run(): number {
+    if ((this.status & (FAILED | GONE)) !== 0) return 1
+    this.status = RUNNING
+    this.seen = this.kind.system.sweeps
+    let handled = 0
+    while (this.firstCommand !== undefined && handled < cellBudget) {
+      const command: string = this.firstCommand, payload = this.firstPayload, done = this.firstDone
+      if (this.ring !== undefined && this.ring.length > 0) this.ring.shift(this)
+      else { this.firstCommand = undefined; this.firstPayload = undefined; this.firstDone = undefined }
+      handled++
+      this.handle(command, payload, done)
+      if (this.status !== RUNNING) return handled
+    }
+    this.settle()
+    return handled
+  }
+  private settle(): void {
+    if (this.status !== RUNNING) return
+    if (this.firstCommand !== undefined) {
+      this.status = QUEUED
+      this.kind.system.runQueue.enqueue(this)
+      return
+    }
+    this.status = IDLE
+    if (this.ring !== undefined) { Ring.giveBack(this.ring); this.ring = undefined }
+  }
+
+  private handle(command: string, payload: unknown, done: Done | undefined): void {
+    const kind = this.kind
+    kind.counts.handled++
+    let decision: Decision<Tagged, unknown, unknown>
+    try {
+      const facts = kind.factsFor(this.id)
+      const rule = this.rules[command]
+      if (rule === undefined) throw new Error(`no command ${command} in phase ${this.state._tag}`)
+      decision = rule(this.state, payload, facts)
+      if (decision.events.length > 0 || decision.rows.length > 0) {
+        if (!kind.kept && decision.rows.length === 0) this.fold(decision.events)
+        else return this.persist(decision, done)
+      }
+    } catch (defect) {
+      return this.defect(defect, done)
+    }
+    if (done !== undefined) this.answer(decision.answer, done)
+  }
+
+  /** Of actors that keep nothing. */
+  private fold(events: ReadonlyArray<Tagged>): void {
+    const before = this.state
+    let state = before
+    for (let i = 0; i < events.length; i++) state = this.kind.evolve(state, events[i]!)
+    if (this.become(state) && this.kind.hasActivity) this.enter(state)
+    if (state !== before && this.kind.endsIn?.has(state._tag) === true) this.end()
+  }
+  /** True when the phase changed. */
+  private become(state: Tagged): boolean {
+    const changed = state._tag !== this.state._tag
+    this.state = state
+    if (changed) this.rules = this.kind.rulesOf(state)
+    return changed
+  }
+
+  private persist(decision: Decision<Tagged, unknown, unknown>, done: Done | undefined): void {
+    const kind = this.kind
+    const { events } = decision
+    let state = this.state
+    for (let i = 0; i < events.length; i++) state = kind.evolve(state, events[i]!)
+    const ends = kind.endsIn?.has(state._tag) === true
+    const ext = this.extension()
+    const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
+    const seq = this.seq + events.length
+    if (ends) writes.push({ op: "forget", kind: kind.name, id: this.id })
+    else if (kind.kept && events.length > 0) {
+      kind.write(writes, this.id, this.seq, events, state)
+      if (kind.expiresAt !== undefined) {
+        const atMs = kind.expiresAt(state)
+        if (atMs !== ext.expiresAtMs) {
+          writes.push({ op: "expire", kind: kind.name, id: this.id, atMs })
+          ext.expiresAtMs = atMs
+        }
+      }
+    }
+    const flight: Flight = { held: [], enters: state._tag !== this.state._tag ? state : undefined }
+    const { generation } = ext
+    const conflict = kind.system.store.commit(writes, (fault) => this.flushed(generation, fault))
+    if (conflict !== undefined) {
+      if (conflict.reason !== "sequence" && conflict.index < decision.rows.length && decision.otherwise !== undefined) {
+        if (done !== undefined) this.answer(decision.otherwise.answer, done)
+        return
+      }
+      throw new Error(`${kind.name}: a row's condition did not hold (${conflict.reason}) and the rule says no answer for that`)
+    }
+    ext.flights.push(flight)
+    this.seq = seq
+    this.become(state)
+    if (done !== undefined) flight.held.push(done, decision.answer)
+    if (ends) this.end()
+  }
+
+  private answer(outcome: Outcome, done: Done): void {
+    const flights = this.ext?.flights
+    if (flights === undefined || flights.length === 0) this.tellOutcome(done, outcome)
+    else flights[flights.length - 1]!.held.push(done, outcome)
+  }
+
+  /** A callback that throws is its owner's bug and must not stop the queue. */
+  private tellOutcome(done: Done, outcome: Outcome): void {
+    try { done(outcome) } catch (defect) { this.kind.system.log("error", "an answer's callback threw", { actor: this.kind.name, fault: String(defect) }) }
+  }
+
+  /** Storage settled the oldest flight. */
+  private flushed(generation: number, fault: StorageFault | undefined): void {
+    const ext = this.ext!
+    if (ext.generation !== generation) return
+    if (fault === undefined) {
+      const flight = ext.flights.shift()!
+      const { held } = flight
+      for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, held[i + 1] as Outcome)
+      if (flight.enters !== undefined && this.kind.hasActivity && !this.gone) this.enter(flight.enters)
+      return
+    }
+    const lost = ext.flights
+    ext.flights = []
+    ext.generation++
+    const unavailable = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "storage" }) }
+    for (const { held } of lost) for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, unavailable)
+    this.kind.system.log("error", "storage lost a commit", { actor: this.kind.name, reason: fault.reason })
+    this.reload()
+  }
+
+  /** A bug met by one command: its asker hears so, the state is folded anew from what is kept, neighbours notice nothing. */
+  private defect(defect: unknown, done: Done | undefined): void {
+    if (done !== undefined) this.tellOutcome(done, { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "defect" }) })
+    this.crash(defect)
+  }
+  private crash(defect: unknown): void {
+    const ext = this.extension()
+    const system = this.kind.system
+    const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
+    this.kind.counts.restarts++
+    const crashes = ext.crashes ??= new CrashRecord()
+    const restMs = crashes.note(fault, system.nowMs(), this.kind.intensity)
+    system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: restMs === undefined })
+    if (restMs === undefined) return this.fail()
+    this.reload(restMs)
+  }
+  /** Back to what is kept (kept nothing: to the beginning); the phase's activity starts again after a rest. */
+  private reload(restMs?: number): void {
+    if (this.restore() && this.kind.hasActivity) this.enter(this.state, restMs ?? 0)
+  }
+  /** False: what is kept cannot be read, and the actor is failed rather than anything else than what it was. */
+  private restore(): boolean {
+    try {
+      const { state, seq } = this.kind.load(this.id)
+      this.state = state
+      this.seq = seq
+      this.rules = this.kind.rulesOf(state)
+      const expiresAtMs = seq > 0 ? this.kind.expiresAt?.(state) : undefined
+      if (expiresAtMs !== undefined) this.extension().expiresAtMs = expiresAtMs
+      else if (this.ext !== undefined) this.ext.expiresAtMs = undefined
+      if (this.ext !== undefined) for (const flight of this.ext.flights) flight.enters = undefined
+      return true
+    } catch (defect) {
+      const crashes = this.extension().crashes ??= new CrashRecord()
+      crashes.lastFault = `cannot load: ${String(defect)}`
+      this.fail()
+      return false
+    }
+  }
+  private fail(): void {
+    this.status = FAILED
+    this.kind.counts.failures++
+    this.dropMailbox("failed")
+    this.stopActivity()
+    this.kind.system.failed(this)
+  }
+  private dropMailbox(reason: "failed" | "stopped"): void {
+    const fault = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason }) }
+    while (this.firstCommand !== undefined) {
+      const done = this.firstDone
+      if (this.ring !== undefined && this.ring.length > 0) this.ring.shift(this)
+      else this.firstCommand = undefined
+      if (done !== undefined) this.tellOutcome(done, fault)
+    }
+  }
+  /** By hand, from the console or the CLI. */
+  restart(): void {
+    if (this.gone) return
+    this.ext?.crashes?.forgive()
+    this.status = this.status === FAILED ? IDLE : this.status
+    if (this.ext !== undefined) this.ext.activityPhase = undefined
+    this.reload()
+  }
+
+  /** The actor is over: its address is free at once; answers still in flight leave when flushed. */
+  private end(): void {
+    this.kind.system.ended(this)
+    this.leave("stopped")
+  }
+  /** Leaves memory. Nothing kept is touched. */
+  leave(reason: "failed" | "stopped"): void {
+    this.dropMailbox(reason)
+    this.status = GONE
+    this.stopActivity()
+    if (this.ext?.lanes !== undefined) for (const lane of Object.values(this.ext.lanes)) lane.end()
+  }
+
+  get laneDepths(): Record<string, number> {
+    return Object.fromEntries(Object.entries(this.ext?.lanes ?? {}).map(([name, lane]) => [name, lane.depth]))
+  }
+  lanes(): Record<string, LanePipe<unknown>> {
+    const ext = this.extension()
+    return ext.lanes ??= Object.fromEntries(Object.entries(this.kind.lanes).map(([name, { capacity }]) => [name, new LanePipe(capacity)]))
+  }
+
+  /** Starts the phase's activity, once the one before has ended, after `restMs`. */
+  private enter(state: Tagged, restMs = 0): void {
+    const ext = this.extension()
+    const { system } = this.kind
+    const before = ext.fiber
+    if (ext.activityPhase === state._tag && before !== undefined && restMs === 0) return
+    const activity = this.kind.activityOf(state)
+    const turn = ++ext.starts
+    ext.activityPhase = activity === undefined ? undefined : state._tag
+    ext.resting = restMs > 0 && activity !== undefined
+    const start = (): void => {
+      if (ext.starts !== turn || this.gone || this.failed || activity === undefined) return
+      ext.resting = false
+      const work = Effect.suspend(() => Stream.runForEach(
+        activity(this.state._tag === state._tag ? this.state : state, { id: this.id, lanes: this.lanes() }) as Stream.Stream<Tagged>,
+        ({ _tag, ...payload }) => this.note(_tag, payload)))
+      const fiber = this.kind.fork(work)
+      ext.fiber = fiber
+      fiber.addObserver((exit) => {
+        if (ext.fiber === fiber) ext.fiber = undefined
+        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.gone) this.crash(Cause.squash(exit.cause))
+      })
+    }
+    const begin = restMs > 0 ? () => system.timers.at(system.nowMs() + restMs, start) : start
+    if (before === undefined) begin()
+    else {
+      before.addObserver(begin)
+      before.interruptUnsafe()
+    }
+  }
+  private stopActivity(): void {
+    const ext = this.ext
+    if (ext === undefined) return
+    ext.starts++
+    ext.resting = false
+    ext.activityPhase = undefined
+    ext.fiber?.interruptUnsafe()
+  }
+  /** An activity tells its own actor and goes on when that is decided and durable: the natural back-pressure. */
+  private note(command: string, payload: unknown): Effect.Effect<void> {
+    return Effect.callback((resume) => { this.ask(command, payload, () => resume(Effect.void)) })
+  }
+  /** Ends when the activity has: for a clean shutdown. */
+  get activityEnded(): Effect.Effect<void> {
+    const fiber = this.ext?.fiber
+    return fiber === undefined ? Effect.void : Effect.asVoid(Fiber.await(fiber))
+  }
+
+  private extension(): Extension {
+    return this.ext ??= { flights: [], generation: 0, lanes: undefined, fiber: undefined, activityPhase: undefined, starts: 0, resting: false,
+      crashes: undefined, expiresAtMs: undefined }
+  }
+}

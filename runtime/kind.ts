@@ -1,0 +1,112 @@
+/** A definition made ready to run: durations as numbers, codecs compiled, cells by id. One per kind of actor. */
+import { type Context, Duration, Effect, type Fiber } from "effect"
+import { packing, type Store, type Write } from "../storage/store.ts"
+import type { AnyDefinition, Facts, Lane } from "./actor.ts"
+import type { Cell } from "./cell.ts"
+import type { RunQueue } from "./run-queue.ts"
+import type { Intensity } from "./supervisor.ts"
+import type { Timers } from "./timers.ts"
+
+type Tagged = { readonly _tag: string }
+export type Log = (level: "debug" | "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
+
+/** What a cell needs of the whole. */
+export interface Host {
+  readonly store: Store
+  readonly runQueue: RunQueue
+  readonly timers: Timers
+  readonly log: Log
+  /** Counts up with every sweep: the coarse clock of passivation. */
+  readonly sweeps: number
+  nowMs(): number
+  failed(cell: Cell): void
+  ended(cell: Cell): void
+}
+
+const snapshotEveryDefault = 100
+const backoffMsDefault = 50
+
+export class Kind {
+  readonly name: string
+  readonly definition: AnyDefinition
+  readonly system: Host
+  readonly cells = new Map<string, Cell>()
+  readonly counts = { handled: 0, refused: 0, restarts: 0, failures: 0, activations: 0, passivations: 0 }
+  readonly kept: boolean
+  readonly mailboxCapacity: number
+  readonly passivateAfterMs: number
+  readonly intensity: Intensity
+  readonly hasActivity: boolean
+  readonly lanes: Record<string, Lane<any, any>>
+  readonly expiresAt: ((state: any) => number | undefined) | undefined
+  readonly endsIn: ReadonlySet<string> | undefined
+  readonly write: (writes: Array<Write>, id: string, seq: number, events: ReadonlyArray<Tagged>, state: Tagged) => void
+  readonly load: (id: string) => { readonly state: Tagged; readonly seq: number }
+  readonly fork: (work: Effect.Effect<void, never, any>) => Fiber.Fiber<void>
+  readonly unpackEvent: (bytes: Uint8Array) => unknown
+  private readonly facts = new MomentFacts()
+
+  constructor(definition: AnyDefinition, context: Context.Context<any>, system: Host) {
+    this.name = definition.kind
+    this.definition = definition
+    this.system = system
+    this.kept = definition.keep !== "memory"
+    this.mailboxCapacity = definition.mailbox.capacity
+    this.passivateAfterMs = Duration.toMillis(definition.passivateAfter)
+    const { times, within, backoff } = definition.restart
+    this.intensity = { times, withinMs: Duration.toMillis(within), backoffMs: backoff === undefined ? backoffMsDefault : Duration.toMillis(backoff) }
+    this.hasActivity = definition.activity !== undefined
+    this.lanes = definition.lanes ?? {}
+    this.expiresAt = definition.expiresAt
+    this.endsIn = definition.endsIn === undefined ? undefined : new Set(definition.endsIn)
+    this.fork = Effect.runForkWith(context)
+
+    const { version } = definition
+    const events = packing<Tagged>(definition.event, version?.event, version?.upcastEvent)
+    const states = packing<Tagged>(definition.state, version?.state, version?.upcastState)
+    const { name: kind } = this
+    const snapshotEvery = definition.snapshotEvery ?? snapshotEveryDefault
+    this.unpackEvent = events.unpack
+    this.write = definition.keep === "journal"
+      ? (writes, id, seq, facts, state) => {
+          writes.push({ op: "append", kind, id, seq: seq + 1, events: facts.length === 1 ? [events.pack(facts[0]!)] : facts.map(events.pack) })
+          const last = seq + facts.length
+          if (Math.floor(last / snapshotEvery) > Math.floor(seq / snapshotEvery)) writes.push({ op: "snapshot", kind, id, seq: last, state: states.pack(state) })
+        }
+      : (writes, id, seq, facts, state) => { writes.push({ op: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) }) }
+    this.load = this.kept
+      ? (id) => {
+          const snapshot = system.store.readSnapshot(kind, id)
+          let state: Tagged = snapshot === undefined ? definition.initial : states.unpack(snapshot.state)
+          let seq = snapshot?.seq ?? 0
+          if (definition.keep === "journal") {
+            for (const entry of system.store.readJournal(kind, id, seq)) {
+              state = this.evolve(state, events.unpack(entry.event))
+              seq = entry.seq
+            }
+          }
+          return { state, seq }
+        }
+      : () => ({ state: definition.initial, seq: 0 })
+  }
+
+  rulesOf(state: Tagged): Record<string, any> { return this.definition.on[state._tag]! }
+  evolve(state: Tagged, event: Tagged): Tagged { return this.definition.evolve[event._tag]!(state, event) }
+  activityOf(state: Tagged): any { return this.definition.activity?.[state._tag] }
+  factsFor(id: string): Facts { return this.facts.now(id, this.system) }
+}
+
+/** One object for all decisions of a kind: rules are pure and keep no hold of it. The clock is read at most once a decision, and only if asked. */
+class MomentFacts implements Facts {
+  id = ""
+  private at = 0
+  private host: Host | undefined
+  now(id: string, host: Host): this {
+    this.id = id
+    this.at = 0
+    this.host = host
+    return this
+  }
+  get nowMs(): number { return this.at === 0 ? this.at = this.host!.nowMs() : this.at }
+  readonly fresh = (): string => crypto.randomUUID()
+}
