@@ -6,7 +6,7 @@ import type { Decision, Facts } from "./actor.ts"
 import type { StorageFault, Write } from "../storage/store.ts"
 import type { Kind } from "./kind.ts"
 import { LanePipe } from "./lane.ts"
-import { Ring } from "./mailbox.ts"
+import { Backlog } from "./mailbox.ts"
 import { cellBudget, type Runnable } from "./run-queue.ts"
 import { CrashRecord, MailboxFull, Unavailable, type AskFault } from "./supervisor.ts"
 
@@ -49,7 +49,7 @@ export class Cell implements Runnable {
   private status = IDLE
   private seq: number
   private rules: Record<string, Rule>
-  private ring: Ring | undefined = undefined
+  private backlog: Backlog | undefined = undefined
   private ext: Extension | undefined = undefined
 
   constructor(kind: Kind, id: string) {
@@ -66,7 +66,7 @@ export class Cell implements Runnable {
 
   get gone(): boolean { return (this.status & GONE) !== 0 }
   get failed(): boolean { return (this.status & FAILED) !== 0 }
-  get depth(): number { return (this.firstCommand === undefined ? 0 : 1) + (this.ring?.length ?? 0) }
+  get depth(): number { return (this.firstCommand === undefined ? 0 : 1) + (this.backlog?.length ?? 0) }
   get crashes(): CrashRecord | undefined { return this.ext?.crashes }
   get working(): boolean { return this.ext?.fiber !== undefined }
   get idle(): boolean {
@@ -100,13 +100,13 @@ export class Cell implements Runnable {
       this.firstPayload = payload
       this.firstDone = done
     } else {
-      const ring = this.ring ??= Ring.borrow()
-      if (ring.length + 1 >= this.kind.mailboxCapacity) {
+      const backlog = this.backlog ??= Backlog.borrow()
+      if (backlog.length + 1 >= this.kind.mailboxCapacity) {
         this.kind.counts.refused++
         done?.({ fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity: this.kind.mailboxCapacity }) })
         return false
       }
-      ring.push(command, payload, done)
+      backlog.push(command, payload, done)
     }
     if (this.status === IDLE) {
       this.status = QUEUED
@@ -122,7 +122,7 @@ export class Cell implements Runnable {
     let handled = 0
     while (this.firstCommand !== undefined && handled < cellBudget) {
       const command: string = this.firstCommand, payload = this.firstPayload, done = this.firstDone
-      if (this.ring !== undefined && this.ring.length > 0) this.ring.shift(this)
+      if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
       else { this.firstCommand = undefined; this.firstPayload = undefined; this.firstDone = undefined }
       handled++
       this.handle(command, payload, done)
@@ -139,7 +139,7 @@ export class Cell implements Runnable {
       return
     }
     this.status = IDLE
-    if (this.ring !== undefined) { Ring.giveBack(this.ring); this.ring = undefined }
+    if (this.backlog !== undefined) { Backlog.giveBack(this.backlog); this.backlog = undefined }
   }
 
   private handle(command: string, payload: unknown, done: Done | undefined): void {
@@ -295,7 +295,7 @@ export class Cell implements Runnable {
     const fault = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason }) }
     while (this.firstCommand !== undefined) {
       const done = this.firstDone
-      if (this.ring !== undefined && this.ring.length > 0) this.ring.shift(this)
+      if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
       else this.firstCommand = undefined
       if (done !== undefined) this.tellOutcome(done, fault)
     }
