@@ -34,27 +34,24 @@ const none: ReadonlyArray<never> = []
 export const reply = <A>(reply: A): Decision<never, A, never> => ({ events: none, rows: none, otherwise: undefined, answer: { reply } })
 export const refuse = <const E>(refuse: E): Decision<never, never, E> => ({ events: none, rows: none, otherwise: undefined, answer: { refuse } })
 
-/** `persist(event, …).with(row, …).otherwise(refusal).reply(value)`: events and rows commit in one transaction. */
-export interface Persist<E> {
-  readonly with: (...rows: ReadonlyArray<Write>) => Persist<E>
-  readonly reply: <A>(reply: A) => Decision<E, A, never>
-  readonly refuse: <const X>(refuse: X) => Decision<E, never, X>
-  /** The answer when a row's condition fails; then nothing is kept. */
-  readonly otherwise: <A, X>(instead: Decision<never, A, X>) => {
-    readonly reply: <B>(reply: B) => Decision<E, A | B, X>
-    readonly refuse: <const Y>(refuse: Y) => Decision<E, A, X | Y>
+/** `persist(event, …).with(row, …).otherwise(instead).reply(value)`: events and rows commit in one transaction.
+ *  `otherwise` says what is answered when a row's condition fails; then nothing is kept. */
+class Keeping<out E, out A = never, out X = never> {
+  private readonly events: ReadonlyArray<E>
+  private readonly rows: ReadonlyArray<Write>
+  private readonly instead: Decision<never, A, X> | undefined
+
+  constructor(events: ReadonlyArray<E>, rows: ReadonlyArray<Write>, instead: Decision<never, A, X> | undefined) {
+    this.events = events
+    this.rows = rows
+    this.instead = instead
   }
+  with(...rows: ReadonlyArray<Write>): Keeping<E, A, X> { return new Keeping(this.events, [...this.rows, ...rows], this.instead) }
+  otherwise<B, Y>(instead: Decision<never, B, Y>): Keeping<E, B, Y> { return new Keeping(this.events, this.rows, instead) }
+  reply<B>(reply: B): Decision<E, A | B, X> { return { events: this.events, rows: this.rows, otherwise: this.instead, answer: { reply } } }
+  refuse<const Y>(refuse: Y): Decision<E, A, X | Y> { return { events: this.events, rows: this.rows, otherwise: this.instead, answer: { refuse } } }
 }
-const keeping = <E>(events: ReadonlyArray<E>, rows: ReadonlyArray<Write>): Persist<E> => ({
-  with: (...more) => keeping(events, [...rows, ...more]),
-  reply: (reply) => ({ events, rows, otherwise: undefined, answer: { reply } }),
-  refuse: (refuse) => ({ events, rows, otherwise: undefined, answer: { refuse } }),
-  otherwise: (otherwise) => ({
-    reply: (reply) => ({ events, rows, otherwise, answer: { reply } }) as any,
-    refuse: (refuse) => ({ events, rows, otherwise, answer: { refuse } }) as any
-  })
-})
-export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): Persist<E> => keeping(events, none)
+export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): Keeping<E> => new Keeping(events, none, undefined)
 
 /** The only outside things a rule may see, so that deciding is pure and can be replayed. */
 export interface Facts {

@@ -1,29 +1,36 @@
-/** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks borrowed from a pool while a second
- *  message waits and given back when drained, so that an idle actor owns no buffer and a burst copies nothing. Source: effect4 section 3.1. */
+/** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks. The first chunk is borrowed from a pool
+ *  while a second message waits and given back when drained, so that an idle actor owns no buffer; further ones double in size, so that a
+ *  burst copies nothing and soon leaves the young generation alone. Source: effect4 section 3.1; bench/tell. */
 import type { Done } from "./cell.ts"
 
-const slotsPerChunk = 3 * 64
-const chunksPooledMax = 4096
+const slotsFirst = 3 * 64
+const slotsMax = 3 * 16_384
+const pooledMax = 4096
 
-interface Chunk { readonly slots: Array<unknown>; next: Chunk | undefined }
-const chunks: Array<Chunk> = []
-const backlogs: Array<Backlog> = []
-const borrowChunk = (): Chunk => chunks.pop() ?? { slots: Array.from<unknown>({ length: slotsPerChunk }).fill(undefined), next: undefined }
+class Chunk {
+  readonly slots: Array<unknown>
+  next: Chunk | undefined = undefined
+  constructor(size: number) { this.slots = new Array<unknown>(size).fill(undefined) }
+}
+const pool: Array<Backlog> = []
 
 export class Backlog {
-  private head: Chunk = borrowChunk()
-  private tail: Chunk = this.head
+  private head = new Chunk(slotsFirst)
+  private tail = this.head
   private readAt = 0
   private writeAt = 0
   /** Messages waiting. */
   length = 0
 
-  static borrow(): Backlog { return backlogs.pop() ?? new Backlog() }
-  static giveBack(backlog: Backlog): void { if (backlogs.length < chunksPooledMax) backlogs.push(backlog) }
+  static borrow(): Backlog { return pool.pop() ?? new Backlog() }
+  /** Only an empty one. */
+  static giveBack(backlog: Backlog): void {
+    if (pool.length < pooledMax && backlog.head.slots.length === slotsFirst) pool.push(backlog)
+  }
 
   push(command: string, payload: unknown, done: Done | undefined): void {
-    if (this.writeAt === slotsPerChunk) {
-      this.tail = this.tail.next = borrowChunk()
+    if (this.writeAt === this.tail.slots.length) {
+      this.tail = this.tail.next = new Chunk(Math.min(2 * this.tail.slots.length, slotsMax))
       this.writeAt = 0
     }
     const { slots } = this.tail
@@ -41,15 +48,12 @@ export class Backlog {
     into.firstCommand = slots[at] as string
     into.firstPayload = slots[at + 1]
     into.firstDone = slots[at + 2] as Done | undefined
-    slots[at] = slots[at + 1] = slots[at + 2] = undefined
+    slots[at + 1] = slots[at + 2] = undefined
     this.readAt = at + 3
     if (--this.length === 0) this.readAt = this.writeAt = 0
-    else if (this.readAt === slotsPerChunk) {
-      const drained = this.head
-      this.head = drained.next!
+    else if (this.readAt === slots.length) {
+      this.head = this.head.next!
       this.readAt = 0
-      drained.next = undefined
-      if (chunks.length < chunksPooledMax) chunks.push(drained)
     }
   }
 }
