@@ -15,12 +15,14 @@ export interface Command<Payload, Reply, Refusal> {
   readonly reply: Codec<Reply>
   readonly refusal: Codec<Refusal>
 }
-export const command = <const F extends Schema.Struct.Fields, Reply, Refusal = never>(
-  payload: F,
-  answers: { readonly reply: Codec<Reply>; readonly refusal?: Codec<Refusal> }
-): Command<Schema.Struct<F>["Type"], Reply, Refusal> => ({
-  payload: Schema.Struct(payload) as any, reply: answers.reply, refusal: (answers.refusal ?? Schema.Never) as any
-})
+/** Two signatures, because a refusal left out would otherwise be inferred as anything from where the command stands. */
+export function command<const F extends Schema.Struct.Fields, Reply>(
+  payload: F, answers: { readonly reply: Codec<Reply>; readonly refusal?: undefined }): Command<Schema.Struct<F>["Type"], Reply, never>
+export function command<const F extends Schema.Struct.Fields, Reply, Refusal>(
+  payload: F, answers: { readonly reply: Codec<Reply>; readonly refusal: Codec<Refusal> }): Command<Schema.Struct<F>["Type"], Reply, Refusal>
+export function command(payload: Schema.Struct.Fields, answers: { readonly reply: Codec<any>; readonly refusal?: Codec<any> | undefined }): Command<any, any, any> {
+  return { payload: Schema.Struct(payload) as any, reply: answers.reply, refusal: answers.refusal ?? Schema.Never }
+}
 
 /** What a rule decides: facts to keep, rows to write with them, then one answer, which leaves after both are durable. */
 export interface Decision<out Event, out Reply, out Refusal> {
