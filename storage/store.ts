@@ -31,7 +31,9 @@ export class Conflict extends Data.TaggedError("Conflict")<{ readonly index: num
 
 /** The world failing under the store. `full`: no space left, nothing is corrupt, and writes may succeed again once there is room. */
 export class StorageFault extends Data.TaggedError("StorageFault")<{
-  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"; readonly detail: string }> {}
+  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"; readonly detail: string }> {
+  override get message(): string { return `storage (${this.reason}): ${this.detail}` }
+}
 
 export interface Row { readonly key: Key; readonly value: Uint8Array }
 export interface Range {

@@ -1,0 +1,47 @@
+/** Blobs as files: written under a temporary name, flushed, renamed, the folder flushed. A reader never sees half a blob, and what a
+ *  crash leaves under a temporary name is swept away at the next opening. */
+import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs"
+import { open, readdir, rename, rm } from "node:fs/promises"
+import { join } from "node:path"
+import type { Blobs } from "./store.ts"
+
+const idPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
+const unfinished = ".part"
+
+export const fileBlobs = (folder: string): Blobs => {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  for (const name of readdirSync(folder)) if (name.endsWith(unfinished)) rmSync(join(folder, name))
+  const pathOf = (id: string): string => {
+    if (!idPattern.test(id) || id.endsWith(unfinished)) throw new TypeError("a blob's id is 1 to 200 letters, digits, dots, dashes or underscores")
+    return join(folder, id)
+  }
+  const syncFolder = async (): Promise<void> => {
+    const handle = await open(folder, "r")
+    try { await handle.sync() } finally { await handle.close() }
+  }
+  return {
+    write: async (id, bytes) => {
+      const path = pathOf(id), temporary = `${path}.${crypto.randomUUID()}${unfinished}`
+      let size = 0
+      try {
+        const handle = await open(temporary, "wx", 0o600)
+        try {
+          for await (const chunk of bytes) {
+            await handle.writeFile(chunk)
+            size += chunk.length
+          }
+          await handle.sync()
+        } finally { await handle.close() }
+        await rename(temporary, path)
+      } catch (cause) {
+        await rm(temporary, { force: true })
+        throw cause
+      }
+      await syncFolder()
+      return size
+    },
+    read: (id) => existsSync(pathOf(id)) ? createReadStream(pathOf(id), { highWaterMark: 65_536 }) : undefined,
+    delete: (id) => rm(pathOf(id), { force: true }),
+    ids: async () => (await readdir(folder)).filter((name) => !name.endsWith(unfinished)).sort()
+  }
+}
