@@ -12,7 +12,7 @@ class Rows implements Backend {
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
     const rows = this.all().filter(({ key }) => key.length > prefix.length && startsWith(key, prefix)
       && (after === undefined || (reverse ? compareKeys(key, after) < 0 : compareKeys(key, after) > 0)))
-    return (reverse ? rows.reverse() : rows).slice(0, limit)
+    return (reverse ? rows.toReversed() : rows).slice(0, limit)
   }
   async apply(changes: ReadonlyArray<Change>): Promise<void> {
     for (const { key, value } of changes) {

@@ -1,0 +1,102 @@
+/** What both adapters share of one HTTP exchange: status lines, trace ids, whom a request came from, limits of its head. */
+import { randomFillSync } from "node:crypto"
+import { STATUS_CODES } from "node:http"
+import { BlockList, isIP } from "node:net"
+import { Readable } from "node:stream"
+import { BodyFault, type Headers } from "../http.ts"
+import type { ListenOptions } from "./server.ts"
+
+/** Beyond the registry: DeepL's (translation spec 19.2). */
+const ourReasons: Record<number, string> = { 456: "Quota Exceeded", 529: "Too Many Requests" }
+const statusLines = new Map<number, string>()
+/** `200 OK`. */
+export const statusLine = (status: number): string => {
+  let line = statusLines.get(status)
+  if (line === undefined) statusLines.set(status, line = `${status} ${reasonOf(status)}`)
+  return line
+}
+export const reasonOf = (status: number): string => ourReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
+
+const pool = Buffer.alloc(16 * 512)
+let drawn = pool.length
+/** 32 lower-case hex digits, random; drawn in blocks because a draw costs more than its bytes. */
+export const traceId = (): string => {
+  if (drawn === pool.length) { randomFillSync(pool); drawn = 0 }
+  drawn += 16
+  return pool.toString("hex", drawn - 16, drawn)
+}
+
+/** Names in lower case and values, alternating, in order of arrival. */
+export class FlatHeaders implements Headers {
+  private readonly flat: ReadonlyArray<string>
+  constructor(flat: ReadonlyArray<string>) { this.flat = flat }
+  get(name: string): string | undefined {
+    const { flat } = this
+    let value: string | undefined
+    for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) value = value === undefined ? flat[i + 1]! : `${value}, ${flat[i + 1]!}`
+    return value
+  }
+  *entries(): Iterable<readonly [string, string]> {
+    for (let i = 0; i < this.flat.length; i += 2) yield [this.flat[i]!, this.flat[i + 1]!]
+  }
+}
+
+export interface Limits { readonly headerBytesMax: number; readonly targetBytesMax: number; readonly bodyTimeoutMs: number; readonly socketIdleMs: number }
+export const limitsOf = (options: ListenOptions): Limits => ({
+  headerBytesMax: options.headerBytesMax ?? 16_384, targetBytesMax: options.targetBytesMax ?? 8_192,
+  bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000, socketIdleMs: options.socketIdleMs ?? 60_000
+})
+/** A body nobody asked for is read and thrown away up to this, so that the connection can go on. */
+export const discardBytesMax = 65_536
+
+/** Whom to believe: with trusted proxies, the first address from the right which is none of them. */
+export class Proxies {
+  private readonly trusted = new BlockList()
+  readonly any: boolean
+  constructor(ranges: ReadonlyArray<string> = []) {
+    this.any = ranges.length > 0
+    for (const range of ranges) {
+      const [address, bits] = range.split("/") as [string, string | undefined]
+      const family = isIP(address) === 6 ? "ipv6" : "ipv4"
+      if (bits === undefined) this.trusted.addAddress(address, family)
+      else this.trusted.addSubnet(address, Number(bits), family)
+    }
+  }
+  private trusts(address: string): boolean { return isIP(address) !== 0 && this.trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4") }
+  client(peer: string, headers: Headers): string {
+    if (!this.any || !this.trusts(peer)) return peer
+    const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim()).filter((hop) => isIP(hop) !== 0)
+    return hops.findLast((hop) => !this.trusts(hop)) ?? hops[0] ?? peer
+  }
+  scheme(peer: string, secure: boolean, headers: Headers): "http" | "https" {
+    const forwarded = this.any && this.trusts(peer) ? headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase() : undefined
+    return forwarded === "https" || forwarded === "http" ? forwarded : secure ? "https" : "http"
+  }
+}
+/** IPv4 in its own form, also where the socket says ::ffff:1.2.3.4 or writes IPv6 out in full. */
+export const plainAddress = (address: string): string => {
+  const mapped = /^(?:::ffff:|0000:0000:0000:0000:0000:ffff:)(.+)$/i.exec(address)?.[1]
+  if (mapped === undefined) return address
+  const words = /^([0-9a-f]{4}):([0-9a-f]{4})$/i.exec(mapped)
+  return words === null ? mapped : [words[1]!, words[2]!].flatMap((word) => [parseInt(word.slice(0, 2), 16), parseInt(word.slice(2), 16)]).join(".")
+}
+
+/** Paths begin with one slash. */
+export const plainPath = (path: string): string => path.startsWith("//") ? path.replace(/^\/+/, "/") : path
+
+/** A streamed request body: chunks pushed by the transport, pulled by the handler; `pause` and `resume` carry its demand. */
+export class BodyStream {
+  readonly readable: AsyncIterable<Uint8Array>
+  private readonly source: Readable
+  private paused = false
+  constructor(pause: () => void, resume: () => void) {
+    this.pause = pause
+    this.source = new Readable({ highWaterMark: 131_072, read: () => { if (this.paused) { this.paused = false; resume() } } })
+    this.source.on("error", () => {})
+    this.readable = this.source
+  }
+  private readonly pause: () => void
+  push(chunk: Uint8Array): void { if (!this.source.push(chunk) && !this.paused) { this.paused = true; this.pause() } }
+  end(): void { this.source.push(null) }
+  fail(reason: BodyFault["reason"]): void { this.source.destroy(new BodyFault(reason)) }
+}

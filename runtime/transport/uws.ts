@@ -1,0 +1,347 @@
+/** The contract over uWebSockets.js. A request is dead when its callback returns and a chunk's buffer with it: both are copied once, at the
+ *  door. Every answer leaves in one cork. Hot path (bench/http-json): no promise, no AbortController, no timer for a request which is
+ *  answered in the turn of its last byte.
+ *  Left to the library: it writes Date, answers a head it cannot parse with 400 (or a cut) of its own, and cuts a connection on which
+ *  another request arrives before the one in hand is answered, unless that happens in one turn (no client in use pipelines so). */
+import type uWS from "uWebSockets.js"
+import { BodyFault, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
+import { BodyStream, discardBytesMax, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
+import { RouteTable } from "./route-table.ts"
+import type { Listen, Server } from "./server.ts"
+
+const noBytes = new Uint8Array(0)
+/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure shows. */
+const corkBytesMax = 65_536
+const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
+
+class Exchange implements Request {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly headers: FlatHeaders
+  readonly traceId = traceId()
+  params: Readonly<Record<string, string>> = {}
+  body: Uint8Array = noBytes
+  bodyStream: BodyStream | undefined = undefined
+  service: Service | undefined = undefined
+  gone = false
+  answered = false
+  lastByteMs = 0
+  private controller: AbortController | undefined = undefined
+  private peer: string | undefined = undefined
+  private drains: Array<() => void> | undefined = undefined
+  readonly res: uWS.HttpResponse
+  private readonly node: Node
+
+  constructor(node: Node, res: uWS.HttpResponse, req: uWS.HttpRequest) {
+    this.node = node
+    this.res = res
+    this.method = req.getCaseSensitiveMethod()
+    this.path = plainPath(req.getUrl())
+    this.query = req.getQuery() ?? ""
+    const flat: Array<string> = []
+    req.forEach((name, value) => { flat.push(name, value) })
+    this.headers = new FlatHeaders(flat)
+  }
+  headBytes(): number {
+    let bytes = 0
+    for (const [name, value] of this.headers.entries()) bytes += name.length + value.length + 4
+    return bytes
+  }
+  private get address(): string { return this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()) }
+  get client(): string { return this.node.proxies.client(this.address, this.headers) }
+  get scheme(): "http" | "https" { return this.node.proxies.any ? this.node.proxies.scheme(this.address, this.node.secure, this.headers) : this.node.secure ? "https" : "http" }
+  get stream(): AsyncIterable<Uint8Array> { return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} } }
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.gone) this.controller.abort()
+    return this.controller.signal
+  }
+  aborted(): void {
+    this.gone = true
+    this.bodyStream?.fail("aborted")
+    this.controller?.abort()
+    this.wake()
+  }
+  onDrain(): Promise<void> { return new Promise((resolve) => { (this.drains ??= []).push(resolve) }) }
+  wake(): void { const waiting = this.drains; this.drains = undefined; if (waiting !== undefined) for (const resolve of waiting) resolve() }
+}
+
+class UwsSocket<Data> implements Socket<Data> {
+  closed = false
+  readonly data: Data
+  private readonly ws: uWS.WebSocket<Held>
+  private readonly bufferedBytesMax: number
+  constructor(ws: uWS.WebSocket<Held>, data: Data, bufferedBytesMax: number) {
+    this.ws = ws
+    this.data = data
+    this.bufferedBytesMax = bufferedBytesMax
+  }
+  get bufferedBytes(): number { return this.closed ? 0 : this.ws.getBufferedAmount() }
+  send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
+    if (this.closed || this.ws.getBufferedAmount() > this.bufferedBytesMax) return "dropped"
+    const status = this.ws.send(message as string, typeof message !== "string")
+    return status === 1 ? "sent" : status === 0 ? "buffered" : "dropped"
+  }
+  cork(write: () => void): void { if (!this.closed) this.ws.cork(write) }
+  close(code: number, reason: string): void { if (!this.closed) this.ws.end(code, reason) }
+  terminate(): void { if (!this.closed) this.ws.close() }
+}
+interface Held { accepted: unknown; socket: UwsSocket<unknown> | undefined }
+
+class Node {
+  readonly proxies: Proxies
+  readonly secure: boolean
+  readonly table: RouteTable
+  readonly limits: Limits
+  readonly sockets = new Set<UwsSocket<unknown>>()
+  /** Exchanges whose body is still arriving, for the time-out sweep. */ readonly reading = new Set<Exchange>()
+  inFlight = 0
+  draining = false
+  private readonly app: uWS.TemplatedApp
+
+  constructor(app: uWS.TemplatedApp, table: RouteTable, limits: Limits, proxies: Proxies, secure: boolean) {
+    this.app = app
+    this.table = table
+    this.limits = limits
+    this.proxies = proxies
+    this.secure = secure
+    for (const route of table.sockets) this.socket(route)
+    app.any("/*", (res, req) => this.request(res, req))
+  }
+
+  private request(res: uWS.HttpResponse, req: uWS.HttpRequest): void {
+    const exchange = new Exchange(this, res, req)
+    this.inFlight++
+    res.onAborted(() => {
+      this.reading.delete(exchange)
+      if (!exchange.answered) this.inFlight--
+      exchange.aborted()
+    })
+    const match = this.table.match(exchange.method, exchange.path)
+    exchange.params = match.params
+    exchange.service = match.service
+    const { headers } = exchange
+    const chunked = headers.get("transfer-encoding") !== undefined
+    const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
+    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return this.refuse(exchange, 414)
+    if (exchange.headBytes() > this.limits.headerBytesMax) return this.refuse(exchange, 431)
+    if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
+    if (this.draining) return this.refuse(exchange, 503)
+    const { route } = match
+    const bytesMax = route?.body?.bytesMax ?? discardBytesMax
+    if (length !== undefined && length > bytesMax) return this.refuse(exchange, 413)
+    const go = (): void => {
+      if (route !== undefined) this.handle(exchange, route)
+      else this.answer(exchange, match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow))
+    }
+    if (length === 0) return go()
+    if (route?.body?.as === "stream") this.readStream(exchange, bytesMax, go)
+    else this.readWhole(exchange, bytesMax, route?.body !== undefined, go)
+  }
+
+  private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, go: () => void): void {
+    let parts: Array<Uint8Array> | undefined
+    let bytes = 0
+    exchange.res.onData((chunk, isLast) => {
+      if (exchange.answered) return
+      bytes += chunk.byteLength
+      if (bytes > bytesMax) { this.reading.delete(exchange); return this.refuse(exchange, 413) }
+      if (isLast) {
+        this.reading.delete(exchange)
+        if (keep) exchange.body = parts === undefined ? new Uint8Array(chunk.slice(0)) : Buffer.concat([...parts, new Uint8Array(chunk)])
+        return go()
+      }
+      if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))
+      exchange.lastByteMs = Date.now()
+      this.reading.add(exchange)
+    })
+    exchange.lastByteMs = Date.now()
+    this.reading.add(exchange)
+  }
+  private readStream(exchange: Exchange, bytesMax: number, go: () => void): void {
+    const { res } = exchange
+    const body = exchange.bodyStream = new BodyStream(() => { if (!exchange.gone) res.pause() }, () => { if (!exchange.gone) res.resume() })
+    let bytes = 0
+    res.onData((chunk, isLast) => {
+      bytes += chunk.byteLength
+      if (bytes > bytesMax) { this.reading.delete(exchange); return body.fail("too-large") }
+      if (chunk.byteLength > 0) body.push(new Uint8Array(chunk.slice(0)))
+      exchange.lastByteMs = Date.now()
+      if (isLast) { this.reading.delete(exchange); body.end() }
+    })
+    exchange.lastByteMs = Date.now()
+    this.reading.add(exchange)
+    go()
+  }
+  /** Once a second: bodies whose next byte is overdue. */
+  sweep(): void {
+    const overdue = Date.now() - this.limits.bodyTimeoutMs
+    for (const exchange of this.reading) {
+      if (exchange.lastByteMs > overdue) continue
+      this.reading.delete(exchange)
+      if (exchange.bodyStream !== undefined) exchange.bodyStream.fail("timeout")
+      else this.refuse(exchange, 408)
+    }
+  }
+
+  private handle(exchange: Exchange, route: Route): void {
+    let response: Response | Promise<Response>
+    try { response = route.handle(exchange) } catch (defect) { return this.failed(exchange, defect) }
+    if (response instanceof Promise) response.then((value) => this.answer(exchange, value), (defect) => this.failed(exchange, defect))
+    else this.answer(exchange, response)
+  }
+  private failed(exchange: Exchange, defect: unknown): void {
+    if (defect instanceof BodyFault) return this.refuse(exchange, defect.reason === "too-large" ? 413 : 408)
+    this.refuse(exchange, 500)
+  }
+  /** A refusal of the transport's own; the connection is not used again where a body may still be on its way. */
+  private refuse(exchange: Exchange, status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503): void {
+    const response = exchange.service!.refused(status, exchange)
+    this.answer(exchange, response, status !== 500)
+  }
+
+  private answer(exchange: Exchange, response: Response, close = false): void {
+    if (exchange.gone || exchange.answered) return
+    exchange.answered = true
+    const { res } = exchange
+    const { body } = response
+    if (typeof body === "function") return this.stream(exchange, response, body)
+    this.inFlight--
+    res.cork(() => {
+      this.head(exchange, response)
+      if (exchange.method === "HEAD") res.endWithoutBody(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length, close || this.draining)
+      else if (body === undefined) res.end("", close || this.draining)
+      else res.end(body, close || this.draining)
+    })
+  }
+  private head({ res, traceId }: Exchange, response: Response): void {
+    res.writeStatus(statusLine(response.status))
+    res.writeHeader("X-Trace-ID", traceId)
+    const { headers } = response
+    if (headers !== undefined) for (let i = 0; i < headers.length; i++) res.writeHeader(headers[i]![0], headers[i]![1])
+    if (this.draining) res.writeHeader("Connection", "close")
+  }
+  private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
+    const { res } = exchange
+    let behind = false, ended = false, scheduled = false
+    let queue: Array<string | Uint8Array> = []
+    let queuedBytes = 0
+    const flush = (): void => {
+      scheduled = false
+      if (exchange.gone || queue.length === 0) return
+      const chunks = queue
+      queue = []
+      queuedBytes = 0
+      res.cork(() => { for (const chunk of chunks) if (chunk.length > 0) behind = !res.write(chunk) || behind })
+    }
+    res.onWritable(() => { behind = false; exchange.wake(); return true })
+    res.cork(() => this.head(exchange, response))
+    const done = (): void => { if (!ended) { ended = true; this.inFlight-- } }
+    exchange.aborted = ((before) => () => { done(); before.call(exchange) })(exchange.aborted)
+    const sink: Sink = {
+      signal: exchange.signal,
+      write: (chunk) => {
+        if (exchange.gone || ended) return true
+        queue.push(chunk)
+        queuedBytes += chunk.length
+        if (queuedBytes >= corkBytesMax) flush()
+        else if (!scheduled) { scheduled = true; queueMicrotask(flush) }
+        return !behind
+      },
+      drained: async () => { flush(); while (behind && !exchange.gone) await exchange.onDrain() },
+      end: async () => {
+        if (ended) return !exchange.gone
+        await sink.drained()
+        if (exchange.gone || ended) return false
+        done()
+        res.cork(() => { res.end(undefined, this.draining) })
+        return true
+      }
+    }
+    if (exchange.method === "HEAD") { done(); res.cork(() => { res.endWithoutBody() }); return }
+    Promise.resolve().then(() => body(sink)).then(() => sink.end(), () => { if (!exchange.gone && !ended) { done(); res.close() } })
+  }
+
+  private socket(route: SocketRoute<any>): void {
+    const bufferedBytesMax = route.bufferedBytesMax ?? 1_048_576
+    this.app.ws<Held>(route.path, {
+      compression: 0,
+      maxPayloadLength: 2 * route.messageBytesMax + 65_536,
+      maxBackpressure: 2 * bufferedBytesMax + 4 * 1_048_576,
+      idleTimeout: Math.max(8, Math.round(this.limits.socketIdleMs / 1_000)),
+      sendPingsAutomatically: true,
+      upgrade: (res, req, context) => {
+        const exchange = new Exchange(this, res, req)
+        exchange.service = this.table.serviceOf(exchange.path)
+        res.onAborted(() => exchange.aborted())
+        this.inFlight++
+        if (this.draining) return this.refuse(exchange, 503)
+        let verdict: { readonly accept: unknown } | Response
+        try { verdict = route.upgrade(exchange) } catch { return this.refuse(exchange, 500) }
+        if (!("accept" in verdict)) return this.answer(exchange, verdict, true)
+        this.inFlight--
+        const { accept } = verdict
+        const key = req.getHeader("sec-websocket-key"), extensions = req.getHeader("sec-websocket-extensions")
+        res.cork(() => {
+          res.writeStatus("101 Switching Protocols")
+          res.writeHeader("X-Trace-ID", exchange.traceId)
+          res.upgrade<Held>({ accepted: accept, socket: undefined }, key, "", extensions, context)
+        })
+      },
+      open: (ws) => {
+        const held = ws.getUserData()
+        held.socket = new UwsSocket(ws, held.accepted, bufferedBytesMax)
+        this.sockets.add(held.socket)
+        route.open(held.socket)
+      },
+      message: (ws, message, isBinary) => {
+        if (message.byteLength > route.messageBytesMax) { ws.end(1009, "message too big"); return }
+        route.message(ws.getUserData().socket!, new Uint8Array(message), !isBinary)
+      },
+      drain: (ws) => { route.drain?.(ws.getUserData().socket!) },
+      close: (ws, code) => {
+        const socket = ws.getUserData().socket!
+        socket.closed = true
+        this.sockets.delete(socket)
+        route.close(socket, code === 1005 ? 1005 : code)
+      }
+    })
+  }
+}
+
+/** Rejects where the native binary does not load (other libc, other Node). */
+export const load = async (): Promise<typeof uWS> => {
+  // Read by the native library when it loads: request line and headers together. Our own limits answer below it.
+  process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= "65536"
+  return (await import("uWebSockets.js")).default
+}
+
+export const listen: Listen = async (services, options) => {
+  const library = await load()
+  const { tls } = options
+  const app = tls === undefined ? library.App() : library.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile })
+  const node = new Node(app, new RouteTable(services), limitsOf(options), new Proxies(options.trustedProxies), tls !== undefined)
+  // The typings lack both the constant and the form with a host; without it two processes would share the port silently.
+  const { LIBUS_LISTEN_EXCLUSIVE_PORT } = library as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number }
+  const token = await new Promise<uWS.us_listen_socket | false>((resolve) => {
+    (app as any).listen(options.host, options.port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
+  })
+  if (token === false) throw new Error(`cannot listen on ${options.host}:${options.port}: the port is in use or the address is not this machine's`)
+  const sweep = setInterval(() => node.sweep(), Math.min(1_000, node.limits.bodyTimeoutMs))
+  sweep.unref()
+  const server: Server = {
+    adapter: "uws",
+    port: library.us_socket_local_port(token),
+    drain: async (withinMs) => {
+      node.draining = true
+      library.us_listen_socket_close(token)
+      const until = Date.now() + withinMs
+      for (const socket of node.sockets) socket.close(1001, "server is going away")
+      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until) await new Promise((resolve) => setTimeout(resolve, 10))
+      clearInterval(sweep)
+      app.close()
+    }
+  }
+  return server
+}
