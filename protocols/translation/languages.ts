@@ -1,0 +1,153 @@
+/** Every language and feature of the service, as data: appendix A and C. What the installed engines cannot do now is left out of the
+ *  lists and refused, so each look-up that depends on engines takes them. Codes are BCP 47 here (`en-US`, `zh-Hans`, `es-419`),
+ *  lower case towards engines; what leaves is cased per endpoint in wire.ts. Source: translation appendix A and C, section 1.5. */
+import type { Engines, Language, Translator } from "../../actors/engines/ports.ts"
+
+export interface Known {
+  /** BCP 47. */ readonly code: string
+  /** English. */ readonly name: string
+  /** Everything before the first "-". */ readonly base: Language
+  readonly source: boolean
+  readonly target: boolean
+  /** Shown in /v2/languages. */ readonly listed: boolean
+}
+
+/** code=name=S(ource)T(arget), * : not shown in /v2/languages. */
+const table = [
+  "ace=Acehnese=ST*|af=Afrikaans=ST|an=Aragonese=ST|ar=Arabic=ST|as=Assamese=ST|ay=Aymara=ST|az=Azerbaijani=ST|ba=Bashkir=ST",
+  "be=Belarusian=ST|bg=Bulgarian=ST|bho=Bhojpuri=ST*|bn=Bengali=ST|br=Breton=ST|bs=Bosnian=ST|ca=Catalan=ST|ceb=Cebuano=ST*",
+  "ckb=Kurdish (Sorani)=ST*|cs=Czech=ST|cy=Welsh=ST|da=Danish=ST|de=German=ST|de-CH=German (Swiss)=T|el=Greek=ST|en=English=S",
+  "en-GB=English (British)=T|en-US=English (American)=T|eo=Esperanto=ST|es=Spanish=ST|es-419=Spanish (Latin American)=T",
+  "et=Estonian=ST|eu=Basque=ST|fa=Persian=ST|fi=Finnish=ST|fr=French=ST|fr-CA=French (Canadian)=T|ga=Irish=ST|gl=Galician=ST",
+  "gn=Guarani=ST|gom=Konkani=ST*|gu=Gujarati=ST|ha=Hausa=ST|he=Hebrew=ST|hi=Hindi=ST|hr=Croatian=ST|ht=Haitian Creole=ST",
+  "hu=Hungarian=ST|hy=Armenian=ST|id=Indonesian=ST|ig=Igbo=ST|is=Icelandic=ST|it=Italian=ST|ja=Japanese=ST|jv=Javanese=ST",
+  "ka=Georgian=ST|kk=Kazakh=ST|kmr=Kurdish (Kurmanji)=ST*|ko=Korean=ST|ky=Kyrgyz=ST|la=Latin=ST|lb=Luxembourgish=ST",
+  "lmo=Lombard=ST*|ln=Lingala=ST|lt=Lithuanian=ST|lv=Latvian=ST|mai=Maithili=ST*|mg=Malagasy=ST|mi=Maori=ST|mk=Macedonian=ST",
+  "ml=Malayalam=ST|mn=Mongolian=ST|mr=Marathi=ST|ms=Malay=ST|mt=Maltese=ST|my=Burmese=ST|nb=Norwegian (bokmål)=ST|ne=Nepali=ST",
+  "nl=Dutch=ST|oc=Occitan=ST|om=Oromo=ST|pa=Punjabi=ST|pag=Pangasinan=ST*|pam=Kapampangan=ST*|pl=Polish=ST|prs=Dari=ST*",
+  "ps=Pashto=ST|pt=Portuguese=S|pt-BR=Portuguese (Brazilian)=T|pt-PT=Portuguese (European)=T|qu=Quechua=ST|ro=Romanian=ST",
+  "ru=Russian=ST|sa=Sanskrit=ST|scn=Sicilian=ST*|sk=Slovak=ST|sl=Slovenian=ST|sq=Albanian=ST|sr=Serbian=ST|st=Sesotho=ST",
+  "su=Sundanese=ST|sv=Swedish=ST|sw=Swahili=ST|ta=Tamil=ST|te=Telugu=ST|tg=Tajik=ST|th=Thai=ST|tk=Turkmen=ST|tl=Tagalog=ST",
+  "tn=Tswana=ST|tr=Turkish=ST|ts=Tsonga=ST|tt=Tatar=ST|uk=Ukrainian=ST|ur=Urdu=ST|uz=Uzbek=ST|vi=Vietnamese=ST|wo=Wolof=ST",
+  "xh=Xhosa=ST|yi=Yiddish=ST|yue=Cantonese=ST*|zh=Chinese=ST|zh-Hans=Chinese (simplified)=T|zh-Hant=Chinese (traditional)=T",
+  "zu=Zulu=ST"
+].join("|")
+
+export const languages: ReadonlyArray<Known> = table.split("|").map((row) => {
+  const [code, name, uses] = row.split("=") as [string, string, string]
+  return { code, name, base: code.split("-")[0]!, source: uses.includes("S"), target: uses.includes("T"), listed: !uses.includes("*") }
+})
+const byCode = new Map(languages.map((language) => [language.code.toLowerCase(), language]))
+/** Upper and mixed case as clients send it, so that the usual spellings need no folding. */
+for (const language of languages) { byCode.set(language.code, language); byCode.set(language.code.toUpperCase(), language) }
+
+/** In any case. */
+export const languageOf = (code: string): Known | undefined => byCode.get(code) ?? byCode.get(code.toLowerCase())
+/** Usable as source: no variants. */
+export const sourceOf = (code: string): Known | undefined => { const known = languageOf(code); return known?.source === true ? known : undefined }
+/** What a bare code means as a target (section 1.5.4). */
+const variants: Readonly<Record<string, Known>> = { en: byCode.get("en-us")!, pt: byCode.get("pt-pt")!, zh: byCode.get("zh-hans")! }
+export const targetOf = (code: string): Known | undefined => {
+  const known = languageOf(code)
+  return known === undefined ? undefined : variants[known.code] ?? (known.target ? known : undefined)
+}
+
+/** A variant which its base language cannot stand in for: another script. */
+const apart = "zh-Hant"
+/** The code to ask the translator for, or undefined when it cannot do the pair now. */
+export const pairFor = (translator: Translator, source: Language, target: Known): Language | undefined => {
+  const code = target.code.toLowerCase()
+  if (translator.supports(source, code) !== false) return code
+  return target.code !== apart && code !== target.base && translator.supports(source, target.base) !== false ? target.base : undefined
+}
+
+/** What the translator can do now, over all its pairs. */
+export interface Reach { readonly source: (language: Known) => boolean; readonly target: (language: Known) => boolean }
+export const reachOf = (translator: Translator): Reach => {
+  const sources = new Set<Language>(), targets = new Set<Language>()
+  for (const [source, target] of translator.pairs()) { sources.add(source.split("-")[0]!); targets.add(target.split("-")[0]!) }
+  const traditional = [...sources].some((source) => source !== "zh" && translator.supports(source, apart.toLowerCase()) !== false)
+  return {
+    source: (language) => language.source && sources.has(language.base),
+    target: (language) => language.code === apart ? traditional : targets.has(language.base)
+  }
+}
+
+type Needs = "source" | "target" | "both"
+export interface Feature { readonly name: string; readonly needs: Needs; readonly has: (code: string) => boolean }
+const words = (codes: string): ReadonlySet<string> => new Set(codes.split(" "))
+/** Variants inherit a target-side feature of their base. */
+const feature = (name: string, needs: Needs, codes: string | undefined): Feature => {
+  if (codes === undefined) return { name, needs, has: () => true }
+  const set = words(codes)
+  return { name, needs, has: (code) => set.has(code) || (needs !== "source" && set.has(code.split("-")[0]!)) }
+}
+
+const detectable = "ar bg cs da de el en es et fi fr he hu id it ja ko lt lv nb nl pl pt ro ru sk sl sv tr uk vi zh"
+const glossaryCodes = detectable
+const glossaryUse = `${glossaryCodes} en-GB en-US es-419 pt-BR pt-PT zh-Hans zh-Hant`
+const formal = "de es es-419 fr it ja nl pl pt pt-BR pt-PT ru"
+const styled = "de en en-GB en-US es es-419 fr it ja ko zh zh-Hans zh-Hant"
+const memoryCodes = words("de en en-GB en-US es es-419 fr it ja ko zh zh-Hans")
+const heard = "ar bg bn cs da de el en es et fi fr ga he hi hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh"
+const spoken = "ar bg cs da de el en en-GB en-US es fi fr hi hu id it ja ko ms nb nl pl pt pt-BR pt-PT ro ru sk sv ta tr uk vi zh zh-Hans zh-Hant"
+
+export const voiceSources = words(heard)
+export const voiceTargets = words(`${heard} en-GB en-US pt-BR pt-PT zh-Hans zh-Hant`)
+export const voiceMediaTargets = words(spoken)
+/** Shown in /v3/languages for voice only with `include=beta`. */
+export const voiceBeta = words("hi ms ta")
+export const glossaryLanguages: ReadonlySet<string> = words(glossaryCodes)
+/** Target bases which take custom instructions and style lists. */
+export const instructionLanguages = words("de en es fr it ja ko zh")
+
+const textFeatures = [
+  feature("auto_detection", "source", detectable), feature("tag_handling", "both", undefined), feature("formality", "target", formal),
+  feature("glossary", "both", glossaryUse), feature("style_rules", "target", styled),
+  { name: "translation_memory", needs: "both" as const, has: (code: string) => memoryCodes.has(code) }
+]
+export interface Resource { readonly name: string; readonly has: (code: string) => boolean; readonly features: ReadonlyArray<Feature> }
+const writeCodes = words("de en en-GB en-US es fr it ja ko pt pt-BR pt-PT zh zh-Hans")
+const writeStyled = "de en-GB en-US es fr it pt-BR pt-PT"
+export const resources: ReadonlyArray<Resource> = [
+  { name: "translate_text", has: () => true, features: textFeatures },
+  { name: "translate_document", has: (code) => code !== "ts", features: textFeatures },
+  { name: "glossary", has: (code) => glossaryLanguages.has(code), features: [] },
+  { name: "voice", has: (code) => voiceTargets.has(code), features: [
+    feature("glossary", "both", glossaryUse), feature("auto_detection", "source", heard), feature("transcription", "source", heard),
+    feature("formality", "target", formal.replace(" nl", "").replace(" es-419", "")), feature("translated_speech", "target", spoken),
+    feature("spoken_terms", "source", heard)] },
+  { name: "write", has: (code) => writeCodes.has(code), features: [
+    feature("auto_detection", "source", "de en es fr it ja ko pt zh"), feature("writing_style", "target", writeStyled), feature("tone", "target", writeStyled)] },
+  { name: "style_rules", has: (code) => instructionLanguages.has(code), features: [] },
+  { name: "translation_memory", has: (code) => memoryCodes.has(code), features: [] }
+]
+
+/** The language has formality, and the translator can do it. */
+export const formalityOf = (translator: Translator, target: Known): boolean =>
+  textFeatures[2]!.has(target.code) && (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
+
+/** A row of /v3/languages before it is cased and encoded. */
+export interface Offer { readonly language: Known; readonly source: boolean; readonly target: boolean; readonly beta: boolean; readonly features: ReadonlyArray<string> }
+export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Offer> => {
+  if (resource.name === "write") return []                              // no corrector among the engine ports
+  const reach = reachOf(engines.translator)
+  const hears = new Set(resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : [])
+  const speaks = new Set(resource.name === "voice" ? engines.synthesizer.languages().map((code) => code.split("-")[0]!) : [])
+  const offers: Array<Offer> = []
+  for (const language of languages) {
+    if (!resource.has(language.code)) continue
+    const { base, code } = language, voice = resource.name === "voice", text = resource.name.startsWith("translate_")
+    const source = code === base && resource.name !== "style_rules" && (voice ? hears.has(base) && voiceSources.has(code) : reach.source(language))
+    const target = text && !language.target ? false : reach.target(language)
+    if (!source && !target) continue
+    offers.push({
+      language, source, target, beta: voice && voiceBeta.has(code),
+      features: resource.features.filter(({ name, needs, has }) => has(code) && (needs === "source" ? source : needs === "target" ? target : true) && (
+        name === "formality" ? formalityOf(engines.translator, language)
+          : name === "translated_speech" ? speaks.has(base)
+          : name === "auto_detection" && voice ? engines.recognizer.detects : true)).map(({ name }) => name)
+    })
+  }
+  return offers
+}

@@ -1,0 +1,63 @@
+/** Every refusal of the translation service, to its status and body, in one total function. Order and texts: translation section 2. */
+import { json, type Request, type Response, type Service } from "../../runtime/http.ts"
+import type { BodyRefusal } from "../shared/body.ts"
+import type { ParamFault } from "../shared/params.ts"
+
+export type Refusal =
+  | ParamFault
+  | BodyRefusal
+  /** A 400 with a text of its own. */
+  | { readonly _tag: "Refused"; readonly message: string; readonly code?: string; readonly detail?: string }
+  | { readonly _tag: "UnsupportedLanguage"; readonly name: "source_lang" | "target_lang"; readonly pair: boolean }
+  | { readonly _tag: "Forbidden" }
+  | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
+  | { readonly _tag: "NotFound"; readonly what?: string }
+  | { readonly _tag: "Limited"; readonly retryAfterMs: number }
+  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key" }
+  /** Something this path depends on is down or too slow. */
+  | { readonly _tag: "Down"; readonly status: 503 | 504 }
+  /** The whole server is busy, not one caller too fast. */
+  | { readonly _tag: "Overloaded" }
+
+type Header = readonly [string, string]
+const noStore: Header = ["Cache-Control", "no-store"]
+export interface ErrorBody { readonly message: string; readonly code?: string; readonly detail?: string }
+const answer = (status: number, body: ErrorBody, ...headers: ReadonlyArray<Header>): Response => json(status, body, [noStore, ...headers])
+const retryAfter = (ms: number): Header => ["Retry-After", String(Math.max(1, Math.ceil(ms / 1_000)))]
+const retrySeconds = 2
+
+export const problem = (refusal: Refusal): Response => {
+  switch (refusal._tag) {
+    case "Missing": return answer(400, { message: `Parameter '${refusal.name}' not specified.`, code: "missing_parameter" })
+    case "Invalid": return answer(400, { message: `Value for '${refusal.name}' not supported.`, code: "invalid_parameter",
+      ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
+    case "Refused": return answer(400, { message: refusal.message, code: refusal.code ?? "invalid_parameter",
+      ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
+    case "UnsupportedLanguage": return answer(400, { message: `Value for '${refusal.name}' not supported.`,
+      code: refusal.pair ? "unsupported_language_pair" : "unsupported_language" })
+    case "BodyRefusal": return refusal.reason === "content-type" ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
+      : answer(400, { message: refusal.detail, code: "invalid_json" })
+    case "Forbidden": return answer(403, { message: "Forbidden" })
+    case "MissingScopes": return answer(403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${refusal.scopes.join(", ")}` })
+    case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
+    case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
+    case "QuotaExceeded": return answer(456, { message: "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
+    case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
+    case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))
+  }
+}
+
+/** What the transport must refuse by itself. */
+export const refused: Service["refused"] = (status, _request: Pick<Request, "method" | "path" | "traceId">, allow) => {
+  switch (status) {
+    case 400: return answer(400, { message: "Bad request" })
+    case 404: return problem({ _tag: "NotFound" })
+    case 405: return answer(405, { message: "Method not allowed" }, ["Allow", allow ?? ""])
+    case 408: return answer(408, { message: "The request took too long to arrive." })
+    case 413: return answer(413, { message: "Payload too large", code: "payload_too_large" })
+    case 414: return answer(414, { message: "Request URI too long", code: "uri_too_long" })
+    case 431: return answer(431, { message: "Request headers too large" })
+    case 500: return answer(500, { message: "Internal error", code: "internal" })
+    case 503: return problem({ _tag: "Down", status: 503 })
+  }
+}
