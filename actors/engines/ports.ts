@@ -17,7 +17,9 @@ export class EngineFault extends Data.TaggedError("EngineFault")<{
   /** unsupported: never will; overloaded: queue full; timeout; crashed: its process or worker died; upstream: a remote one failed; bad-input. */
   readonly reason: "unsupported" | "overloaded" | "timeout" | "crashed" | "upstream" | "bad-input" | "unavailable"
   readonly engine: string
-  readonly detail: string }> {}
+  readonly detail: string }> {
+  override get message(): string { return `${this.engine} (${this.reason}): ${this.detail}` }
+}
 /** Worth one more try (same engine restarted, or the next one). */
 export const retryable = (fault: EngineFault): boolean => fault.reason !== "bad-input" && fault.reason !== "unsupported"
 
