@@ -37,7 +37,6 @@ export interface UsageReport {
   readonly account: Counted; readonly key: Counted
   readonly accountLimits: Limits & { readonly documents: number | null; readonly teamDocuments: number | null }
   readonly keyLimits: Limits
-  readonly documents: number
   readonly startMs: number; readonly endMs: number
 }
 const characters = (used: Counted): number => used.translate + used.document + used.write
@@ -46,10 +45,11 @@ const product = (type: string, key: number, account: number, unit: "characters" 
   api_key_character_count: unit === "characters" ? key : 0, character_count: unit === "characters" ? account : 0
 })
 
-export const usageJson = ({ tier, account, key, accountLimits, keyLimits, documents, startMs, endMs }: UsageReport): Readonly<Record<string, unknown>> => ({
+/** No documents are taken yet, so none are counted. */
+export const usageJson = ({ tier, account, key, accountLimits, keyLimits, startMs, endMs }: UsageReport): Readonly<Record<string, unknown>> => ({
   character_count: characters(account), character_limit: orNoLimit(accountLimits.characters),
-  ...(accountLimits.documents === null ? {} : { document_count: documents, document_limit: accountLimits.documents }),
-  ...(accountLimits.teamDocuments === null ? {} : { team_document_count: documents, team_document_limit: accountLimits.teamDocuments }),
+  ...(accountLimits.documents === null ? {} : { document_count: 0, document_limit: accountLimits.documents }),
+  ...(accountLimits.teamDocuments === null ? {} : { team_document_count: 0, team_document_limit: accountLimits.teamDocuments }),
   ...(tier === "free" ? {} : {
     products: [
       product("translate", key.translate + key.document, account.translate + account.document, "characters"),

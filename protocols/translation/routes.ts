@@ -1,0 +1,75 @@
+/** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1, 1.4, 2.3. */
+import type { Engines } from "../../actors/engines/ports.ts"
+import type { Handler, Response, Route, Service } from "../../runtime/http.ts"
+import type { ActorSystem } from "../../runtime/registry.ts"
+import type { Store } from "../../storage/store.ts"
+import type { TranslationCache } from "./cache.ts"
+import { guardOf, type Limits } from "./guard.ts"
+import { KeyRing } from "./keys.ts"
+import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
+import { refused } from "./problems.ts"
+import type { HashKey } from "./records.ts"
+import { TextTranslation, translateBytesMax } from "./text.ts"
+import { Usage } from "./usage.ts"
+
+export interface TranslationDeps {
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines
+  readonly hashKey: HashKey
+  readonly clock: () => number
+  readonly limits?: Limits
+  readonly cache?: TranslationCache
+  /** Shared with whoever else counts or changes keys (voice, administration); made here when absent. */
+  readonly ring?: KeyRing
+  readonly usage?: Usage
+  /** Origins of browsers that may call; none by default. */
+  readonly corsOrigins?: ReadonlyArray<string>
+}
+
+export const translation = (deps: TranslationDeps): Service => {
+  const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
+  const guard = guardOf(ring, deps.actors, deps.limits)
+  const text = new TextTranslation({ engines, usage, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
+  const meta = { as: "buffer", bytesMax: metaBytesMax } as const
+  const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))
+
+  const routes: ReadonlyArray<Route> = [
+    { method: "POST", path: "/v2/translate", body: { as: "buffer", bytesMax: translateBytesMax }, handle: guard("translate:text", (request, using) => text.handle(request, using)) },
+    { method: "GET", path: "/v2/usage", body: meta, handle: use },
+    { method: "POST", path: "/v2/usage", body: meta, handle: use },
+    { method: "GET", path: "/v2/languages", body: meta, handle: list },
+    { method: "POST", path: "/v2/languages", body: meta, handle: list },
+    { method: "GET", path: "/v2/glossary-language-pairs", handle: guard("glossaries:read", glossaryPairs(engines)) },
+    { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
+    { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
+    { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) }
+  ]
+  return {
+    name: "translation",
+    prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/quality-evaluation", "/healthz"],
+    routes: deps.corsOrigins === undefined || deps.corsOrigins.length === 0 ? routes : withOrigins(routes, new Set(deps.corsOrigins)),
+    refused
+  }
+}
+
+/** The same routes, readable by pages of the listed origins, and a preflight for each path. */
+const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>): ReadonlyArray<Route> => {
+  const marked = (response: Response, origin: string | undefined): Response => ({
+    ...response, headers: [...response.headers ?? [], ["Vary", "Origin"],
+      ...(origin !== undefined && origins.has(origin) ? [["Access-Control-Allow-Origin", origin] as const] : [])]
+  })
+  const opened = (handle: Handler): Handler => (request) => {
+    const response = handle(request), origin = request.headers.get("origin")
+    return response instanceof Promise ? response.then((later) => marked(later, origin)) : marked(response, origin)
+  }
+  const methods = new Map<string, Array<string>>()
+  for (const { path, method } of routes) methods.set(path, [...methods.get(path) ?? [], method])
+  return [
+    ...routes.map((route) => ({ ...route, handle: opened(route.handle) })),
+    ...[...methods].map(([path, allowed]): Route => ({ method: "OPTIONS", path, handle: opened(() => ({ status: 204, headers: [
+      ["Cache-Control", "no-store"], ["Access-Control-Allow-Methods", allowed.join(", ")],
+      ["Access-Control-Allow-Headers", "Authorization, Content-Type, X-DeepL-Reporting-Tag"], ["Access-Control-Max-Age", "600"]
+    ] })) }))
+  ]
+}
