@@ -1,0 +1,52 @@
+import { Context } from "effect"
+import { describe, expect, it } from "vitest"
+import { RateWindow } from "../../actors/rate-window.ts"
+import { ActorSystem } from "../../runtime/registry.ts"
+import { openMemory } from "../../storage/memory.ts"
+
+const world = () => {
+  const clock = { nowMs: 20_000 }
+  const system = new ActorSystem({ store: openMemory(), nowMs: () => clock.nowMs })
+  system.host(RateWindow, Context.empty())
+  const window = system.ref(RateWindow, "a")
+  const take = (cost = 1, limit = 3, windowMs = 10_000): unknown => {
+    let heard: unknown = "later"
+    window.askNow("Take", { cost, limit, windowMs }, (answer) => { heard = answer })
+    return heard
+  }
+  return { clock, take }
+}
+const limited = (retryAfterMs: number) => ({ refuse: { _tag: "Limited", retryAfterMs } })
+
+describe("rate window", () => {
+  it("answers in the caller's turn: so many calls pass, the next is refused until the window ends", () => {
+    const { clock, take } = world()
+    clock.nowMs = 21_000
+    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 9_000 } })
+    expect(take()).toEqual({ reply: { made: 2, remaining: 1, resetMs: 9_000 } })
+    clock.nowMs = 25_000
+    expect(take()).toEqual({ reply: { made: 3, remaining: 0, resetMs: 5_000 } })
+    expect(take()).toEqual(limited(5_000))
+  })
+  it("windows are fixed and aligned: the counter resets at k·windowMs, not a window after the first call", () => {
+    const { clock, take } = world()
+    clock.nowMs = 29_999
+    take(3)
+    expect(take()).toEqual(limited(1))
+    clock.nowMs = 30_000
+    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 10_000 } })
+  })
+  it("a refused call costs nothing", () => {
+    const { take } = world()
+    take(2)
+    expect(take(2)).toEqual(limited(10_000))
+    expect(take(1)).toEqual({ reply: { made: 3, remaining: 0, resetMs: 10_000 } })
+  })
+  it("translation's rate: 200 calls in 2 s, the 201st waits", () => {
+    const { clock, take } = world()
+    for (let i = 0; i < 200; i++) expect(take(1, 200, 2_000)).toHaveProperty("reply")
+    expect(take(1, 200, 2_000)).toEqual(limited(2_000))
+    clock.nowMs += 2_000
+    expect(take(1, 200, 2_000)).toHaveProperty("reply")
+  })
+})
