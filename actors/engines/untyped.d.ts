@@ -1,3 +1,3 @@
 /** Packages without types of their own. */
 declare module "@echogarden/fvad-wasm"
-declare module "@echogarden/speex-resampler-wasm/wasm/speex-resampler-simd.js"
+declare module "@echogarden/speex-resampler-wasm/simd"

@@ -1,0 +1,157 @@
+/** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono. AAC has none and is not offered.
+ *  PCM at 16 kHz is the hot path: synchronous, one copy. Containers go through mediabunny, which gives packets when their cluster or page
+ *  is whole. */
+import { EncodedPacketSink, FLAC, Input, MATROSKA, MP3, OGG, ReadableStreamSource, WEBM, type InputFormat } from "mediabunny"
+import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
+import { alaw, ulaw } from "./g711.ts"
+import { Resampler } from "./resampler.ts"
+
+const rate = 16_000
+
+type Codec = "opus" | "flac" | "mp3"
+const containers: Record<string, { readonly formats: ReadonlyArray<InputFormat>; readonly codecs: ReadonlyArray<Codec> }> = {
+  "audio/auto": { formats: [FLAC, MP3, OGG, WEBM, MATROSKA], codecs: ["opus", "flac", "mp3"] },
+  "audio/flac": { formats: [FLAC], codecs: ["flac"] },
+  "audio/mpeg": { formats: [MP3], codecs: ["mp3"] },
+  "audio/ogg": { formats: [OGG], codecs: ["opus", "flac"] },
+  "audio/webm": { formats: [WEBM, MATROSKA], codecs: ["opus"] },
+  "audio/x-matroska": { formats: [MATROSKA, WEBM], codecs: ["flac", "mp3", "opus"] },
+  "audio/ogg;codecs=flac": { formats: [OGG], codecs: ["flac"] },
+  "audio/ogg;codecs=opus": { formats: [OGG], codecs: ["opus"] },
+  "audio/webm;codecs=opus": { formats: [WEBM, MATROSKA], codecs: ["opus"] },
+  "audio/x-matroska;codecs=flac": { formats: [MATROSKA, WEBM], codecs: ["flac"] },
+  "audio/x-matroska;codecs=mp3": { formats: [MATROSKA, WEBM], codecs: ["mp3"] },
+  "audio/x-matroska;codecs=opus": { formats: [MATROSKA, WEBM], codecs: ["opus"] }
+}
+export interface PcmFormat { readonly encoding: "s16le" | "alaw" | "ulaw"; readonly rate: number; /** Bytes of one sample. */ readonly frameBytes: 1 | 2 }
+const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
+  ...[8_000, 16_000, 44_100, 48_000].map((hz) => [`audio/pcm;encoding=s16le;rate=${hz}`, { encoding: "s16le", rate: hz, frameBytes: 2 }]),
+  ...(["alaw", "ulaw"] as const).map((encoding) => [`audio/pcm;encoding=${encoding};rate=8000`, { encoding, rate: 8_000, frameBytes: 1 }])
+])
+/** Compared without spaces and case (translation 12.1). */
+export const plainType = (contentType: string): string => contentType.replace(/\s+/g, "").toLowerCase()
+export const supportedSourceTypes: ReadonlyArray<string> = [...Object.keys(pcmFormats), ...Object.keys(containers)]
+/** How much sound a chunk holds can be told before it is decoded. */
+export const pcmFormatOf = (contentType: string): PcmFormat | undefined => pcmFormats[plainType(contentType)]
+
+export const decoderFor = (contentType: string): (() => AudioDecoder) | undefined => {
+  const type = plainType(contentType)
+  const pcm = pcmFormats[type]
+  if (pcm !== undefined) return () => pcm.encoding === "s16le" && pcm.rate === rate ? new PlainDecoder() : new PcmDecoder(pcm)
+  const container = containers[type]
+  return container === undefined ? undefined : () => new ContainerDecoder(container.formats, container.codecs)
+}
+
+const samplesOf = (bytes: Uint8Array): Int16Array => {
+  if (bytes.byteOffset % 2 === 0) return new Int16Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + (bytes.length & ~1)))
+  return new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
+}
+/** s16le at 16 kHz, as it is. */
+class PlainDecoder implements AudioDecoder {
+  push(chunk: Uint8Array): ReadonlyArray<Pcm> { return [samplesOf(chunk)] }
+  flush(): ReadonlyArray<Pcm> { return [] }
+  close(): void {}
+}
+class PcmDecoder implements AudioDecoder {
+  private readonly format: PcmFormat
+  private resampler: Resampler | undefined
+  constructor(format: PcmFormat) { this.format = format }
+  async push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
+    const table = this.format.encoding === "alaw" ? alaw : ulaw
+    const samples = this.format.encoding === "s16le" ? samplesOf(chunk) : Int16Array.from(chunk, (byte) => table[byte]!)
+    this.resampler ??= await Resampler.make(this.format.rate, rate)
+    return [this.resampler.push(samples)]
+  }
+  flush(): ReadonlyArray<Pcm> { return [] }
+  close(): void { this.resampler?.close() }
+}
+
+interface PacketDecoder { decode(packet: Uint8Array): Promise<{ readonly channelData: ReadonlyArray<Float32Array>; readonly sampleRate: number; readonly errors: ReadonlyArray<unknown> }>; free(): void }
+const packetDecoder = async (codec: Codec, description: Uint8Array | undefined, channels: number): Promise<PacketDecoder> => {
+  if (codec === "opus") {
+    const { OpusDecoder } = await import("opus-decoder")
+    const decoder = new OpusDecoder({ sampleRate: rate, channels, streamCount: 1, coupledStreamCount: channels - 1, channelMappingTable: channels === 1 ? [0] : [0, 1] })
+    await decoder.ready
+    return { decode: async (packet) => decoder.decodeFrame(packet), free: () => decoder.free() }
+  }
+  if (codec === "mp3") {
+    const { MPEGDecoder } = await import("mpg123-decoder")
+    const decoder = new MPEGDecoder()
+    await decoder.ready
+    return { decode: async (packet) => decoder.decode(packet), free: () => decoder.free() }
+  }
+  const { FLACDecoder } = await import("@wasm-audio-decoders/flac")
+  const decoder = new FLACDecoder()
+  await decoder.ready
+  void description
+  return { decode: async (packet) => decoder.decodeFrames([packet]), free: () => void decoder.free() }
+}
+
+/** Bytes go in as they come; a loop beside pulls packets out of them and gathers sound. */
+class ContainerDecoder implements AudioDecoder {
+  private readonly formats: ReadonlyArray<InputFormat>
+  private readonly codecs: ReadonlyArray<Codec>
+  private controller: ReadableStreamDefaultController<Uint8Array> | undefined
+  private readonly loop: Promise<void>
+  private made: Array<Pcm> = []
+  private fault: AudioFault | undefined
+  private closed = false
+
+  constructor(formats: ReadonlyArray<InputFormat>, codecs: ReadonlyArray<Codec>) {
+    this.formats = formats
+    this.codecs = codecs
+    const stream = new ReadableStream<Uint8Array>({ start: (controller) => { this.controller = controller } })
+    this.loop = this.pull(stream).catch((cause: unknown) => {
+      this.fault = cause instanceof AudioFault ? cause : new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) })
+    })
+  }
+  private async pull(stream: ReadableStream<Uint8Array>): Promise<void> {
+    const input = new Input({ source: new ReadableStreamSource(stream), formats: [...this.formats] })
+    const track = await input.getPrimaryAudioTrack()
+    if (track === null) throw new AudioFault({ detail: "there is no audio track" })
+    const codec = await track.getCodec() as Codec
+    if (!this.codecs.includes(codec)) throw new AudioFault({ detail: `the codec is ${String(codec)}` })
+    const config = await track.getDecoderConfig()
+    const description = config?.description === undefined ? undefined : new Uint8Array(config.description as ArrayBuffer)
+    const decoder = await packetDecoder(codec, description, Math.min(config?.numberOfChannels ?? 1, 2))
+    let resampler: Resampler | undefined
+    try {
+      for await (const packet of new EncodedPacketSink(track).packets()) {
+        if (this.closed) return
+        const { channelData, sampleRate } = await decoder.decode(packet.data)
+        const mono = mixed(channelData)
+        if (mono.length === 0) continue
+        if (sampleRate !== rate) resampler ??= await Resampler.make(sampleRate, rate)
+        this.made.push(resampler === undefined ? mono : resampler.push(mono))
+      }
+    } finally {
+      decoder.free()
+      resampler?.close()
+    }
+  }
+  async push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
+    this.check()
+    this.controller?.enqueue(chunk.slice())
+    await new Promise((resolve) => setImmediate(resolve))
+    this.check()
+    return this.taken()
+  }
+  async flush(): Promise<ReadonlyArray<Pcm>> {
+    this.end()
+    await this.loop
+    this.check()
+    return this.taken()
+  }
+  close(): void { this.closed = true; this.end() }
+  private end(): void { try { this.controller?.close() } catch { /* closed already */ } this.controller = undefined }
+  private check(): void { if (this.fault !== undefined) throw this.fault }
+  private taken(): ReadonlyArray<Pcm> { const made = this.made; this.made = []; return made }
+}
+const mixed = (channels: ReadonlyArray<Float32Array>): Int16Array => {
+  const [left, right] = channels
+  if (left === undefined) return new Int16Array(0)
+  return Int16Array.from(left, (sample, i) => {
+    const value = right === undefined ? sample : (sample + right[i]!) / 2
+    return Math.max(-32_768, Math.min(32_767, Math.round(value * 32_767)))
+  })
+}
