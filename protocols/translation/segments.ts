@@ -64,17 +64,27 @@ const goesOn = (sentence: string, language: Language): boolean => {
   return /^[A-Z]$/.test(word) || abbreviations.has(word.toLowerCase()) || (german.has(language) && /^\d{1,2}$/.test(word))
 }
 
+/** The platform's segmenter pays for the length of the whole text at every sentence, so long texts go to it by the window. */
+const windowChars = 2_000
 /** Offsets at which a new sentence begins, the text's length last. */
 const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray<number> => {
   if (split === "0" || !ends.test(flat)) return [flat.length]
   const breaks: Array<number> = []
   const looked = split === "nonewlines" ? flat.replace(allLineBreaks, " ") : flat
+  const segmenter = segmenterOf(language)
   let from = 0
-  for (const { index, segment } of segmenterOf(language).segment(looked)) {
-    const end = index + segment.length
-    if (end < looked.length && goesOn(looked.slice(from, end), language)) continue
-    breaks.push(end)
-    from = end
+  for (let start = 0, size = windowChars; start < looked.length;) {
+    const window = looked.slice(start, start + size), whole = start + size >= looked.length
+    let end = start
+    for (const { index, segment } of segmenter.segment(window)) {
+      if (!whole && index + segment.length === window.length) break    // may go on in the next window
+      end = start + index + segment.length
+      if (end < looked.length && goesOn(looked.slice(from, end), language)) continue
+      breaks.push(end)
+      from = end
+    }
+    size = end === start ? size * 4 : windowChars
+    start = end
   }
   if (breaks.at(-1) !== flat.length) breaks.push(flat.length)
   return breaks
