@@ -1,7 +1,6 @@
 /** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono. AAC has none and is not offered.
  *  PCM at 16 kHz is the hot path: synchronous, one copy. Containers go through mediabunny, which gives packets when their cluster or page
  *  is whole. */
-import { EncodedPacketSink, FLAC, Input, MATROSKA, MP3, OGG, ReadableStreamSource, WEBM, type InputFormat } from "mediabunny"
 import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
 import { alaw, ulaw } from "./g711.ts"
 import { Resampler } from "./resampler.ts"
@@ -9,19 +8,20 @@ import { Resampler } from "./resampler.ts"
 const rate = 16_000
 
 type Codec = "opus" | "flac" | "mp3"
-const containers: Record<string, { readonly formats: ReadonlyArray<InputFormat>; readonly codecs: ReadonlyArray<Codec> }> = {
-  "audio/auto": { formats: [FLAC, MP3, OGG, WEBM, MATROSKA], codecs: ["opus", "flac", "mp3"] },
-  "audio/flac": { formats: [FLAC], codecs: ["flac"] },
-  "audio/mpeg": { formats: [MP3], codecs: ["mp3"] },
-  "audio/ogg": { formats: [OGG], codecs: ["opus", "flac"] },
-  "audio/webm": { formats: [WEBM, MATROSKA], codecs: ["opus"] },
-  "audio/x-matroska": { formats: [MATROSKA, WEBM], codecs: ["flac", "mp3", "opus"] },
-  "audio/ogg;codecs=flac": { formats: [OGG], codecs: ["flac"] },
-  "audio/ogg;codecs=opus": { formats: [OGG], codecs: ["opus"] },
-  "audio/webm;codecs=opus": { formats: [WEBM, MATROSKA], codecs: ["opus"] },
-  "audio/x-matroska;codecs=flac": { formats: [MATROSKA, WEBM], codecs: ["flac"] },
-  "audio/x-matroska;codecs=mp3": { formats: [MATROSKA, WEBM], codecs: ["mp3"] },
-  "audio/x-matroska;codecs=opus": { formats: [MATROSKA, WEBM], codecs: ["opus"] }
+type Format = "FLAC" | "MP3" | "OGG" | "WEBM" | "MATROSKA"
+const containers: Record<string, { readonly formats: ReadonlyArray<Format>; readonly codecs: ReadonlyArray<Codec> }> = {
+  "audio/auto": { formats: ["FLAC", "MP3", "OGG", "WEBM", "MATROSKA"], codecs: ["opus", "flac", "mp3"] },
+  "audio/flac": { formats: ["FLAC"], codecs: ["flac"] },
+  "audio/mpeg": { formats: ["MP3"], codecs: ["mp3"] },
+  "audio/ogg": { formats: ["OGG"], codecs: ["opus", "flac"] },
+  "audio/webm": { formats: ["WEBM", "MATROSKA"], codecs: ["opus"] },
+  "audio/x-matroska": { formats: ["MATROSKA", "WEBM"], codecs: ["flac", "mp3", "opus"] },
+  "audio/ogg;codecs=flac": { formats: ["OGG"], codecs: ["flac"] },
+  "audio/ogg;codecs=opus": { formats: ["OGG"], codecs: ["opus"] },
+  "audio/webm;codecs=opus": { formats: ["WEBM", "MATROSKA"], codecs: ["opus"] },
+  "audio/x-matroska;codecs=flac": { formats: ["MATROSKA", "WEBM"], codecs: ["flac"] },
+  "audio/x-matroska;codecs=mp3": { formats: ["MATROSKA", "WEBM"], codecs: ["mp3"] },
+  "audio/x-matroska;codecs=opus": { formats: ["MATROSKA", "WEBM"], codecs: ["opus"] }
 }
 export interface PcmFormat { readonly encoding: "s16le" | "alaw" | "ulaw"; readonly rate: number; /** Bytes of one sample. */ readonly frameBytes: 1 | 2 }
 const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
@@ -67,7 +67,7 @@ class PcmDecoder implements AudioDecoder {
 }
 
 interface PacketDecoder { decode(packet: Uint8Array): Promise<{ readonly channelData: ReadonlyArray<Float32Array>; readonly sampleRate: number; readonly errors: ReadonlyArray<unknown> }>; free(): void }
-const packetDecoder = async (codec: Codec, description: Uint8Array | undefined, channels: number): Promise<PacketDecoder> => {
+const packetDecoder = async (codec: Codec, channels: number): Promise<PacketDecoder> => {
   if (codec === "opus") {
     const { OpusDecoder } = await import("opus-decoder")
     const decoder = new OpusDecoder({ sampleRate: rate, channels, streamCount: 1, coupledStreamCount: channels - 1, channelMappingTable: channels === 1 ? [0] : [0, 1] })
@@ -83,13 +83,12 @@ const packetDecoder = async (codec: Codec, description: Uint8Array | undefined, 
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac")
   const decoder = new FLACDecoder()
   await decoder.ready
-  void description
   return { decode: async (packet) => decoder.decodeFrames([packet]), free: () => void decoder.free() }
 }
 
 /** Bytes go in as they come; a loop beside pulls packets out of them and gathers sound. */
 class ContainerDecoder implements AudioDecoder {
-  private readonly formats: ReadonlyArray<InputFormat>
+  private readonly formats: ReadonlyArray<Format>
   private readonly codecs: ReadonlyArray<Codec>
   private controller: ReadableStreamDefaultController<Uint8Array> | undefined
   private readonly loop: Promise<void>
@@ -97,7 +96,7 @@ class ContainerDecoder implements AudioDecoder {
   private fault: AudioFault | undefined
   private closed = false
 
-  constructor(formats: ReadonlyArray<InputFormat>, codecs: ReadonlyArray<Codec>) {
+  constructor(formats: ReadonlyArray<Format>, codecs: ReadonlyArray<Codec>) {
     this.formats = formats
     this.codecs = codecs
     const stream = new ReadableStream<Uint8Array>({ start: (controller) => { this.controller = controller } })
@@ -106,17 +105,17 @@ class ContainerDecoder implements AudioDecoder {
     })
   }
   private async pull(stream: ReadableStream<Uint8Array>): Promise<void> {
-    const input = new Input({ source: new ReadableStreamSource(stream), formats: [...this.formats] })
+    const media = await import("mediabunny")
+    const input = new media.Input({ source: new media.ReadableStreamSource(stream), formats: this.formats.map((name) => media[name]) })
     const track = await input.getPrimaryAudioTrack()
     if (track === null) throw new AudioFault({ detail: "there is no audio track" })
     const codec = await track.getCodec() as Codec
     if (!this.codecs.includes(codec)) throw new AudioFault({ detail: `the codec is ${String(codec)}` })
     const config = await track.getDecoderConfig()
-    const description = config?.description === undefined ? undefined : new Uint8Array(config.description as ArrayBuffer)
-    const decoder = await packetDecoder(codec, description, Math.min(config?.numberOfChannels ?? 1, 2))
+    const decoder = await packetDecoder(codec, Math.min(config?.numberOfChannels ?? 1, 2))
     let resampler: Resampler | undefined
     try {
-      for await (const packet of new EncodedPacketSink(track).packets()) {
+      for await (const packet of new media.EncodedPacketSink(track).packets()) {
         if (this.closed) return
         const { channelData, sampleRate } = await decoder.decode(packet.data)
         const mono = mixed(channelData)

@@ -1,0 +1,100 @@
+/** One engine per port as the services see it: of an ordered list the first that is ready and can, the next when that one fails in a way
+ *  that another may not. An engine that fails five times running rests for half a minute. Source: spec engines 11.1, 11.2. */
+import { Effect, Stream } from "effect"
+import { EngineFault, retryable, type Engine, type Language, type Recognizer, type Segment, type Synthesizer, type Translator, type Unit } from "./ports.ts"
+
+const failuresMax = 5
+const restMs = 30_000
+
+/** Closed, or open until a time. */
+class Breakers {
+  private readonly failures = new Map<string, { count: number; untilMs: number }>()
+  private readonly nowMs: () => number
+  constructor(nowMs: () => number) { this.nowMs = nowMs }
+  closed(id: string): boolean { return (this.failures.get(id)?.untilMs ?? 0) <= this.nowMs() }
+  failed(id: string): void {
+    const record = this.failures.get(id) ?? { count: 0, untilMs: 0 }
+    if (++record.count >= failuresMax) { record.untilMs = this.nowMs() + restMs; record.count = 0 }
+    this.failures.set(id, record)
+  }
+  worked(id: string): void { if (this.failures.size > 0) this.failures.delete(id) }
+}
+const none = (port: string, detail: string): EngineFault => new EngineFault({ reason: "unavailable", engine: port, detail })
+const reasons = (engines: ReadonlyArray<Engine>): string => engines.map((engine) => { const is = engine.readiness(); return is.ready ? "" : `${engine.info.id}: ${is.reason}` }).filter((line) => line !== "").join("; ")
+const readinessOf = (engines: ReadonlyArray<Engine>) => () => engines.some((engine) => engine.readiness().ready) ? { ready: true } as const
+  : { ready: false, reason: reasons(engines) || "no engine is configured" } as const
+const infoOf = (port: string) => ({ id: port, version: "1", tier: "embedded" as const, licence: "MIT" })
+
+/** Every opaque unit of the source exactly once: doubles go, missing ones come back at the end of the segment. */
+export const repaired = (source: Segment, made: Segment): Segment => {
+  const wanted = source.units.flatMap((unit) => unit.kind === "opaque" ? [unit.id] : [])
+  if (wanted.length === 0 && made.units.every(({ kind }) => kind === "text")) return made
+  const missing = new Set(wanted)
+  const units: Array<Unit> = made.units.filter((unit) => unit.kind === "text" || missing.delete(unit.id))
+  return { units: [...units, ...[...missing].map((id) => ({ kind: "opaque" as const, id }))] }
+}
+
+export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () => number): Translator => {
+  const breakers = new Breakers(nowMs)
+  const can = (source: Language, target: Language) => engines.filter((engine) => engine.readiness().ready && breakers.closed(engine.info.id) && engine.supports(source, target) !== false)
+  return {
+    info: infoOf("translator"),
+    readiness: readinessOf(engines),
+    supports: (source, target) => {
+      let best: "direct" | "pivot" | false = false
+      for (const engine of engines) {
+        const is = engine.readiness().ready ? engine.supports(source, target) : false
+        if (is === "direct") return is
+        if (is !== false) best = is
+      }
+      return best
+    },
+    pairs: () => [...new Map(engines.flatMap((engine) => engine.readiness().ready ? engine.pairs().map((pair) => [pair.join(">"), pair] as const) : [])).values()],
+    formality: (target) => engines.some((engine) => engine.readiness().ready && engine.formality(target)),
+    translate: (request) => Effect.suspend(() => {
+      const able = can(request.source, request.target)
+      const attempt = (at: number): ReturnType<Translator["translate"]> => {
+        const engine = able[at]
+        if (engine === undefined) return Effect.fail(none("translator", reasons(engines) || `nothing translates ${request.source} to ${request.target} now`))
+        return engine.translate(request).pipe(
+          Effect.map((result) => { breakers.worked(engine.info.id); return { ...result, segments: result.segments.map((segment, i) => repaired(request.segments[i]!, segment)) } }),
+          Effect.catch((fault: EngineFault) => {
+            if (!retryable(fault)) return Effect.fail(fault)
+            breakers.failed(engine.info.id)
+            return at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault)
+          }))
+      }
+      return attempt(0)
+    })
+  }
+}
+
+export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer => {
+  const ready = () => engines.filter((engine) => engine.readiness().ready)
+  const able = (language: Language | undefined) => ready().filter((engine) => language === undefined ? engine.detects || engine.languages().length > 0 : engine.languages().includes(language))
+  return {
+    info: infoOf("recognizer"),
+    readiness: readinessOf(engines),
+    languages: () => [...new Set(ready().flatMap((engine) => engine.languages()))],
+    get detects() { return ready().some((engine) => engine.detects) },
+    capacity: () => ready().reduce((sum, engine) => { const { used, max } = engine.capacity(); return { used: sum.used + used, max: sum.max + max } }, { used: 0, max: 0 }),
+    hear: (audio, options) => Stream.unwrap(Effect.sync(() => {
+      const engine = able(options.language).find((one) => { const { used, max } = one.capacity(); return used < max }) ?? able(options.language)[0]
+      return engine === undefined ? Stream.fail(none("recognizer", reasons(engines) || `nothing hears ${options.language ?? "that"} now`)) : engine.hear(audio, options)
+    }))
+  }
+}
+
+export const synthesizerRouter = (engines: ReadonlyArray<Synthesizer>): Synthesizer => {
+  const ready = () => engines.filter((engine) => engine.readiness().ready)
+  return {
+    info: infoOf("synthesizer"),
+    readiness: readinessOf(engines),
+    languages: () => [...new Set(ready().flatMap((engine) => engine.languages()))],
+    speak: (text, options) => Effect.suspend(() => {
+      const base = options.language.split("-")[0]!
+      const engine = ready().find((one) => one.languages().includes(base))
+      return engine === undefined ? Effect.fail(none("synthesizer", `nothing speaks ${options.language} now`)) : engine.speak(text, options)
+    })
+  }
+}

@@ -1,0 +1,245 @@
+/** The work of a live voice session: audio → decoder → recognizer → translators → speech. It tells its actor what is concluded, in order,
+ *  and goes on when that is durable; what is tentative goes straight to the lane out. An engine's crash is survived once: the sound since
+ *  the last final is kept and heard again. Plain arrays and batches of at least `updateMs` per wake-up: never work per chunk
+ *  (bench/voice-chunk). */
+import { Data, Effect, Schedule, Stream, type Context, type Scope } from "effect"
+import { LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
+import { decoderFor } from "../engines/speech/decoder.ts"
+import { encoderFor, type MediaEncoder } from "../engines/speech/encoder.ts"
+import { AudioFault, type AudioDecoder, type EngineFault, type Engines, type Formality, type Heard, type Pcm } from "../engines/ports.ts"
+
+/** Bytes as they came. */
+export type AudioChunk = Uint8Array
+interface Spoken { readonly text: string; readonly startMs: number; readonly endMs: number; readonly language: string }
+interface To { readonly to: string; readonly spoken: Spoken }
+export type VoiceFault = "audio-undecodable" | "too-fast" | "engine-unavailable"
+export type Said =
+  /** Replaces all tentative text of that transcript; `to`: "" is the source. */
+  | { readonly is: "tentative"; readonly to: string; readonly spoken: Spoken | undefined }
+  /** Something waits to be delivered: ask the actor. */
+  | { readonly is: "concluded" }
+  | { readonly is: "media"; readonly language: string; readonly packets: ReadonlyArray<Uint8Array>; readonly headers: ReadonlyArray<Uint8Array>; readonly durationMs: number; readonly text: string }
+  /** Sound decoded so far in this run, of types whose length only the decoder knows. */
+  | { readonly is: "decoded"; readonly totalMs: number }
+  | { readonly is: "finished" }
+  | { readonly is: "fault"; readonly fault: VoiceFault }
+
+export interface HearingState {
+  readonly config: { readonly contentType: string; readonly sourceLanguage: string | null; readonly fixed: boolean; readonly targets: ReadonlyArray<string>
+    readonly mediaTargets: ReadonlyArray<string>; readonly mediaType: string; readonly voice: "male" | "female" | null; readonly formality: Formality }
+  readonly audioMs: number; readonly segments: number; readonly untranslated: ReadonlyArray<Spoken>; readonly sourceEnded: boolean; readonly finished: boolean
+}
+type Call = { readonly _tag: "Conclude"; readonly spoken: Spoken } | { readonly _tag: "Translate"; readonly said: ReadonlyArray<To> } | { readonly _tag: "Finish" } | { readonly _tag: "End" }
+/** What is said before the call is told, and after it is durable. */
+interface Step { readonly before?: Said; readonly call: Call; readonly after?: Said }
+interface Self { readonly lanes: { readonly audio: LaneOut<AudioChunk>; readonly said: LaneIn<Said> } }
+
+/** What the recognizer is woken for, in the weight of the audio lane (ms). */
+export const updateMs = 200
+const tentativeEveryMs = 300
+/** Sound kept for hearing again after a crash. */
+const keptMsMax = 30_000
+const hearingsMax = 2
+const samplesPerMs = 16
+
+class Failed extends Data.TaggedError("Failed")<{ readonly fault: VoiceFault }> {}
+const base = (language: string): string => language.split("-", 1)[0]!.toLowerCase()
+/** Written without blanks between sentences. */
+const unspaced = new Set(["ja", "zh", "th"])
+const joined = (text: string, language: string, first: boolean): string => first || unspaced.has(base(language)) ? text : ` ${text}`
+
+export const hearing = <R>(state: HearingState, { lanes }: Self, service: Context.Service<R, Engines>): Stream.Stream<any, never, R> =>
+  Stream.unwrap(Effect.map(service, (engines) => {
+    const steps = new LanePipe<Step>(64)
+    const session = new Hearing(state, lanes, engines as Engines, steps)
+    const say = (said: Said | undefined) => Stream.fromEffectDrain(said === undefined ? Effect.void : lanes.said.put(said))
+    // The kernel asks for the next element when this one is durable.
+    const told = Stream.flatMap(steps.stream, ({ before, call, after }) => Stream.concat(say(before), Stream.concat(Stream.succeed(call), say(after))))
+    return Stream.unwrap(Effect.as(Effect.forkScoped(session.run), told))
+  }))
+
+class Hearing {
+  private readonly state: HearingState
+  private readonly lanes: Self["lanes"]
+  private readonly engines: Engines
+  private readonly steps: LanePipe<Step>
+  private segments: number
+  /** Source position where the present hearing began, and sound since its last final. */
+  private startMs: number
+  private kept: Array<Pcm> = []
+  private keptSamples = 0
+  private decodedSamples = 0
+  private decoder: AudioDecoder | undefined
+  private readonly encoders = new Map<string, MediaEncoder>()
+  private latest: { readonly spoken: Spoken; readonly turn: number } | undefined
+  private turn = 0
+  private audioFault: Failed | undefined
+
+  constructor(state: HearingState, lanes: Self["lanes"], engines: Engines, steps: LanePipe<Step>) {
+    this.state = state
+    this.lanes = lanes
+    this.engines = engines
+    this.steps = steps
+    this.segments = state.segments
+    this.startMs = state.audioMs
+  }
+
+  get run(): Effect.Effect<void, never, Scope.Scope> {
+    const work = Effect.gen({ self: this }, function* () {
+      yield* Effect.forEach(this.state.untranslated, (spoken) => this.translate(spoken, true), { discard: true })
+      if (!this.state.finished) {
+        if (this.state.config.targets.length > 0) yield* Effect.forkScoped(this.tentatives)
+        yield* this.hear(1)
+        yield* this.steps.put({ call: { _tag: "Finish" }, after: { is: "finished" } })
+      } else yield* this.lanes.said.put({ is: "finished" })
+    })
+    return Effect.catch(work, ({ fault }: Failed) => this.steps.put({ before: { is: "fault", fault }, call: { _tag: "End" } })).pipe(
+      Effect.ensuring(Effect.sync(() => { this.decoder?.close(); for (const encoder of this.encoders.values()) encoder.close() })))
+  }
+
+  /** Sound from the lane, as batches of PCM; ends with the source, or where it cannot be decoded. */
+  private get audio(): Stream.Stream<Pcm> {
+    const { contentType } = this.state.config
+    const decoder = this.decoder ??= decoderFor(contentType)!()
+    const decoded = (batch: ReadonlyArray<AudioChunk> | undefined): Effect.Effect<ReadonlyArray<Pcm>, Failed> => {
+      const plain = batch === undefined ? decoder.flush() : batch.length === 1 ? decoder.push(batch[0]!) : decoder.push(Buffer.concat(batch))
+      return plain instanceof Promise
+        ? Effect.tryPromise({ try: () => plain, catch: () => new Failed({ fault: "audio-undecodable" }) }) : Effect.succeed(plain)
+    }
+    let over = false
+    const next = Effect.suspend((): Effect.Effect<readonly [ReadonlyArray<Pcm>, undefined] | undefined, Failed> => {
+      if (over) return Effect.succeed(undefined)
+      const taking = this.state.sourceEnded && this.lanes.audio.depth === 0 ? Effect.succeed(undefined) : this.lanes.audio.take(updateMs)
+      return Effect.flatMap(taking, (batch) => {
+        over = batch === undefined
+        return Effect.map(Effect.catchDefect(Effect.suspend(() => decoded(batch)), (defect) =>
+          defect instanceof AudioFault ? Effect.fail(new Failed({ fault: "audio-undecodable" })) : Effect.die(defect)), (pcm) => [pcm, undefined] as const)
+      })
+    })
+    return Stream.unfold(undefined, () => next).pipe(
+      Stream.flatMap((parts) => Stream.fromIterable(parts)),
+      Stream.filter((pcm) => pcm.length > 0),
+      Stream.tap((pcm) => Effect.sync(() => this.keep(pcm))),
+      Stream.catch((fault: Failed) => { this.audioFault = fault; return Stream.empty }))
+  }
+  private keep(pcm: Pcm): void {
+    this.kept.push(pcm)
+    this.keptSamples += pcm.length
+    this.decodedSamples += pcm.length
+    while (this.keptSamples > keptMsMax * samplesPerMs && this.kept.length > 1) this.forget(this.kept[0]!.length)
+    if (!this.state.config.contentType.includes("pcm")) this.lanes.said.offer({ is: "decoded", totalMs: Math.round(this.decodedSamples / samplesPerMs) })
+  }
+  /** The oldest `samples` of the kept sound are over. */
+  private forget(samples: number): void {
+    let left = Math.min(samples, this.keptSamples)
+    this.startMs += left / samplesPerMs
+    this.keptSamples -= left
+    while (left > 0) {
+      const first = this.kept[0]!
+      if (first.length <= left) { this.kept.shift(); left -= first.length } else { this.kept[0] = first.subarray(left); left = 0 }
+    }
+  }
+
+  /** Hears to the end of the source; a crash is survived by hearing the kept sound again. */
+  private hear(attempt: number): Effect.Effect<void, Failed, Scope.Scope> {
+    const { sourceLanguage } = this.state.config
+    const again = [...this.kept]
+    const from = this.startMs
+    const sound = Stream.concat(Stream.fromIterable(again), this.audio)
+    return Effect.gen({ self: this }, function* () {
+      // No recognizer is held before there is something to hear.
+      if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
+      let heard = attempt
+      yield* Stream.runForEach(this.engines.recognizer.hear(sound, { language: sourceLanguage === null ? undefined : base(sourceLanguage) }), (item) => {
+        heard = 1
+        return this.note(item, from)
+      }).pipe(Effect.catch((fault: EngineFault | Failed) => {
+        if (fault instanceof Failed) return Effect.fail(fault)
+        return fault.reason === "crashed" && heard < hearingsMax ? Effect.suspend(() => this.hear(heard + 1)) : Effect.fail(new Failed({ fault: "engine-unavailable" }))
+      }))
+      if (this.audioFault !== undefined) return yield* Effect.fail(this.audioFault)
+    })
+  }
+  /** Waits until the lane holds an update or has ended; takes nothing. */
+  private get firstSound(): Effect.Effect<void> {
+    const { audio } = this.lanes
+    return Effect.callback<void>((resume) => {
+      if (audio.depth > 0 || audio.ended) return resume(Effect.void)
+      audio.onReadable(() => { audio.onReadable(undefined); resume(Effect.void) })
+      return Effect.sync(() => audio.onReadable(undefined))
+    })
+  }
+
+  private note(heard: Heard, fromMs: number): Effect.Effect<void, Failed> {
+    if (heard.type === "silence") {
+      // Sound that will not be part of any text need not be heard again.
+      const samples = Math.floor((fromMs + heard.untilMs - this.startMs) * samplesPerMs)
+      if (samples > 0) this.forget(Math.min(samples, this.keptSamples))
+      return Effect.void
+    }
+    const language = this.state.config.fixed ? this.state.config.sourceLanguage! : heard.language
+    const spoken: Spoken = { text: joined(heard.text, language, this.segments === 0), startMs: Math.round(fromMs + heard.startMs), endMs: Math.round(fromMs + heard.endMs), language }
+    if (heard.type === "partial") {
+      this.latest = { spoken, turn: ++this.turn }
+      this.lanes.said.offer({ is: "tentative", to: "", spoken })
+      return Effect.void
+    }
+    if (heard.text === "") return Effect.void
+    this.turn++
+    this.latest = undefined
+    this.segments++
+    const samples = Math.floor((spoken.endMs - this.startMs) * samplesPerMs)
+    if (samples > 0) this.forget(Math.min(samples, this.keptSamples))
+    return Effect.andThen(this.tell({ _tag: "Conclude", spoken }), this.state.config.targets.length === 0 ? Effect.void : this.translate(spoken, this.segments === 1))
+  }
+  private tell(call: Call): Effect.Effect<void> {
+    return this.steps.put({ call, after: { is: "concluded" } })
+  }
+
+  private translated(spoken: Spoken, target: string, first: boolean): Effect.Effect<Spoken, Failed> {
+    const source = base(spoken.language)
+    if (source === base(target)) return Effect.succeed({ ...spoken, language: target })
+    const { formality } = this.state.config
+    const once = this.engines.translator.translate({ source, target: target.toLowerCase(), segments: [{ units: [{ kind: "text", text: spoken.text.trim() }] }],
+      formality: this.engines.translator.formality(target.toLowerCase()) ? formality : "default" })
+    return Effect.retry(once, { times: 1, schedule: Schedule.spaced("100 millis") }).pipe(
+      Effect.map(({ segments }) => ({ ...spoken, language: target,
+        text: joined(segments[0]!.units.map((unit) => unit.kind === "text" ? unit.text : "").join(""), target, first) })),
+      Effect.catch(() => Effect.fail(new Failed({ fault: "engine-unavailable" }))))
+  }
+  private translate(spoken: Spoken, first: boolean): Effect.Effect<void, Failed> {
+    const { targets, mediaTargets } = this.state.config
+    return Effect.gen({ self: this }, function* () {
+      const said = yield* Effect.forEach(targets, (target) => Effect.map(this.translated(spoken, target, first), (text) => ({ to: target, spoken: text })), { concurrency: "unbounded" })
+      yield* this.tell({ _tag: "Translate", said })
+      for (const { to, spoken: text } of said) if (mediaTargets.includes(to)) yield* this.speak(to, text.text)
+    })
+  }
+  private speak(language: string, text: string): Effect.Effect<void, Failed> {
+    const { mediaType, voice } = this.state.config
+    return this.engines.synthesizer.speak(text.trim(), { language: base(language), ...(voice === null ? {} : { voice }) }).pipe(
+      Effect.flatMap(({ pcm, rate }) => Effect.promise(async () => {
+        let encoder = this.encoders.get(language)
+        if (encoder === undefined) this.encoders.set(language, encoder = encoderFor(mediaType)!())
+        return { ...await encoder.encode(pcm, rate), headers: encoder.headers }
+      })),
+      Effect.flatMap(({ packets, headers, durationMs }) => this.lanes.said.put({ is: "media", language, packets, headers, durationMs, text })),
+      Effect.catch(() => Effect.fail(new Failed({ fault: "engine-unavailable" }))))
+  }
+
+  /** Tentative target text, at most one round per `tentativeEveryMs`, of the newest partial; stale ones are dropped. A failure here is
+   *  no failure of the session: the concluded text will tell. */
+  private get tentatives(): Effect.Effect<void> {
+    let done: { readonly turn: number } | undefined
+    const round = Effect.suspend(() => {
+      const newest = this.latest
+      if (newest === undefined || newest === done) return Effect.void
+      done = newest
+      const first = this.segments === 0
+      return Effect.forEach(this.state.config.targets, (target) => Effect.map(this.translated(newest.spoken, target, first), (spoken) => {
+        if (this.turn === newest.turn || this.latest !== undefined) this.lanes.said.offer({ is: "tentative", to: target, spoken })
+      }), { concurrency: "unbounded", discard: true }).pipe(Effect.ignore)
+    })
+    return Effect.repeat(round, Schedule.spaced(tentativeEveryMs)).pipe(Effect.asVoid)
+  }
+}
