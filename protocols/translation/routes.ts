@@ -1,10 +1,10 @@
 /** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1, 1.4, 2.3. */
 import type { Engines } from "../../actors/engines/ports.ts"
-import type { Handler, Response, Route, Service } from "../../runtime/http.ts"
+import type { Handler, Response, Route, Service, SocketRoute } from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
 import type { TranslationCache } from "./cache.ts"
-import { guardOf, type Limits } from "./guard.ts"
+import { guardOf, type Guard, type Limits } from "./guard.ts"
 import { KeyRing } from "./keys.ts"
 import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
 import { refused } from "./problems.ts"
@@ -23,6 +23,8 @@ export interface TranslationDeps {
   /** Shared with whoever else counts or changes keys (voice, administration); made here when absent. */
   readonly ring?: KeyRing
   readonly usage?: Usage
+  /** Live speech (voice.ts), with the same ring and usage. */
+  readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
   /** Origins of browsers that may call; none by default. */
   readonly corsOrigins?: ReadonlyArray<string>
 }
@@ -43,12 +45,14 @@ export const translation = (deps: TranslationDeps): Service => {
     { method: "GET", path: "/v2/glossary-language-pairs", handle: guard("glossaries:read", glossaryPairs(engines)) },
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
-    { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) }
+    { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
+    ...deps.voice?.routes(guard) ?? []
   ]
   return {
     name: "translation",
     prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/quality-evaluation", "/healthz"],
     routes: deps.corsOrigins === undefined || deps.corsOrigins.length === 0 ? routes : withOrigins(routes, new Set(deps.corsOrigins)),
+    ...(deps.voice === undefined ? {} : { sockets: [deps.voice.socket] }),
     refused
   }
 }
