@@ -1,39 +1,39 @@
-/** Answers already given, per account: a text translated once with the same options costs no engine. Bounded by count and size, least
- *  recently used first. What it holds never outlives the process, and it changes no bill: a hit is counted like a miss. */
+/** Answers already given, per account: a text translated once with the same options costs no engine. Two generations: what is used
+ *  moves to the young one, and when that is full the old one is dropped, so neither a hit nor an entry leaving costs a search.
+ *  What it holds never outlives the process, and it changes no bill: a hit is counted like a miss. */
 
 export interface Remembered { readonly text: string; /** Upper-case base code. */ readonly detected: string; readonly engine: string }
-interface Entry extends Remembered { readonly chars: number }
 
 export class TranslationCache {
-  private readonly entries = new Map<string, Entry>()
+  private young = new Map<string, Remembered>()
+  private old = new Map<string, Remembered>()
+  private chars = 0
   private readonly entriesMax: number
   private readonly charsMax: number
-  private chars = 0
 
-  constructor(entriesMax = 20_000, charsMax = 8_000_000) {
+  /** Limits of each generation. */
+  constructor(entriesMax = 10_000, charsMax = 4_000_000) {
     this.entriesMax = entriesMax
     this.charsMax = charsMax
   }
   get(key: string): Remembered | undefined {
-    const entry = this.entries.get(key)
-    if (entry === undefined) return undefined
-    this.entries.delete(key)
-    this.entries.set(key, entry)
-    return entry
+    const known = this.young.get(key)
+    if (known !== undefined) return known
+    const older = this.old.get(key)
+    if (older !== undefined) this.set(key, older)
+    return older
   }
   /** A text of more than a hundredth of the whole is not worth what it would push out. */
-  set(key: string, { text, detected, engine }: Remembered): void {
-    const chars = key.length + text.length
+  set(key: string, remembered: Remembered): void {
+    const chars = key.length + remembered.text.length
     if (chars > this.charsMax / 100) return
-    const before = this.entries.get(key)
-    if (before !== undefined) { this.chars -= before.chars; this.entries.delete(key) }
-    this.entries.set(key, { text, detected, engine, chars })
-    this.chars += chars
-    for (const [oldest, { chars: freed }] of this.entries) {
-      if (this.chars <= this.charsMax && this.entries.size <= this.entriesMax) break
-      this.entries.delete(oldest)
-      this.chars -= freed
+    if (this.young.size >= this.entriesMax || this.chars + chars > this.charsMax) {
+      this.old = this.young
+      this.young = new Map()
+      this.chars = 0
     }
+    this.young.set(key, remembered)
+    this.chars += chars
   }
-  get size(): number { return this.entries.size }
+  get size(): number { return this.young.size + this.old.size }
 }

@@ -2,14 +2,15 @@
  *  A client that goes, or the end of the time, interrupts it. Source: translation 2.3, 2.4. */
 import { Cause, Effect, Exit, Result } from "effect"
 import { EngineFault, type TranslateRequest, type TranslateResult, type Translator } from "../../actors/engines/ports.ts"
+import type { Request } from "../../runtime/http.ts"
 import type { Refusal } from "./problems.ts"
 
 /** Clients repeat a request after 5 s. */
 const engineMsMax = 4_500
 
-export const translated = (translator: Translator, request: TranslateRequest, signal: AbortSignal): Promise<TranslateResult | EngineFault> =>
+export const translated = (translator: Translator, request: TranslateRequest, client: Pick<Request, "signal">): Promise<TranslateResult | EngineFault> =>
   new Promise((resolve, reject) => {
-    let timer: NodeJS.Timeout | undefined, over = false
+    let timer: NodeJS.Timeout | undefined, signal: AbortSignal | undefined, over = false
     const stop = (reason: "timeout" | "unavailable", detail: string) => (): void => {
       if (over) return
       end()
@@ -20,7 +21,7 @@ export const translated = (translator: Translator, request: TranslateRequest, si
     const end = (): void => {
       over = true
       clearTimeout(timer)
-      signal.removeEventListener("abort", gone)
+      signal?.removeEventListener("abort", gone)
     }
     const interrupt = Effect.runCallback(Effect.result(translator.translate(request)), { onExit: (exit) => {
       if (over) return
@@ -28,7 +29,8 @@ export const translated = (translator: Translator, request: TranslateRequest, si
       if (Exit.isFailure(exit)) reject(Cause.squash(exit.cause))
       else resolve(Result.isSuccess(exit.value) ? exit.value.success : exit.value.failure)
     } })
-    if (over) return
+    if (over) return                                                   // answered in this turn: no timer, no listener
+    signal = client.signal
     timer = setTimeout(stop("timeout", `no answer within ${engineMsMax} ms`), engineMsMax)
     signal.addEventListener("abort", gone)
     if (signal.aborted) gone()

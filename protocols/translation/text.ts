@@ -1,5 +1,5 @@
-/** POST /v2/translate: parameters, quota, detection, sentences through the engine, the bill. Nothing is billed unless the answer is 200,
- *  and what is billed is on disk before the answer leaves. Source: translation section 3. */
+/** POST /v2/translate: parameters, quota, detection, sentences through the engine, the bill. Nothing is billed unless the answer is 200.
+ *  Source: translation section 3. */
 import { EngineFault, type Engines, type Segment, type TranslateRequest, type TranslateResult } from "../../actors/engines/ports.ts"
 import type { Request, Response } from "../../runtime/http.ts"
 import { readBody } from "../shared/body.ts"
@@ -63,13 +63,14 @@ export class TextTranslation {
     const run: Run = { options, billed, answers: new Array(options.texts.length), engineIds: new Set(), cachePrefix: cachePrefix(using.account.accountId, options) }
     const finish = (refusal: Refusal | undefined): Response | Promise<Response> => {
       if (refusal !== undefined) { reservation.release(); return problem(refusal) }
-      return reservation.book(characters, tagged.tag).then(() => answer(run), () => problem({ _tag: "Down", status: 504 }))
+      const kept = reservation.book(characters, tagged.tag)
+      return kept === undefined ? answer(run) : kept.then(() => answer(run), () => problem({ _tag: "Down", status: 504 }))
     }
     const release = (defect: unknown): never => { reservation.release(); throw defect }
     try {
       const jobs = this.plan(run)
       if ("_tag" in jobs) return finish(jobs)
-      return jobs.length === 0 ? finish(undefined) : this.work(run, jobs, request.signal).then(finish).catch(release)
+      return jobs.length === 0 ? finish(undefined) : this.work(run, jobs, request).then(finish).catch(release)
     } catch (defect) { return release(defect) }
   }
 
@@ -116,11 +117,11 @@ export class TextTranslation {
   }
 
   /** Calls the engine once per source language. */
-  private async work(run: Run, jobs: ReadonlyArray<Job>, signal: AbortSignal): Promise<Refusal | undefined> {
+  private async work(run: Run, jobs: ReadonlyArray<Job>, client: Pick<Request, "signal">): Promise<Refusal | undefined> {
     const groups = new Map<string, Array<Job>>()
     for (const job of jobs) { const group = groups.get(job.source.base); if (group === undefined) groups.set(job.source.base, [job]); else group.push(job) }
     const refusals = await Promise.all([...groups.values()].map(async (group) => {
-      const result = await translated(this.engines.translator, requestFor(group, run.options), signal)
+      const result = await translated(this.engines.translator, requestFor(group, run.options), client)
       if (result instanceof EngineFault) return refusalOf(result)
       this.settle(run, group, result)
       return undefined

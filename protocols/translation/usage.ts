@@ -1,6 +1,7 @@
-/** What has been used: exact in memory, where quotas are checked, and durable before the answer leaves. All bookings of a turn, and all
- *  that come while a flush runs, go to disk as one commit, so a thousand small requests cost a handful of counter writes.
- *  Guarantee: account and key never pass their limit, whatever runs at once. Source: translation 6.1, 15.5, 19.7. */
+/** What has been used: exact in memory, where quotas are checked; bookings go to disk together, one counter write per key and commit,
+ *  at most `behindMs` after the answer (0: before it, which cost 23 instead of 15 µs of CPU a request and a flush of latency).
+ *  Guarantee: account and key never pass their limit, whatever runs at once. A crash forgets at most the last `behindMs`, in the client's favour.
+ *  Source: translation 6.1, 15.5, 19.7. */
 import type { Key as RowKey, Store, StorageFault, Write } from "../../storage/store.ts"
 import type { KeyInUse } from "./keys.ts"
 import { periodOf } from "./records.ts"
@@ -23,37 +24,49 @@ export const tagsTable = "translation-tags"
 
 type Counts = Record<Unit, number>
 /** One account's or key's period. */
-interface Meter { readonly startMs: number; readonly endMs: number; readonly used: Counts; readonly reserved: Record<Quota, number> }
+interface Meter { readonly startMs: number; readonly endMs: number; readonly used: Counts; readonly reserved: Record<Quota, number>
+  /** The commit that holds its last booking. */ within: Batch | undefined }
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
   quota === "characters" ? meter.used.translate + meter.used.document + meter.used.write : meter.used[quota]
 
-const metersMax = 50_000
+const metersMax = 50_000, forgetLooksMax = 100
+const behindMsDefault = 250
 const noBytes = new Uint8Array(0)
 
 /** Set aside until it is booked or released, once. */
 export interface Reservation {
-  /** Books `amount` (at most what was reserved, default all of it); resolves when it is on disk, rejects when it could not be kept. */
-  book(amount?: number, tag?: string): Promise<void>
+  /** Books `amount` (at most what was reserved, default all of it). With `behindMs` 0 the answer waits for what this returns: it
+   *  resolves when it is on disk, and rejects, nothing being counted, when it could not be kept. */
+  book(amount?: number, tag?: string): Promise<void> | undefined
   release(): void
 }
-interface Batch { readonly amounts: Map<string, { readonly key: RowKey; amount: number }>; readonly tags: Map<string, RowKey>
-  readonly undo: Array<() => void>; readonly settled: Promise<void>; readonly resolve: () => void; readonly reject: (fault: StorageFault) => void }
+/** One key's bookings of one day since the last commit. */
+interface Tally { readonly accountId: string; readonly keyId: string; readonly startMs: number; readonly day: number; readonly amounts: Counts }
+interface Batch {
+  kept: boolean
+  readonly tallies: Map<string, Tally>
+  readonly tags: Map<string, { readonly accountId: string; readonly tag: string; readonly day: number; readonly unit: Unit; amount: number }>
+  /** What takes it back, for those whose answer waits. */ readonly undo: Array<() => void>
+  readonly settled: Promise<void>; readonly resolve: () => void; readonly reject: (fault: StorageFault) => void
+}
 
 export class Usage {
   private readonly store: Store
   private readonly nowMs: () => number
   private readonly accounts = new Map<string, Meter>()
   private readonly keys = new Map<string, Meter>()
+  private readonly behindMs: number
   private batch: Batch | undefined = undefined
   private flushing = false
 
-  constructor(store: Store, nowMs: () => number) {
+  constructor(store: Store, nowMs: () => number, behindMs = behindMsDefault) {
     this.store = store
     this.nowMs = nowMs
+    this.behindMs = behindMs
   }
 
   /** The account's and the key's current period. */
-  read(using: KeyInUse): { readonly account: Readonly<Meter>; readonly key: Readonly<Meter> } {
+  read(using: KeyInUse): { readonly account: Meter; readonly key: Meter } {
     const { account, key } = using
     return {
       account: this.meter(this.accounts, account.accountId, account.createdMs, (startMs, unit) => accountCounter(account.accountId, startMs, unit)),
@@ -67,16 +80,17 @@ export class Usage {
     const { startMs, endMs } = periodOf(createdMs, nowMs)
     const used = {} as Counts
     for (const unit of units) used[unit] = this.store.counter(usageTable, keyOf(startMs, unit))
-    const made: Meter = { startMs, endMs, used, reserved: { characters: 0, speechToTextMs: 0, speechToSpeechMs: 0 } }
+    const made: Meter = { startMs, endMs, used, reserved: { characters: 0, speechToTextMs: 0, speechToSpeechMs: 0 }, within: undefined }
     if (known === undefined && meters.size >= metersMax) this.forgetOne(meters)
     meters.set(id, made)
     return made
   }
-  /** The oldest whose numbers are all on disk: what has left memory is counted again from there. */
+  /** One of the oldest whose numbers are all on disk: what has left memory is counted again from there. */
   private forgetOne(meters: Map<string, Meter>): void {
-    if (this.batch !== undefined || this.flushing) return
-    for (const [id, { reserved }] of meters) {
-      if (reserved.characters + reserved.speechToTextMs + reserved.speechToSpeechMs === 0) { meters.delete(id); return }
+    let looked = 0
+    for (const [id, { reserved, within }] of meters) {
+      if (++looked > forgetLooksMax) return
+      if (within?.kept !== false && reserved.characters + reserved.speechToTextMs + reserved.speechToSpeechMs === 0) { meters.delete(id); return }
     }
   }
 
@@ -99,53 +113,97 @@ export class Usage {
     return {
       release: () => { release() },
       book: (booked = amount, tag) => {
-        if (!release() || booked === 0) return Promise.resolve()
+        if (!release() || booked === 0) return undefined
         account.used[unit] += booked
         key.used[unit] += booked
-        const { accountId } = using.account, { keyId } = using.key, day = dayOf(this.nowMs())
-        const batch = this.gather()
-        add(batch, accountCounter(accountId, account.startMs, unit), booked)
-        add(batch, keyCounter(accountId, keyId, key.startMs, unit), booked)
-        add(batch, dayCounter(accountId, keyId, day, unit), booked)
-        if (tag !== undefined) {
-          add(batch, tagCounter(accountId, tag, day, unit), booked)
-          batch.tags.set(`${accountId}\0${tag}`, [accountId, tag])
-        }
+        const batch = this.gather(), day = dayOf(this.nowMs())
+        account.within = key.within = batch
+        this.tally(batch, using, key.startMs, day).amounts[unit] += booked
+        if (tag !== undefined) tagged(batch, using.account.accountId, tag, day, unit, booked)
+        if (this.behindMs > 0) return undefined
         batch.undo.push(() => { account.used[unit] -= booked; key.used[unit] -= booked })
         return batch.settled
       }
     }
   }
+  private tally(batch: Batch, { account: { accountId }, key: { keyId } }: KeyInUse, startMs: number, day: number): Tally {
+    const known = batch.tallies.get(keyId)
+    if (known !== undefined && known.day === day && known.startMs === startMs) return known
+    const made: Tally = { accountId, keyId, startMs, day, amounts: { translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 } }
+    if (known !== undefined) batch.tallies.set(`${keyId} ${known.startMs} ${known.day}`, known)      // of the day or period before
+    batch.tallies.set(keyId, made)
+    return made
+  }
 
   private gather(): Batch {
     if (this.batch !== undefined) return this.batch
-    let resolve!: () => void, reject!: (fault: StorageFault) => void
-    const settled = new Promise<void>((yes, no) => { resolve = yes; reject = no })
-    settled.catch(() => {})                                             // each booker hears it; an abandoned one must not end the process
-    this.batch = { amounts: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
-    if (!this.flushing) setImmediate(() => this.flush())
+    this.batch = emptyBatch()
+    if (!this.flushing) this.schedule()
     return this.batch
+  }
+  private schedule(): void {
+    if (this.behindMs === 0) setImmediate(() => this.flush())
+    else setTimeout(() => this.flush(), this.behindMs).unref()
   }
   private flush(): void {
     const batch = this.batch
-    if (batch === undefined) return
+    if (batch === undefined || this.flushing) return
     this.batch = undefined
     this.flushing = true
-    const writes: Array<Write> = []
-    for (const { key, amount } of batch.amounts.values()) writes.push({ op: "add", table: usageTable, key, amount })
-    for (const key of batch.tags.values()) writes.push({ op: "put", table: tagsTable, key, value: noBytes })
-    const conflict = this.store.commit(writes, (fault) => {
+    const conflict = this.store.commit(writesOf(batch), (fault) => {
       this.flushing = false
-      if (fault === undefined) batch.resolve()
-      else { for (const undo of batch.undo) undo(); batch.reject(fault) }
-      if (this.batch !== undefined) this.flush()
+      if (fault === undefined) { batch.kept = true; batch.resolve() }
+      else this.lost(batch, fault)
+      if (this.batch !== undefined) this.schedule()
     })
     if (conflict !== undefined) throw conflict                          // a counter cannot fall below zero by additions: our defect
   }
+  /** Those who wait hear it; what was answered already is counted again with the next commit. */
+  private lost(batch: Batch, fault: StorageFault): void {
+    for (const undo of batch.undo) undo()
+    if (this.behindMs > 0) {
+      const next = this.batch ??= emptyBatch()
+      for (const [name, { accountId, keyId, startMs, day, amounts }] of batch.tallies) {
+        const known = next.tallies.get(name)
+        if (known !== undefined && known.day === day && known.startMs === startMs) for (const unit of units) known.amounts[unit] += amounts[unit]
+        else next.tallies.set(known === undefined ? name : `${keyId} ${startMs} ${day}`, { accountId, keyId, startMs, day, amounts })
+      }
+      for (const { accountId, tag, day, unit, amount } of batch.tags.values()) tagged(next, accountId, tag, day, unit, amount)
+    }
+    batch.reject(fault)
+  }
+  /** All that was booked is on disk. At a stop. Rejects when it cannot be kept. */
+  async settled(): Promise<void> {
+    const batch = this.batch
+    if (batch !== undefined) { this.flush(); await batch.settled }
+    await this.store.flushed()
+  }
 }
 
-const add = (batch: Batch, key: RowKey, amount: number): void => {
-  const name = key.join("\0"), known = batch.amounts.get(name)
-  if (known === undefined) batch.amounts.set(name, { key, amount })
+const emptyBatch = (): Batch => {
+  let resolve!: () => void, reject!: (fault: StorageFault) => void
+  const settled = new Promise<void>((yes, no) => { resolve = yes; reject = no })
+  settled.catch(() => {})                                               // each booker hears it; an abandoned one must not end the process
+  return { kept: false, tallies: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
+}
+const tagged = ({ tags }: Batch, accountId: string, tag: string, day: number, unit: Unit, amount: number): void => {
+  const name = `${accountId} ${tag} ${day} ${unit}`, known = tags.get(name)
+  if (known === undefined) tags.set(name, { accountId, tag, day, unit, amount })
   else known.amount += amount
+}
+const writesOf = ({ tallies, tags }: Batch): ReadonlyArray<Write> => {
+  const writes: Array<Write> = []
+  const add = (key: RowKey, amount: number): void => { writes.push({ op: "add", table: usageTable, key, amount }) }
+  for (const { accountId, keyId, startMs, day, amounts } of tallies.values()) for (const unit of units) {
+    const amount = amounts[unit]
+    if (amount === 0) continue
+    add(accountCounter(accountId, startMs, unit), amount)
+    add(keyCounter(accountId, keyId, startMs, unit), amount)
+    add(dayCounter(accountId, keyId, day, unit), amount)
+  }
+  for (const { accountId, tag, day, unit, amount } of tags.values()) {
+    add(tagCounter(accountId, tag, day, unit), amount)
+    writes.push({ op: "put", table: tagsTable, key: [accountId, tag], value: noBytes })
+  }
+  return writes
 }

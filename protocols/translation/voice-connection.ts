@@ -230,7 +230,7 @@ export class Connection {
     const reserved = this.deps.usage.reserve(this.using, "speechToTextMs", ms)
     if (typeof reserved === "string") return false
     this.billedMs += ms
-    void reserved.book(ms, this.config?.tag ?? undefined).catch(() => {})
+    void reserved.book(ms, this.config?.tag ?? undefined)?.catch(() => {})
     return true
   }
   private leave(): void {

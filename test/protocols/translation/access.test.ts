@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { Accounts, createKey, Keys, KeyHashes, periodOf } from "../../../protocols/translation/records.ts"
+import { Accounts, createAccount, createKey, Keys, KeyHashes, periodOf } from "../../../protocols/translation/records.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../storage/store.ts"
 import { World } from "./service.ts"
@@ -110,27 +110,65 @@ describe("durability", () => {
   const failing = (): Store => {
     const store = openMemory()
     let fail = false
-    return new Proxy(store, { get: (target, name) => name === "fail" ? () => { fail = true }
+    return new Proxy(store, { get: (target, name) => name === "fail" ? (now: boolean) => { fail = now }
       : name === "commit" ? (writes: any, settled: any) => fail ? (setImmediate(() => settled(new StorageFault({ reason: "full", detail: "no space" }))), undefined) : target.commit(writes, settled)
       : (target as any)[name] })
   }
-  it("usage is on disk before the answer leaves; bookings of a turn go as one commit", async () => {
-    const world = await World.open()
-    let commits = 0
-    const { commit } = world.store
-    ;(world.store as any).commit = (...args: Parameters<typeof commit>) => { commits++; return commit.apply(world.store, args) }
-    await Promise.all(Array.from({ length: 50 }, () => world.translate({ text: "Hello" })))
-    expect(commits).toBeLessThanOrEqual(2)
-    expect(world.store.counter("translation-usage", ["account", world.account.accountId, world.account.createdMs, "translate"])).toBe(250)
-  })
-  it("what cannot be kept is not answered with 200 and not counted", async () => {
-    const store = failing(), world = new World({}, {}, store)
-    const { createAccount } = await import("../../../protocols/translation/records.ts")
+  const stored = (world: World): number => world.store.counter("translation-usage", ["account", world.account.accountId, world.account.createdMs, "translate"])
+  const counting = (world: World): { commits: number } => {
+    const counted = { commits: 0 }, { commit } = world.store
+    ;(world.store as any).commit = (...args: Parameters<typeof commit>) => { counted.commits++; return commit.apply(world.store, args) }
+    return counted
+  }
+  const open = async (behindMs: number, store: Store = openMemory()): Promise<World> => {
+    const world = new World({}, {}, store, behindMs)
     world.account = await createAccount(store, { tier: "paid", nowMs: world.nowMs })
     world.secret = await world.key()
-    ;(store as any).fail()
+    return world
+  }
+  const hello = (world: World, times: number) => Promise.all(Array.from({ length: times }, () => world.translate({ text: "Hello" })))
+
+  it("behindMs 0: usage is on disk before the answer leaves; bookings of a turn go as one commit", async () => {
+    const world = await open(0), counted = counting(world)
+    await hello(world, 50)
+    expect(counted.commits).toBe(1)
+    expect(stored(world)).toBe(250)
+  })
+  it("behindMs 0: what cannot be kept is not answered with 200 and not counted", async () => {
+    const store = failing(), world = await open(0, store)
+    ;(store as any).fail(true)
     expect((await world.translate({ text: "Hello" })).status).toBe(504)
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(0)
+  })
+  it("written behind: counted at once in memory, on disk together, at the latest when the service settles", async () => {
+    const world = await open(250), counted = counting(world)
+    await hello(world, 50)
+    expect([counted.commits, stored(world)]).toEqual([0, 0])
+    expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(250)
+    await world.usage.settled()
+    expect([counted.commits, stored(world)]).toEqual([1, 250])
+  })
+  it("written behind: what the disk refused is counted with the next commit", async () => {
+    const store = failing(), world = await open(250, store)
+    ;(store as any).fail(true)
+    await world.translate({ text: "Hello" }, { headers: { "x-deepl-reporting-tag": "a" } })
+    await expect(world.usage.settled()).rejects.toMatchObject({ reason: "full" })
+    ;(store as any).fail(false)
+    await world.translate({ text: "You" }, { headers: { "x-deepl-reporting-tag": "a" } })
+    await world.usage.settled()
+    const { accountId, createdMs } = world.account, day = Math.floor(world.nowMs / 86_400_000)
+    const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
+    expect([["account", accountId, createdMs], ["key", accountId, keyId, createdMs], ["day", accountId, day, keyId], ["tag", accountId, "a", day]]
+      .map((key) => store.counter("translation-usage", [...key, "translate"]))).toEqual([8, 8, 8, 8])
+  })
+  it("a service that starts anew counts on from the disk", async () => {
+    const store = openMemory(), first = await open(250, store)
+    await first.translate({ text: "Hello" })
+    await first.usage.settled()
+    const again = new World({}, {}, store)
+    expect((await again.call({ method: "GET", path: "/v2/usage", key: first.secret, headers: {} })).status).toBe(200)
+    const using = again.ring.find(`DeepL-Auth-Key ${first.secret}`)!
+    expect(again.usage.read(using).account.used.translate).toBe(5)
   })
 })
 

@@ -73,14 +73,14 @@ export class World {
   account!: Account
   private readonly hash = (secret: string): string => sealer(new Uint8Array(32)).hash(secret, "translation-key")
 
-  constructor(script: Script = {}, deps: Partial<TranslationDeps> = {}, store: Store = openMemory()) {
+  constructor(script: Script = {}, deps: Partial<TranslationDeps> = {}, store: Store = openMemory(), behindMs = 0) {
     const { engines, asked } = scripted(script)
     this.asked = asked
     this.store = store
     this.system = new ActorSystem({ store, nowMs: () => this.nowMs })
     this.system.host(RateWindow, Context.empty())
     this.ring = new KeyRing(store, this.hash)
-    this.usage = new Usage(store, () => this.nowMs)
+    this.usage = new Usage(store, () => this.nowMs, behindMs)
     this.service = translation({ store, actors: this.system, engines, hashKey: this.hash, clock: () => this.nowMs, ring: this.ring, usage: this.usage,
       limits: { calls: 1_000_000, windowMs: 2_000, inFlight: 64 }, ...deps })
   }
