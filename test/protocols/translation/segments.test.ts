@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import type { Segment } from "../../../actors/engines/ports.ts"
-import { cut, Draft, render, withPlaceholders, type Split } from "../../../protocols/translation/segments.ts"
+import { asciiBreaks, cut, Draft, render, withPlaceholders, type Split } from "../../../protocols/translation/segments.ts"
 
 const draftOf = (text: string, split: Split = "1", language = "en"): Draft => {
   const draft = new Draft()
@@ -83,6 +83,17 @@ describe("laws", () => {
         expect(render(draft, draft.segments, plainly)).toBe(text)
         for (const { units } of draft.segments) for (const [i, unit] of units.entries()) if (i > 0 && unit.kind === "text") expect(units[i - 1]!.kind).toBe("opaque")
       }
+    }
+  })
+  it("the rules for plain ASCII say what the platform's segmenter says", () => {
+    const segmenter = new Intl.Segmenter("en", { granularity: "sentence" })
+    let seed = 3
+    const next = (below: number): number => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return (seed >> 8) % below }
+    const alphabet = [".", ". ", "!", "? ", " ", "  ", "a", "B", "1", ",", "-", ":", "'", "\"", "(", ")", "[", "}", "Dr", "x y", "$", "@", "/", "<", "&", "_", "*", "~"]
+    for (let round = 0; round < 30_000; round++) {
+      let text = "x"
+      for (let i = next(14); i >= 0; i--) text += alphabet[next(alphabet.length)]
+      expect([text, ...asciiBreaks(text)]).toEqual([text, ...[...segmenter.segment(text)].map(({ index, segment }) => index + segment.length)])
     }
   })
   it("hostile text takes no more than its share of time", () => {

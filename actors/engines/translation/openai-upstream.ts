@@ -1,0 +1,47 @@
+/** An OpenAI-compatible chat model as translator: JSON array in and out, opaque units as ⟦n⟧, every answer verified; a segment that comes
+ *  back wrong is asked for once more on its own. Source: spec engines 2.5. */
+import { Effect } from "effect"
+import { EngineFault, type Segment, type TranslateRequest, type Translator, type Unit } from "../ports.ts"
+import { callUpstream } from "../upstream.ts"
+
+const id = "openai-upstream"
+const segmentsPerCall = 20
+const languages = "ar bg cs da de el en es et fi fr he hu id it ja ko lt lv nb nl pl pt ro ru sk sl sv th tr uk vi zh".split(" ")
+const textOf = ({ units }: Segment): string => units.map((unit) => unit.kind === "text" ? unit.text.replaceAll("⟦", "[").replaceAll("⟧", "]") : `⟦${unit.id}⟧`).join("")
+const segmentOf = (text: string): Segment => ({
+  units: text.split(/⟦(\d+)⟧/).flatMap((part, i): ReadonlyArray<Unit> => i % 2 === 1 ? [{ kind: "opaque", id: Number(part) }] : part === "" ? [] : [{ kind: "text", text: part }])
+})
+const marks = (segment: Segment): string => segment.units.flatMap((unit) => unit.kind === "opaque" ? [unit.id] : []).sort((a, b) => a - b).join()
+
+export const openaiUpstream = ({ url, key, model }: { readonly url: string; readonly key: string; readonly model: string }): Translator => {
+  const ask = ({ source, target, formality, context, instructions }: TranslateRequest, segments: ReadonlyArray<Segment>) => {
+    const system = [
+      `Translate every string of the JSON array from ${source} to ${target}. Answer with a JSON array of as many strings and nothing else.`,
+      "Keep each mark like ⟦1⟧ exactly once, at its place in the sentence.",
+      ...(formality === "more" ? ["Use the formal form of address."] : formality === "less" ? ["Use the informal form of address."] : []),
+      ...(instructions ?? []), ...(context === undefined ? [] : [`Context, not to be translated: ${context}`])
+    ].join("\n")
+    return Effect.flatMap(callUpstream({ engine: id, url: `${url.replace(/\/+$/, "")}/chat/completions`, headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ model, temperature: 0, messages: [{ role: "system", content: system }, { role: "user", content: JSON.stringify(segments.map(textOf)) }] }) }), (answer) => {
+      const content = (answer as { readonly choices?: ReadonlyArray<{ readonly message?: { readonly content?: unknown } }> }).choices?.[0]?.message?.content
+      let made: unknown
+      try { made = JSON.parse(String(content).replace(/^```(?:json)?|```$/g, "").trim()) } catch { made = undefined }
+      return Array.isArray(made) && made.length === segments.length && made.every((text) => typeof text === "string")
+        ? Effect.succeed(made.map((text) => segmentOf(text as string)))
+        : Effect.fail(new EngineFault({ reason: "upstream", engine: id, detail: "an answer of the wrong shape" }))
+    })
+  }
+  return {
+    info: { id, version: model, tier: "remote", licence: "service" },
+    readiness: () => ({ ready: true }),
+    supports: (source, target) => languages.includes(source.split("-")[0]!) && languages.includes(target.split("-")[0]!) ? "direct" : false,
+    pairs: () => languages.flatMap((source) => languages.filter((target) => target !== source).map((target) => [source, target] as const)),
+    formality: (target) => ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru"].includes(target.split("-")[0]!),
+    translate: (request) => {
+      const batches = Array.from({ length: Math.ceil(request.segments.length / segmentsPerCall) }, (_, i) => request.segments.slice(i * segmentsPerCall, (i + 1) * segmentsPerCall))
+      return Effect.map(Effect.forEach(batches, (batch) => Effect.flatMap(ask(request, batch), (made) =>
+        Effect.forEach(batch, (segment, i) => marks(made[i]!) === marks(segment) ? Effect.succeed(made[i]!) : Effect.map(ask(request, [segment]), ([again]) => again!))), { concurrency: 2 }),
+        (parts) => ({ segments: parts.flat(), engine: id }))
+    }
+  }
+}

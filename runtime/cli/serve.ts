@@ -1,0 +1,45 @@
+/** `troupe serve`: starts a node, says where it listens and how to try it, stops on SIGTERM or SIGINT. */
+import { ConfigFault, loadConfig, type Config } from "../config.ts"
+import { startNode, type RunningNode } from "../start.ts"
+
+const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
+  `Troupe listens on ${url}`,
+  ...notes.map((note) => `  note: ${note}`),
+  ...(made === undefined ? ["  keys: npx troupe keys"] : [
+    "",
+    "First start: made ./data with a master key, a demo account and these keys (npx troupe keys shows them again):",
+    `  developer key  ${made.developerKey}`,
+    `  admin key      ${made.adminKey}`,
+    "",
+    "Try it from another shell:",
+    `  text    curl -s ${url}/v2/translate -H 'Authorization: DeepL-Auth-Key ${made.developerKey}' -H 'Content-Type: application/json' -d '{"text":["The weather is nice today."],"target_lang":"ES"}'`,
+    "  speech  npx troupe voice docs/samples/weather.wav --to es",
+    `  health  curl -s ${url}/health/details`
+  ])
+]
+
+/** Exit code: 0 stopped as asked, 1 could not start, 2 wrong configuration. */
+export const serve = async (words: ReadonlyArray<string>): Promise<number> => {
+  let config: Config
+  try {
+    const at = words.indexOf("--config")
+    config = await loadConfig(process.env, at < 0 ? undefined : words[at + 1] ?? "")
+    const portAt = words.indexOf("--port")
+    if (portAt >= 0) config = { ...config, port: Number(words[portAt + 1]) }
+    const unknown = words.find((word, i) => word.startsWith("-") ? word !== "--config" && word !== "--port" && word !== "--json" : !["--config", "--port"].includes(words[i - 1] ?? ""))
+    if (unknown !== undefined || !Number.isInteger(config.port)) throw new ConfigFault([`serve does not know ${unknown ?? "that port"}`])
+  } catch (cause) {
+    console.error(cause instanceof ConfigFault ? cause.message : cause)
+    return 2
+  }
+  let node: RunningNode
+  try { node = await startNode(config) } catch (cause) {
+    console.error(`troupe cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
+    return 1
+  }
+  console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node).join("\n"))
+  setImmediate(() => void node.warm())
+  await new Promise<void>((resolve) => { for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve()) })
+  await node.stop()
+  return 0
+}

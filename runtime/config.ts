@@ -1,0 +1,92 @@
+/** Configuration: built-in default, then one YAML file, then environment. Every key has one name, type, unit, default and doc; all faults
+ *  are told at once. Source: design section 6. */
+import { existsSync, readFileSync } from "node:fs"
+
+type Kind = "string" | "integer" | "boolean" | "list" | readonly string[]
+export interface Item { readonly env: string; readonly kind: Kind; readonly initial: string | number | boolean | ReadonlyArray<string> | undefined; readonly doc: string; readonly secret?: true; readonly min?: number; readonly max?: number }
+const item = <const I extends Item>(given: I): I => given
+
+/** By name in the YAML file. */
+export const items = {
+  host: item({ env: "TROUPE_HOST", kind: "string", initial: "127.0.0.1", doc: "Address to listen on." }),
+  port: item({ env: "TROUPE_PORT", kind: "integer", initial: 8080, min: 0, max: 65_535, doc: "TCP port to listen on; 0: any free one." }),
+  data: item({ env: "TROUPE_DATA", kind: "string", initial: "./data", doc: "Folder of everything durable." }),
+  durability: item({ env: "TROUPE_DURABILITY", kind: ["full", "relaxed"], initial: "full", doc: "full: answers leave when flushed to disk; relaxed: benches and development only." }),
+  adapter: item({ env: "TROUPE_ADAPTER", kind: ["auto", "uws", "node"], initial: "auto", doc: "HTTP server: uWebSockets.js where its binary loads, else node:http." }),
+  tlsCert: item({ env: "TROUPE_TLS_CERT", kind: "string", initial: undefined, doc: "Certificate file (PEM); with tlsKey the listener speaks TLS." }),
+  tlsKey: item({ env: "TROUPE_TLS_KEY", kind: "string", initial: undefined, doc: "Private key file (PEM)." }),
+  trustedProxies: item({ env: "TROUPE_TRUSTED_PROXIES", kind: "list", initial: [], doc: "Addresses or CIDR ranges whose X-Forwarded-For and -Proto are believed." }),
+  publicBase: item({ env: "TROUPE_PUBLIC_BASE", kind: "string", initial: undefined, doc: "Base address which clients see (https://host); else taken from each request." }),
+  corsOrigins: item({ env: "TROUPE_CORS_ORIGINS", kind: "list", initial: [], doc: "Origins of browsers that may call the translation API." }),
+  masterKey: item({ env: "SERVICE_MASTER_KEY", kind: "string", initial: undefined, secret: true, doc: "32 bytes, base64 or hex; else the file master.key of the data folder." }),
+  logLevel: item({ env: "TROUPE_LOG_LEVEL", kind: ["debug", "info", "warn", "error"], initial: "info", doc: "Least severe log line that is written." }),
+  drainMs: item({ env: "TROUPE_DRAIN_MS", kind: "integer", initial: 10_000, min: 0, max: 600_000, doc: "Time in ms for requests in flight at a stop." }),
+  residentActorsMax: item({ env: "TROUPE_RESIDENT_ACTORS_MAX", kind: "integer", initial: 200_000, min: 100, max: 10_000_000, doc: "Actors in memory at most." }),
+  rateCalls: item({ env: "TROUPE_RATE_CALLS", kind: "integer", initial: 200, min: 1, max: 1_000_000, doc: "Translation calls per key and window." }),
+  rateWindowMs: item({ env: "TROUPE_RATE_WINDOW_MS", kind: "integer", initial: 2_000, min: 10, max: 3_600_000, doc: "Length of that window in ms." }),
+  callsInFlight: item({ env: "TROUPE_CALLS_IN_FLIGHT", kind: "integer", initial: 64, min: 1, max: 100_000, doc: "Translation calls per key at once." }),
+  enginesTranslate: item({ env: "ENGINES_TRANSLATE", kind: "list", initial: ["deepl", "openai", "firefox", "apertium"], doc: "Translators in order of preference; those that are not ready are passed over." }),
+  apertium: item({ env: "APERTIUM", kind: ["auto", "off"], initial: "auto", doc: "Use the Apertium pairs that are installed." }),
+  pairsWarm: item({ env: "PAIRS_WARM", kind: "list", initial: [], doc: "Directions to start at once, as en>es." }),
+  modelsDir: item({ env: "MODELS_DIR", kind: "string", initial: "./models", doc: "Folder of model files the operator supplies: mt/<src>-<trg>/, stt/<lang>/." }),
+  sttMaxSessions: item({ env: "STT_MAX_SESSIONS", kind: "integer", initial: 2, min: 0, max: 64, doc: "Hearings of the embedded recognizer at once, about one per core; 0 switches it off." }),
+  openaiBaseUrl: item({ env: "OPENAI_BASE_URL", kind: "string", initial: undefined, doc: "OpenAI-compatible upstream (…/v1) for translation and transcription." }),
+  openaiApiKey: item({ env: "OPENAI_API_KEY", kind: "string", initial: undefined, secret: true, doc: "Its key." }),
+  openaiModel: item({ env: "OPENAI_MODEL", kind: "string", initial: undefined, doc: "Its chat model for translation; unset: not used for that." }),
+  openaiSttModel: item({ env: "OPENAI_STT_MODEL", kind: "string", initial: undefined, doc: "Its transcription model; unset: not used for that." }),
+  deeplUpstreamUrl: item({ env: "DEEPL_UPSTREAM_URL", kind: "string", initial: undefined, doc: "DeepL-compatible upstream for translation." }),
+  deeplUpstreamKey: item({ env: "DEEPL_UPSTREAM_KEY", kind: "string", initial: undefined, secret: true, doc: "Its key." })
+}
+type Items = typeof items
+type ValueOf<I extends Item> = I["kind"] extends "string" ? I["initial"] extends string ? string : string | undefined
+  : I["kind"] extends "integer" ? number : I["kind"] extends "boolean" ? boolean : I["kind"] extends "list" ? ReadonlyArray<string>
+  : I["kind"] extends ReadonlyArray<infer A> ? A : never
+export type Config = { readonly [N in keyof Items]: ValueOf<Items[N]> }
+
+export class ConfigFault extends Error {
+  readonly faults: ReadonlyArray<string>
+  constructor(faults: ReadonlyArray<string>) { super(`configuration:\n  ${faults.join("\n  ")}`); this.name = "ConfigFault"; this.faults = faults }
+}
+
+const parsed = (given: unknown, { kind, min, max }: Item): { readonly value: unknown } | string => {
+  if (kind === "list") {
+    const list = typeof given === "string" ? given.split(",").map((part) => part.trim()).filter((part) => part !== "") : given
+    return Array.isArray(list) && list.every((part) => typeof part === "string") ? { value: list } : "wants a list of texts"
+  }
+  if (kind === "integer") {
+    const value = typeof given === "string" && /^-?\d+$/.test(given.trim()) ? Number(given) : given
+    return typeof value === "number" && Number.isSafeInteger(value) && value >= (min ?? -Infinity) && value <= (max ?? Infinity) ? { value } : `wants an integer from ${min} to ${max}`
+  }
+  if (kind === "boolean") return given === true || given === "true" || given === "1" ? { value: true } : given === false || given === "false" || given === "0" ? { value: false } : "wants true or false"
+  if (kind === "string") return typeof given === "string" || typeof given === "number" ? { value: String(given) } : "wants a text"
+  return kind.includes(String(given)) ? { value: String(given) } : `wants one of ${kind.join(", ")}`
+}
+
+/** Throws ConfigFault with every fault. The YAML file: `file`, else TROUPE_CONFIG. */
+export const loadConfig = async (env: Readonly<Record<string, string | undefined>>, file: string | undefined = env["TROUPE_CONFIG"]): Promise<Config> => {
+  const faults: Array<string> = []
+  let fromFile: Record<string, unknown> = {}
+  if (file !== undefined) {
+    if (!existsSync(file)) throw new ConfigFault([`${file}: no such file`])
+    try {
+      const content: unknown = (await import("yaml")).parse(readFileSync(file, "utf8"))
+      if (typeof content === "object" && content !== null && !Array.isArray(content)) fromFile = content as Record<string, unknown>
+      else if (content !== null) faults.push(`${file}: wants names and values`)
+    } catch (cause) { faults.push(`${file}: ${(cause as Error).message.split("\n")[0]}`) }
+    for (const name of Object.keys(fromFile)) if (!(name in items)) faults.push(`${file}: ${name} is no configuration key`)
+  }
+  const config: Record<string, unknown> = {}
+  for (const [name, about] of Object.entries(items) as Array<[string, Item]>) {
+    const inEnv = env[about.env]
+    const given = inEnv !== undefined && inEnv !== "" ? inEnv : fromFile[name] ?? undefined
+    const result = given === undefined ? { value: about.initial } : parsed(given, about)
+    if (typeof result === "string") faults.push(`${inEnv !== undefined && inEnv !== "" ? about.env : `${file}: ${name}`}: ${result}`)
+    else config[name] = result.value
+  }
+  if ((config["tlsCert"] === undefined) !== (config["tlsKey"] === undefined)) faults.push("tlsCert and tlsKey go together")
+  if (faults.length > 0) throw new ConfigFault(faults)
+  return config as unknown as Config
+}
+/** What is in force, secrets masked. */
+export const shown = (config: Config): Record<string, unknown> => Object.fromEntries(Object.entries(config).map(([name, value]) =>
+  [name, (items[name as keyof Items] as Item).secret === true && value !== undefined ? "********" : value ?? null]))
