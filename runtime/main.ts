@@ -8,4 +8,3 @@ if (first === "serve" && !rest.some((word) => word === "-h" || word === "--help"
   const { run } = await import("./cli/program.ts")
   process.exitCode = await run(process.argv)
 }
-export {}

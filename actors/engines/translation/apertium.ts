@@ -58,7 +58,7 @@ export const streamOf = ({ units }: Segment): { readonly text: string; readonly 
   const lead = /^\s*/.exec(raw)![0], trail = raw.length === lead.length ? "" : /\s*$/.exec(raw)![0]
   const core = raw.slice(lead.length, raw.length - trail.length)
   const stop = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
-  return { text: stop ? `${core}.[]` : core, lead, trail, stop }
+  return { text: stop ? `${core}.[]` : `${core}[]`, lead, trail, stop }
 }
 export const segmentOf = (answer: string, { lead, trail, stop }: ReturnType<typeof streamOf>): Segment => {
   let text = answer.replace(/\[\]/g, "").trim()
