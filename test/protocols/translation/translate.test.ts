@@ -222,8 +222,9 @@ describe("2.3 faults of the engine", () => {
   it.each<[Parameters<typeof fault>[0], number, string | undefined]>([
     ["crashed", 504, undefined], ["upstream", 504, undefined], ["unavailable", 504, undefined], ["timeout", 504, undefined],
     ["overloaded", 529, "2"], ["unsupported", 400, undefined], ["bad-input", 400, undefined]
-  ])("%s → %i, nothing billed", async (reason, status, retryAfter) => {
-    const world = await World.open({ instead: () => Effect.fail(fault(reason)) })
+  ])("%s → %i, nothing billed, nothing stays reserved", async (reason, status, retryAfter) => {
+    const world = await World.open({ instead: () => Effect.fail(fault(reason)) }, { account: { limits: { characters: 5 } } })
+    await world.translate({ text: "Hello" })
     const answer = await world.translate({ text: "Hello" })
     expect([answer.status, answer.header("retry-after")]).toEqual([status, retryAfter])
     expect(await characters(world)).toBe(0)
