@@ -107,6 +107,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       stop: () => stopping ??= (async () => {
         await server.drain(config.drainMs)
         voice.close()
+        await usage.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
         await Effect.runPromise(Scope.close(scope, Exit.void))
         await store.close()
         log("info", "stopped")
