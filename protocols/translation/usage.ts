@@ -174,6 +174,7 @@ export class Usage {
   }
   /** All that was booked is on disk. At a stop. Rejects when it cannot be kept. */
   async settled(): Promise<void> {
+    if (this.flushing) await this.store.flushed()
     const batch = this.batch
     if (batch !== undefined) { this.flush(); await batch.settled }
     await this.store.flushed()
