@@ -151,7 +151,7 @@ class Hearing {
       if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
       let heard = attempt
       yield* Stream.runForEach(this.engines.recognizer.hear(sound, { language: sourceLanguage === null ? undefined : base(sourceLanguage) }), (item) => {
-        heard = 1
+        if (item.type === "final") heard = 1
         return this.note(item, from)
       }).pipe(Effect.catch((fault: EngineFault | Failed) => {
         if (fault instanceof Failed) return Effect.fail(fault)
