@@ -1,5 +1,6 @@
-/** One live voice session: audio comes in by one lane, what is heard and said leaves by another; concluded text is durable before it is
- *  delivered, and marked delivered before it is sent, in the same turn: a crash loses at most what that turn was writing, and doubles nothing.
+/** One live voice session: audio comes in by one lane, what is heard and said leaves by another. Concluded text is durable before it is
+ *  delivered, and marked delivered before it is sent, in the same turn: a crash of the process loses at most what that turn was writing, and
+ *  doubles nothing. What a lost connection may have swallowed (sent, no pong since) is delivered again on the next.
  *  The session outlives its connections: after a lost one, the audio that has arrived goes on being heard.
  *  Source: translation sections 12 and 17. */
 import { Context, Schema } from "effect"
@@ -67,7 +68,7 @@ export const VoiceSession = named("voice-session", {
   event: Schema.TaggedUnion({
     Created: { config: Config, token: Schema.String, atMs: Schema.Int }, Connected: {}, Disconnected: { atMs: Schema.Int },
     Renewed: { token: Schema.String, atMs: Schema.Int },
-    Concluded: { spoken: Spoken }, Translated: { said: Schema.Array(Undelivered) }, Delivered: {},
+    Concluded: { spoken: Spoken }, Translated: { said: Schema.Array(Undelivered) }, Delivered: {}, Restored: { said: Schema.Array(Undelivered) },
     SourceEnded: {}, Finished: {}, Ended: {}
   }),
   commands: {
@@ -81,6 +82,8 @@ export const VoiceSession = named("voice-session", {
     Translate: command({ said: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     /** Everything concluded and undelivered, marked delivered: the asker sends it in the turn of the answer. */
     Deliver: command({ token: Schema.String }, { reply: Schema.Struct({ said: Schema.Array(Undelivered), finished: Schema.Boolean }) }),
+    /** Sent, but the connection went before the client had shown that it has read it. */
+    Restore: command({ said: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     EndSource: command({}, { reply: Schema.Void }),
     Finish: command({}, { reply: Schema.Void }),
     End: command({}, { reply: Schema.Void }),
@@ -102,7 +105,7 @@ export const VoiceSession = named("voice-session", {
     Absent: {
       Create: (_, { config, token }, { id, nowMs }) => persist({ _tag: "Created", config, token, atMs: nowMs }).with(rows.fresh(token, id, config, nowMs)).reply(undefined),
       Connect: gone, Renew: gone, Disconnect: done, Conclude: done, Translate: done, Deliver: () => reply({ said: [], finished: false }),
-      EndSource: done, Finish: done, End: done, Expire: done
+      Restore: done, EndSource: done, Finish: done, End: done, Expire: done
     },
     Live: {
       Create: done,
@@ -120,6 +123,7 @@ export const VoiceSession = named("voice-session", {
       Deliver: ({ connection, undelivered, finished }, { token }) => connection !== token || undelivered.length === 0
         ? reply({ said: [], finished: finished && connection === token })
         : persist({ _tag: "Delivered" }).reply({ said: undelivered, finished }),
+      Restore: (_, { said }) => persist({ _tag: "Restored", said }).reply(undefined),
       EndSource: ({ sourceEnded }) => sourceEnded ? reply(undefined) : persist({ _tag: "SourceEnded" }).reply(undefined),
       Finish: ({ finished }) => finished ? reply(undefined) : persist({ _tag: "Finished" }).reply(undefined),
       End: (state) => end(state).reply(undefined),
@@ -127,7 +131,7 @@ export const VoiceSession = named("voice-session", {
     },
     Ended: {
       Create: done, Connect: gone, Renew: gone, Disconnect: done, Conclude: done, Translate: done, Deliver: () => reply({ said: [], finished: false }),
-      EndSource: done, Finish: done, End: done, Expire: done
+      Restore: done, EndSource: done, Finish: done, End: done, Expire: done
     }
   },
   evolve: {
@@ -145,6 +149,7 @@ export const VoiceSession = named("voice-session", {
     })),
     Translated: (state, { said }) => change(state, ({ untranslated, undelivered }) => ({ untranslated: untranslated.slice(1), undelivered: [...undelivered, ...said] })),
     Delivered: (state) => change(state, () => ({ undelivered: [] })),
+    Restored: (state, { said }) => change(state, ({ undelivered }) => ({ undelivered: [...said, ...undelivered] })),
     SourceEnded: (state) => change(state, () => ({ sourceEnded: true })),
     Finished: (state) => change(state, () => ({ finished: true })),
     Ended: () => ({ _tag: "Ended" })

@@ -78,6 +78,7 @@ export interface Socket<Data> {
   readonly bufferedBytes: number
   /** Several sends inside `write` leave in one system call. */
   cork(write: () => void): void
+  /** A ping whose payload comes back with the peer's pong (RFC 6455 5.5.3): then it has read everything sent before. */ ping(payload: string): void
   /** Closing handshake. */ close(code: number, reason: string): void
   /** Drops the connection. */ terminate(): void
 }
@@ -93,6 +94,8 @@ export interface SocketRoute<Data> {
   /** `message` is valid only during the call: copy what you keep. */
   message(socket: Socket<Data>, message: Uint8Array, isText: boolean): void
   drain?(socket: Socket<Data>): void
+  /** Of our own pings and the transport's; `payload` tells which. */
+  pong?(socket: Socket<Data>, payload: string): void
   /** Once, however it ended; 1006 when there was no close frame. */
   close(socket: Socket<Data>, code: number): void
 }

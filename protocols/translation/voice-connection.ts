@@ -54,6 +54,9 @@ export class Connection {
   private using: KeyInUse | undefined
   private queue: Array<Said> = []
   private busy = false
+  /** Concluded text sent since the last pong: the client may not have read it. */ private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
+  private turn = 0
+  /** The turn after which all is said; 0 before. */ private finishing = 0
   /** Transcripts that show tentative text now. */ private readonly tentative = new Set<string>()
   private readonly described = new Set<string>()
 
@@ -149,11 +152,15 @@ export class Connection {
         this.busy = true
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
-          if (this.over) return
+          if (this.over) {
+            // The connection went while this was being marked delivered.
+            if ("reply" in answer && answer.reply.said.length > 0) this.session.tell("Restore", { said: answer.reply.said })
+            return
+          }
           if (!("reply" in answer)) return this.fail("internal", "session")
           this.socket.cork(() => {
             this.deliver(answer.reply.said)
-            if (said.is === "finished" || answer.reply.finished) this.finish()
+            if ((said.is === "finished" || answer.reply.finished) && this.finishing === 0) this.finish()
           })
           this.work()
           this.pump()
@@ -169,6 +176,19 @@ export class Connection {
       this.update(to, said.slice(at, next).map(({ spoken }) => spoken), [])
       at = next
     }
+    if (said.length === 0 || this.over) return
+    this.turn++
+    for (const { to, spoken } of said) this.unread.push({ turn: this.turn, to, spoken })
+    this.socket.ping(String(this.turn))
+  }
+  pong(payload: string): void {
+    const turn = Number(payload)
+    if (this.over || payload === "" || !Number.isInteger(turn)) return
+    this.unread = this.unread.filter((sent) => sent.turn > turn)
+    if (turn !== this.finishing) return
+    this.leave()
+    this.session.tell("End", {})
+    this.socket.close(1000, "end of stream")
   }
   private update(to: string, concluded: ReadonlyArray<Spoken>, tentative: ReadonlyArray<Spoken>): void {
     if (tentative.length === 0) this.tentative.delete(to)
@@ -193,9 +213,10 @@ export class Connection {
     for (const language of targets) this.send({ end_of_target_transcript: { language } })
     for (const language of mediaTargets) this.send({ end_of_target_media: { language } })
     this.send({ end_of_stream: {} })
-    this.leave()
-    this.session.tell("End", {})
-    this.socket.close(1000, "end of stream")
+    if (this.over) return
+    // The session ends when the client has shown that it has read it all; else it stays for a reconnect.
+    this.finishing = ++this.turn
+    this.socket.ping(String(this.turn))
   }
   private send(message: ServerMessage): void {
     // More than the socket holds: a client that does not read is let go, its session stays resumable.
@@ -213,7 +234,7 @@ export class Connection {
   /** Another connection's token told: the session is over. */
   misused(): void { this.fail("token", "session") }
   /** A new token was given: this connection goes, the session stays. */
-  replaced(): void { if (!this.over) { this.leave(); this.socket.close(4001, "replaced by a reconnect") } }
+  replaced(): void { if (!this.over) { this.leave(); this.restore(); this.socket.close(4001, "replaced by a reconnect") } }
 
   sweep(): void {
     if (this.over || this.config === undefined) return
@@ -238,7 +259,14 @@ export class Connection {
     if (this.config !== undefined) { this.bill(); this.session.lanes.said.onReadable(undefined) }
     this.gone()
   }
-  private disconnected(): void { this.session.tell("Disconnect", { token: this.socket.data.token }) }
+  private disconnected(): void {
+    this.restore()
+    this.session.tell("Disconnect", { token: this.socket.data.token })
+  }
+  private restore(): void {
+    if (this.unread.length > 0) this.session.tell("Restore", { said: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
+    this.unread = []
+  }
   closed(): void {
     if (this.over) return
     this.leave()

@@ -67,6 +67,7 @@ export class Voice {
         this.connections.set(sessionId, connection)
       },
       message: (socket, message, isText) => socket.data.connection!.message(message, isText),
+      pong: (socket, payload) => socket.data.connection?.pong(payload),
       drain: (socket) => socket.data.connection!.drained(),
       close: (socket) => socket.data.connection?.closed()
     }

@@ -73,6 +73,7 @@ class NodeSocket<Data> implements Socket<Data> {
   }
   private waiting = false
   cork(write: () => void): void { write() }
+  ping(payload: string): void { if (this.ws.readyState === this.ws.OPEN) this.ws.ping(payload) }
   close(code: number, reason: string): void { this.ws.close(code, reason) }
   terminate(): void { this.ws.terminate() }
 }
@@ -212,7 +213,7 @@ class Node {
     this.sockets.add(socket)
     const heard = (): void => { socket.heardMs = Date.now() }
     let tooBig = false
-    ws.on("pong", heard)
+    ws.on("pong", (payload: Buffer) => { heard(); route.pong?.(socket, payload.toString("latin1")) })
     ws.on("ping", heard)
     ws.on("error", () => {})
     ws.on("message", (message: Buffer, isBinary) => {

@@ -84,6 +84,7 @@ class UwsSocket<Data> implements Socket<Data> {
     return status === 1 ? "sent" : status === 0 ? "buffered" : "dropped"
   }
   cork(write: () => void): void { if (!this.closed) this.ws.cork(write) }
+  ping(payload: string): void { if (!this.closed) this.ws.ping(payload) }
   close(code: number, reason: string): void { if (!this.closed) this.ws.end(code, reason) }
   terminate(): void { if (!this.closed) this.ws.close() }
 }
@@ -299,6 +300,7 @@ class Node {
         if (message.byteLength > route.messageBytesMax) { ws.end(1009, "message too big"); return }
         route.message(ws.getUserData().socket!, new Uint8Array(message), !isBinary)
       },
+      ...(route.pong === undefined ? {} : { pong: (ws: uWS.WebSocket<Held>, payload: ArrayBuffer) => { route.pong!(ws.getUserData().socket!, Buffer.from(payload).toString("latin1")) } }),
       drain: (ws) => { route.drain?.(ws.getUserData().socket!) },
       close: (ws, code) => {
         const socket = ws.getUserData().socket!
