@@ -169,17 +169,17 @@ export class Connection {
   }
   /** Runs of one transcript share a message. */
   private deliver(said: ReadonlyArray<{ readonly to: string; readonly spoken: Spoken }>): void {
-    for (let at = 0; at < said.length;) {
+    if (said.length === 0) return
+    this.turn++
+    for (const { to, spoken } of said) this.unread.push({ turn: this.turn, to, spoken })
+    for (let at = 0; at < said.length && !this.over;) {
       const { to } = said[at]!
       let next = at
       while (next < said.length && said[next]!.to === to) next++
       this.update(to, said.slice(at, next).map(({ spoken }) => spoken), [])
       at = next
     }
-    if (said.length === 0 || this.over) return
-    this.turn++
-    for (const { to, spoken } of said) this.unread.push({ turn: this.turn, to, spoken })
-    this.socket.ping(String(this.turn))
+    if (!this.over) this.socket.ping(String(this.turn))
   }
   pong(payload: string): void {
     const turn = Number(payload)
