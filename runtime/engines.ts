@@ -18,12 +18,13 @@ import type { ActorSystem } from "./registry.ts"
 export interface BuiltEngines extends Engines { readonly warm: () => Promise<void> }
 
 export const buildEngines = (config: Config, system: ActorSystem, starts: Map<string, any>): BuiltEngines => {
+  const pipelines = apertium({ system, starts, enabled: config.apertium === "auto", pairsWarm: config.pairsWarm })
   const known: Record<string, () => Translator | undefined> = {
     deepl: () => config.deeplUpstreamUrl === undefined ? undefined : deeplUpstream({ url: config.deeplUpstreamUrl, key: config.deeplUpstreamKey ?? "" }),
     openai: () => config.openaiBaseUrl === undefined || config.openaiModel === undefined ? undefined
       : openaiUpstream({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiModel }),
     firefox: () => firefox({ system, starts, folder: join(config.modelsDir, "mt") }),
-    apertium: () => apertium({ system, starts, enabled: config.apertium === "auto", warm: [] })
+    apertium: () => pipelines
   }
   const translators = config.enginesTranslate.flatMap((name) => known[name]?.() ?? [])
   const listeners: Array<Recognizer> = []
@@ -45,6 +46,7 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Map<st
     all: () => [...tagged("translator", translators), ...tagged("detector", [detector]), ...tagged("recognizer", listeners), ...tagged("synthesizer", speakers)],
     warm: async () => {
       embedded?.warm()
+      if (translators.includes(pipelines)) pipelines.warm()
       await Promise.all([detector.warm(), espeaking.warm()])
     }
   }

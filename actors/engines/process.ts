@@ -64,64 +64,95 @@ export interface Supervised<Handle> {
   /** Lends the live handle; a user whose engine crashes under it is tried once more with the next. */
   readonly use: <A>(work: (handle: Handle) => Effect.Effect<A, EngineFault>, deadlineMs?: number) => Effect.Effect<A, EngineFault>
   readonly readiness: () => Readiness
+  /** True once it is given up: something is missing, its canary fails, or it crashed too often. A restart by hand clears it. */
+  readonly lost: () => boolean
+  /** Somebody uses it, or waits for it. */
+  readonly busy: () => boolean
   readonly start: () => void
   readonly stop: () => void
 }
 const deadlineMsDefault = 10_000
+/** A process that misses a deadline by so much, and answers nobody meanwhile, is ended and started again. */
+const overdueMs = 2_000
 /** Callers waiting for a start at once. */
 const waitersMax = 256
 
+/** One start of the process, in the hands of its users. */
+interface Lent<Handle> { readonly handle: Handle; answers: number; readonly end: (fault: EngineFault) => void }
+
 export const supervise = <Handle>(system: ActorSystem, starts: Map<string, any>, id: string, begin: Start<Handle>): Supervised<Handle> => {
   const ref = () => system.ref(EngineProcess, id)
-  let live: { readonly handle: Handle } | undefined
+  let live: Lent<Handle> | undefined
   let why = "not started yet"
   let over: EngineFault | undefined
-  let waiting: Array<Deferred.Deferred<Handle, EngineFault>> = []
-  const settle = (exit: Exit.Exit<Handle, EngineFault>): void => {
-    const settled = waiting
-    waiting = []
+  let users = 0
+  const waiting = new Set<Deferred.Deferred<Lent<Handle>, EngineFault>>()
+  const settle = (exit: Exit.Exit<Lent<Handle>, EngineFault>): void => {
+    const settled = [...waiting]
+    waiting.clear()
     for (const waiter of settled) Deferred.doneUnsafe(waiter, exit)
   }
+  const faultOf = (reason: EngineFault["reason"], detail: string): EngineFault => new EngineFault({ reason, engine: id, detail })
   const giveUp = (fault: EngineFault): void => { over = fault; why = fault.detail; settle(Exit.fail(fault)) }
-  const unavailable = (detail: string): EngineFault => new EngineFault({ reason: "unavailable", engine: id, detail })
+  const failed = (): void => giveUp(faultOf("unavailable", `failed too often: ${why}`))
 
   starts.set(id, (up: () => Effect.Effect<void>) => Effect.scoped(Effect.gen(function* () {
     over = undefined
     const { handle, death } = yield* begin
-    live = { handle }
-    settle(Exit.succeed(handle))
+    const ended = Deferred.makeUnsafe<never, EngineFault>()
+    live = { handle, answers: 0, end: (fault) => Deferred.doneUnsafe(ended, Exit.fail(fault)) }
+    settle(Exit.succeed(live))
     yield* up()
-    return yield* death
+    return yield* Effect.raceFirst(death, Deferred.await(ended))
   })).pipe(Effect.onExit((exit) => Effect.sync(() => {
     live = undefined
     const fault = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
     if (fault instanceof EngineFault) { why = fault.detail; if (fault.reason === "unavailable") giveUp(fault) }
   }))))
-  const start = (): void => {
-    if (ref().tell("Start", {})) return
-    giveUp(unavailable(`failed too often: ${why}`))
-  }
-  const watch = (): void => { system.watch("engine", id, (ending) => { if (ending === "failed") giveUp(unavailable(`failed too often: ${why}`)); watch() }) }
+  const start = (): void => { if (!ref().tell("Start", {})) failed() }
+  const watch = (): void => { system.watch("engine", id, (ending) => { if (ending === "failed") failed(); watch() }) }
   watch()
 
-  const handle: Effect.Effect<Handle, EngineFault> = Effect.suspend(() => {
-    if (live !== undefined) return Effect.succeed(live.handle)
+  const lend: Effect.Effect<Lent<Handle>, EngineFault> = Effect.suspend(() => {
+    if (live !== undefined) return Effect.succeed(live)
     if (over !== undefined) return Effect.fail(over)
-    if (waiting.length >= waitersMax) return Effect.fail(new EngineFault({ reason: "overloaded", engine: id, detail: "too many callers wait for its start" }))
-    const waiter = Deferred.makeUnsafe<Handle, EngineFault>()
-    waiting.push(waiter)
-    start()
-    return Deferred.await(waiter)
+    if (waiting.size >= waitersMax) return Effect.fail(faultOf("overloaded", "too many callers wait for its start"))
+    const waiter = Deferred.makeUnsafe<Lent<Handle>, EngineFault>()
+    waiting.add(waiter)
+    if (waiting.size === 1) start()
+    return Effect.onInterrupt(Deferred.await(waiter), () => Effect.sync(() => { waiting.delete(waiter) }))
   })
+  /** Late by a deadline: it gets a little longer, and then has to have answered somebody. */
+  const watchOver = (late: Lent<Handle>): void => {
+    const { answers } = late
+    system.timers.at(system.nowMs() + overdueMs, () => { if (late.answers === answers) late.end(faultOf("crashed", "it answered nobody any more")) })
+  }
   return {
     id, start,
     stop: () => { ref().tell("Stop", {}); live = undefined; why = "stopped" },
     readiness: () => live !== undefined ? { ready: true } : { ready: false, reason: why },
-    use: (work, deadlineMs = deadlineMsDefault) => {
-      const once = Effect.flatMap(handle, work)
+    lost: () => over !== undefined,
+    busy: () => users > 0,
+    use: (work, deadlineMs = deadlineMsDefault) => Effect.suspend(() => {
+      let user: Lent<Handle> | undefined
+      users++
+      const once = Effect.flatMap(lend, (lent) => {
+        user = lent
+        return Effect.onExit(work(lent.handle), (exit) => Effect.sync(() => {
+          if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return
+          lent.answers++
+          // Its users hear of its death before its scope is closed: the next try must not be lent the dead.
+          if (Exit.isFailure(exit) && live === lent && crashed(exit.cause)) live = undefined
+        }))
+      })
       return once.pipe(
         Effect.catch((fault: EngineFault) => fault.reason === "crashed" ? once : Effect.fail(fault)),
-        Effect.timeoutOrElse({ duration: deadlineMs, orElse: () => Effect.fail(new EngineFault({ reason: "timeout", engine: id, detail: `no answer within ${deadlineMs} ms` })) }))
-    }
+        Effect.timeoutOrElse({ duration: deadlineMs, orElse: () => Effect.suspend(() => {
+          if (user !== undefined) watchOver(user)
+          return Effect.fail(faultOf("timeout", `no answer within ${deadlineMs} ms`))
+        }) }),
+        Effect.ensuring(Effect.sync(() => { users-- })))
+    })
   }
 }
+const crashed = (cause: Cause.Cause<EngineFault>): boolean => { const fault = Cause.squash(cause); return fault instanceof EngineFault && fault.reason === "crashed" }

@@ -25,13 +25,40 @@ const readinessOf = (engines: ReadonlyArray<Engine>) => () => engines.some((engi
   : { ready: false, reason: reasons(engines) || "no engine is configured" } as const
 const infoOf = (port: string) => ({ id: port, version: "1", tier: "embedded" as const, licence: "MIT" })
 
-/** Every opaque unit of the source exactly once: doubles go, missing ones come back at the end of the segment. */
+const words = (text: string): number => text.match(/\S+/g)?.length ?? 0
+/** How many words stand before each opaque unit, and how many there are. */
+const wordsBefore = ({ units }: Segment): { readonly before: ReadonlyMap<number, number>; readonly all: number } => {
+  const before = new Map<number, number>()
+  let all = 0
+  for (const unit of units) if (unit.kind === "text") all += words(unit.text); else before.set(unit.id, all)
+  return { before, all }
+}
+/** Puts a unit where `share` of the words lie before it. */
+const inserted = (units: ReadonlyArray<Unit>, id: number, share: number): ReadonlyArray<Unit> => {
+  let left = Math.round(share * wordsBefore({ units }).all)
+  if (left === 0) return [{ kind: "opaque", id }, ...units]
+  for (const [i, unit] of units.entries()) {
+    if (unit.kind === "opaque") continue
+    const here = words(unit.text)
+    if (here < left) { left -= here; continue }
+    let end = 0
+    for (const word of unit.text.matchAll(/\S+/g)) if (left-- > 0) end = word.index + word[0].length; else break
+    const parts: ReadonlyArray<Unit> = [{ kind: "text", text: unit.text.slice(0, end) }, { kind: "opaque", id }, { kind: "text", text: unit.text.slice(end) }]
+    return [...units.slice(0, i), ...parts.filter((part) => part.kind === "opaque" || part.text !== ""), ...units.slice(i + 1)]
+  }
+  return [...units, { kind: "opaque", id }]
+}
+/** Every opaque unit of the source exactly once: strange ones and doubles go, missing ones come back after as large a share of the words. */
 export const repaired = (source: Segment, made: Segment): Segment => {
   const wanted = source.units.flatMap((unit) => unit.kind === "opaque" ? [unit.id] : [])
   if (wanted.length === 0 && made.units.every(({ kind }) => kind === "text")) return made
   const missing = new Set(wanted)
-  const units: Array<Unit> = made.units.filter((unit) => unit.kind === "text" || missing.delete(unit.id))
-  return { units: [...units, ...[...missing].map((id) => ({ kind: "opaque" as const, id }))] }
+  let units: ReadonlyArray<Unit> = made.units.filter((unit) => unit.kind === "text" || missing.delete(unit.id))
+  if (missing.size === 0) return { units }
+  const { before, all } = wordsBefore(source)
+  // The last first, so that those which belong at one place keep their order.
+  for (const id of [...missing].reverse()) units = inserted(units, id, all === 0 ? 1 : before.get(id)! / all)
+  return { units }
 }
 
 export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () => number): Translator => {
@@ -57,10 +84,15 @@ export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () =
         const engine = able[at]
         if (engine === undefined) return Effect.fail(none("translator", reasons(engines) || `nothing translates ${request.source} to ${request.target} now`))
         return engine.translate(request).pipe(
-          Effect.map((result) => { breakers.worked(engine.info.id); return { ...result, segments: result.segments.map((segment, i) => repaired(request.segments[i]!, segment)) } }),
+          Effect.flatMap((result) => {
+            if (result.segments.length !== request.segments.length) return Effect.fail(new EngineFault({ reason: "upstream", engine: engine.info.id, detail: "not as many segments as asked for" }))
+            breakers.worked(engine.info.id)
+            return Effect.succeed({ ...result, segments: result.segments.map((segment, i) => repaired(request.segments[i]!, segment)) })
+          }),
           Effect.catch((fault: EngineFault) => {
-            if (!retryable(fault)) return Effect.fail(fault)
-            breakers.failed(engine.info.id)
+            if (fault.reason === "bad-input") return Effect.fail(fault)
+            // Too much at once is no illness, and a pair that has just dropped out says nothing about the others.
+            if (fault.reason !== "overloaded" && fault.reason !== "unsupported") breakers.failed(engine.info.id)
             return at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault)
           }))
       }
@@ -93,8 +125,13 @@ export const synthesizerRouter = (engines: ReadonlyArray<Synthesizer>): Synthesi
     languages: () => [...new Set(ready().flatMap((engine) => engine.languages()))],
     speak: (text, options) => Effect.suspend(() => {
       const base = options.language.split("-")[0]!
-      const engine = ready().find((one) => one.languages().includes(base))
-      return engine === undefined ? Effect.fail(none("synthesizer", `nothing speaks ${options.language} now`)) : engine.speak(text, options)
+      const able = ready().filter((one) => one.languages().includes(base))
+      const attempt = (at: number): ReturnType<Synthesizer["speak"]> => {
+        const engine = able[at]
+        if (engine === undefined) return Effect.fail(none("synthesizer", `nothing speaks ${options.language} now`))
+        return Effect.catch(engine.speak(text, options), (fault: EngineFault) => retryable(fault) && at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault))
+      }
+      return attempt(0)
     })
   }
 }

@@ -10,7 +10,7 @@ import { EngineFault, type Language, type Segment, type Translator, type Transla
 import { supervise, type Start, type Supervised } from "../process.ts"
 
 /** Apertium's codes (ISO 639-3, or -1 in older pairs) as the API's. */
-const languages: Record<string, Language> = {
+export const languages: Record<string, Language> = {
   eng: "en", en: "en", spa: "es", es: "es", cat: "ca", ca: "ca", fra: "fr", fr: "fr", ita: "it", it: "it", por: "pt", pt: "pt", glg: "gl", gl: "gl",
   ron: "ro", ro: "ro", oci: "oc", oc: "oc", arg: "an", an: "an", eus: "eu", eu: "eu", bre: "br", br: "br", epo: "eo", eo: "eo", swe: "sv", sv: "sv",
   dan: "da", da: "da", nob: "nb", nb: "nb", isl: "is", is: "is", mkd: "mk", mk: "mk", bul: "bg", bg: "bg", bel: "be", be: "be", rus: "ru", ru: "ru",
@@ -18,16 +18,21 @@ const languages: Record<string, Language> = {
 }
 /** Installed they may be, but they crash, stay silent or leave half the words (spec engines 15.1). */
 const dead = new Set(["ru>uk", "ru>be", "es>eo"])
-const canaries: Record<Language, string> = {
+/** In the source language: "Test 123." passes on broken pairs too. Every language above has one. */
+export const canaries: Record<Language, string> = {
   en: "The house is big.", es: "La casa es grande.", ca: "La casa és gran.", fr: "La maison est grande.", it: "La casa è grande.", pt: "A casa é grande.",
   gl: "A casa é grande.", ro: "Casa este mare.", sv: "Huset är stort.", da: "Huset er stort.", nb: "Huset er stort.", is: "Húsið er stórt.",
-  mk: "Куќата е голема.", bg: "Къщата е голяма.", be: "Дом вялікі.", ru: "Дом большой.", uk: "Будинок великий.", eo: "La domo estas granda."
+  mk: "Куќата е голема.", bg: "Къщата е голяма.", be: "Дом вялікі.", ru: "Дом большой.", uk: "Будинок великий.", eo: "La domo estas granda.",
+  oc: "L'ostal es grand.", an: "A casa ye gran.", eu: "Etxea handia da.", br: "Bras eo an ti.", af: "Die huis is groot.", nl: "Het huis is groot.",
+  id: "Rumah itu besar.", ms: "Rumah itu besar.", ur: "گھر بڑا ہے۔", hi: "घर बड़ा है।", sl: "Hiša je velika."
 }
 const modesFolderDefault = "/usr/share/apertium/modes"
-const warmMax = 6
+const warmMaxDefault = 6
+/** Of one request, of all: in one pipeline at a time. */
+const segmentsAtOnce = 32
 const inFlightMax = 512
-/** A pipeline that keeps somebody waiting longer than his deadline by this is killed. */
-const overdueMs = 2_000
+/** Unread answer at most: more means that the pipeline has lost the thread. */
+const pendingCharsMax = 4 * 1_048_576
 const startMs = 15_000
 
 export const directionsIn = (folder: string): ReadonlyMap<string, string> => {
@@ -53,17 +58,20 @@ export const escape = (text: string): string => text.replaceAll("\0", " ").repla
 const unescape = (text: string): string => text.replace(/\\(.)/gs, "$1")
 
 /** A segment as the pipeline's stream. */
-export const streamOf = ({ units }: Segment): { readonly text: string; readonly lead: string; readonly trail: string; readonly stop: boolean } => {
+export const streamOf = ({ units }: Segment): { readonly text: string; readonly lead: string; readonly trail: string; readonly stop: boolean; readonly doubled: boolean } => {
   const raw = units.map((unit) => unit.kind === "text" ? escape(unit.text) : `[<x${unit.id}>]`).join("")
-  const lead = /^\s*/.exec(raw)![0], trail = raw.length === lead.length ? "" : /\s*$/.exec(raw)![0]
-  const core = raw.slice(lead.length, raw.length - trail.length)
+  const core = raw.trim()
+  const lead = raw.slice(0, raw.length - raw.trimStart().length), trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
   const stop = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
-  return { text: stop ? `${core}.[]` : `${core}[]`, lead, trail, stop }
+  return { text: stop ? `${core}.[]` : `${core}[]`, lead, trail, stop, doubled: core.includes("  ") }
 }
-export const segmentOf = (answer: string, { lead, trail, stop }: ReturnType<typeof streamOf>): Segment => {
+export const segmentOf = (answer: string, { lead, trail, stop, doubled }: ReturnType<typeof streamOf>): Segment => {
   let text = answer.replace(/\[\]/g, "").trim()
-  if (stop) text = text.replace(/\s*\.((?:\[<x\d+>\])*)$/, "$1")
-  text = lead + text.replace(/ {2,}/g, " ") + trail
+  if (stop) {
+    const marks = /(?:\[<x\d+>\])*$/.exec(text)![0], words = text.slice(0, text.length - marks.length)
+    if (words.endsWith(".")) text = words.slice(0, -1).trimEnd() + marks
+  }
+  text = lead + (doubled ? text : text.replace(/ {2,}/g, " ")) + trail
   const units: Array<Unit> = []
   for (const [i, part] of text.split(/\[<x(\d+)>\]/).entries()) {
     if (i % 2 === 1) units.push({ kind: "opaque", id: Number(part) })
@@ -77,7 +85,7 @@ interface Pipeline { readonly run: (text: string) => Effect.Effect<string, Engin
 export const pipeline = (id: string, command: string, canary: string | undefined): Start<Pipeline> => Effect.gen(function* () {
   const crashed = (detail: string) => new EngineFault({ reason: "crashed", engine: id, detail })
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn("sh", ["-c", command], { detached: true, stdio: ["pipe", "pipe", "ignore"] })),
+    Effect.sync(() => spawn("sh", ["-c", `exec 3<&0; <&3 ${command} & exec <&- 3<&- >&-; wait`], { detached: true, stdio: ["pipe", "pipe", "ignore"] })),
     (process) => Effect.sync(() => killGroup(process.pid)))
   const waiting: Array<{ readonly marker: string; readonly settle: (exit: Effect.Effect<string, EngineFault>) => void }> = []
   let nonce = 0, pending = "", over: EngineFault | undefined
@@ -90,27 +98,28 @@ export const pipeline = (id: string, command: string, canary: string | undefined
   }
   child.on("error", (cause) => die(cause.message))
   child.on("exit", (code, signal) => die(`the pipeline ended (${signal ?? code})`))
+  // A program may not notice that a later one is dead, so the shell may wait for ever. It keeps no end of the pipes, so that theirs shows it.
+  child.stdout.on("close", () => die("a program of the pipeline ended"))
   child.stdin.on("error", () => {})
   child.stdout.setEncoding("utf8")
   child.stdout.on("data", (data: string) => {
     pending += data.replaceAll("\0", "")
     for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
       const at = pending.indexOf(next.marker)
-      if (at < 0) return
+      if (at < 0) break
       const answer = pending.slice(0, at)
       pending = pending.slice(at + next.marker.length)
       waiting.shift()
       next.settle(Effect.succeed(answer))
     }
+    if (pending.length > pendingCharsMax) killGroup(child.pid)
   })
   const run = (text: string): Effect.Effect<string, EngineFault> => Effect.callback((resume) => {
     if (over !== undefined) return resume(Effect.fail(over))
     if (waiting.length >= inFlightMax) return resume(Effect.fail(new EngineFault({ reason: "overloaded", engine: id, detail: "too many sentences at once" })))
     const marker = `[/N${++nonce}]`
-    let answered = false
-    waiting.push({ marker, settle: (exit) => { answered = true; resume(exit) } })
+    waiting.push({ marker, settle: resume })
     child.stdin.write(`${text}\0${marker}\0`)
-    return Effect.sync(() => { setTimeout(() => { if (!answered) killGroup(child.pid) }, overdueMs).unref() })
   })
   if (canary !== undefined) {
     const answer = yield* Effect.timeoutOrElse(run(escape(canary)), { duration: startMs, orElse: () => Effect.fail(crashed("no answer to its canary")) })
@@ -120,23 +129,41 @@ export const pipeline = (id: string, command: string, canary: string | undefined
 })
 const killGroup = (pid: number | undefined): void => { try { if (pid !== undefined) process.kill(-pid, "SIGKILL") } catch { /* gone already */ } }
 
-export interface ApertiumOptions { readonly system: ActorSystem; readonly starts: Map<string, any>; readonly modesFolder?: string; readonly enabled?: boolean; readonly warm?: ReadonlyArray<string> }
+export interface ApertiumOptions {
+  readonly system: ActorSystem; readonly starts: Map<string, any>
+  readonly modesFolder?: string; readonly enabled?: boolean
+  /** Directions (`en>es`) that `warm` starts. */ readonly pairsWarm?: ReadonlyArray<string>
+  /** Pipelines running at once. */ readonly warmMax?: number
+}
+export interface Apertium extends Translator { readonly warm: () => void }
 
-export const apertium = ({ system, starts, modesFolder = modesFolderDefault, enabled = true, warm = [] }: ApertiumOptions): Translator => {
+/** What is installed counts as a pair until its canary fails, because trying each would cost a cold start a quarter of a second apiece. */
+export const apertium = ({ system, starts, modesFolder = modesFolderDefault, enabled = true, pairsWarm = [], warmMax = warmMaxDefault }: ApertiumOptions): Apertium => {
   const modes = enabled ? directionsIn(modesFolder) : new Map<string, string>()
-  const failed = new Set<string>()
   const engines = new Map<string, Supervised<Pipeline>>()
-  const direction = (name: string): Supervised<Pipeline> => {
+  /** Least recently used first. */
+  const running = new Map<string, Supervised<Pipeline>>()
+  const engineOf = (name: string): Supervised<Pipeline> => {
     const known = engines.get(name)
-    if (known !== undefined) { engines.delete(name); engines.set(name, known); return known }
+    if (known !== undefined) return known
     const command = commandOf(readFileSync(modes.get(name)!, "utf8"))
-    const engine = supervise(system, starts, `apertium/${name}`, Effect.tapError(pipeline(`apertium ${name}`, command, canaries[name.split(">")[0]!]),
-      (fault) => Effect.sync(() => { if (fault.reason === "unavailable") failed.add(name) })))
+    const engine = supervise(system, starts, `apertium/${name}`, pipeline(`apertium ${name}`, command, canaries[name.split(">")[0]!]))
     engines.set(name, engine)
-    if (engines.size > warmMax) { const [oldest, least] = engines.entries().next().value!; if (oldest !== name) { least.stop(); engines.delete(oldest); engines.set(oldest, least) } }
     return engine
   }
-  const has = (name: string): boolean => modes.has(name) && !failed.has(name)
+  /** Undefined: so many others are at work already. */
+  const direction = (name: string): Supervised<Pipeline> | undefined => {
+    const engine = engineOf(name)
+    if (!running.delete(name) && running.size >= warmMax) {
+      const rested = [...running].find(([, other]) => !other.busy())
+      if (rested === undefined) return undefined
+      running.delete(rested[0])
+      rested[1].stop()
+    }
+    running.set(name, engine)
+    return engine
+  }
+  const has = (name: string): boolean => modes.has(name) && engines.get(name)?.lost() !== true
   const hubs = [...new Set([...modes.keys()].flatMap((name) => name.split(">")))]
   /** The way from source to target: one direction, or two through the hub most pairs share. */
   const way = (source: Language, target: Language): ReadonlyArray<string> | undefined => {
@@ -147,24 +174,25 @@ export const apertium = ({ system, starts, modesFolder = modesFolderDefault, ena
   const base = (language: Language): Language => language.split("-", 1)[0]!.toLowerCase()
   const run = (name: string, segments: ReadonlyArray<Segment>): Effect.Effect<ReadonlyArray<Segment>, EngineFault> => {
     const engine = direction(name)
+    if (engine === undefined) return Effect.fail(new EngineFault({ reason: "overloaded", engine: "apertium", detail: `${warmMax} other directions are at work` }))
     return Effect.forEach(segments, (segment) => {
       if (segment.units.every((unit) => unit.kind === "opaque" || unit.text.trim() === "")) return Effect.succeed(segment)
       const stream = streamOf(segment)
       return Effect.map(engine.use(({ run }) => run(stream.text)), (answer) => segmentOf(answer, stream))
-    }, { concurrency: "unbounded" })
+    }, { concurrency: segmentsAtOnce })
   }
-  for (const name of warm) if (has(name)) direction(name).start()
   return {
     info: { id: "apertium", version: "3", tier: "local", licence: "GPL-2.0-or-later (separate processes)" },
-    readiness: () => modes.size > 0 ? { ready: true } : { ready: false, reason: enabled
+    readiness: () => [...modes.keys()].some(has) ? { ready: true } : { ready: false, reason: modes.size > 0 ? `its pairs do not work: ${[...modes.keys()].join(", ")}` : enabled
       ? "Apertium is not installed: apt-get install --no-install-recommends apertium apertium-eng-spa" : "switched off by configuration" },
     supports: (source, target) => { const found = way(base(source), base(target)); return found === undefined ? false : found.length === 1 ? "direct" : "pivot" },
     pairs: () => hubs.flatMap((source) => hubs.filter((target) => target !== source && way(source, target) !== undefined).map((target) => [source, target] as const)),
     formality: () => false,
+    warm: () => { for (const name of pairsWarm) if (has(name)) direction(name)?.start() },
     translate: ({ source, target, segments }: TranslateRequest) => Effect.suspend(() => {
       const found = way(base(source), base(target))
       if (found === undefined) return Effect.fail(new EngineFault({ reason: "unsupported", engine: "apertium", detail: `no pair ${source}-${target}` }))
-      return Effect.map(found.slice(1).reduce((before, name) => Effect.flatMap(before, (through) => run(name, through)), run(found[0]!, segments)),
+      return Effect.map(found.slice(1).reduce((before, name) => Effect.flatMap(before, (through) => Effect.suspend(() => run(name, through))), run(found[0]!, segments)),
         (translated) => ({ segments: translated, engine: "apertium" }))
     })
   }

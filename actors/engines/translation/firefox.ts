@@ -12,6 +12,7 @@ import type { FromFirefox, ToFirefox } from "../workers/fxtranslate.ts"
 
 const id = "firefox"
 const startMs = 30_000
+const inFlightMax = 256
 interface Model { readonly translate: (text: string) => Effect.Effect<string, EngineFault> }
 const model = (folder: string): Start<Model> => Effect.gen(function* () {
   const worker = yield* Effect.acquireRelease(Effect.sync(() => startWorker<ToFirefox, FromFirefox>("fxtranslate", { folder })), (live) => Effect.sync(() => live.kill()))
@@ -30,6 +31,7 @@ const model = (folder: string): Start<Model> => Effect.gen(function* () {
   return {
     handle: {
       translate: (text: string) => Effect.callback<string, EngineFault>((resume) => {
+        if (waiting.size >= inFlightMax) return resume(Effect.fail(fault("overloaded", "too many sentences at once")))
         const call = next++
         waiting.set(call, resume)
         worker.send({ id: call, text })
@@ -41,24 +43,23 @@ const model = (folder: string): Start<Model> => Effect.gen(function* () {
 })
 
 export const firefox = ({ system, starts, folder }: { readonly system: ActorSystem; readonly starts: Map<string, any>; readonly folder: string }): Translator => {
-  const models = new Map<string, Supervised<Model>>(), failed = new Set<string>()
+  const models = new Map<string, Supervised<Model>>()
   for (const name of existsSync(folder) ? readdirSync(folder) : []) {
     const [, source, target] = /^([a-z]{2,3})-([a-z]{2,3})$/.exec(name) ?? []
     if (source === undefined || !existsSync(join(folder, name, "model.bin")) || !existsSync(join(folder, name, "vocab.spm"))) continue
     const pair = `${source}>${target!}`
-    models.set(pair, supervise(system, starts, `${id}/${pair}`, Effect.tapError(model(join(folder, name)), (fault) =>
-      Effect.sync(() => { if (fault.reason === "unavailable") failed.add(pair) }))))
+    models.set(pair, supervise(system, starts, `${id}/${pair}`, model(join(folder, name))))
   }
   const base = (language: Language): Language => language.split("-", 1)[0]!.toLowerCase()
-  const has = (pair: string): boolean => models.has(pair) && !failed.has(pair)
+  const has = (pair: string): boolean => models.get(pair)?.lost() === false
   const way = (source: Language, target: Language): ReadonlyArray<string> | undefined =>
     has(`${source}>${target}`) ? [`${source}>${target}`] : has(`${source}>en`) && has(`en>${target}`) ? [`${source}>en`, `en>${target}`] : undefined
   const ends = [...new Set([...models.keys()].flatMap((pair) => pair.split(">")))]
   const run = (pair: string, segments: ReadonlyArray<Segment>): Effect.Effect<ReadonlyArray<Segment>, EngineFault> => Effect.forEach(segments, ({ units }) =>
     Effect.map(Effect.forEach(units, (unit) => {
       if (unit.kind === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
-      const [, lead, core, trail] = /^(\s*)([\s\S]*?)(\s*)$/.exec(unit.text)!
-      return Effect.map(models.get(pair)!.use(({ translate }) => translate(core!)), (text) => ({ kind: "text" as const, text: `${lead}${text.trim()}${trail}` }))
+      const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length), trail = unit.text.slice(unit.text.trimEnd().length)
+      return Effect.map(models.get(pair)!.use(({ translate }) => translate(unit.text.trim())), (text) => ({ kind: "text" as const, text: `${lead}${text.trim()}${trail}` }))
     }), (made) => ({ units: made })))
   return {
     info: { id, version: "0.4.2", tier: "local", licence: "MPL-2.0" },

@@ -15,7 +15,10 @@ try {
   const source = file("vocab.spm")
   const translator = new Translator(file("model.bin"), source, existsSync(join(folder, "trgvocab.spm")) ? file("trgvocab.spm") : source)
   parentPort!.on("message", ({ id, text }: ToFirefox) => {
-    try { say({ id, text: translator.translate(text) }) } catch (cause) { say({ id, failed: String(cause) }) }
+    try { say({ id, text: translator.translate(text) }) } catch (cause) {
+      if (cause instanceof WebAssembly.RuntimeError) throw cause       // a panic leaves nothing to go on with: a new thread will
+      say({ id, failed: String(cause) })
+    }
   })
   say({ is: "ready" })
 } catch (cause) { say({ is: "failed", reason: cause instanceof Error ? cause.message : String(cause) }) }
