@@ -57,7 +57,7 @@ export const repaired = (source: Segment, made: Segment): Segment => {
   if (missing.size === 0) return { units }
   const { before, all } = wordsBefore(source)
   // The last first, so that those which belong at one place keep their order.
-  for (const id of [...missing].reverse()) units = inserted(units, id, all === 0 ? 1 : before.get(id)! / all)
+  for (const id of [...missing].toReversed()) units = inserted(units, id, all === 0 ? 1 : before.get(id)! / all)
   return { units }
 }
 

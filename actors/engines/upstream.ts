@@ -2,22 +2,39 @@
 import { Effect, Schedule } from "effect"
 import { EngineFault } from "./ports.ts"
 
-const tryMs = 20_000
+const tryMsDefault = 20_000
+/** Of one translation: callers wait 4.5 s, and must hear of a silent upstream before, so that it gets its rest. */
+export const translationTryMs = 4_000
 const retriesMax = 2
+const answerBytesMax = 16 * 1_048_576
 
-export interface UpstreamCall { readonly engine: string; readonly url: string; readonly headers: Readonly<Record<string, string>>; readonly body: string | FormData }
+const textOf = async (answer: Response): Promise<string> => {
+  const parts: Array<Uint8Array> = []
+  let bytes = 0
+  for await (const part of answer.body ?? []) {
+    if ((bytes += part.length) > answerBytesMax) throw new Error(`an answer of more than ${answerBytesMax} bytes`)
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString("utf8")
+}
 
-/** The JSON answer. 429 and 5xx, cut connections and silence are tried again; 4xx are the caller's. */
-export const callUpstream = ({ engine, url, headers, body }: UpstreamCall): Effect.Effect<unknown, EngineFault> => {
+export interface UpstreamCall { readonly engine: string; readonly url: string; readonly headers: Readonly<Record<string, string>>; readonly body: string | FormData; readonly tryMs?: number }
+
+/** The JSON object it answers. 429 and 5xx, cut connections and silence are tried again; 4xx are the caller's. */
+export const callUpstream = ({ engine, url, headers, body, tryMs = tryMsDefault }: UpstreamCall): Effect.Effect<object, EngineFault> => {
   const fault = (reason: EngineFault["reason"], detail: string): EngineFault => new EngineFault({ reason, engine, detail })
   const once = Effect.tryPromise({
-    try: async (signal): Promise<unknown> => {
-      const answer = await fetch(url, { method: "POST", headers, body, signal: AbortSignal.any([signal, AbortSignal.timeout(tryMs)]) })
-      if (answer.ok) return await answer.json()
+    try: async (signal): Promise<object> => {
+      const answer = await fetch(url, { method: "POST", headers, body, signal })
+      if (answer.ok) {
+        const value: unknown = JSON.parse(await textOf(answer))
+        if (typeof value !== "object" || value === null) throw new Error("an answer that is no object")
+        return value
+      }
       await answer.body?.cancel()
       throw fault(answer.status === 429 || answer.status >= 500 ? "upstream" : answer.status === 400 ? "bad-input" : "unavailable", `HTTP ${answer.status}`)
     },
-    catch: (cause) => cause instanceof EngineFault ? cause : fault((cause as Error).name === "TimeoutError" ? "timeout" : "upstream", (cause as Error).message)
-  })
+    catch: (cause) => cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message)
+  }).pipe(Effect.timeoutOrElse({ duration: tryMs, orElse: () => Effect.fail(fault("timeout", `no answer within ${tryMs} ms`)) }))
   return Effect.retry(once, { times: retriesMax, schedule: Schedule.exponential("200 millis"), while: ({ reason }) => reason === "upstream" })
 }

@@ -16,7 +16,7 @@ try {
   const translator = new Translator(file("model.bin"), source, existsSync(join(folder, "trgvocab.spm")) ? file("trgvocab.spm") : source)
   parentPort!.on("message", ({ id, text }: ToFirefox) => {
     try { say({ id, text: translator.translate(text) }) } catch (cause) {
-      if (cause instanceof WebAssembly.RuntimeError) throw cause       // a panic leaves nothing to go on with: a new thread will
+      if (cause instanceof Error && cause.name === "RuntimeError") throw cause       // a panic leaves nothing to go on with: a new thread will
       say({ id, failed: String(cause) })
     }
   })
