@@ -6,7 +6,7 @@ import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { RateWindow } from "../../actors/rate-window.ts"
-import { command, named, persist, reply } from "../../runtime/actor.ts"
+import { command, named, persist } from "../../runtime/actor.ts"
 import { ActorSystem } from "../../runtime/registry.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
@@ -85,8 +85,8 @@ const asks: Record<string, () => () => Promise<unknown>> = {
     return () => new Promise((answer) => { actor.send({ type: "add", answer }) })
   },
   nact: () => {
-    const { start, spawn, query } = require("nact")
-    const actor = spawn(start(), (n = 0, message: any, context: any) => { (message.sender ?? context.sender) !== undefined && require("nact").dispatch(message.sender ?? context.sender, n); return n + 1 }, "a")
+    const { start, spawn, query, dispatch } = require("nact")
+    const actor = spawn(start(), (n = 0, message: { sender: unknown }) => { dispatch(message.sender, n); return n + 1 }, "a")
     return () => query(actor, (sender: unknown) => ({ sender }), 10_000)
   }
 }
