@@ -62,7 +62,7 @@ export interface Store {
    *  after the flush, or with the fault that lost it. One event-loop turn's commits form one transaction; while it flushes the next gathers.
    *  After a fault every commit accepted since is lost too (each `settled` hears it) and reads fall back to what is on disk. */
   commit(writes: ReadonlyArray<Write>, settled: (fault: StorageFault | undefined) => void): Conflict | undefined
-  /** The last accepted commit has settled. */
+  /** Every commit accepted before this call has settled. */
   flushed(): Promise<void>
 
   /** Events with a sequence number above `after`, in order. */

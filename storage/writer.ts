@@ -177,11 +177,13 @@ export class Writer {
         this.flush()
       })
   }
-  async flushed(): Promise<void> {
-    while (this.flushing !== undefined || this.settles.length > 0) {
-      this.flush()
-      await this.flushing
-    }
+  /** Everything accepted before this call has settled; what comes meanwhile is not waited for. */
+  flushed(): Promise<void> {
+    if (this.flushing === undefined && this.settles.length === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.settles.push(() => resolve())
+      this.schedule()
+    })
   }
 
   private look(name: string, key: Key): Uint8Array | undefined {

@@ -151,7 +151,7 @@ const idle = async (): Promise<void> => {
   await turn()
   gc(); gc()
   const after = process.memoryUsage()
-  console.log(JSON.stringify({ value: (after.heapUsed + after.external - before.heapUsed - before.external) / operations, extra: `${Math.round(operations / spawnMs)}k spawned a second`, kept: kept.length }))
+  console.log(JSON.stringify({ value: (after.heapUsed + after.external - before.heapUsed - before.external) / operations, extra: `${Math.round(operations / spawnMs)}k spawned a second`, kept: kept.length + made.residents }))
   process.exit(0)
 }
 
