@@ -35,15 +35,25 @@ const inFlightMax = 512
 const pendingCharsMax = 4 * 1_048_576
 const startMs = 15_000
 
-export const directionsIn = (folder: string): ReadonlyMap<string, string> => {
-  const found = new Map<string, string>()
-  if (!existsSync(folder)) return found
+const isInstalled = (program: string): boolean => program.includes("/") ? existsSync(program)
+  : (process.env["PATH"] ?? "").split(":").some((folder) => existsSync(join(folder, program)))
+const programsOf = (mode: string): ReadonlyArray<string> => mode.split("|").map((program) => program.trim().split(/\s/, 1)[0]!)
+
+/** Direction (`en>es`) to command line; `lacking`: programs that modes want and nobody has installed (cg-proc is only recommended by its pairs). */
+export const directionsIn = (folder: string): { readonly modes: ReadonlyMap<string, string>; readonly lacking: ReadonlySet<string> } => {
+  const modes = new Map<string, string>(), lacking = new Set<string>(), present = new Set<string>()
+  if (!existsSync(folder)) return { modes, lacking }
   for (const file of readdirSync(folder).sort()) {
     const [, from, to] = /^([a-z]{2,3})-([a-z]{2,3})\.mode$/.exec(file) ?? []
     const source = languages[from ?? ""], target = languages[to ?? ""]
-    if (source !== undefined && target !== undefined && !dead.has(`${source}>${target}`)) found.set(`${source}>${target}`, join(folder, file))
+    if (source === undefined || target === undefined || dead.has(`${source}>${target}`)) continue
+    const mode = readFileSync(join(folder, file), "utf8")
+    const absent = programsOf(mode).filter((program) => !present.has(program) && !isInstalled(program))
+    for (const program of programsOf(mode)) if (!absent.includes(program)) present.add(program)
+    for (const program of absent) lacking.add(program)
+    if (absent.length === 0) modes.set(`${source}>${target}`, commandOf(mode))
   }
-  return found
+  return { modes, lacking }
 }
 
 /** Unmarked unknown words, null flush in every program that knows it. */
@@ -54,8 +64,9 @@ export const commandOf = (mode: string): string => mode.trim().split("|").map((p
 }).join(" | ")
 
 const special = /[\\^$/[\]{}<>@]/g
-export const escape = (text: string): string => text.replaceAll("\0", " ").replace(special, "\\$&")
-const unescape = (text: string): string => text.replace(/\\(.)/gs, "$1")
+/** A tilde wakes the post-generator even when escaped, so it goes as a superblank. */
+export const escape = (text: string): string => text.replaceAll("\0", " ").replace(special, "\\$&").replaceAll("~", "[~]")
+const unescape = (text: string): string => text.replaceAll("[~]", "~").replace(/\\(.)/gs, "$1")
 
 /** A segment as the pipeline's stream. */
 export const streamOf = ({ units }: Segment): { readonly text: string; readonly lead: string; readonly trail: string; readonly stop: boolean; readonly doubled: boolean } => {
@@ -63,7 +74,8 @@ export const streamOf = ({ units }: Segment): { readonly text: string; readonly 
   const core = raw.trim()
   const lead = raw.slice(0, raw.length - raw.trimStart().length), trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
   const stop = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
-  return { text: stop ? `${core}.[]` : `${core}[]`, lead, trail, stop, doubled: core.includes("  ") }
+  // Apart from the last word: "No." is short for number.
+  return { text: stop ? `${core} .[]` : `${core}[]`, lead, trail, stop, doubled: core.includes("  ") }
 }
 export const segmentOf = (answer: string, { lead, trail, stop, doubled }: ReturnType<typeof streamOf>): Segment => {
   let text = answer.replace(/\[\]/g, "").trim()
@@ -139,15 +151,14 @@ export interface Apertium extends Translator { readonly warm: () => void }
 
 /** What is installed counts as a pair until its canary fails, because trying each would cost a cold start a quarter of a second apiece. */
 export const apertium = ({ system, starts, modesFolder = modesFolderDefault, enabled = true, pairsWarm = [], warmMax = warmMaxDefault }: ApertiumOptions): Apertium => {
-  const modes = enabled ? directionsIn(modesFolder) : new Map<string, string>()
+  const { modes, lacking } = enabled ? directionsIn(modesFolder) : { modes: new Map<string, string>(), lacking: new Set<string>() }
   const engines = new Map<string, Supervised<Pipeline>>()
   /** Least recently used first. */
   const running = new Map<string, Supervised<Pipeline>>()
   const engineOf = (name: string): Supervised<Pipeline> => {
     const known = engines.get(name)
     if (known !== undefined) return known
-    const command = commandOf(readFileSync(modes.get(name)!, "utf8"))
-    const engine = supervise(system, starts, `apertium/${name}`, pipeline(`apertium ${name}`, command, canaries[name.split(">")[0]!]))
+    const engine = supervise(system, starts, `apertium/${name}`, pipeline(`apertium ${name}`, modes.get(name)!, canaries[name.split(">")[0]!]))
     engines.set(name, engine)
     return engine
   }
@@ -183,7 +194,7 @@ export const apertium = ({ system, starts, modesFolder = modesFolderDefault, ena
   }
   return {
     info: { id: "apertium", version: "3", tier: "local", licence: "GPL-2.0-or-later (separate processes)" },
-    readiness: () => [...modes.keys()].some(has) ? { ready: true } : { ready: false, reason: modes.size > 0 ? `its pairs do not work: ${[...modes.keys()].join(", ")}` : enabled
+    readiness: () => [...modes.keys()].some(has) ? { ready: true } : { ready: false, reason: modes.size > 0 ? `its pairs do not work: ${[...modes.keys()].join(", ")}` : lacking.size > 0 ? `its pairs want programs that are not installed: ${[...lacking].join(", ")}` : enabled
       ? "Apertium is not installed: apt-get install --no-install-recommends apertium apertium-eng-spa" : "switched off by configuration" },
     supports: (source, target) => { const found = way(base(source), base(target)); return found === undefined ? false : found.length === 1 ? "direct" : "pivot" },
     pairs: () => hubs.flatMap((source) => hubs.filter((target) => target !== source && way(source, target) !== undefined).map((target) => [source, target] as const)),
