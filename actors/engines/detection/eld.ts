@@ -4,8 +4,10 @@ import { createRequire } from "node:module"
 import { fileURLToPath } from "node:url"
 import type { Detection, Detector, Language } from "../ports.ts"
 
-/** The languages that translation can detect (translation appendix C, auto_detection). */
-const subset = ["ar", "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "he", "hu", "it", "ja", "ko", "lt", "lv", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "tr", "uk", "vi", "zh"]
+/** The languages that translation can detect (translation appendix C, auto_detection), as eld calls them. */
+const subset = ["ar", "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "he", "hu", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "tr", "uk", "vi", "zh"]
+/** It has one name for both Norwegians, and takes Indonesian for the Malay it is so like. */
+const ours: Readonly<Record<string, Language>> = { no: "nb", ms: "id" }
 /** Scripts and letters that settle it. Of several scripts in one text the one with most letters counts; an ideogram weighs as much as a short word. */
 const scripts: ReadonlyArray<readonly [RegExp, Language, number]> = [
   [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3], [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3], [/[\u0e00-\u0e7f]/g, "th", 1], [/[\u0370-\u03ff\u1f00-\u1fff]/g, "el", 1],
@@ -81,7 +83,7 @@ export const eldDetector = (): WarmDetector => {
     if (phrase !== undefined) return { language: phrase, confidence: 0.95, reliable: true }
     const result = load().detect(letters)
     if (result.language === "") return unknown
-    const language = result.language === "no" ? "nb" : result.language
+    const language = ours[result.language] ?? result.language
     return { language, confidence: result.getScores()[result.language] ?? 0.5, reliable: result.isReliable() }
   }
   return {
