@@ -8,11 +8,12 @@ export const translationTryMs = 4_000
 const retriesMax = 2
 const answerBytesMax = 16 * 1_048_576
 
-const textOf = async (answer: Response): Promise<string> => {
+/** undefined: too long. */
+const textOf = async (answer: Response): Promise<string | undefined> => {
   const parts: Array<Uint8Array> = []
   let bytes = 0
   for await (const part of answer.body ?? []) {
-    if ((bytes += part.length) > answerBytesMax) throw new Error(`an answer of more than ${answerBytesMax} bytes`)
+    if ((bytes += part.length) > answerBytesMax) return undefined
     parts.push(part)
   }
   return Buffer.concat(parts).toString("utf8")
@@ -27,7 +28,9 @@ export const callUpstream = ({ engine, url, headers, body, tryMs = tryMsDefault 
     try: async (signal): Promise<object> => {
       const answer = await fetch(url, { method: "POST", headers, body, signal })
       if (answer.ok) {
-        const value: unknown = JSON.parse(await textOf(answer))
+        const text = await textOf(answer)
+        if (text === undefined) throw fault("unavailable", `an answer of more than ${answerBytesMax} bytes`)
+        const value: unknown = JSON.parse(text)
         if (typeof value !== "object" || value === null) throw new Error("an answer that is no object")
         return value
       }
