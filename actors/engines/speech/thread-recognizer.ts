@@ -64,7 +64,7 @@ export const hearingOn = (id: string, slots: ReadonlyArray<Slot>, language: Lang
   })
   return (audio) => Stream.unwrap(Effect.gen(function* () {
     const slot = yield* Effect.acquireRelease(take, (taken) => Effect.sync(() => { taken.busy = false }))
-    const worker = yield* slot.engine.use((live) => Effect.succeed(live), threadStartMs).pipe(Effect.tapError((fault) =>
+    const worker = yield* slot.engine.use((live) => live.dead ? Effect.fail(new EngineFault({ reason: "crashed", engine: id, detail: "its thread has just died" })) : Effect.succeed(live), threadStartMs).pipe(Effect.tapError((fault) =>
       Effect.sync(() => { if (fault.reason === "unavailable") onMissing(fault.detail) })))
     const out = new LanePipe<Item>(1_000)
     let behind = 0, over = false
