@@ -1,6 +1,6 @@
 #!/bin/sh
-# Before a start: the Debian engines, where apt and root are at hand and they are missing; else one line how. Never fails the start.
-packages="apertium apertium-eng-spa apertium-spa-cat apertium-fr-es apertium-es-pt espeak-ng"
+# Before a start: the Debian engines (cg3: what the Catalan pairs run and only recommend), where apt and root are at hand and they are missing; else one line how. Never fails the start.
+packages="apertium cg3 apertium-eng-spa apertium-spa-cat apertium-fr-es apertium-es-pt espeak-ng"
 missing=""
 for package in $packages; do
   dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
