@@ -33,12 +33,14 @@ export const start = (core: 0 | 1, program: string, ...args: ReadonlyArray<strin
   createInterface({ input: child.stdout }).once("line", (said) => resolve({ pid: child.pid!, said, kill: () => child.kill("SIGKILL") }))
 })
 /** Runs a program to its end; its last line is JSON. */
-export const run = async <A>(core: 0 | 1, program: string, ...args: ReadonlyArray<string | number>): Promise<A> => {
+export const run = <A>(core: 0 | 1, program: string, ...args: ReadonlyArray<string | number>): Promise<A> => runWatched(core, program, args, () => {})
+/** As `run`; `began` is called when it says "connected". */
+export const runWatched = async <A>(core: 0 | 1, program: string, args: ReadonlyArray<string | number>, began: () => void): Promise<A> => {
   const [command, words] = pinned(core, process.execPath, ["--expose-gc", join(folder, "programs", `${program}.js`), ...args.map(String)])
   const child = spawn(command, words as Array<string>, { stdio: ["ignore", "pipe", "inherit"] })
   children.add(child)
   let out = ""
-  child.stdout.on("data", (data) => { out += String(data) })
+  child.stdout.on("data", (data) => { out += String(data); if (String(data).startsWith("connected")) began() })
   const code = await new Promise((resolve) => child.on("close", resolve))
   children.delete(child)
   if (code !== 0) throw new Error(`${program} ${args.join(" ")} ended (${String(code)})`)

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import net from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { cpuMsOf, keep, machine, root, run, sideBySide, start, table, type Measured, type Row, type Size } from "./harness.ts"
+import { cpuMsOf, keep, machine, root, run, runWatched, sideBySide, start, table, type Measured, type Row, type Size } from "./harness.ts"
 
 const words = process.argv.slice(2)
 const smoke = words.includes("--smoke")
@@ -39,8 +39,8 @@ const voice = (bench: string, sessions: number, rate: number, bytes: number) => 
   const candidate = (kind: string, path: string, extra?: string) => async (): Promise<Measured> => {
     const server = await start(0, "server", kind, ...(extra === undefined ? [] : [extra]))
     try {
-      const before = cpuMsOf(server.pid)
-      const load = await run<VoiceLoad>(1, "load-voice", server.said.split(" ")[0]!, n, rate, bytes, smoke ? 0.6 : size.seconds, path)
+      let before = 0
+      const load = await runWatched<VoiceLoad>(1, "load-voice", [server.said.split(" ")[0]!, n, rate, bytes, smoke ? 0.6 : size.seconds, path], () => { before = cpuMsOf(server.pid) })
       const cpu = cpuMsOf(server.pid) - before
       if (load.errors > 0) throw new Error(`${bench} ${kind}: ${load.errors} errors`)
       if (load.updates < load.expected - n) throw new Error(`${bench} ${kind}: ${load.expected - load.updates} updates missing`)

@@ -1,7 +1,7 @@
 /** A lane: a bounded pipe beside an actor's mailbox, for bulk data (audio, captions, tokens).
  *  Plain synchronous code, no Effect in the inner loop: bench/voice-chunk is where it shows. It lives as long as its actor
  *  is in memory, so that what waits in it survives a restart of the activity. Order is kept, nothing is dropped silently. */
-import { Effect, Stream } from "effect"
+import { Cause, Effect, Stream } from "effect"
 
 /** The producer's end. */
 export interface LaneIn<A> {
@@ -25,6 +25,13 @@ export interface LaneOut<A> {
   readonly stream: Stream.Stream<A>
   readonly ended: boolean
   readonly depth: number
+}
+
+/** A stream of what `take` gives, batch by batch, until it gives nothing. One step per batch, however many items. */
+export const batches = <A, E, R>(take: Effect.Effect<ReadonlyArray<A> | undefined, E, R>): Stream.Stream<A, E, R> => {
+  const next: Effect.Effect<readonly [A, ...Array<A>], E | Cause.Done, R> = Effect.flatMap(take, (batch) =>
+    batch === undefined ? Cause.done() : batch.length === 0 ? next : Effect.succeed(batch as unknown as readonly [A, ...Array<A>]))
+  return Stream.fromPull(Effect.succeed(next))
 }
 
 /** Both ends of one lane. */
@@ -85,8 +92,7 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   onReadable(listen: (() => void) | undefined): void { this.listener = listen }
 
   get stream(): Stream.Stream<A> {
-    return Stream.unfold(undefined, () => Effect.map(this.take(), (batch) => batch === undefined ? undefined : [batch, undefined] as const))
-      .pipe(Stream.flatMap((batch) => Stream.fromIterable(batch)))
+    return batches(this.take())
   }
 
   /** A full lane counts as enough: otherwise a weight that can never gather would stop both ends. */

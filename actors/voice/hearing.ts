@@ -3,7 +3,7 @@
  *  the last final is kept and heard again. Plain arrays and batches of at least `updateMs` per wake-up: never work per chunk
  *  (bench/voice-chunk). */
 import { Data, Effect, Schedule, Stream, type Context, type Scope } from "effect"
-import { LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
+import { batches, LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
 import { decoderFor } from "../engines/speech/decoder.ts"
 import { encoderFor, type MediaEncoder } from "../engines/speech/encoder.ts"
 import { AudioFault, type AudioDecoder, type EngineFault, type Engines, type Formality, type Heard, type Pcm } from "../engines/ports.ts"
@@ -101,26 +101,28 @@ class Hearing {
   private get audio(): Stream.Stream<Pcm> {
     const { contentType } = this.state.config
     const decoder = this.decoder ??= decoderFor(contentType)!()
-    const decoded = (batch: ReadonlyArray<AudioChunk> | undefined): Effect.Effect<ReadonlyArray<Pcm>, Failed> => {
-      const plain = batch === undefined ? decoder.flush() : batch.length === 1 ? decoder.push(batch[0]!) : decoder.push(Buffer.concat(batch))
-      return plain instanceof Promise
-        ? Effect.tryPromise({ try: () => plain, catch: () => new Failed({ fault: "audio-undecodable" }) }) : Effect.succeed(plain)
+    const undecodable = (): Failed => new Failed({ fault: "audio-undecodable" })
+    const decoded = (batch: ReadonlyArray<AudioChunk> | undefined): ReadonlyArray<Pcm> | Effect.Effect<ReadonlyArray<Pcm>, Failed> | Failed => {
+      try {
+        const plain = batch === undefined ? decoder.flush() : batch.length === 1 ? decoder.push(batch[0]!) : decoder.push(Buffer.concat(batch))
+        return plain instanceof Promise ? Effect.tryPromise({ try: () => plain, catch: undecodable }) : plain
+      } catch (cause) {
+        if (cause instanceof AudioFault) return undecodable()
+        throw cause
+      }
     }
     let over = false
-    const next = Effect.suspend((): Effect.Effect<readonly [ReadonlyArray<Pcm>, undefined] | undefined, Failed> => {
+    const kept = (parts: ReadonlyArray<Pcm>): ReadonlyArray<Pcm> => { for (const pcm of parts) if (pcm.length > 0) this.keep(pcm); return parts }
+    const failed = (fault: Failed): Effect.Effect<undefined> => { this.audioFault = fault; return Effect.succeed(undefined) }
+    return batches(Effect.suspend((): Effect.Effect<ReadonlyArray<Pcm> | undefined> => {
       if (over) return Effect.succeed(undefined)
       const taking = this.state.sourceEnded && this.lanes.audio.depth === 0 ? Effect.succeed(undefined) : this.lanes.audio.take(updateMs)
       return Effect.flatMap(taking, (batch) => {
         over = batch === undefined
-        return Effect.map(Effect.catchDefect(Effect.suspend(() => decoded(batch)), (defect) =>
-          defect instanceof AudioFault ? Effect.fail(new Failed({ fault: "audio-undecodable" })) : Effect.die(defect)), (pcm) => [pcm, undefined] as const)
+        const made = decoded(batch)
+        return made instanceof Failed ? failed(made) : Effect.isEffect(made) ? Effect.catch(Effect.map(made, kept), failed) : Effect.succeed(kept(made))
       })
-    })
-    return Stream.unfold(undefined, () => next).pipe(
-      Stream.flatMap((parts) => Stream.fromIterable(parts)),
-      Stream.filter((pcm) => pcm.length > 0),
-      Stream.tap((pcm) => Effect.sync(() => this.keep(pcm))),
-      Stream.catch((fault: Failed) => { this.audioFault = fault; return Stream.empty }))
+    }))
   }
   private keep(pcm: Pcm): void {
     this.kept.push(pcm)
@@ -145,14 +147,14 @@ class Hearing {
     const { sourceLanguage } = this.state.config
     const again = [...this.kept]
     const from = this.startMs
-    const sound = Stream.concat(Stream.fromIterable(again), this.audio)
+    const sound = again.length === 0 ? this.audio : Stream.concat(Stream.fromIterable(again), this.audio)
     return Effect.gen({ self: this }, function* () {
       // No recognizer is held before there is something to hear.
       if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
       let heard = attempt
-      yield* Stream.runForEach(this.engines.recognizer.hear(sound, { language: sourceLanguage === null ? undefined : base(sourceLanguage) }), (item) => {
-        if (item.type === "final") heard = 1
-        return this.note(item, from)
+      yield* Stream.runForEachArray(this.engines.recognizer.hear(sound, { language: sourceLanguage === null ? undefined : base(sourceLanguage) }), (items) => {
+        if (items.some(({ type }) => type === "final")) heard = 1
+        return this.notes(items, 0, from)
       }).pipe(Effect.catch((fault: EngineFault | Failed) => {
         if (fault instanceof Failed) return Effect.fail(fault)
         return fault.reason === "crashed" && heard < hearingsMax ? Effect.suspend(() => this.hear(heard + 1)) : Effect.fail(new Failed({ fault: "engine-unavailable" }))
@@ -170,21 +172,29 @@ class Hearing {
     })
   }
 
-  private note(heard: Heard, fromMs: number): Effect.Effect<void, Failed> {
+  /** In order; only a final has to wait for anything. */
+  private notes(items: ReadonlyArray<Heard>, at: number, fromMs: number): Effect.Effect<void, Failed> {
+    for (let i = at; i < items.length; i++) {
+      const waits = this.note(items[i]!, fromMs)
+      if (waits !== undefined) return Effect.flatMap(waits, () => this.notes(items, i + 1, fromMs))
+    }
+    return Effect.void
+  }
+  private note(heard: Heard, fromMs: number): Effect.Effect<void, Failed> | undefined {
     if (heard.type === "silence") {
       // Sound that will not be part of any text need not be heard again.
       const samples = Math.floor((fromMs + heard.untilMs - this.startMs) * samplesPerMs)
       if (samples > 0) this.forget(Math.min(samples, this.keptSamples))
-      return Effect.void
+      return undefined
     }
     const language = this.state.config.fixed ? this.state.config.sourceLanguage! : heard.language
     const spoken: Spoken = { text: joined(heard.text, language, this.segments === 0), startMs: Math.round(fromMs + heard.startMs), endMs: Math.round(fromMs + heard.endMs), language }
     if (heard.type === "partial") {
       this.latest = { spoken, turn: ++this.turn }
       this.lanes.said.offer({ is: "tentative", to: "", spoken })
-      return Effect.void
+      return undefined
     }
-    if (heard.text === "") return Effect.void
+    if (heard.text === "") return undefined
     this.turn++
     this.latest = undefined
     this.segments++

@@ -59,6 +59,8 @@ const open = (i: number): Promise<net.Socket> => new Promise((resolve, reject) =
 })
 const wires: Array<net.Socket> = []
 for (let i = 0; i < sessions; i += 50) wires.push(...await Promise.all(Array.from({ length: Math.min(50, sessions - i) }, (_, j) => open(i + j))))
+await new Promise((resolve) => setTimeout(resolve, 300))
+console.log("connected")
 
 const warmMs = 1_000, step = 1_000 / rate / sessions, startedMs = now() + 50, endMs = startedMs + warmMs + Number(seconds) * 1_000
 let sent = 0, from = 0

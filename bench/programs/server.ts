@@ -48,12 +48,18 @@ const ring = () => {
 /** Says one partial per 200 ms, with the stamp of the chunk that completed it. */
 const stubEar = (chunkSamples: number): Engines["recognizer"]["hear"] => (audio) => {
   let samples = 0, n = 0
-  return Stream.flatMap(audio, (pcm: Pcm): Stream.Stream<Heard> => {
-    samples += pcm.length
-    if (samples < 3_200) return Stream.empty
-    samples -= 3_200
-    const last = new Uint8Array(pcm.buffer, pcm.byteOffset + 2 * (pcm.length - chunkSamples), 8)
-    return Stream.succeed({ type: "partial", text: `t=${stampOf(last.slice())} the quick brown fox jumps over the lazy dog`, startMs: n * 200, endMs: ++n * 200, language: "en" })
+  return Stream.mapArray(audio, (parts: ReadonlyArray<Pcm>): readonly [Heard, ...Array<Heard>] => {
+    const heard: Array<Heard> = []
+    for (const pcm of parts) {
+      samples += pcm.length
+      if (samples < 3_200) continue
+      samples -= 3_200
+      const last = new Uint8Array(pcm.buffer, pcm.byteOffset + 2 * (pcm.length - chunkSamples), 8)
+      heard.push({ type: "partial", text: `t=${stampOf(last.slice())} the quick brown fox jumps over the lazy dog`, startMs: n * 200, endMs: ++n * 200, language: "en" })
+    }
+    // What has been said is said: nothing is kept for hearing again.
+    heard.push({ type: "silence", untilMs: n * 200 })
+    return heard as unknown as readonly [Heard, ...Array<Heard>]
   })
 }
 const info = { id: "stub", version: "1", tier: "embedded", licence: "MIT" } as const

@@ -42,10 +42,9 @@ export const decoderFor = (contentType: string): (() => AudioDecoder) | undefine
   return container === undefined ? undefined : () => new ContainerDecoder(container.formats, container.codecs)
 }
 
-const samplesOf = (bytes: Uint8Array): Int16Array => {
-  if (bytes.byteOffset % 2 === 0) return new Int16Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + (bytes.length & ~1)))
-  return new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
-}
+/** The same bytes where they lie right, a copy where they do not. */
+const samplesOf = (bytes: Uint8Array): Int16Array => bytes.byteOffset % 2 === 0
+  ? new Int16Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length >> 1) : new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
 /** s16le at 16 kHz, as it is. */
 class PlainDecoder implements AudioDecoder {
   push(chunk: Uint8Array): ReadonlyArray<Pcm> { return [samplesOf(chunk)] }
