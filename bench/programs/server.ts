@@ -64,13 +64,16 @@ const stubEar = (chunkSamples: number): Engines["recognizer"]["hear"] => (audio)
 }
 const info = { id: "stub", version: "1", tier: "embedded", licence: "MIT" } as const
 const ready = () => ({ ready: true } as const)
-const identity = (chunkSamples: number): Engines => ({
-  translator: { info, readiness: ready, supports: () => "direct", pairs: () => [["en", "de"]], formality: () => true, translate: ({ segments }) => Effect.succeed({ segments, engine: "stub" }) },
-  detector: { info, readiness: ready, detect: () => ({ language: "en", confidence: 1, reliable: true }) },
-  recognizer: { info, readiness: ready, languages: () => ["en"], detects: false, capacity: () => ({ used: 0, max: 100_000 }), hear: stubEar(chunkSamples) },
-  synthesizer: { info, readiness: ready, languages: () => [], speak: () => Effect.never },
-  all: () => []
-})
+const identity = (chunkSamples: number): Engines => {
+  const translator: Engines["translator"] = { info, readiness: ready, supports: () => "direct", pairs: () => [["en", "de"]], formality: () => true, translate: ({ segments }) => Effect.succeed({ segments, engine: info.id }) }
+  return {
+    translator,
+    detector: { info, readiness: ready, detect: () => ({ language: "en", confidence: 1, reliable: true }) },
+    recognizer: { info, readiness: ready, languages: () => ["en"], detects: false, capacity: () => ({ used: 0, max: 100_000 }), hear: stubEar(chunkSamples) },
+    synthesizer: { info, readiness: ready, languages: () => [], speak: () => Effect.never },
+    all: () => [{ ...translator, port: "translator" }]
+  }
+}
 const troupe = async (): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-bench-"))
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
