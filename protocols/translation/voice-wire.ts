@@ -48,7 +48,8 @@ export const jsonCodec: Codec = {
       const encoded = bytes.toString("latin1", prefix.length, length - 3), data = Buffer.from(encoded, "base64")
       // Node skips what is not base64; then the length tells.
       const padding = encoded.endsWith("==") ? 2 : encoded.endsWith("=") ? 1 : 0
-      if (data.length === Math.floor((encoded.length - padding) * 3 / 4) && !encoded.includes("-") && !encoded.includes("_")) return { is: "chunk", data }
+      if ((encoded.length - padding) % 4 !== 1 && (padding === 0 || encoded.length % 4 === 0)
+        && data.length === Math.floor((encoded.length - padding) * 3 / 4) && !encoded.includes("-") && !encoded.includes("_")) return { is: "chunk", data }
     }
     let value: unknown
     try { value = JSON.parse(text.decode(message)) } catch { return { is: "undecodable" } }
