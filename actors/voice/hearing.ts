@@ -4,7 +4,7 @@
  *  (bench/voice-chunk). */
 import { Data, Effect, Schedule, Stream, type Context, type Scope } from "effect"
 import { batches, LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
-import { decoderFor } from "../engines/speech/decoder.ts"
+import { decoderFor, pcmFormatOf } from "../engines/speech/decoder.ts"
 import { encoderFor, type MediaEncoder } from "../engines/speech/encoder.ts"
 import { AudioFault, type AudioDecoder, type EngineFault, type Engines, type Formality, type Heard, type Pcm } from "../engines/ports.ts"
 
@@ -19,8 +19,8 @@ export type Said =
   /** Something waits to be delivered: ask the actor. */
   | { readonly is: "concluded" }
   | { readonly is: "media"; readonly language: string; readonly packets: ReadonlyArray<Uint8Array>; readonly headers: ReadonlyArray<Uint8Array>; readonly durationMs: number; readonly text: string }
-  /** Sound decoded so far in this run, of types whose length only the decoder knows. */
-  | { readonly is: "decoded"; readonly totalMs: number }
+  /** Sound decoded since this was last said, of types whose length only the decoder knows. */
+  | { readonly is: "decoded"; readonly ms: number }
   | { readonly is: "finished" }
   | { readonly is: "fault"; readonly fault: VoiceFault }
 
@@ -68,7 +68,7 @@ class Hearing {
   private startMs: number
   private kept: Array<Pcm> = []
   private keptSamples = 0
-  private decodedSamples = 0
+  private unmeteredSamples = 0
   private decoder: AudioDecoder | undefined
   private readonly encoders = new Map<string, MediaEncoder>()
   private latest: { readonly spoken: Spoken; readonly turn: number } | undefined
@@ -127,9 +127,9 @@ class Hearing {
   private keep(pcm: Pcm): void {
     this.kept.push(pcm)
     this.keptSamples += pcm.length
-    this.decodedSamples += pcm.length
+    this.unmeteredSamples += pcm.length
     while (this.keptSamples > keptMsMax * samplesPerMs && this.kept.length > 1) this.forget(this.kept[0]!.length)
-    if (!this.state.config.contentType.includes("pcm")) this.lanes.said.offer({ is: "decoded", totalMs: Math.round(this.decodedSamples / samplesPerMs) })
+    if (pcmFormatOf(this.state.config.contentType) === undefined && this.lanes.said.offer({ is: "decoded", ms: this.unmeteredSamples / samplesPerMs })) this.unmeteredSamples = 0
   }
   /** The oldest `samples` of the kept sound are over. */
   private forget(samples: number): void {

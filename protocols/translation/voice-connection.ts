@@ -82,7 +82,8 @@ export class Connection {
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
     const { said } = this.session.lanes
-    said.takeNow()                                                      // tentative text of an earlier connection
+    // What is left of an earlier connection is stale; sound decoded since is billed to this one, and is not of its pace.
+    for (const item of said.takeNow()) if (item.is === "decoded") this.billedMs -= item.ms
     said.onReadable(() => this.pump())
     this.queue.push({ is: "concluded" })                                // what was concluded and not delivered comes first
     this.work()
@@ -146,16 +147,16 @@ export class Connection {
     switch (said.is) {
       case "tentative": return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
       case "media": return this.media(said)
-      case "decoded": if (!this.pace.heard(this.deps.clock(), said.totalMs)) this.fail("tooFast", "source_media_chunk"); return
+      case "decoded": if (!this.pace.heard(this.deps.clock(), this.pace.heardMs + said.ms)) this.fail("tooFast", "source_media_chunk"); return
       case "fault": return this.fail(said.fault === "audio-undecodable" ? "audio" : said.fault === "too-fast" ? "tooFast" : "engine", said.fault === "audio-undecodable" ? "source_media_chunk" : "session")
       case "concluded": case "finished":
         this.busy = true
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
           if (this.over) {
-            // The connection went while this was being marked delivered.
-            if ("reply" in answer && answer.reply.said.length > 0) this.session.tell("Restore", { said: answer.reply.said })
-            return
+            // The connection went while this was being marked delivered: it comes after what was already unread.
+            if ("reply" in answer) for (const { to, spoken } of answer.reply.said) this.unread.push({ turn: this.turn, to, spoken })
+            return this.restore()
           }
           if (!("reply" in answer)) return this.fail("internal", "session")
           this.socket.cork(() => {
@@ -264,6 +265,7 @@ export class Connection {
     this.session.tell("Disconnect", { token: this.socket.data.token })
   }
   private restore(): void {
+    if (this.busy) return                                               // with the answer under way, in order
     if (this.unread.length > 0) this.session.tell("Restore", { said: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
     this.unread = []
   }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest"
+import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import { pack } from "msgpackr"
 import { supportedSourceTypes } from "../../../actors/engines/speech/decoder.ts"
 import { soundOf } from "../../actors/engines/scripted-recognizer.ts"
@@ -379,6 +380,25 @@ describe("continuity", () => {
     expect(listener.concluded("de") + again.concluded("de")).toBe(words(1, 16, true))
     expect(again.heard.flatMap((m) => m["source_transcript_update"]?.concluded ?? []).at(-1)).toMatchObject({ start_time: 2_000, end_time: 3_000 })
     expect(again.heard.find((m) => "target_media_chunk" in m)!["target_media_chunk"]).toHaveProperty("content_type")
+  })
+  it("compressed sound is metered per connection: a reconnect does not count what came before as too fast", async () => {
+    await open()
+    const type = "audio/flac", encoder = encoderFor(type)!()
+    const { packets } = await encoder.encode(new Int16Array(24_000 * 40), 24_000)
+    const { listener, token, session } = await world.connect({ source_media_content_type: type })
+    await until(() => world.live(session) !== undefined)
+    world.nowMs += 20_000
+    for (const part of [...encoder.headers, ...packets]) listener.sound(part)
+    await until(() => world.live(session)?.lanes["audio"] === 0)
+    listener.ws.terminate()
+    await until(() => (world.live(session)?.state as any)?.disconnectedMs > 0)
+    const { body } = await world.renew(token)
+    const again = world.listen(body)
+    await again.opened
+    for (const part of (await encoder.encode(new Int16Array(24_000 * 2), 24_000)).packets) again.sound(part)
+    again.end()
+    await until(() => again.code !== 0)
+    expect([again.error, again.code]).toEqual([undefined, 1000])
   })
   it("connection lost while finalizing: the rest is delivered after the reconnect", async () => {
     await open()
