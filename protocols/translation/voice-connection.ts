@@ -6,7 +6,7 @@ import { VoiceSession, type Config, type Spoken } from "../../actors/voice-sessi
 import type { Socket } from "../../runtime/http.ts"
 import type { Ref } from "../../runtime/registry.ts"
 import type { KeyInUse } from "./keys.ts"
-import { chunkBytesMax, chunkMsMax, Pace } from "./voice-pace.ts"
+import { chunkBytesMax, chunkMsMax, type Pace } from "./voice-pace.ts"
 import { codecOf, type Codec, type Segment, type ServerMessage } from "./voice-wire.ts"
 import type { VoiceDeps } from "./voice.ts"
 
@@ -41,16 +41,16 @@ export class Connection {
   private readonly deps: VoiceDeps
   private readonly socket: Socket<Held>
   private readonly gone: () => void
+  private readonly paceOf: (plain: boolean) => Pace
   private readonly session: Ref<typeof VoiceSession>
   private readonly openedMs: number
   private early: Array<{ readonly message: Uint8Array; readonly isText: boolean }> | undefined = []
   private config: Config | undefined
   private codec: Codec = codecOf("json")
   private pcm: PcmFormat | undefined
-  private pace: Pace
+  private pace: Pace | undefined
   private sourceEnded = false
   private over = false
-  private billedMs = 0
   private using: KeyInUse | undefined
   private queue: Array<Said> = []
   private busy = false
@@ -60,12 +60,12 @@ export class Connection {
   /** Transcripts that show tentative text now. */ private readonly tentative = new Set<string>()
   private readonly described = new Set<string>()
 
-  constructor(deps: VoiceDeps, socket: Socket<Held>, gone: () => void) {
+  constructor(deps: VoiceDeps, socket: Socket<Held>, paceOf: (plain: boolean) => Pace, gone: () => void) {
     this.deps = deps
     this.socket = socket
+    this.paceOf = paceOf
     this.gone = gone
     this.openedMs = deps.clock()
-    this.pace = new Pace(this.openedMs, true)
     const { sessionId, token } = socket.data
     this.session = deps.actors.ref(VoiceSession, sessionId)
     this.session.askNow("Connect", { token }, (answer) => {
@@ -78,12 +78,13 @@ export class Connection {
     this.config = config
     this.codec = codecOf(config.format)
     this.pcm = pcmFormatOf(config.contentType)
-    this.pace = new Pace(this.openedMs, this.pcm !== undefined)
+    const pace = this.pace = this.paceOf(this.pcm !== undefined)
+    pace.join(this.openedMs)
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
     const { said } = this.session.lanes
-    // What is left of an earlier connection is stale; sound decoded since is billed to this one, and is not of its pace.
-    for (const item of said.takeNow()) if (item.is === "decoded") this.billedMs -= item.ms
+    // What is left of an earlier connection is stale, but for the length of the sound.
+    for (const item of said.takeNow()) if (item.is === "decoded") pace.heardMs += item.ms
     said.onReadable(() => this.pump())
     this.queue.push({ is: "concluded" })                                // what was concluded and not delivered comes first
     this.work()
@@ -115,7 +116,7 @@ export class Connection {
       ms = data.length * 1_000 / (pcm.rate * pcm.frameBytes)
       if (ms > chunkMsMax) return this.fail("tooLarge", request)
     }
-    if (!this.pace.chunk(this.deps.clock(), ms)) return this.fail("tooFast", request)
+    if (!this.pace!.chunk(this.deps.clock(), ms)) return this.fail("tooFast", request)
     if (data.length === 0) return
     if (!this.session.lanes.audio.offer(data, pcm === undefined ? updateMs : ms)) this.fail("tooFast", request)
   }
@@ -147,7 +148,7 @@ export class Connection {
     switch (said.is) {
       case "tentative": return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
       case "media": return this.media(said)
-      case "decoded": if (!this.pace.heard(this.deps.clock(), this.pace.heardMs + said.ms)) this.fail("tooFast", "source_media_chunk"); return
+      case "decoded": if (!this.pace!.heard(this.deps.clock(), this.pace!.heardMs + said.ms)) this.fail("tooFast", "source_media_chunk"); return
       case "fault": return this.fail(said.fault === "audio-undecodable" ? "audio" : said.fault === "too-fast" ? "tooFast" : "engine", said.fault === "audio-undecodable" ? "source_media_chunk" : "session")
       case "concluded": case "finished":
         this.busy = true
@@ -238,26 +239,26 @@ export class Connection {
   replaced(): void { if (!this.over) { this.leave(); this.restore(); this.socket.close(4001, "replaced by a reconnect") } }
 
   sweep(): void {
-    if (this.over || this.config === undefined) return
+    if (this.over || this.pace === undefined) return
     const nowMs = this.deps.clock()
     if (this.using === undefined || this.using.key.deactivatedMs !== null) return this.fail("token", "session")
     if (!this.sourceEnded && this.pace.idle(nowMs)) return this.fail("idle", "session")
     if (nowMs - this.openedMs >= connectionMsMax) { this.leave(); this.disconnected(); return this.socket.close(1001, "one hour") }
-    if (this.pace.heardMs - this.billedMs >= billEveryMs && !this.bill()) this.fail("quota", "session")
+    if (this.pace.heardMs - this.pace.billedMs >= billEveryMs && !this.bill(this.pace)) this.fail("quota", "session")
   }
   /** False: the quota does not allow it. */
-  private bill(): boolean {
-    const ms = Math.round(this.pace.heardMs - this.billedMs)
+  private bill(pace: Pace): boolean {
+    const ms = Math.round(pace.heardMs - pace.billedMs)
     if (ms <= 0 || this.using === undefined) return true
     const reserved = this.deps.usage.reserve(this.using, "speechToTextMs", ms)
     if (typeof reserved === "string") return false
-    this.billedMs += ms
+    pace.billedMs += ms
     void reserved.book(ms, this.config?.tag ?? undefined)?.catch(() => {})
     return true
   }
   private leave(): void {
     this.over = true
-    if (this.config !== undefined) { this.bill(); this.session.lanes.said.onReadable(undefined) }
+    if (this.pace !== undefined) { this.bill(this.pace); this.pace.leave(this.deps.clock()); this.session.lanes.said.onReadable(undefined) }
     this.gone()
   }
   private disconnected(): void {

@@ -1,4 +1,5 @@
-/** How fast source audio may come (translation 12.5). Plain numbers, the clock given: one object per connection, one call per chunk. */
+/** How fast source audio may come (translation 12.5). Plain numbers, the clock given: one object per session, one call per chunk. It outlives
+ *  a connection, because what one has sent may be decoded under the next. */
 
 export const chunkBytesMax = 102_400
 export const chunkMsMax = 1_000
@@ -7,9 +8,11 @@ export const idleMsMax = 30_000
 export const aheadMsMax = { plain: 5_000, decoded: 30_000 }
 
 export class Pace {
-  private readonly startedMs: number
+  private startedMs: number
   private lastMs: number
-  /** Sound of this connection so far. */ heardMs = 0
+  private leftMs: number | undefined
+  /** Sound of this session so far. */ heardMs = 0
+  /** What of it has been booked. */ billedMs = 0
   private readonly aheadMs: number
 
   constructor(nowMs: number, plain: boolean) {
@@ -26,6 +29,13 @@ export class Pace {
   heard(nowMs: number, totalMs: number): boolean {
     this.heardMs = totalMs
     return totalMs <= 2 * (nowMs - this.startedMs) + this.aheadMs
+  }
+  /** The connection is gone: the time until the next earns nothing. */
+  leave(nowMs: number): void { this.leftMs = nowMs }
+  join(nowMs: number): void {
+    if (this.leftMs !== undefined) this.startedMs += nowMs - this.leftMs
+    this.leftMs = undefined
+    this.lastMs = nowMs
   }
   idle(nowMs: number): boolean { return nowMs - this.lastMs >= idleMsMax }
 }

@@ -17,6 +17,7 @@ import { problem } from "./problems.ts"
 import { readReportingTag } from "./text-options.ts"
 import { usedOf, type Usage } from "./usage.ts"
 import { Connection, type Held } from "./voice-connection.ts"
+import { Pace } from "./voice-pace.ts"
 
 export interface VoiceDeps {
   readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
@@ -38,6 +39,7 @@ export class Voice {
   private readonly deps: VoiceDeps
   private readonly connections = new Map<string, Connection>()
   private readonly sessions = new Map<string, Set<string>>()
+  private readonly paces = new Map<string, Pace>()
   private readonly sweeping: NodeJS.Timeout
 
   constructor(deps: VoiceDeps) {
@@ -61,7 +63,7 @@ export class Voice {
       upgrade: (request) => this.upgrade(request),
       open: (socket) => {
         const { sessionId } = socket.data
-        const connection = new Connection(this.deps, socket, () => { if (this.connections.get(sessionId) === connection) this.connections.delete(sessionId) })
+        const connection = new Connection(this.deps, socket, (plain) => this.paceOf(sessionId, plain), () => { if (this.connections.get(sessionId) === connection) this.connections.delete(sessionId) })
         socket.data.connection = connection
         this.connections.get(sessionId)?.misused()
         this.connections.set(sessionId, connection)
@@ -73,6 +75,14 @@ export class Voice {
     }
   }
 
+  private paceOf(sessionId: string, plain: boolean): Pace {
+    const known = this.paces.get(sessionId)
+    if (known !== undefined) return known
+    const pace = new Pace(this.deps.clock(), plain)
+    this.paces.set(sessionId, pace)
+    this.deps.actors.watch("voice-session", sessionId, () => this.paces.delete(sessionId))
+    return pace
+  }
   private readonly create: Guarded = (request, using) => {
     if (using.account.tier === "free") return problem({ _tag: "Forbidden" })
     const read = readBody(request.headers.get("content-type"), request.body)
