@@ -1,0 +1,101 @@
+/** The store as this service uses it: decoded rows of the small tables kept in memory, writes with their expiry, and a sweeper.
+ *  Guarantee: this process is the only writer and every write of these tables passes here, so a kept row is never stale. */
+import { randomFillSync } from "node:crypto"
+import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
+import { AuditEvents, Clients, Consents, Expiries, Issuances, Providers, Resources, Users, type Resource } from "./records.ts"
+
+const keptTables = new Set([Clients.name, Users.name, Resources.name, Consents.name, Providers.name])
+const keptMax = 20_000
+export const resourcesMax = 10_000
+const sweptPerRound = 500
+/** A parent must outlive its descendants in the books: the longest token lives a day. */
+const issuanceKeptMs = 8 * 86_400_000
+const auditKeptMs = 90 * 86_400_000
+
+const random = Buffer.alloc(10 * 256)
+let drawn = random.length, lastMs = 0, sequence = 0
+/** UUID version 7 (RFC 9562 5.7): in the order of their making, also within one millisecond. */
+export const uuid7 = (nowMs: number): string => {
+  if (drawn === random.length) { randomFillSync(random); drawn = 0 }
+  if (nowMs > lastMs) { lastMs = nowMs; sequence = random.readUInt16BE(drawn) & 0x7ff } else if (++sequence > 0xfff) { lastMs++; sequence = 0 }
+  const time = lastMs.toString(16).padStart(12, "0"), tail = random.toString("hex", drawn + 2, drawn + 10)
+  drawn += 10
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence.toString(16).padStart(3, "0")}-${"89ab"[parseInt(tail[0]!, 16) & 3]}${tail.slice(1, 4)}-${tail.slice(4)}`
+}
+
+export class Books {
+  readonly store: Store
+  readonly nowMs: () => number
+  private readonly kept = new Map<string, unknown>()
+  private resourceList: ReadonlyArray<Resource> | undefined
+
+  constructor(store: Store, nowMs: () => number) {
+    this.store = store
+    this.nowMs = nowMs
+  }
+  id(): string { return uuid7(this.nowMs()) }
+
+  get<A>(table: Table<A>, key: Key): A | undefined {
+    if (!keptTables.has(table.name)) return table.get(this.store, key)
+    const address = `${table.name}\0${key.join("\0")}`
+    if (this.kept.has(address)) return this.kept.get(address) as A | undefined
+    const row = table.get(this.store, key)
+    if (this.kept.size >= keptMax) this.kept.delete(this.kept.keys().next().value!)
+    this.kept.set(address, row)
+    return row
+  }
+  resources(): ReadonlyArray<Resource> {
+    return this.resourceList ??= Resources.range(this.store, { limit: resourcesMax }).map(({ value }) => value)
+  }
+
+  /** The conflict at once, or a promise of durability (rejects with StorageFault). */
+  commit(writes: ReadonlyArray<Write>): Conflict | Promise<void> {
+    let conflict: Conflict | undefined
+    const durable = new Promise<void>((resolve, reject) => {
+      conflict = this.store.commit(writes, (fault) => { if (fault === undefined) return resolve(); this.forgetAll(); reject(fault) })
+    })
+    if (conflict !== undefined) return conflict
+    this.written(writes)
+    return durable
+  }
+  /** Rejects with the Conflict too. */
+  async write(writes: ReadonlyArray<Write>): Promise<void> {
+    const outcome = this.commit(writes)
+    if (!(outcome instanceof Promise)) throw outcome
+    await outcome
+  }
+  /** Rows that an actor wrote with its events. */
+  written(writes: ReadonlyArray<Write>): void {
+    for (const write of writes) {
+      if ((write.op !== "put" && write.op !== "delete") || !keptTables.has(write.table)) continue
+      this.kept.delete(`${write.table}\0${write.key.join("\0")}`)
+      if (write.table === Resources.name) this.resourceList = undefined
+    }
+  }
+  private forgetAll(): void { this.kept.clear(); this.resourceList = undefined }
+
+  /** A row and the time at which the sweeper may remove it. */
+  expiring<A>(table: Table<A>, key: Key, value: A, atMs: number, when?: "absent"): ReadonlyArray<Write> {
+    return [table.put(key, value, when), Expiries.put([atMs, table.name, ...key], {})]
+  }
+  /** Removes what has expired, in small commits; the number of rows removed. */
+  async sweep(): Promise<number> {
+    const nowMs = this.nowMs(), writes: Array<Write> = []
+    for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
+      const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
+      if (atMs > nowMs) break
+      // A row that was put again since lives by its newer expiry; one second look is cheaper than an index.
+      writes.push({ op: "delete", table: name, key: rest }, Expiries.delete(key))
+    }
+    for (const [table, keptMs] of [[Issuances, issuanceKeptMs], [AuditEvents, auditKeptMs]] as const) {
+      for (const { key } of this.store.range(table.name, { limit: sweptPerRound })) {
+        if (timeOf(String(key[0])) > nowMs - keptMs) break
+        writes.push({ op: "delete", table: table.name, key })
+      }
+    }
+    if (writes.length > 0) await this.write(writes)
+    return writes.length
+  }
+}
+/** When a UUIDv7 was made, epoch ms. */
+export const timeOf = (uuid: string): number => parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)

@@ -1,0 +1,39 @@
+/** Redirect URIs: what may be registered, and what a request may name. Exact comparison, no normalisation. Pure.
+ *  Source: authorization section 7.2; RFC 8252 section 7.3 for the loopback port. */
+import { isLoopbackHost } from "./settings.ts"
+
+export const redirectUriLengthMax = 2_048
+const responseNames = new Set(["code", "state", "iss", "error", "error_description"])
+
+/** Why a redirect URI cannot be registered; undefined when it can. */
+export const redirectUriFault = (uri: string): string | undefined => {
+  if (uri.length > redirectUriLengthMax) return "is too long"
+  if (/[\s\\*\x00-\x20\x7f]/.test(uri)) return "holds a character that is not allowed"
+  if (uri.includes("#")) return "has a fragment"
+  const parts = /^([a-z][a-z0-9+.-]*):\/\/([^/?]+)(\/[^?]*)?(\?.*)?$/i.exec(uri)
+  if (parts === null) return "is not an absolute URI with a host"
+  const [, , authority, path = "", query = ""] = parts
+  let url: URL
+  try { url = new URL(uri) } catch { return "is not an absolute URI" }
+  if (authority!.includes("@") || url.username !== "" || url.password !== "") return "has user information"
+  if (url.hostname === "") return "has no host"
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && isLoopbackHost(url.hostname))) return "wants https, or http on a loopback address"
+  if (/%(?:2f|5c|2e)/i.test(path)) return "has an encoded separator in its path"
+  if (path.split("/").some((part) => part === "." || part === "..")) return "has dot segments"
+  for (const name of new URLSearchParams(query).keys()) if (responseNames.has(name)) return `has a parameter named ${name}`
+  return undefined
+}
+
+const loopbackUri = /^http:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d{1,5})?(\/[^?]*)?(\?.*)?$/
+/** `sent` as one of `registered`; with `loopbackAnyPort`, loopback URIs that differ in their port only are the same. */
+export const isRegistered = (sent: string, registered: ReadonlyArray<string>, loopbackAnyPort: boolean): boolean => {
+  if (registered.includes(sent)) return true
+  if (!loopbackAnyPort) return false
+  const [, host, path = "", query = ""] = loopbackUri.exec(sent) ?? []
+  if (host === undefined) return false
+  return registered.some((uri) => {
+    const [, itsHost, itsPath = "", itsQuery = ""] = loopbackUri.exec(uri) ?? []
+    return host === itsHost && path === itsPath && query === itsQuery
+  })
+}
+export const isLoopbackUri = (uri: string): boolean => isLoopbackHost(new URL(uri).hostname)
