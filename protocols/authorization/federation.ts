@@ -123,10 +123,10 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
     const user: User = { id: books.id(), email, name: text("name", nameLengthMax), role: "user", passwordHash: null, federated: { issuer: federation.issuer, subject }, status: "active", epoch: 0, lastLoginMs: null, createdMs: at, updatedMs: at }
     const made = books.commit([UserFederations.put(key, { id: user.id }, "absent"), Users.put([user.id], user, "absent"),
       ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]), audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })])
-    if (made instanceof Promise) { await made; return user }
-    // Two first logins at once: the other made the user.
-    const other = UserFederations.get(books.store, key)
-    return other === undefined ? undefined : books.get(Users, [other.id])
+    // Read and commit are one turn: only the address can be taken.
+    if (!(made instanceof Promise)) return undefined
+    await made
+    return user
   }
 
   return [{ method: "GET", path: "/oidc/start", handle: start }, { method: "GET", path: "/oidc/callback", handle: callback }]

@@ -17,9 +17,8 @@ export class SealedStates<A extends Stamped> {
     this.address = address
     this.maxAgeMs = maxAgeMs
   }
-  seal(value: A): string {
-    return Buffer.from(this.authority.seal.seal(Buffer.from(JSON.stringify({ ...value, nonce: randomBytes(16).toString("base64url") })), "state", this.address)).toString("base64url")
-  }
+  /** Never twice the same: sealing draws its own nonce. */
+  seal(value: A): string { return Buffer.from(this.authority.seal.seal(Buffer.from(JSON.stringify(value)), "state", this.address)).toString("base64url") }
   /** Undefined: not ours, changed, or too old. */
   open(state: string | undefined): A | undefined {
     if (state === undefined || state.length > stateLengthMax || !/^[\w-]+$/.test(state)) return undefined
