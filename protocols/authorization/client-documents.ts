@@ -90,10 +90,10 @@ export class ClientDocuments {
 
   /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts against. */
   async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
-    const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
-    if (fault !== undefined) return refused(fault)
     const known = this.documents.get(url), nowMs = this.authority.nowMs()
     if (known !== undefined && known.freshUntilMs > nowMs) return this.asStored(url, known.value)
+    const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
+    if (fault !== undefined) return refused(fault)
     const flying = this.inFlight.get(url)
     if (flying !== undefined) return this.asStored(url, await flying)
     if (known === undefined && sourceIp !== undefined && this.authority.books.get(Clients, [url]) === undefined) {

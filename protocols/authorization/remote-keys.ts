@@ -16,7 +16,7 @@ export interface KeyRules { readonly keptMs: number; readonly timeoutMs: number;
 interface PublicKey { readonly kid: string | undefined; readonly alg: string | undefined; readonly key: KeyObject }
 interface KeySet { readonly keys: ReadonlyArray<PublicKey>; readonly fetchedMs: number }
 interface Entry { readonly place: string; keys: KeySet | undefined; /** Or failed to be. */ triedMs: number; tried: boolean; fetching: Promise<KeySet | FetchFault> | undefined
-  configuration: { readonly document: Members; readonly fetchedMs: number } | undefined }
+  configuration: { readonly document: Members; readonly fetchedMs: number } | undefined; configuring: Promise<Members | FetchFault> | undefined }
 
 const bodyBytesMax = 262_144, keysMax = 100, partiesMax = 1_000
 const rsaBitsMin = 2_048, rsaBitsMax = 8_192
@@ -49,11 +49,19 @@ export class RemoteKeys {
     return keys.keys.length
   }
   fetchedMs(id: string): number | undefined { return this.entries.get(id)?.keys?.fetchedMs }
+  /** Something is kept that may still be used: tells an unknown key from a party that cannot be reached. */
+  hasKeys(id: string): boolean {
+    const keys = this.entries.get(id)?.keys
+    return keys !== undefined && this.ageMs(keys) < 2 * this.rules.keptMs
+  }
 
   /** The discovery document, whose issuer is the party's. */
   async configuration(party: Party): Promise<Members | FetchFault> {
     const entry = this.entry(party), known = entry.configuration
     if (known !== undefined && this.ageMs(known) < this.rules.keptMs) return known.document
+    return entry.configuring ??= this.configured(party, entry).finally(() => { entry.configuring = undefined })
+  }
+  private async configured(party: Party, entry: Entry): Promise<Members | FetchFault> {
     const document = await this.read(`${party.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`)
     if (document instanceof FetchFault) return document
     if (document["issuer"] !== party.issuer) return new FetchFault({ reason: "broken" })
@@ -64,7 +72,7 @@ export class RemoteKeys {
   private entry({ id, issuer, jwksUri }: Party): Entry {
     const place = `${issuer} ${jwksUri}`, known = this.entries.get(id)
     if (known?.place === place) return known
-    const entry: Entry = { place, keys: undefined, triedMs: 0, tried: false, fetching: undefined, configuration: undefined }
+    const entry: Entry = { place, keys: undefined, triedMs: 0, tried: false, fetching: undefined, configuration: undefined, configuring: undefined }
     if (known === undefined && this.entries.size >= partiesMax) this.entries.delete(this.entries.keys().next().value!)
     this.entries.set(id, entry)
     return entry
@@ -108,6 +116,7 @@ export class RemoteKeys {
   }
 
   private chosen({ keys }: Entry, { alg, kid }: KeyHeader): KeyObject | undefined {
+    // For one more time of keeping at most.
     if (keys === undefined || this.ageMs(keys) >= 2 * this.rules.keptMs) return undefined
     const fitting = keys.keys.filter((one) => (kid === undefined || one.kid === kid) && (one.alg === undefined || one.alg === alg) && fits(one.key, alg))
     return kid !== undefined || fitting.length === 1 ? fitting[0]?.key : undefined

@@ -31,6 +31,8 @@ export interface Fetched { readonly status: number; readonly headers: http.Incom
 
 export interface Limits { readonly inFlightMax: number; readonly perHostMax: number; /** For a place. */ readonly waitMs: number; readonly connectMs: number }
 export const limitsDefault: Limits = { inFlightMax: 32, perHostMax: 4, waitMs: 2_000, connectMs: 3_000 }
+/** For upstreams that an operator has named: many users share one of them. */
+export const upstreamLimits: Partial<Limits> = { inFlightMax: 64, perHostMax: 32 }
 const waitingMax = 256
 const headerBytesMax = 16_384
 

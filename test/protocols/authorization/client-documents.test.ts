@@ -37,6 +37,19 @@ describe("identifier", () => {
   })
   it.each(["https://a.example/x", "https://a.example/x/", "https://a.example/x?y=../z", "https://a.example:8443/x", "https://xn--bcher-kva.example/x", "https://a.example/...", "https://a.example/.well-known/x"])("allowed: %s", (url) =>
     expect(documentUrlFault(url, { allowPrivateAddresses: false })).toBeUndefined())
+  it("whatever is put together: what passes is what would be fetched, at a name", () => {
+    const pieces = ["https://", "http://", "a.example", "127.0.0.1", "0x7f.1", "[::1]", "user@", ":8443", ":22", "/", "//", "x", ".", "..", "%2e", "%2E.", "\\", "?", "#", "@", "\t", " ", "é", "%00", "1", ";"]
+    let seed = 7, passed = 0
+    const draw = (below: number): number => { seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648; return Math.floor(seed / 65_536) % below }
+    for (let round = 0; round < 30_000; round++) {
+      const id = `https://${round % 2 === 0 ? "a.example/" : ""}${Array.from({ length: 1 + draw(6) }, () => pieces[draw(pieces.length)]).join("")}`
+      if (documentUrlFault(id, { allowPrivateAddresses: false }) !== undefined) continue
+      passed++
+      const url = new URL(id)
+      expect([url.href.slice(url.origin.length), /^\d|^\[/.test(url.hostname), url.username, url.hash], id).toEqual([id.slice(id.indexOf("/", 8)), false, "", ""])
+    }
+    expect(passed).toBeGreaterThan(500)
+  })
   it("an address as host where private addresses are allowed", () => expect(documentUrlFault("http://127.0.0.1:3000/x", { allowPrivateAddresses: true })).toBeUndefined())
   it("what is a document's URL at all", () => {
     const rules = { enabled: true, requireHttps: true, cacheMs: 0, fetchTimeoutMs: 0, allowPrivateAddresses: false }

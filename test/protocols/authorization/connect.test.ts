@@ -8,7 +8,8 @@ import { SafeFetch } from "../../../protocols/authorization/safe-fetch.ts"
 import type { SettingsGiven } from "../../../protocols/authorization/settings.ts"
 import { Vault } from "../../../protocols/authorization/vault.ts"
 import type { Response } from "../../../runtime/http.ts"
-import { header, problemOf, routed, Upstream, World, type Heard, type Said } from "./outside.ts"
+import type { Store } from "../../../storage/store.ts"
+import { header, heldStore, problemOf, routed, turned, Upstream, World, type Heard, type Said } from "./outside.ts"
 
 const open: Array<Upstream> = []
 afterEach(async () => { for (const server of open.splice(0)) await server.close() })
@@ -22,8 +23,8 @@ class Connecting {
   readonly vault: Vault
   session: SessionNow | undefined = { userId: "u-1", sessionHash: "s-1" }
   private readonly routes
-  private constructor(settings: SettingsGiven) {
-    this.world = new World({ issuer: "http://localhost:8080", connect: { allowedReturnUrls: [allowed], redirectBaseUrl: "" }, ...settings })
+  private constructor(settings: SettingsGiven, store?: Store) {
+    this.world = new World({ issuer: "http://localhost:8080", connect: { allowedReturnUrls: [allowed], redirectBaseUrl: "" }, ...settings }, undefined, store)
     const { authority } = this.world, fetcher = new SafeFetch(authority.lookup)
     this.vault = new Vault(authority, fetcher, {})
     this.routes = connectRoutes(authority, {
@@ -32,8 +33,8 @@ class Connecting {
       pages: { error: (problem) => ({ status: problem.status, headers: [["Content-Type", "text/html"]], body: `page ${problem.error}` }), connections: ({ connections, csrfToken }) => ({ status: 200, headers: [["Content-Type", "text/html"]], body: `${connections.length} ${csrfToken}` }) }
     })
   }
-  static async open(answer: (heard: Heard) => Said | Promise<Said> = () => ({ body: { access_token: "up-access", refresh_token: "up-refresh", expires_in: 600, scope: "repo:read gist" } }), config: object = {}, settings: SettingsGiven = {}): Promise<Connecting & { readonly server: Upstream }> {
-    const server = await Upstream.open(answer), one = new Connecting(settings), { books, seal } = one.world.authority
+  static async open(answer: (heard: Heard) => Said | Promise<Said> = () => ({ body: { access_token: "up-access", refresh_token: "up-refresh", expires_in: 600, scope: "repo:read gist" } }), config: object = {}, settings: SettingsGiven = {}, store?: Store): Promise<Connecting & { readonly server: Upstream }> {
+    const server = await Upstream.open(answer), one = new Connecting(settings, store), { books, seal } = one.world.authority
     open.push(server)
     const provider = (id: string, slug: string, more: Partial<Provider> = {}): Provider => ({ id, slug, displayName: slug.toUpperCase(), protocol: "oauth", sealedSecret: sealSecret(seal, id, "s3cret"), createdMs: 0, updatedMs: 0,
       config: { client_id: "c", authorize_url: "https://up.example/authorize?tenant=1", token_url: server.at("/token"), revoke_url: server.at("/revoke"), scopes: ["openid"], ...config }, ...more })
@@ -120,6 +121,16 @@ describe("callback", () => {
     expect(await one.world.audited()).toEqual(["broker_grant.created"])
     expect(header(await one.back(await one.state()), "Location")).toBe("http://localhost:8080/connections")
     expect(one.vault.grant("u-1", "p-hub")!.row.version).toBe(2)
+  })
+  it("the redirect waits until the grant is durable", async () => {
+    const held = heldStore(), one = await Connecting.open(() => { held.hold(); return { body: { access_token: "t" } } }, {}, {}, held.store)
+    let answered = false
+    const back = one.back(await one.state()).then((response) => { answered = true; return response })
+    await held.waiting
+    await turned()
+    expect(answered).toBe(false)
+    held.settle()
+    expect((await back).status).toBe(303)
   })
   it("scopes that the upstream does not say are those that were asked for", async () => {
     const one = await Connecting.open(() => ({ body: { access_token: "t" } }))

@@ -111,10 +111,10 @@ describe("how often", () => {
     world.nowMs = startMs + 7_199_999
     expect(await has(idps, idp, "ES256", "a")).toBe(true)
     world.nowMs = startMs + 7_200_000 + 60_000
-    expect(await has(idps, idp, "ES256", "a")).toBe(false)
+    expect([await has(idps, idp, "ES256", "a"), idps.hasKeys("idp-1")]).toEqual([false, false])
     status = 200
     world.nowMs += 60_000
-    expect(await has(idps, idp, "ES256", "a")).toBe(true)
+    expect([await has(idps, idp, "ES256", "a"), idps.hasKeys("idp-1"), await has(idps, idp, "ES256", "x"), idps.hasKeys("idp-2")]).toEqual([true, true, false, false])
   })
   it("the administrator's refresh fetches at once, counts, and says when it fails", async () => {
     let status = 200

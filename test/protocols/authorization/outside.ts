@@ -76,6 +76,21 @@ export class World {
   }
 }
 
+/** A memory store whose commits, from `hold` on, settle only when the test says so. */
+export const heldStore = (): { readonly store: Store; hold(): void; /** A commit waits. */ readonly waiting: Promise<void>; settle(): void } => {
+  const inner = openMemory()
+  let held: Array<() => void> | undefined, asked: () => void = () => {}
+  const waiting = new Promise<void>((resolve) => { asked = resolve })
+  const commit: Store["commit"] = (writes, settled) => inner.commit(writes, (fault) => {
+    if (held === undefined) return settled(fault)
+    held.push(() => settled(fault))
+    asked()
+  })
+  return { store: Object.assign(Object.create(inner) as Store, { commit }), hold: () => { held = [] }, waiting, settle: () => { const waited = held ?? []; held = undefined; for (const settle of waited) settle() } }
+}
+/** What is done by now is done: promises that were settled have been heard. */
+export const turned = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 export const requestOf = ({ method = "GET", path = "/", query = "", params = {}, headers = {} }: Partial<Pick<Request, "method" | "path" | "query" | "params">> & { readonly headers?: Readonly<Record<string, string>> }): Request => ({
   method, path, query, params, headers: { get: (name) => headers[name], entries: () => Object.entries(headers) }, client: "192.0.2.7", scheme: "http", traceId: "0".repeat(32),
   body: new Uint8Array(0), stream: (async function* () {})(), signal: new AbortController().signal

@@ -8,9 +8,8 @@ import { BrokerGrants, type BrokerGrant, type Provider } from "../../../protocol
 import { SafeFetch } from "../../../protocols/authorization/safe-fetch.ts"
 import { sealCredential, type Credential } from "../../../protocols/authorization/upstream-tokens.ts"
 import { Vault } from "../../../protocols/authorization/vault.ts"
-import { openMemory } from "../../../storage/memory.ts"
 import type { Store } from "../../../storage/store.ts"
-import { Upstream, World, type Heard, type Said } from "./outside.ts"
+import { heldStore, turned, Upstream, World, type Heard, type Said } from "./outside.ts"
 
 const open: Array<Upstream> = []
 afterEach(async () => { for (const server of open.splice(0)) await server.close() })
@@ -100,23 +99,16 @@ describe("an oauth token", () => {
     expect([new Set(all.slice(0, 50).map((token) => JSON.stringify(token))).size, server.heard.length, new Set(server.heard.map(({ body }) => new URLSearchParams(body).get("refresh_token")))]).toEqual([1, 2, new Set(["old-refresh", "other-refresh"])])
   })
   it("the rotated refresh token is durable before the access token is answered", async () => {
-    const inner = openMemory()
-    let held: Array<() => void> | undefined, asked: () => void = () => {}
-    const waiting = new Promise<void>((resolve) => { asked = resolve })
-    const store: Store = Object.assign(Object.create(inner) as Store, { commit: ((writes, settled) => inner.commit(writes, (fault) => {
-      if (held === undefined) return settled(fault)
-      held.push(() => settled(fault))
-      asked()
-    })) as Store["commit"] })
-    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh" } })), one = new Vaulted(server.at("/token"), {}, store)
+    const held = heldStore()
+    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh" } })), one = new Vaulted(server.at("/token"), {}, held.store)
     await one.granted({ expiresMs: 0 })
-    held = []
+    held.hold()
     let answered = false
     const taking = one.take().then((token) => { answered = true; return token })
-    await waiting
-    await new Promise((resolve) => setImmediate(resolve))
+    await held.waiting
+    await turned()
     expect(answered).toBe(false)
-    for (const settle of held.splice(0)) settle()
+    held.settle()
     expect(await taking).toMatchObject({ accessToken: "new-access" })
     expect(one.vault.grant("u-1", "p-1")!.credential.refreshToken).toBe("new-refresh")
   })
