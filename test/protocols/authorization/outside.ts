@@ -39,7 +39,7 @@ export class Upstream {
       else response.end(bytes)
     })
     // The unspecified address, so that every loopback form would reach it.
-    await new Promise<void>((resolve) => server.listen(0, "::", resolve))
+    await new Promise<void>((resolve) => server.once("error", () => server.listen(0, "0.0.0.0", resolve)).listen(0, "::", resolve))
     return upstream
   }
   get port(): number { return (this.server.address() as AddressInfo).port }
