@@ -8,7 +8,7 @@ const responseNames = new Set(["code", "state", "iss", "error", "error_descripti
 /** Why a redirect URI cannot be registered; undefined when it can. */
 export const redirectUriFault = (uri: string): string | undefined => {
   if (uri.length > redirectUriLengthMax) return "is too long"
-  if (/[\s\\*\x00-\x20\x7f]/.test(uri)) return "holds a character that is not allowed"
+  if (/[\s\\*\p{Cc}]/u.test(uri)) return "holds a character that is not allowed"
   if (uri.includes("#")) return "has a fragment"
   const parts = /^([a-z][a-z0-9+.-]*):\/\/([^/?]+)(\/[^?]*)?(\?.*)?$/i.exec(uri)
   if (parts === null) return "is not an absolute URI with a host"

@@ -84,7 +84,7 @@ export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
     "server.issuer: no query, fragment, userinfo or trailing slash")
   refuse(issuer?.protocol === "http:" && !local, "server.issuer: http is for localhost only")
   for (const origin of settings.allowedOrigins) refuse(origin !== "*" && urlOf(origin)?.origin !== origin, `server.allowed_origins: ${origin} is no origin`)
-  refuse(/["\x00-\x1f\x7f]/.test(settings.realm), "server.realm: no quotes or control characters")
+  refuse(/["\p{Cc}]/u.test(settings.realm), "server.realm: no quotes or control characters")
   refuse(urlOf(settings.docsBaseUrl) === undefined, "docs.base_url: wants a URL")
   refuse(!local && (settings.adminApiKey.length < 24 || isWeak(settings.adminApiKey)), "admin.api_key: wants 24 characters that are no known weak value")
   for (const [name, ms, msMax] of durationNames(settings)) refuse(!(ms > 0) || ms > msMax, `${name}: out of range`)

@@ -1,0 +1,59 @@
+/** Who is asking: finding a client and making it prove itself. Source: authorization section 5; RFC 6749 2.3, 3.2.1. */
+import { equalSecrets } from "../../storage/seal.ts"
+import { secretHashOf } from "./client-secrets.ts"
+import { authenticationFailed, Problem } from "./problems.ts"
+import { Clients, type Client } from "./records.ts"
+import type { Services } from "./services.ts"
+import type { Form } from "./wire.ts"
+
+export const clientIdLengthMax = 2_048
+const failed = (): Problem => new Problem("invalid_client", authenticationFailed)
+const dummyHash = "0".repeat(43)
+
+/** RFC 6749 appendix B: both halves are form-encoded. */
+const formDecoded = (text: string): string | undefined => { try { return decodeURIComponent(text.replaceAll("+", " ")) } catch { return undefined } }
+const basicOf = (header: string): { readonly id: string; readonly secret: string } | undefined => {
+  const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2}) *$/i.exec(header)?.[1]
+  if (encoded === undefined) return undefined
+  const text = Buffer.from(encoded, "base64").toString("utf8"), colon = text.indexOf(":")
+  if (colon < 0) return undefined
+  const id = formDecoded(text.slice(0, colon)), secret = formDecoded(text.slice(colon + 1))
+  return id === undefined || secret === undefined || id === "" ? undefined : { id, secret }
+}
+export const isDocumentUrl = ({ settings: { clientDocuments } }: Services, clientId: string): boolean =>
+  clientDocuments.enabled && (/^https:\/\//i.test(clientId) || (!clientDocuments.requireHttps && /^http:\/\//i.test(clientId)))
+
+/** A registered client, or one which its document describes; a Problem only for documents. */
+export const findClient = (services: Services, clientId: string, ip: string): Client | undefined | Promise<Client | Problem | undefined> =>
+  clientId.length > clientIdLengthMax ? undefined : isDocumentUrl(services, clientId) ? services.documents.resolve(clientId, ip) : services.books.get(Clients, [clientId])
+
+export interface Authenticated { readonly client: Client; /** By a secret. */ readonly confidential: boolean }
+
+/** In the order of section 5; all reasons for a failure read the same. */
+export const authenticate = async (services: Services, authorization: string | undefined, form: Form, ip: string): Promise<Authenticated | Problem> => {
+  const { settings, nowMs } = services
+  let clientId = form.get("client_id"), secret = form.get("client_secret")
+  if (authorization !== undefined) {
+    const basic = basicOf(authorization)
+    if (basic === undefined) return failed()
+    if (secret !== undefined) return new Problem("invalid_request", "two methods of client authentication")
+    if (clientId !== undefined && clientId !== basic.id) return new Problem("invalid_request", "client_id differs from the Authorization header")
+    clientId = basic.id
+    secret = basic.secret
+  } else if (secret !== undefined && clientId === undefined) return new Problem("invalid_request", "client_id is missing")
+  if (clientId === undefined) return failed()
+  const limited = settings.rate.enabled ? await services.limits.clientAllowed(ip, clientId) : undefined
+  if (limited !== undefined) return limited
+  const refuse = async (): Promise<Problem> => { await services.limits.clientFailed(ip, clientId); return failed() }
+
+  const client = await findClient(services, clientId, ip)
+  if (client instanceof Problem) return client
+  const given = secret === undefined ? undefined : secretHashOf(services, secret)
+  if (client === undefined) { if (given !== undefined) equalSecrets(given, dummyHash); return refuse() }
+  if (client.authMethod === "none") return secret !== undefined || client.status !== "active" ? refuse() : { client, confidential: false }
+  if (given === undefined) return refuse()
+  const now = equalSecrets(given, client.secretHash ?? dummyHash)
+  const before = equalSecrets(given, client.previousHash ?? dummyHash) && nowMs() < client.previousUntilMs
+  if ((!now && !before) || client.secretHash === null || client.status !== "active") return refuse()
+  return { client, confidential: true }
+}

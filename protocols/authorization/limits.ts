@@ -1,0 +1,65 @@
+/** How often a source may call, and how often it may fail. Each window and each lock is an actor. Source: authorization section 3.5. */
+import { isIPv6 } from "node:net"
+import { Lockout } from "../../actors/lockout.ts"
+import { RateWindow } from "../../actors/rate-window.ts"
+import type { Authority } from "./authority.ts"
+import { Problem, slowDown } from "./problems.ts"
+
+/** IPv6 hosts own a /64. */
+export const sourceOf = (ip: string): string => {
+  if (!isIPv6(ip)) return ip
+  const [head = "", tail = ""] = ip.split("%")[0]!.split("::") as [string, string?]
+  const left = head.split(":").filter((word) => word !== ""), right = tail.split(":").filter((word) => word !== "")
+  const words = ip.includes("::") ? [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill("0"), ...right] : left
+  return `${words.slice(0, 4).map((word) => parseInt(word, 16).toString(16)).join(":")}::/64`
+}
+const bucket = (callsPerSecond: number, burst: number) => ({ cost: 1, limit: burst, windowMs: Math.max(1, Math.round(burst / callsPerSecond * 1_000)) })
+
+export class Limits {
+  private readonly authority: Authority
+  constructor(authority: Authority) { this.authority = authority }
+
+  private taken(name: string, call: { readonly cost: number; readonly limit: number; readonly windowMs: number }): Problem | undefined | Promise<Problem | undefined> {
+    if (!this.authority.settings.rate.enabled) return undefined
+    return askedNow((done) => this.authority.actors.ref(RateWindow, `authorization/${name}`).askNow("Take", call, (answer) =>
+      done("reply" in answer ? undefined : slowDown("refuse" in answer ? answer.refuse.retryAfterMs : 1_000))))
+  }
+  /** Any public request. */
+  call(ip: string): Problem | undefined | Promise<Problem | undefined> {
+    const { callsPerSecond, burst } = this.authority.settings.rate
+    return this.taken(`call/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
+  }
+  registration(ip: string): Problem | undefined | Promise<Problem | undefined> {
+    const { callsPerSecond, burst } = this.authority.settings.registration
+    return this.taken(`register/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
+  }
+  private lock(name: string) { return this.authority.actors.ref(Lockout, `authorization/${name}`) }
+  private check(name: string): Promise<Problem | undefined> {
+    return new Promise((resolve) => this.lock(name).askNow("Check", {}, (answer) => resolve("refuse" in answer ? slowDown(answer.refuse.retryAfterMs) : undefined)))
+  }
+  private fail(name: string, max: number, windowMs: number, lockMs: number): Promise<boolean> {
+    return max === 0 ? Promise.resolve(false) : new Promise((resolve) => this.lock(name).askNow("Fail", { max, windowMs, lockMs }, (answer) => resolve("reply" in answer && answer.reply)))
+  }
+  async loginAllowed(ip: string, email: string): Promise<Problem | undefined> {
+    const source = sourceOf(ip)
+    return await this.check(`login/${source}`) ?? await this.check(`login/${source}/${email.toLowerCase()}`)
+  }
+  /** True: this failure locked somebody out. */
+  async loginFailed(ip: string, email: string): Promise<boolean> {
+    const source = sourceOf(ip), { failuresMax, sourceFailuresMax, failureWindowMs, lockMs } = this.authority.settings.rate
+    const [all, one] = await Promise.all([this.fail(`login/${source}`, sourceFailuresMax, failureWindowMs, lockMs), this.fail(`login/${source}/${email.toLowerCase()}`, failuresMax, failureWindowMs, lockMs)])
+    return all || one
+  }
+  loginSucceeded(ip: string, email: string): void { this.lock(`login/${sourceOf(ip)}/${email.toLowerCase()}`).tell("Clear", {}) }
+
+  clientAllowed(ip: string, clientId: string): Promise<Problem | undefined> { return this.check(`client/${sourceOf(ip)}/${clientId}`) }
+  async clientFailed(ip: string, clientId: string): Promise<void> { if (this.authority.settings.rate.enabled) await this.fail(`client/${sourceOf(ip)}/${clientId}`, 20, 60_000, 60_000) }
+  adminAllowed(ip: string): Promise<Problem | undefined> { return this.check(`admin/${sourceOf(ip)}`) }
+  async adminFailed(ip: string): Promise<void> { if (this.authority.settings.rate.enabled) await this.fail(`admin/${sourceOf(ip)}`, 10, 60_000, 60_000) }
+}
+/** The answer itself when it came in this turn. */
+export const askedNow = <A>(ask: (done: (answer: A) => void) => void): A | Promise<A> => {
+  let answered: { readonly value: A } | undefined, later: ((answer: A) => void) | undefined
+  ask((value) => { if (later === undefined) answered = { value }; else later(value) })
+  return answered === undefined ? new Promise((resolve) => { later = resolve }) : answered.value
+}

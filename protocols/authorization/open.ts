@@ -1,0 +1,52 @@
+/** Opens the authorization server over a store: what must be finished before the first answer, what goes on beside it, and its end. */
+import { lookup } from "node:dns/promises"
+import { randomToken, type Sealer } from "../../storage/seal.ts"
+import type { Store } from "../../storage/store.ts"
+import type { ActorSystem } from "../../runtime/registry.ts"
+import type { Service } from "../../runtime/http.ts"
+import { Audit } from "./audit.ts"
+import type { Authority } from "./authority.ts"
+import { Books } from "./books.ts"
+import { Families, type Intents } from "./families.ts"
+import { Limits } from "./limits.ts"
+import { passwordsOf } from "./passwords.ts"
+import { authorization, type More } from "./routes.ts"
+import type { Services } from "./services.ts"
+import { BrowserSessions } from "./sessions.ts"
+import { isLocalIssuer, type Settings } from "./settings.ts"
+import { SigningKeyRing } from "./signing-keys.ts"
+
+export interface AuthorizationDeps {
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly seal: Sealer
+  readonly settings: Settings
+  readonly intents: Intents
+  readonly clock: () => number
+  readonly log?: Authority["log"]
+  readonly lookup?: Authority["lookup"]
+  readonly parts: (authority: Authority, sessions: BrowserSessions) => Pick<Services, "documents" | "idps" | "vault">
+  readonly more: (services: Services, sessions: BrowserSessions) => More
+}
+export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; sweep(): Promise<void>; close(): Promise<void> }
+
+const sweepEveryMs = 30_000
+
+export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAuthorization> => {
+  const { store, actors, seal, settings, clock, log = () => {} } = deps, books = new Books(store, clock)
+  const authority: Authority = {
+    settings, books, actors, seal, audit: new Audit(books), nowMs: clock, newToken: randomToken, local: isLocalIssuer(settings.issuer),
+    lookup: deps.lookup ?? ((host) => lookup(host, { all: true })), log
+  }
+  const sessions = new BrowserSessions(authority), keys = new SigningKeyRing(authority), families = new Families(authority, deps.intents)
+  const services: Services = { ...authority, keys, families, limits: new Limits(authority), passwords: passwordsOf(settings.hashConcurrency), ...deps.parts(authority, sessions) }
+  await keys.load()
+  await families.resume()
+  const sweep = async (): Promise<void> => { await books.sweep(); await keys.age() }
+  const sweeping = setInterval(() => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })), sweepEveryMs)
+  sweeping.unref()
+  return {
+    service: authorization(services, sessions, deps.more(services, sessions)), services, sessions, sweep,
+    close: async () => { clearInterval(sweeping); await authority.audit.settle() }
+  }
+}

@@ -1,0 +1,90 @@
+/** The authorization server: its paths, what guards them, the headers that all answers carry. Source: authorization sections 1.2, 3, 21. */
+import { randomUUID } from "node:crypto"
+import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
+import { authorize } from "./authorize.ts"
+import { answerPrompt, consent, showConsent, showPrompt } from "./consent.ts"
+import { Proofs } from "./dpop.ts"
+import { introspect } from "./introspect.ts"
+import { goOn, login, logout, showLogin } from "./login.ts"
+import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
+import { Problem, problemResponse, refusedBy } from "./problems.ts"
+import { revoke } from "./revoke.ts"
+import type { Services } from "./services.ts"
+import type { BrowserSessions } from "./sessions.ts"
+import { token } from "./token.ts"
+
+const bodyBytesMax = 65_536
+const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
+const prefixes = ["/oauth", "/.well-known", "/authorize", "/login", "/consent", "/logout", "/oidc", "/connect", "/connections", "/admin"]
+
+type Answering = (request: Request) => Response | Problem | Promise<Response | Problem>
+export interface More {
+  readonly register: Answering
+  /** Registered elsewhere, guarded here. */ readonly browser: ReadonlyArray<Route>
+  readonly admin: ReadonlyArray<Route>
+}
+
+export const authorization = (services: Services, sessions: BrowserSessions, more: More): Service => {
+  const { settings, limits } = services, proofs = new Proofs(services)
+  const always = [["X-Content-Type-Options", "nosniff"], ["Referrer-Policy", "no-referrer"],
+    ...(settings.issuer.startsWith("https:") ? [["Strict-Transport-Security", "max-age=31536000"] as const] : [])] as ReadonlyArray<readonly [string, string]>
+  const secured = (response: Response): Response => ({ ...response, headers: [...response.headers ?? [], ...always, ["X-Request-Id", randomUUID()]] })
+
+  const answered = (request: Request, answer: Response | Problem): Response => answer instanceof Problem ? problemResponse(answer, request, settings) : answer
+  /** Limited by source (unless said otherwise), problems worded, headers added. */
+  const open = (handle: Answering, limited = true): Handler => (request) => {
+    const go = (problem: Problem | undefined): Response | Promise<Response> => {
+      const answer = problem ?? handle(request)
+      return answer instanceof Promise ? answer.then((later) => secured(answered(request, later))) : secured(answered(request, answer))
+    }
+    const over = limited ? limits.call(request.client) : undefined
+    return over instanceof Promise ? over.then(go) : go(over)
+  }
+  const origins = new Set(settings.allowedOrigins)
+  const corsOf = (request: Request): ReadonlyArray<readonly [string, string]> => {
+    const origin = request.headers.get("origin")
+    if (origin === undefined || /[\s,]/.test(origin) || !(origins.has(origin) || origins.has("*"))) return []
+    return [["Access-Control-Allow-Origin", origin], ["Vary", "Origin"], ["Access-Control-Allow-Methods", "POST"],
+      ["Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP, MCP-Protocol-Version"],
+      ["Access-Control-Expose-Headers", "WWW-Authenticate, DPoP-Nonce, Retry-After"], ["Access-Control-Max-Age", "600"]]
+  }
+  const shared = (path: string, handle: Answering): ReadonlyArray<Route> => {
+    const run = open(handle)
+    return [
+      { method: "POST", path, body: whole, handle: (request) => {
+        const add = (response: Response): Response => { const cors = corsOf(request); return cors.length === 0 ? response : { ...response, headers: [...response.headers ?? [], ...cors] } }
+        const answer = run(request)
+        return answer instanceof Promise ? answer.then(add) : add(answer)
+      } },
+      ...(origins.size === 0 ? [] : [{ method: "OPTIONS", path, handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }) }])
+    ]
+  }
+  const metadata = open((request) => cacheable(request, serverMetadata(services), true))
+  const { pathname } = new URL(settings.issuer)
+  const metadataPaths = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
+    ...(pathname === "/" ? [] : [`/.well-known/oauth-authorization-server${pathname}`, `/.well-known/openid-configuration${pathname}`, `${pathname}/.well-known/openid-configuration`])]
+
+  const routes: ReadonlyArray<Route> = [
+    ...metadataPaths.map((path): Route => ({ method: "GET", path, handle: metadata })),
+    { method: "GET", path: "/.well-known/jwks.json", handle: open((request) => cacheable(request, jwks(services), true), false) },
+    { method: "GET", path: "/.well-known/oauth-protected-resource", handle: open((request) => cacheable(request, resourceMetadata(services, undefined), true)) },
+    { method: "GET", path: "/.well-known/oauth-protected-resource/*", handle: open((request) => cacheable(request, resourceMetadata(services, request.params["*"]), true)) },
+    ...shared("/oauth/token", (request) => token(services, proofs, request)),
+    ...shared("/oauth/introspect", (request) => introspect(services, request)),
+    ...shared("/oauth/revoke", (request) => revoke(services, request)),
+    ...shared("/oauth/register", async (request) => await limits.registration(request.client) ?? more.register(request)),
+    { method: "GET", path: "/oauth/authorize", handle: open((request) => authorize(services, sessions, request)) },
+    { method: "GET", path: "/oauth/authorize/continue", handle: open((request) => goOn(services, sessions, request)) },
+    { method: "GET", path: "/login", handle: open((request) => showLogin(services, sessions, request)) },
+    { method: "POST", path: "/login", body: whole, handle: open((request) => login(services, sessions, request)) },
+    { method: "POST", path: "/logout", body: whole, handle: open((request) => logout(services, sessions, request)) },
+    { method: "GET", path: "/consent", handle: open((request) => showConsent(services, sessions, request)) },
+    { method: "POST", path: "/consent", body: whole, handle: open((request) => consent(services, sessions, request)) },
+    { method: "GET", path: "/authorize", handle: open((request) => showPrompt(services, sessions, request)) },
+    { method: "POST", path: "/authorize", body: whole, handle: open((request) => answerPrompt(services, sessions, request)) },
+    ...more.browser.map((route) => ({ ...route, handle: open(route.handle) })),
+    ...more.admin.map((route) => ({ ...route, handle: open(route.handle, false) }))
+  ]
+  const refused = refusedBy(settings)
+  return { name: "authorization", prefixes, routes, refused: (status, request, allow) => secured(refused(status, request, allow)) }
+}
