@@ -1,7 +1,7 @@
 /** Rows that an installation wants to find at its first start: bodies of the admin API, made only where no row of that slug, client id,
  *  e-mail or issuer exists. Every entry is judged before the first is written. Source: authorization section 17, `seed.*`. */
 import { Conflict } from "../../storage/store.ts"
-import type { AdminPorts, Answer, Outcome } from "./admin/call.ts"
+import { canBeKey, type AdminPorts, type Answer, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
 import { createIdp } from "./admin/idps.ts"
 import { createProvider } from "./admin/providers.ts"
@@ -41,7 +41,7 @@ export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pi
     for (const [at, members] of (given[list] ?? []).entries()) {
       const bears = members[name], where = `${key}[${at}]`
       // Without its name an entry would be made anew at every start.
-      if (typeof bears !== "string" || bears === "" || Buffer.byteLength(bears) > 1_800) { faults.push(`${where}: ${name} is required`); continue }
+      if (typeof bears !== "string" || !canBeKey(bears)) { faults.push(`${where}: ${name} is required`); continue }
       if (names.has(bears.toLowerCase())) { faults.push(`${where}: ${name} appears twice`); continue }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue

@@ -58,11 +58,12 @@ export const conflict = (why: string): Problem => new Problem("conflict", why)
 export const invalid = (why: string): Problem => new Problem("invalid_request", why)
 export const fieldsOf = ({ members }: Pick<Call, "members">, known: ReadonlyArray<string>): Fields => new Fields(members, "invalid_request", known)
 
-/** Longer ids are no keys of the store, so nothing is there. */
 const idBytesMax = 1_800
+/** What cannot be a key of the store names nothing. */
+export const canBeKey = (id: string): boolean => id !== "" && !id.includes("\0") && id.isWellFormed() && Buffer.byteLength(id) <= idBytesMax
 export const idOf = ({ params }: Call, name = "id"): string => {
   const id = params[name] ?? ""
-  return Buffer.byteLength(id) <= idBytesMax ? id : ""
+  return canBeKey(id) ? id : ""
 }
 export const timeText = (ms: number): string => new Date(ms).toISOString()
 export const timesOf = ({ createdMs, updatedMs }: { readonly createdMs: number; readonly updatedMs: number }) => ({ created_at: timeText(createdMs), updated_at: timeText(updatedMs) })

@@ -48,7 +48,7 @@ export const deletePolicy = (call: Call): Outcome => {
 export const postMapping = (call: Call): Outcome => {
   const { books } = call.authority, fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required("idp_id", "idp_subject", "local_user_id")
   const idpId = fields.token("idp_id", 64), idpSubject = fields.string("idp_subject", subjectLengthMax), userId = fields.token("local_user_id", 64)
-  if (idpSubject === "") fields.refuse("idp_subject", "must not be empty")
+  if (idpSubject !== undefined && !/^\P{Cc}+$/u.test(idpSubject)) fields.refuse("idp_subject", "must not be empty or hold control characters")
   if (fields.problem !== undefined) return fields.problem
   if (books.get(Idps, [idpId!]) === undefined) return invalid("idp_id names no IdP")
   if (books.get(Users, [userId!]) === undefined) return missing("user")
