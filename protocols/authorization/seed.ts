@@ -1,7 +1,7 @@
 /** Rows that an installation wants to find at its first start: bodies of the admin API, made only where no row of that slug, client id,
  *  e-mail or issuer exists. Every entry is judged before the first is written. Source: authorization section 17, `seed.*`. */
 import { Conflict } from "../../storage/store.ts"
-import { canBeKey, type AdminPorts, type Answer, type Outcome } from "./admin/call.ts"
+import { canBeKey, type AdminPorts, type Answer, type Decision, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
 import { createIdp } from "./admin/idps.ts"
 import { createProvider } from "./admin/providers.ts"
@@ -21,7 +21,7 @@ export interface Seeded {
   /** Reasons not to start; then nothing was written. */ readonly faults: ReadonlyArray<string>
   /** What was made, with the secret of a confidential client, which is nowhere else. */ readonly made: ReadonlyArray<{ readonly list: string; readonly name: string; readonly clientSecret?: string }>
 }
-interface Kind { readonly list: keyof SeedGiven; readonly key: string; readonly name: string; exists(name: string): boolean; create(members: Members): Outcome | Promise<Outcome> }
+interface Kind { readonly list: keyof SeedGiven; readonly key: string; readonly name: string; exists(name: string): boolean; create(members: Members): Outcome | Promise<Outcome | Decision> }
 
 export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pick<AdminPorts, "hashPassword">): Promise<Seeded> => {
   const { books, audit } = authority, { store } = books
@@ -45,7 +45,7 @@ export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pi
       if (names.has(bears.toLowerCase())) { faults.push(`${where}: ${name} appears twice`); continue }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue
-      const outcome = await create(members)
+      const made = await create(members), outcome = typeof made === "function" ? made() : made
       if (outcome instanceof Problem) { faults.push(`${where}: ${outcome.description}`); continue }
       if (list === "brokerProviders") pending.set(bears, String(outcome.body?.["id"]))
       answers.push({ list: key, name: bears, answer: outcome })

@@ -49,7 +49,10 @@ export interface Answer {
   /** Commits by itself, `also` with it, and answers what it became. */ readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer>
 }
 export type Outcome = Answer | Problem
-export type Action = (call: Call) => Outcome | Promise<Outcome>
+/** What reads rows in order to change them runs in the turn of its commit, so that nothing comes between. An action that must wait first
+ *  (a hash, a long table) gives that part back as a function. */
+export type Decision = () => Outcome
+export type Action = (call: Call) => Outcome | Promise<Outcome | Decision>
 
 export const ok = (body: Readonly<Record<string, unknown>>): Answer => ({ status: 200, body })
 export const gone: Answer = { status: 204 }

@@ -3,7 +3,7 @@
 import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { BrokerGrants, ConsentKeys, Consents, Issuances, Providers, type BrokerGrant, type ConsentGrant, type Issuance } from "../records.ts"
-import { gone, idOf, missing, timesOf, type Call, type Outcome } from "./call.ts"
+import { gone, idOf, missing, timesOf, type Call, type Decision, type Outcome } from "./call.ts"
 import { countedMax } from "./issuances.ts"
 import { rowsOf } from "./lists.ts"
 
@@ -39,24 +39,28 @@ const carriedBy = async (call: Call, grant: ConsentGrant): Promise<{ readonly is
   for (const familyId of families) if (await call.ports.isFamilyLive(familyId)) live++
   return { issuances, families: live }
 }
-export const deleteConsent = async (call: Call): Promise<Outcome> => {
+export const deleteConsent = async (call: Call): Promise<Outcome | Decision> => {
   const { authority } = call, { books } = authority, id = idOf(call)
   const found = books.get(Consents, [id])
   if (found === undefined) return missing("consent grant")
   if (found.revokedMs !== null) return gone
   const carried = await carriedBy(call, found)
-  const grant = books.get(Consents, [id])
-  if (grant === undefined || grant.revokedMs !== null) return gone
-  return { ...gone, writes: revokedConsent(authority, grant), audit: { action: "consent_grant.revoked_admin", clientId: grant.clientId,
-    detail: { id, user_id: grant.userId, revoked_issuances: carried.issuances, revoked_families: carried.families } } }
+  return () => {
+    const grant = books.get(Consents, [id])
+    return grant === undefined || grant.revokedMs !== null ? gone : { ...gone, writes: revokedConsent(authority, grant),
+      audit: { action: "consent_grant.revoked_admin", clientId: grant.clientId, detail: { id, user_id: grant.userId, revoked_issuances: carried.issuances, revoked_families: carried.families } } }
+  }
 }
 
-export const deleteBrokerGrant = async (call: Call): Promise<Outcome> => {
-  const { authority, ports } = call, { books } = authority, id = idOf(call)
+export const deleteBrokerGrant = async (call: Call): Promise<Outcome | Decision> => {
+  const id = idOf(call)
   let key: readonly [string, string] | undefined
   for await (const { value } of rowsOf(call, BrokerGrants)) if (value.id === id) { key = [value.userId, value.providerId]; break }
-  const grant = key === undefined ? undefined : BrokerGrants.get(books.store, key)
-  if (key === undefined || grant === undefined || grant.id !== id) return missing("broker grant")
+  return key === undefined ? missing("broker grant") : () => withoutCredential(call, id, key)
+}
+const withoutCredential = ({ authority, ports }: Call, id: string, key: readonly [string, string]): Outcome => {
+  const { books } = authority, grant = BrokerGrants.get(books.store, key)
+  if (grant === undefined || grant.id !== id) return missing("broker grant")
   if (grant.revokedMs !== null) return gone
   const atMs = authority.nowMs()
   return { ...gone, writes: [BrokerGrants.put(key, { ...grant, credential: null, revokedMs: atMs, updatedMs: atMs })],

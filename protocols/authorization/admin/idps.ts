@@ -7,7 +7,7 @@ import { Idps, MappingKeys, Mappings, Policies, UniqueNames, type Idp } from "..
 import { isAllowedUrl } from "../settings.ts"
 import { uniqueName } from "../unique-names.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Call, type Outcome } from "./call.ts"
+import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Call, type Decision, type Outcome } from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 
 const nameLengthMax = 200
@@ -57,14 +57,15 @@ export const putIdp = (call: Call): Outcome => {
     audit: { action: "idp.updated", detail: { id: idp.id, members: Object.keys(call.members).join(",") } }, ...(moved ? { after: () => ports.idpKeys.forget(idp.id) } : {}) }
 }
 /** Its policies and mappings go with it. */
-export const deleteIdp = async (call: Call): Promise<Outcome> => {
+export const deleteIdp = async (call: Call): Promise<Decision> => {
   const writes: Array<Write> = [], id = idOf(call)
   for await (const { key, value } of rowsOf(call, Policies)) if (value.idpId === id) writes.push(Policies.delete(key))
   for await (const { key, value } of rowsOf(call, MappingKeys, { prefix: [id] })) writes.push(MappingKeys.delete(key), Mappings.delete([value.id]))
-  const idp = idpOf(call)
-  if (idp instanceof Problem) return idp
-  return { ...gone, writes: [...writes, Idps.delete([id]), UniqueNames.delete(uniqueName("idp-issuer", idp.issuer))],
-    audit: { action: "idp.deleted", detail: { id, issuer: idp.issuer } }, after: () => call.ports.idpKeys.forget(id) }
+  return () => {
+    const idp = idpOf(call)
+    return idp instanceof Problem ? idp : { ...gone, writes: [...writes, Idps.delete([id]), UniqueNames.delete(uniqueName("idp-issuer", idp.issuer))],
+      audit: { action: "idp.deleted", detail: { id, issuer: idp.issuer } }, after: () => call.ports.idpKeys.forget(id) }
+  }
 }
 export const refreshKeys = async (call: Call): Promise<Outcome> => {
   const idp = idpOf(call)

@@ -7,7 +7,7 @@ import { providerProtocols, readConfig, sealProviderSecret, secretMember, type R
 import { BrokerGrants, Providers, UniqueNames, type BrokerGrant, type Provider } from "../records.ts"
 import { uniqueName } from "../unique-names.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timesOf, type Call, type Outcome } from "./call.ts"
+import { conflict, fieldsOf, gone, idOf, missing, ok, timesOf, type Call, type Decision, type Outcome } from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 import { displayNameLengthMax, providerBySlug, readSlug } from "./resources.ts"
 
@@ -60,17 +60,19 @@ export const patchProvider = (call: Call): Outcome => {
       UniqueNames.put(uniqueName("provider-slug", slug), { id: provider.id })])] }
 }
 /** Its grants go with it, credentials and all. One that is made while they are gathered is void without its provider. */
-export const deleteProvider = async (call: Call): Promise<Outcome> => {
+export const deleteProvider = async (call: Call): Promise<Decision> => {
   const { books } = call.authority, writes: Array<Write> = [], grants: Array<BrokerGrant> = []
   for await (const { key, value } of rowsOf(call, BrokerGrants)) {
     if (value.providerId !== call.params["id"]) continue
     writes.push(BrokerGrants.delete(key))
     if (value.revokedMs === null) grants.push(value)
   }
-  const provider = providerOf(call)
-  if (provider instanceof Problem) return provider
-  if (books.resources().some(({ providerId }) => providerId === provider.id)) return conflict("a resource refers to the provider")
-  return { ...gone, writes: [...writes, Providers.delete([provider.id]), UniqueNames.delete(uniqueName("provider-slug", provider.slug))],
-    audit: { action: "broker_provider.deleted", detail: { id: provider.id, slug: provider.slug, revoked_grants: grants.length } },
-    after: () => { for (const grant of grants) call.ports.revokeUpstream(grant, provider) } }
+  return () => {
+    const provider = providerOf(call)
+    if (provider instanceof Problem) return provider
+    if (books.resources().some(({ providerId }) => providerId === provider.id)) return conflict("a resource refers to the provider")
+    return { ...gone, writes: [...writes, Providers.delete([provider.id]), UniqueNames.delete(uniqueName("provider-slug", provider.slug))],
+      audit: { action: "broker_provider.deleted", detail: { id: provider.id, slug: provider.slug, revoked_grants: grants.length } },
+      after: () => { for (const grant of grants) call.ports.revokeUpstream(grant, provider) } }
+  }
 }

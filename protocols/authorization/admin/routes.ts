@@ -43,9 +43,18 @@ const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
   const { authority: { books, audit }, authority, request } = call
   const memory = memoryOf(authority, request)
   if (memory instanceof Problem) return memory
-  const recalled = memory?.recalled()
-  if (recalled !== undefined) return recalled
-  const outcome = await action(call)
+  /** Only what is on disk is answered again. */
+  const recalled = async (): Promise<Answer | Problem | undefined> => {
+    if (memory?.recalled() === undefined) return undefined
+    await books.store.flushed()
+    return memory.recalled()
+  }
+  const before = await recalled()
+  if (before !== undefined) return before
+  const acted = action(call), waited = acted instanceof Promise ? await acted : acted
+  // From here to the commit nothing waits.
+  const outcome = typeof waited === "function" ? waited() : waited
+  if (memory?.recalled() !== undefined) return await recalled() ?? conflict("the row changed meanwhile; try again")
   if (outcome instanceof Problem) return outcome
   const also = (answer: Answer): ReadonlyArray<Write> => [
     ...(answer.audit === undefined ? [] : [audit.event(answer.audit.action, { actorId: actor, clientId: answer.audit.clientId, ip: request.client, traceId: request.traceId,
@@ -56,12 +65,14 @@ const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
     if (outcome.perform !== undefined) return await outcome.perform(also)
     const writes = [...outcome.writes ?? [], ...also(outcome)]
     if (writes.length > 0) await books.write(writes)
+    // Nothing to do, because it is done: by a change that may still be on its way to disk.
+    else if (request.method !== "GET") await books.store.flushed()
     outcome.after?.()
     return outcome
   } catch (fault) {
     if (!(fault instanceof Conflict)) throw fault
     // Somebody was faster: with this very request, or with the row.
-    return memory?.recalled() ?? conflict("the row changed meanwhile; try again")
+    return await recalled() ?? conflict("the row changed meanwhile; try again")
   }
 }
 const headers = [["Cache-Control", "no-store"], ["Pragma", "no-cache"]] as const

@@ -7,7 +7,7 @@ import { passwordFault } from "../passwords.ts"
 import { Problem, slowDown } from "../problems.ts"
 import { BrokerGrants, ConsentKeys, Consents, Issuances, Prompts, Providers, UserEmails, UserFederations, Users, type ConsentGrant, type User } from "../records.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Answer, type Call, type Outcome } from "./call.ts"
+import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Answer, type Call, type Decision, type Outcome } from "./call.ts"
 import { brokerGrantView, consentView, revokedConsent } from "./grants.ts"
 import { issuanceView, liveIssuances } from "./issuances.ts"
 import { list, matching } from "./lists.ts"
@@ -41,17 +41,19 @@ const taken = ({ books }: Authority, email: string, id: string): Problem | undef
 }
 
 /** Also of a seed. */
-export const createUser = async (authority: Authority, given: Members, hashPassword: AdminPorts["hashPassword"]): Promise<Outcome> => {
+export const createUser = async (authority: Authority, given: Members, hashPassword: AdminPorts["hashPassword"]): Promise<Problem | Decision> => {
   const { books } = authority
   const read = await readUser(new Fields(given, "invalid_request", members).required("email"), hashPassword)
   if (read instanceof Problem) return read
-  const nowMs = authority.nowMs(), id = books.id()
-  const user: User = { id, email: read.email!, name: read.name ?? "", role: read.role ?? "user", passwordHash: read.passwordHash ?? null, federated: null, status: "active", epoch: 0,
-    lastLoginMs: null, createdMs: nowMs, updatedMs: nowMs }
-  return taken(authority, user.email, id) ?? { status: 201, body: userView(user), audit: { action: "user.created", detail: { id } },
-    writes: [Users.put([id], user, "absent"), UserEmails.put(emailKey(user.email), { id }, "absent")] }
+  return () => {
+    const nowMs = authority.nowMs(), id = books.id()
+    const user: User = { id, email: read.email!, name: read.name ?? "", role: read.role ?? "user", passwordHash: read.passwordHash ?? null, federated: null, status: "active", epoch: 0,
+      lastLoginMs: null, createdMs: nowMs, updatedMs: nowMs }
+    return taken(authority, user.email, id) ?? { status: 201, body: userView(user), audit: { action: "user.created", detail: { id } },
+      writes: [Users.put([id], user, "absent"), UserEmails.put(emailKey(user.email), { id }, "absent")] }
+  }
 }
-export const postUser = ({ authority, members: given, ports }: Call): Promise<Outcome> => createUser(authority, given, ports.hashPassword)
+export const postUser = ({ authority, members: given, ports }: Call): Promise<Problem | Decision> => createUser(authority, given, ports.hashPassword)
 export const listUsers = (call: Call): Promise<Outcome> => {
   const email = call.query.get("email")?.toLowerCase(), matches = matching<User>(call, { status: (row) => row.status })
   return list(call, "users", { table: Users, view: userView, keep: (row) => matches(row) && (email === undefined || row.email.toLowerCase() === email) })
@@ -64,11 +66,13 @@ export const getUser = (call: Call): Outcome => {
 const changed = (call: Call, user: User, action: string, answer: Pick<Answer, "status" | "body">, detail: Readonly<Record<string, string | number>> = {}): Answer =>
   ({ ...answer, writes: [Users.put([user.id], { ...user, updatedMs: call.authority.nowMs() }, "present")], audit: { action, detail: { id: user.id, ...detail } } })
 
-export const patchUser = async (call: Call): Promise<Outcome> => {
+export const patchUser = async (call: Call): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (found instanceof Problem) return found
   const read = await readUser(fieldsOf(call, members), call.ports.hashPassword)
-  if (read instanceof Problem) return read
+  return read instanceof Problem ? read : () => patched(call, read)
+}
+const patched = (call: Call, read: UserFields): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const after: User = { ...user, email: read.email ?? user.email, name: read.name ?? user.name, role: read.role ?? user.role,
@@ -109,13 +113,15 @@ export const userTokens = async (call: Call): Promise<Outcome> => {
   const user = userOf(call)
   return user instanceof Problem ? user : list(call, "tokens", { table: Issuances, view: issuanceView, keep: (row) => row.userId === user.id && call.ports.isLive(row) })
 }
-export const logOut = async (call: Call): Promise<Outcome> => {
+export const logOut = async (call: Call): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (found instanceof Problem) return found
   const live = await liveIssuances(call, (row) => row.userId === found.id)
-  const user = userOf(call)
-  return user instanceof Problem ? user
-    : changed(call, { ...user, epoch: user.epoch + 1 }, "user.force_logout", { status: 200, body: { revoked: live.length } }, { revoked_issuances: live.length })
+  return () => {
+    const user = userOf(call)
+    return user instanceof Problem ? user
+      : changed(call, { ...user, epoch: user.epoch + 1 }, "user.force_logout", { status: 200, body: { revoked: live.length } }, { revoked_issuances: live.length })
+  }
 }
 export const userGrants = (call: Call): Outcome => {
   const user = userOf(call)
