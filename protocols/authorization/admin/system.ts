@@ -43,6 +43,8 @@ export const patchRegistration = (call: Call): Outcome => {
 
 const eventView = (event: AuditEvent) => ({ id: event.id, action: event.action, actor_id: event.actorId, client_id: event.clientId, ip: event.ip, detail: event.detail,
   trace_id: event.traceId, created_at: timeText(event.createdMs) })
+/** Ids run ahead of a clock that was set back, by no more than this; what is read then is judged by its own time. */
+const clockSlackMs = 3_600_000
 /** Below every id that was made at `atMs`. */
 const firstIdOf = (atMs: number): Key => {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, "0")
@@ -57,9 +59,9 @@ export const listAudit = async (call: Call): Promise<Outcome> => {
   const matches = matching<AuditEvent>(call, { action: (row) => row.action, actor_id: (row) => row.actorId, client_id: (row) => row.clientId })
   const events: Array<unknown> = []
   let skip = offset as number
-  for await (const { value } of rowsOf(call, AuditEvents, { reverse: true, ...(untilMs === undefined ? {} : { after: firstIdOf(untilMs + 1) }) })) {
+  for await (const { value } of rowsOf(call, AuditEvents, { reverse: true, ...(untilMs === undefined ? {} : { after: firstIdOf(untilMs + clockSlackMs) }) })) {
     if (value.createdMs < sinceMs || events.length === limit) break
-    if (!matches(value)) continue
+    if (!matches(value) || (untilMs !== undefined && value.createdMs > untilMs)) continue
     if (skip > 0) skip--
     else events.push(eventView(value))
   }
