@@ -1,7 +1,21 @@
-/** Client secrets: 32 random bytes as base64url (43 characters), kept as HMAC-SHA-256 under the pepper. A slow hash is for what people choose;
- *  256 random bits need none. Source: authorization section 2.1. */
-import { createHmac } from "node:crypto"
+/** Client secrets: 32 random bytes, known to the client alone; kept as HMAC-SHA-256 under the pepper. Source: authorization section 2.1. */
+import { createHmac, timingSafeEqual } from "node:crypto"
 import type { Authority } from "./authority.ts"
+import type { Client } from "./records.ts"
 
-export const secretHashOf = ({ settings, seal }: Pick<Authority, "settings" | "seal">, secret: string): string =>
-  createHmac("sha256", settings.clientSecretPepper === "" ? "" : seal.hash(settings.clientSecretPepper, "authorization pepper")).update(secret).digest("base64url")
+type Peppered = Pick<Authority, "settings">
+export const secretHashOf = ({ settings }: Peppered, secret: string): string => createHmac("sha256", settings.clientSecretPepper).update(secret).digest("base64url")
+
+const equal = (a: string, b: string): boolean => {
+  const x = Buffer.from(a), y = Buffer.from(b)
+  return x.length === y.length && timingSafeEqual(x, y)
+}
+/** Equal length of the true hashes, so that an unknown client costs what a known one does. */
+const nobody = "\0".repeat(43)
+/** Against the current secret and, while it is kept, the one before; `client` undefined: the same work, never true. */
+export const secretMatches = (authority: Peppered & Pick<Authority, "nowMs">, client: Client | undefined, secret: string): boolean => {
+  const hash = secretHashOf(authority, secret)
+  const current = equal(client?.secretHash ?? nobody, hash)
+  const previous = equal(client?.previousHash ?? nobody, hash) && client!.previousUntilMs > authority.nowMs()
+  return current || previous
+}

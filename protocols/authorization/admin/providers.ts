@@ -1,0 +1,78 @@
+/** /admin/broker-providers: upstreams whose tokens are vended. Source: authorization sections 12.1 and 16.3. */
+import type { Write } from "../../../storage/store.ts"
+import type { Authority } from "../authority.ts"
+import { Fields } from "../fields.ts"
+import { Problem } from "../problems.ts"
+import { providerProtocols, readConfig, sealProviderSecret, secretMember, type ReadConfig } from "../provider-config.ts"
+import { BrokerGrants, Providers, UniqueNames, type BrokerGrant, type Provider } from "../records.ts"
+import { uniqueName } from "../unique-names.ts"
+import type { Members } from "../wire.ts"
+import { conflict, fieldsOf, gone, idOf, missing, ok, timesOf, type Call, type Decision, type Outcome } from "./call.ts"
+import { list, matching, rowsOf } from "./lists.ts"
+import { displayNameLengthMax, providerBySlug, readSlug } from "./resources.ts"
+
+export const providerView = (provider: Provider): Readonly<Record<string, unknown>> => ({
+  id: provider.id, slug: provider.slug, display_name: provider.displayName, protocol: provider.protocol,
+  config_data: { ...provider.config, ...(provider.sealedSecret === null ? {} : { [`${secretMember[provider.protocol]}_set`]: true }) }, ...timesOf(provider)
+})
+const sealedOf = (authority: Authority, id: string, secret: ReadConfig["secret"], before: Uint8Array | null): Uint8Array | null =>
+  secret === undefined ? before : secret === "by reference" ? null : sealProviderSecret(authority, id, secret)
+
+/** Also of a seed. */
+export const createProvider = (authority: Authority, members: Members): Outcome => {
+  const { books } = authority
+  const fields = new Fields(members, "invalid_request", ["slug", "display_name", "protocol", "config_data"]).required("slug", "protocol", "config_data")
+  const slug = readSlug(fields) ?? "", protocol = fields.choice("protocol", providerProtocols), config = fields.object("config_data")
+  const displayName = (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? slug
+  const read = protocol === undefined || config === undefined ? undefined : readConfig(config, protocol, authority)
+  if (read !== undefined && read.secret === undefined) config!.refuse(secretMember[protocol!], `or ${secretMember[protocol!]}_ref is required`)
+  if (fields.problem !== undefined) return fields.problem
+  if (providerBySlug(authority, slug) !== undefined) return conflict("a provider of this slug exists")
+  const nowMs = authority.nowMs(), id = books.id()
+  const provider: Provider = { id, slug, displayName, protocol: protocol!, config: read!.config, sealedSecret: sealedOf(authority, id, read!.secret, null), createdMs: nowMs, updatedMs: nowMs }
+  return { status: 201, body: providerView(provider), audit: { action: "broker_provider.created", detail: { id, slug } },
+    writes: [Providers.put([id], provider, "absent"), UniqueNames.put(uniqueName("provider-slug", slug), { id }, "absent")] }
+}
+export const postProvider = ({ authority, members }: Call): Outcome => createProvider(authority, members)
+export const listProviders = (call: Call): Promise<Outcome> => list(call, "broker_providers", { table: Providers, view: providerView,
+  keep: matching<Provider>(call, { slug: (row) => row.slug, protocol: (row) => row.protocol }) })
+
+const providerOf = (call: Call): Provider | Problem => call.authority.books.get(Providers, [idOf(call)]) ?? missing("provider")
+export const getProvider = (call: Call): Outcome => {
+  const provider = providerOf(call)
+  return provider instanceof Problem ? provider : ok(providerView(provider))
+}
+/** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by nobody to be sent again. */
+export const patchProvider = (call: Call): Outcome => {
+  const provider = providerOf(call)
+  if (provider instanceof Problem) return provider
+  const { authority } = call
+  const fields = fieldsOf(call, ["slug", "display_name", "config_data"]), slug = readSlug(fields) ?? provider.slug, config = fields.object("config_data")
+  const displayName = fields.text("display_name", displayNameLengthMax) ?? provider.displayName
+  const read = config === undefined ? undefined : readConfig(config, provider.protocol, authority)
+  if (read !== undefined && read.secret === undefined && provider.sealedSecret === null) config!.refuse(secretMember[provider.protocol], `or ${secretMember[provider.protocol]}_ref is required`)
+  if (fields.problem !== undefined) return fields.problem
+  const holder = providerBySlug(authority, slug)
+  if (holder !== undefined && holder.id !== provider.id) return conflict("a provider of this slug exists")
+  const after: Provider = { ...provider, slug, displayName, config: read?.config ?? provider.config, sealedSecret: sealedOf(authority, provider.id, read?.secret, provider.sealedSecret), updatedMs: authority.nowMs() }
+  return { status: 200, body: providerView(after), audit: { action: "broker_provider.updated", detail: { id: provider.id, members: Object.keys(call.members).join(",") } },
+    writes: [Providers.put([provider.id], after, "present"), ...(slug === provider.slug ? [] : [UniqueNames.delete(uniqueName("provider-slug", provider.slug)),
+      UniqueNames.put(uniqueName("provider-slug", slug), { id: provider.id })])] }
+}
+/** Its grants go with it, credentials and all. One that is made while they are gathered is void without its provider. */
+export const deleteProvider = async (call: Call): Promise<Decision> => {
+  const { books } = call.authority, writes: Array<Write> = [], grants: Array<BrokerGrant> = []
+  for await (const { key, value } of rowsOf(call, BrokerGrants)) {
+    if (value.providerId !== call.params["id"]) continue
+    writes.push(BrokerGrants.delete(key))
+    if (value.revokedMs === null) grants.push(value)
+  }
+  return () => {
+    const provider = providerOf(call)
+    if (provider instanceof Problem) return provider
+    if (books.resources().some(({ providerId }) => providerId === provider.id)) return conflict("a resource refers to the provider")
+    return { ...gone, writes: [...writes, Providers.delete([provider.id]), UniqueNames.delete(uniqueName("provider-slug", provider.slug))],
+      audit: { action: "broker_provider.deleted", detail: { id: provider.id, slug: provider.slug, revoked_grants: grants.length } },
+      after: () => { for (const grant of grants) call.ports.revokeUpstream(grant, provider) } }
+  }
+}
