@@ -9,7 +9,7 @@ import { errorPage } from "./pages/pages.ts"
 import { authenticationFailed, Problem } from "./problems.ts"
 import { Clients, Codes, Requests, type AuthorizationRequest, type Client, type ConsentGrant } from "./records.ts"
 import { isLoopbackUri, isRegistered, redirectUriFault } from "./redirect-uris.ts"
-import { catalogHas, inCatalogOrder, namesOf, readScope, refusedScope, resourceById, resourceOf, within } from "./resources.ts"
+import { catalogHas, inCatalogOrder, namesOf, readScope, refusedScope, resourceOf, within } from "./resources.ts"
 import type { Services } from "./services.ts"
 import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readPairs, type Form } from "./wire.ts"
@@ -137,4 +137,3 @@ export const giveCode = async (services: Services, client: Client, req: string, 
   await outcome
   return answer
 }
-export const resourceOfRequest = (services: Services, { resourceId }: AuthorizationRequest) => resourceById(services, resourceId)

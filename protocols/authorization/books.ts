@@ -2,9 +2,10 @@
  *  Guarantee: this process is the only writer and every write of these tables passes here, so a kept row is never stale. */
 import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
-import { AuditEvents, Clients, Consents, Expiries, Issuances, Providers, Resources, Users, type Resource } from "./records.ts"
+import { AssertionIds, AuditEvents, Clients, Codes, Consents, Expiries, Idempotency, Issuances, ProofIds, Prompts, Providers, Requests, Resources, Sessions, UsedStates, Users, type Resource } from "./records.ts"
 
 const keptTables = new Set([Clients.name, Users.name, Resources.name, Consents.name, Providers.name])
+const expiringTables = new Map([AssertionIds, Codes, Idempotency, ProofIds, Prompts, Requests, Sessions, UsedStates].map((table) => [table.name, table as Pick<Table<{ readonly expiresMs: number }>, "get">]))
 const keptMax = 20_000
 export const resourcesMax = 10_000
 const sweptPerRound = 500
@@ -84,8 +85,10 @@ export class Books {
     for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
       const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
       if (atMs > nowMs) break
-      // A row that was put again since lives by its newer expiry; one second look is cheaper than an index.
-      writes.push({ op: "delete", table: name, key: rest }, Expiries.delete(key))
+      // A row that was put again since lives by its newer expiry.
+      const row = expiringTables.get(name)?.get(this.store, rest)
+      if (row !== undefined && row.expiresMs <= nowMs) writes.push({ op: "delete", table: name, key: rest })
+      writes.push(Expiries.delete(key))
     }
     for (const [table, keptMs] of [[Issuances, issuanceKeptMs], [AuditEvents, auditKeptMs]] as const) {
       for (const { key } of this.store.range(table.name, { limit: sweptPerRound })) {

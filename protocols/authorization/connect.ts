@@ -140,12 +140,7 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
     const provider = providerBySlug(books, request.params["provider"] ?? ""), granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
     if (provider === undefined || granted === undefined) return refuse(request, "not_found", "there is no such connection")
     if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client))) return refuse(request, "server_error", "the connection has just changed", { status: 503, headers: [["Retry-After", "1"]] })
-    const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider), { accessToken, refreshToken } = granted.credential
-    if (provider.protocol === "oauth" && revokeUrl !== undefined) {
-      const form = refreshToken === undefined ? { token: accessToken, token_type_hint: "access_token" } : { token: refreshToken, token_type_hint: "refresh_token" }
-      // The upstream is told, not waited for: it is revoked here already.
-      void fetcher.fetch({ ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, environment), form), bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local })
-    }
+    vault.revokeUpstream(granted.row, provider)
     return { status: 204 }
   }
 

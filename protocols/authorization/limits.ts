@@ -54,8 +54,13 @@ export class Limits {
 
   clientAllowed(ip: string, clientId: string): Promise<Problem | undefined> { return this.check(`client/${sourceOf(ip)}/${clientId}`) }
   async clientFailed(ip: string, clientId: string): Promise<void> { if (this.authority.settings.rate.enabled) await this.fail(`client/${sourceOf(ip)}/${clientId}`, 20, 60_000, 60_000) }
-  adminAllowed(ip: string): Promise<Problem | undefined> { return this.check(`admin/${sourceOf(ip)}`) }
-  async adminFailed(ip: string): Promise<void> { if (this.authority.settings.rate.enabled) await this.fail(`admin/${sourceOf(ip)}`, 10, 60_000, 60_000) }
+  /** Locks are in memory, so they answer in this very turn. 0: free to try. */
+  adminRetryAfterMs(ip: string): number {
+    let waitMs = 0
+    this.lock(`admin/${sourceOf(ip)}`).askNow("Check", {}, (answer) => { if ("refuse" in answer) waitMs = answer.refuse.retryAfterMs })
+    return waitMs
+  }
+  adminFailed(ip: string): void { if (this.authority.settings.rate.enabled) void this.fail(`admin/${sourceOf(ip)}`, 10, 60_000, 60_000) }
 }
 /** The answer itself when it came in this turn. */
 export const askedNow = <A>(ask: (done: (answer: A) => void) => void): A | Promise<A> => {

@@ -11,6 +11,7 @@ import { isWireFault, readForm, readPairs } from "./wire.ts"
 
 /** Where a sign-in without a request may lead: pages of ours, never elsewhere. */
 const localPath = /^\/(?:connections|connect\/[A-Za-z0-9_-]+|authorize)(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$/
+const emailLengthMax = 254
 const wrong = "the e-mail or password is wrong"
 
 /** Browsers get a page, others the problem. */
@@ -42,7 +43,7 @@ export const login = async (services: Services, sessions: BrowserSessions, reque
   if (!settings.federation.showLocalLogin) return shown(services, request, new Problem("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
-  const req = form.get("req") ?? "", next = form.get("next") ?? "", email = (form.get("email") ?? "").trim(), nonce = sessions.nonceOf(request)
+  const req = form.get("req") ?? "", next = form.get("next") ?? "", email = (form.get("email") ?? "").trim().slice(0, emailLengthMax), nonce = sessions.nonceOf(request)
   if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next)) return shown(services, request, new Problem("access_denied", "the form is not from this browser; open the page again"))
   const locked = await limits.loginAllowed(ip, email)
   if (locked !== undefined) return shown(services, request, locked)

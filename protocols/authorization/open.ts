@@ -4,13 +4,18 @@ import { randomToken, type Sealer } from "../../storage/seal.ts"
 import type { Store } from "../../storage/store.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
+import { administration } from "./administration.ts"
 import { Audit } from "./audit.ts"
 import type { Authority } from "./authority.ts"
 import { Books } from "./books.ts"
+import { browserRoutes } from "./browser.ts"
 import { Families, type Intents } from "./families.ts"
 import { Limits } from "./limits.ts"
+import { outsideOf } from "./outside.ts"
 import { passwordsOf } from "./passwords.ts"
-import { authorization, type More } from "./routes.ts"
+import { register } from "./register.ts"
+import { authorization } from "./routes.ts"
+import { seedRows, type SeedGiven } from "./seed.ts"
 import type { Services } from "./services.ts"
 import { BrowserSessions } from "./sessions.ts"
 import { isLocalIssuer, type Settings } from "./settings.ts"
@@ -25,8 +30,9 @@ export interface AuthorizationDeps {
   readonly clock: () => number
   readonly log?: Authority["log"]
   readonly lookup?: Authority["lookup"]
-  readonly parts: (authority: Authority, sessions: BrowserSessions) => Pick<Services, "documents" | "idps" | "vault">
-  readonly more: (services: Services, sessions: BrowserSessions) => More
+  readonly version?: string
+  readonly seed?: SeedGiven
+  /** Parts that a test plays itself. */ readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
 }
 export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; sweep(): Promise<void>; close(): Promise<void> }
 
@@ -39,14 +45,21 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     lookup: deps.lookup ?? ((host) => lookup(host, { all: true })), log
   }
   const sessions = new BrowserSessions(authority), keys = new SigningKeyRing(authority), families = new Families(authority, deps.intents)
-  const services: Services = { ...authority, keys, families, limits: new Limits(authority), passwords: passwordsOf(settings.hashConcurrency), ...deps.parts(authority, sessions) }
+  const outside = outsideOf(authority)
+  const services: Services = { ...authority, keys, families, limits: new Limits(authority), passwords: passwordsOf(settings.hashConcurrency),
+    documents: outside.documents, idps: outside.idps, vault: outside.vault, ...deps.instead }
   await keys.load()
   await families.resume()
+  const seeded = deps.seed === undefined ? undefined : await seedRows(authority, deps.seed, { hashPassword: (password) => services.passwords.hash(password) })
+  if (seeded !== undefined && seeded.faults.length > 0) throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
   const sweep = async (): Promise<void> => { await books.sweep(); await keys.age() }
   const sweeping = setInterval(() => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })), sweepEveryMs)
   sweeping.unref()
   return {
-    service: authorization(services, sessions, deps.more(services, sessions)), services, sessions, sweep,
+    service: authorization(services, sessions, {
+      register: register(authority, { limited: ({ client }) => services.limits.registration(client) }),
+      browser: browserRoutes(services, sessions, outside), admin: administration(services, outside, deps.version ?? "", clock())
+    }), services, sessions, sweep,
     close: async () => { clearInterval(sweeping); await authority.audit.settle() }
   }
 }

@@ -32,7 +32,8 @@ const parameters: Check = (value) => {
   const pairs = Object.entries(value)
   if (pairs.length > extraParamsMax) return `holds more than ${extraParamsMax} parameters`
   if (pairs.some(([name, item]) => name === "" || typeof item !== "string" || name.length + item.length > textLengthMax)) return "wants an object of strings"
-  return pairs.some(([name]) => reserved.has(name)) ? "holds a name that is reserved" : undefined
+  const taken = pairs.find(([name]) => reserved.has(name))
+  return taken === undefined ? undefined : `must not hold ${taken[0]}`
 }
 
 interface Shape { readonly wanted: Readonly<Record<string, Check>>; readonly optional: Readonly<Record<string, Check>>; /** Or its `_ref`, one of the two. */ readonly secret: string }

@@ -8,7 +8,7 @@ const responseNames = new Set(["code", "state", "iss", "error", "error_descripti
 /** Why a redirect URI cannot be registered; undefined when it can. */
 export const redirectUriFault = (uri: string): string | undefined => {
   if (uri.length > redirectUriLengthMax) return "is too long"
-  if (/[\s\\*\p{Cc}]/u.test(uri)) return "holds a character that is not allowed"
+  if (!/^[A-Za-z0-9._~:/?#[\]@!$&'()+,;=%-]+$/.test(uri)) return "holds a character that is not allowed"
   if (uri.includes("#")) return "has a fragment"
   const parts = /^([a-z][a-z0-9+.-]*):\/\/([^/?]+)(\/[^?]*)?(\?.*)?$/i.exec(uri)
   if (parts === null) return "is not an absolute URI with a host"
@@ -17,7 +17,9 @@ export const redirectUriFault = (uri: string): string | undefined => {
   try { url = new URL(uri) } catch { return "is not an absolute URI" }
   if (authority!.includes("@") || url.username !== "" || url.password !== "") return "has user information"
   if (url.hostname === "") return "has no host"
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && isLoopbackHost(url.hostname))) return "wants https, or http on a loopback address"
+  // As written: the URL parser takes 2130706433 and 0x7f.1 for 127.0.0.1.
+  const literal = /^(.*?)(?::\d{0,5})?$/.exec(authority!.toLowerCase())![1]!
+  if (url.protocol !== "https:" && !(url.protocol === "http:" && literal === url.hostname && isLoopbackHost(literal))) return "wants https, or http on a loopback address"
   if (/%(?:2f|5c|2e)/i.test(path)) return "has an encoded separator in its path"
   if (path.split("/").some((part) => part === "." || part === "..")) return "has dot segments"
   for (const name of new URLSearchParams(query).keys()) if (responseNames.has(name)) return `has a parameter named ${name}`

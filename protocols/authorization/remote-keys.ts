@@ -48,6 +48,7 @@ export class RemoteKeys {
     if (keys instanceof FetchFault) throw keys
     return keys.keys.length
   }
+  forget(id: string): void { this.entries.delete(id) }
   fetchedMs(id: string): number | undefined { return this.entries.get(id)?.keys?.fetchedMs }
   /** Something is kept that may still be used: tells an unknown key from a party that cannot be reached. */
   hasKeys(id: string): boolean {

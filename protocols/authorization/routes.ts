@@ -72,7 +72,7 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
     ...shared("/oauth/token", (request) => token(services, proofs, request)),
     ...shared("/oauth/introspect", (request) => introspect(services, request)),
     ...shared("/oauth/revoke", (request) => revoke(services, request)),
-    ...shared("/oauth/register", async (request) => await limits.registration(request.client) ?? more.register(request)),
+    ...shared("/oauth/register", more.register),
     { method: "GET", path: "/oauth/authorize", handle: open((request) => authorize(services, sessions, request)) },
     { method: "GET", path: "/oauth/authorize/continue", handle: open((request) => goOn(services, sessions, request)) },
     { method: "GET", path: "/login", handle: open((request) => showLogin(services, sessions, request)) },

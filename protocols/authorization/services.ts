@@ -5,16 +5,16 @@ import type { Families } from "./families.ts"
 import type { Limits } from "./limits.ts"
 import type { Passwords } from "./passwords.ts"
 import type { Problem } from "./problems.ts"
-import type { Client, Idp, Provider } from "./records.ts"
+import type { Client, Idp } from "./records.ts"
 import type { SigningKeyRing } from "./signing-keys.ts"
+import type { Vault } from "./vault.ts"
 
-export interface Upstream { readonly accessToken: string; readonly expiresMs: number | undefined }
 export interface Services extends Authority {
   readonly keys: SigningKeyRing
   readonly families: Families
   readonly limits: Limits
   readonly passwords: Passwords
   readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
-  readonly idps: { keyFor(idp: Idp, header: Readonly<Record<string, unknown>>): Promise<KeyObject | undefined> }
-  readonly vault: { upstreamToken(userId: string, provider: Provider): Promise<Upstream | Problem> }
+  readonly idps: { keyFor(idp: Idp, header: { readonly alg: string; readonly kid?: string | undefined }): Promise<KeyObject | undefined> }
+  readonly vault: Pick<Vault, "upstreamToken">
 }

@@ -2,6 +2,7 @@
  *  WebCrypto a signature costs 3.4 times as much (bench/authorization). Source: authorization sections 4.3, 15; RFC 7515, 7517, 7638. */
 import { createHash, createPrivateKey, createPublicKey, generateKeyPair, sign, verify, type KeyObject } from "node:crypto"
 import { promisify } from "node:util"
+import type { Write } from "../../storage/store.ts"
 import type { Authority } from "./authority.ts"
 import { Problem } from "./problems.ts"
 import { SigningKeys, type SigningKey } from "./records.ts"
@@ -70,7 +71,7 @@ export class SigningKeyRing {
   }
 
   /** A new key, durable before it signs; the old one retires when the last token it signed has run out. */
-  async rotate(algorithm: Algorithm = this.authority.settings.signing.algorithm): Promise<SigningKey> {
+  async rotate(algorithm: Algorithm = this.authority.settings.signing.algorithm, also: (kid: string) => ReadonlyArray<Write> = (kid) => [this.authority.audit.event("key.rotated", { detail: { kid } })]): Promise<SigningKey> {
     const { books, seal, settings } = this.authority, nowMs = books.nowMs()
     const pair = algorithm === "ES256" ? await generate("ec", { namedCurve: "P-256" }) : await generate("rsa", { modulusLength: 3_072 })
     const publicJwk = pair.publicKey.export({ format: "jwk" }) as Record<string, string>, kid = thumbprint(publicJwk)
@@ -80,7 +81,7 @@ export class SigningKeyRing {
       status: waits ? "pending" : "active", createdMs: nowMs, activatedMs: waits ? null : nowMs, retiredMs: null
     }
     const before = waits ? [] : [...this.keys.values()].filter(({ row: { status } }) => status === "active").map(({ row }) => ({ ...row, status: "retiring" as const, retiredMs: nowMs }))
-    await books.write([SigningKeys.put([kid], row, "absent"), ...before.map((old) => SigningKeys.put([old.kid], old)), this.authority.audit.event("key.rotated", { detail: { kid, algorithm } })])
+    await books.write([SigningKeys.put([kid], row, "absent"), ...before.map((old) => SigningKeys.put([old.kid], old)), ...also(kid)])
     for (const old of before) this.keep(old)
     this.keep(row)
     return row

@@ -105,6 +105,16 @@ export class Vault {
     await outcome
     return true
   }
+  /** Best effort: the upstream is told, not waited for, because here it is over already. `row` still holds its credential. */
+  revokeUpstream(row: BrokerGrant, provider: Provider): void {
+    const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider), { local, seal } = this.authority
+    const credential = openCredential(seal, row, row)
+    if (provider.protocol !== "oauth" || revokeUrl === undefined || credential === undefined) return
+    const { accessToken, refreshToken } = credential
+    const form = refreshToken === undefined ? { token: accessToken, token_type_hint: "access_token" } : { token: refreshToken, token_type_hint: "refresh_token" }
+    this.fetcher.fetch({ ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, this.environment), form), bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local })
+      .catch(() => {})
+  }
   private async ask(outbound: Pick<Outbound, "url" | "form" | "headers">, format: "standard" | "slack", asked: ReadonlyArray<string>): Promise<TokenAnswer | TokenRefusal | FetchFault> {
     const { local, nowMs } = this.authority
     return readTokenAnswer(await this.fetcher.fetch({ ...outbound, bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local }), format, nowMs(), asked)

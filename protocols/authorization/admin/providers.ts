@@ -3,7 +3,7 @@ import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
-import { providerProtocols, readConfig, sealProviderSecret, secretMember, type ReadConfig } from "../provider-config.ts"
+import { protocols, providerConfigFault, sealSecret, shownConfig, splitSecrets, type Protocol } from "../providers.ts"
 import { BrokerGrants, Providers, UniqueNames, type BrokerGrant, type Provider } from "../records.ts"
 import { uniqueName } from "../unique-names.ts"
 import type { Members } from "../wire.ts"
@@ -13,23 +13,27 @@ import { displayNameLengthMax, providerBySlug, readSlug } from "./resources.ts"
 
 export const providerView = (provider: Provider): Readonly<Record<string, unknown>> => ({
   id: provider.id, slug: provider.slug, display_name: provider.displayName, protocol: provider.protocol,
-  config_data: { ...provider.config, ...(provider.sealedSecret === null ? {} : { [`${secretMember[provider.protocol]}_set`]: true }) }, ...timesOf(provider)
+  config_data: shownConfig(provider), ...timesOf(provider)
 })
-const sealedOf = (authority: Authority, id: string, secret: ReadConfig["secret"], before: Uint8Array | null): Uint8Array | null =>
-  secret === undefined ? before : secret === "by reference" ? null : sealProviderSecret(authority, id, secret)
+/** `config_data` without its secret, which is sealed; one that neither holds a secret nor refers to one keeps what was `sealed` before. */
+const readConfig = ({ seal, local }: Authority, fields: Fields, protocol: Protocol, id: string, sealed: Uint8Array | null): Pick<Provider, "config" | "sealedSecret"> => {
+  const fault = providerConfigFault(protocol, fields.members, local, sealed !== null)
+  if (fault !== undefined) { const [, name, why] = /^config_data\.(\S+) (.*)$/.exec(fault)!; fields.refuse(name!, why!) }
+  const { config, secret } = splitSecrets(fields.members), referred = Object.keys(config).some((name) => name.endsWith("_ref"))
+  return { config, sealedSecret: secret !== undefined ? sealSecret(seal, id, secret) : referred ? null : sealed }
+}
 
 /** Also of a seed. */
 export const createProvider = (authority: Authority, members: Members): Outcome => {
   const { books } = authority
   const fields = new Fields(members, "invalid_request", ["slug", "display_name", "protocol", "config_data"]).required("slug", "protocol", "config_data")
-  const slug = readSlug(fields) ?? "", protocol = fields.choice("protocol", providerProtocols), config = fields.object("config_data")
+  const slug = readSlug(fields) ?? "", protocol = fields.choice("protocol", protocols), config = fields.object("config_data")
   const displayName = (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? slug
-  const read = protocol === undefined || config === undefined ? undefined : readConfig(config, protocol, authority)
-  if (read !== undefined && read.secret === undefined) config!.refuse(secretMember[protocol!], `or ${secretMember[protocol!]}_ref is required`)
+  const id = books.id(), read = protocol === undefined || config === undefined ? undefined : readConfig(authority, config, protocol, id, null)
   if (fields.problem !== undefined) return fields.problem
   if (providerBySlug(authority, slug) !== undefined) return conflict("a provider of this slug exists")
-  const nowMs = authority.nowMs(), id = books.id()
-  const provider: Provider = { id, slug, displayName, protocol: protocol!, config: read!.config, sealedSecret: sealedOf(authority, id, read!.secret, null), createdMs: nowMs, updatedMs: nowMs }
+  const nowMs = authority.nowMs()
+  const provider: Provider = { id, slug, displayName, protocol: protocol!, ...read!, createdMs: nowMs, updatedMs: nowMs }
   return { status: 201, body: providerView(provider), audit: { action: "broker_provider.created", detail: { id, slug } },
     writes: [Providers.put([id], provider, "absent"), UniqueNames.put(uniqueName("provider-slug", slug), { id }, "absent")] }
 }
@@ -49,12 +53,11 @@ export const patchProvider = (call: Call): Outcome => {
   const { authority } = call
   const fields = fieldsOf(call, ["slug", "display_name", "config_data"]), slug = readSlug(fields) ?? provider.slug, config = fields.object("config_data")
   const displayName = fields.text("display_name", displayNameLengthMax) ?? provider.displayName
-  const read = config === undefined ? undefined : readConfig(config, provider.protocol, authority)
-  if (read !== undefined && read.secret === undefined && provider.sealedSecret === null) config!.refuse(secretMember[provider.protocol], `or ${secretMember[provider.protocol]}_ref is required`)
+  const read = config === undefined ? undefined : readConfig(authority, config, provider.protocol, provider.id, provider.sealedSecret)
   if (fields.problem !== undefined) return fields.problem
   const holder = providerBySlug(authority, slug)
   if (holder !== undefined && holder.id !== provider.id) return conflict("a provider of this slug exists")
-  const after: Provider = { ...provider, slug, displayName, config: read?.config ?? provider.config, sealedSecret: sealedOf(authority, provider.id, read?.secret, provider.sealedSecret), updatedMs: authority.nowMs() }
+  const after: Provider = { ...provider, slug, displayName, ...read, updatedMs: authority.nowMs() }
   return { status: 200, body: providerView(after), audit: { action: "broker_provider.updated", detail: { id: provider.id, members: Object.keys(call.members).join(",") } },
     writes: [Providers.put([provider.id], after, "present"), ...(slug === provider.slug ? [] : [UniqueNames.delete(uniqueName("provider-slug", provider.slug)),
       UniqueNames.put(uniqueName("provider-slug", slug), { id: provider.id })])] }

@@ -32,7 +32,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   if (jwt.header["typ"] !== "oauth-id-jag+jwt" || algorithm === undefined || "crit" in jwt.header) return invalidGrant("the assertion's header is not acceptable")
   const idp = Idps.range(books.store, { limit: rowsMax }).map(({ value }) => value).find(({ issuer }) => issuer === jwt.claims["iss"])
   if (idp === undefined || !idp.enabled) return invalidGrant("the assertion's issuer is not trusted")
-  const key = await services.idps.keyFor(idp, jwt.header)
+  const key = await services.idps.keyFor(idp, { alg: algorithm, ...(typeof jwt.header["kid"] === "string" ? { kid: jwt.header["kid"] } : {}) })
   if (key === undefined) return invalidGrant("the issuer's key is not known")
   if (!verifies(algorithm, key, jwt.signed, jwt.signature)) return invalidGrant("the assertion's signature does not verify")
   const claims = checkedClaims(services, jwt.claims, idp, client.clientId)

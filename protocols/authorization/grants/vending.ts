@@ -2,6 +2,7 @@
  *  this agent, what the user has granted upstream. Source: authorization section 12.5. */
 import { consentWanted, liveConsent } from "../consents.ts"
 import { Problem } from "../problems.ts"
+import { upstreamScopes } from "../providers.ts"
 import { BrokerGrants, Consents, exchangeGrant, Issuances, Providers, type Issuance, type Resource } from "../records.ts"
 import { resourceOfAudience, within } from "../resources.ts"
 import { issuanceRow } from "../tokens.ts"
@@ -9,8 +10,7 @@ import { accessTokenType, invalidGrant, type Body } from "./grant.ts"
 import type { Exchange } from "./token-exchange.ts"
 
 const denied = (words: string): Problem => new Problem("access_denied", words)
-const upstreamOf = (resource: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> =>
-  [...new Set(scopes.flatMap((scope) => { const entry = resource.scopes.find(({ name }) => name === scope); return entry === undefined || entry.upstream.length === 0 ? [scope] : entry.upstream }))]
+const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> => upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))
 
 /** The resource at which the user's consent for this client counts; a client which merely holds a token has none. */
 const attested = ({ call: { services, client }, subject: { issuance } }: Exchange): Resource | undefined => {
@@ -40,10 +40,10 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
     if (broker === undefined || broker.revokedMs !== null) return connect("consent_missing", `the user has not connected ${provider.slug}`)
     if (!within(upstreamOf(target, scopes), broker.scopesGranted)) return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
   }
-  const upstream = await services.vault.upstreamToken(parent.userId, provider)
+  const upstream = await services.vault.upstreamToken({ id: parent.userId }, provider, nowMs(), upstreamOf(target, scopes))
   if (upstream instanceof Problem) return upstream
 
-  const nowAtMs = nowMs(), expiresMs = upstream.expiresMs ?? nowAtMs + settings.tokenExchange.tokenMs
+  const nowAtMs = nowMs(), expiresMs = nowAtMs + (upstream.expiresIn === undefined ? settings.tokenExchange.tokenMs : upstream.expiresIn * 1_000)
   const issuance: Issuance = {
     jti: books.id(), grantType: exchangeGrant, sub: parent.sub, userId: parent.userId, userEpoch: parent.userEpoch, clientId: client.clientId, clientIssuedMs: client.issuedMs,
     consentClientId, consentId: consent.id, resourceId: target.id, audience: "", scopes, backend: "broker", parentJti: parent.jti, generation: parent.generation + 1, familyId: "", idpId: "",
@@ -59,6 +59,6 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
   audit.later("upstream.token.issued", { actorId: parent.userId, clientId: client.clientId, ip, traceId, detail: { provider: provider.slug, issuance: issuance.jti } })
   return {
     access_token: upstream.accessToken, issued_token_type: accessTokenType, token_type: "Bearer",
-    ...(upstream.expiresMs === undefined ? {} : { expires_in: Math.max(1, Math.floor((upstream.expiresMs - nowAtMs) / 1_000)) }), scope: scopes.join(" ")
+    ...(upstream.expiresIn === undefined ? {} : { expires_in: upstream.expiresIn }), scope: scopes.join(" ")
   }
 }

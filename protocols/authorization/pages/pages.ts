@@ -41,8 +41,9 @@ ${view.destination === undefined ? html`` : html`<h2>The answer goes to</h2><p c
 
 export const donePage = (words: string): Response => page("Done", html`<h1>Done</h1><p>${words}</p><p>You can close this page and return to the application.</p>`)
 
-export interface ConnectionView { readonly provider: string; readonly display_name: string; readonly scopes: ReadonlyArray<string>; readonly connected_at: string }
-export const connectionsPage = (connections: ReadonlyArray<ConnectionView>, csrf: string, email: string): Response =>
+export interface ConnectionView { readonly provider: string; readonly displayName: string; readonly scopes: ReadonlyArray<string>; readonly connectedMs: number }
+/** `csrfToken`: for `DELETE /connections/{provider}`, which scripts of the operator may call. */
+export const connectionsPage = (connections: ReadonlyArray<ConnectionView>, csrfToken: string, logoutCsrf: string, email: string): Response =>
   page("Connections", html`<h1>Connections</h1><p class="soft">Signed in as ${email}.</p>
-${connections.length === 0 ? html`<p>Nothing is connected.</p>` : html`<ul>${connections.map(({ display_name, scopes, connected_at }) => html`<li>${display_name} <span class="soft">${scopes.join(", ")}, since ${connected_at.slice(0, 10)}</span></li>`)}</ul>`}
-<form method="post" action="/logout"><input type="hidden" name="csrf" value="${csrf}"><button class="plain" type="submit">Sign out</button></form>`)
+${connections.length === 0 ? html`<p>Nothing is connected.</p>` : html`<ul data-csrf-token="${csrfToken}">${connections.map(({ displayName, scopes, connectedMs }) => html`<li>${displayName} <span class="soft">${scopes.join(", ")}, since ${new Date(connectedMs).toISOString().slice(0, 10)}</span></li>`)}</ul>`}
+<form method="post" action="/logout"><input type="hidden" name="csrf" value="${logoutCsrf}"><button class="plain" type="submit">Sign out</button></form>`)

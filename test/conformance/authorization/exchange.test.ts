@@ -13,7 +13,7 @@ const refused = (answer: Answer, error: string, status = 400): void => { expect(
 
 let world: World, resource: Resource, broker: Resource, app: Known, agent: Known, user: User
 const keys = new Map<string, KeyObject>()
-const upstream = { calls: 0, answer: { accessToken: "upstream-token", expiresMs: undefined as number | undefined } as { accessToken: string; expiresMs: number | undefined } | Problem }
+const upstream = { calls: 0, answer: { accessToken: "upstream-token", expiresIn: undefined as number | undefined } as { accessToken: string; expiresIn: number | undefined } | Problem }
 beforeAll(async () => {
   world = await World.make({ parts: {
     idps: { keyFor: async (idp: Idp) => keys.get(idp.id) },
@@ -229,7 +229,7 @@ describe("vending at a Broker resource", () => {
     upstream.answer = new Problem("server_error", "the upstream is down", { status: 503, headers: [["Retry-After", "5"]] })
     const down = await swap(app, tokens.access_token, { resource: "code" })
     expect([down.status, down.headers.get("retry-after")]).toEqual([503, "5"])
-    upstream.answer = { accessToken: "upstream-token", expiresMs: world.nowMs + 90_500 }
+    upstream.answer = { accessToken: "upstream-token", expiresIn: 90 }
     expect((await swap(app, tokens.access_token, { resource: "code" })).body.expires_in).toBe(90)
     const { vault } = world.open.services as unknown as { vault: { upstreamToken: () => Promise<unknown> } }, plain = vault.upstreamToken
     vault.upstreamToken = async () => { const { books } = world.open.services; await books.write([BrokerGrants.put([user.id, "github"], { ...BrokerGrants.get(world.store, [user.id, "github"])!, revokedMs: world.nowMs })]); return upstream.answer }

@@ -7,7 +7,6 @@ import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { secretHashOf } from "../../../protocols/authorization/client-secrets.ts"
 import { intentsInMemory, type Intents } from "../../../protocols/authorization/families.ts"
 import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
-import { Problem } from "../../../protocols/authorization/problems.ts"
 import { Clients, Consents, Issuances, Resources, UserEmails, Users, type Client, type Resource, type User } from "../../../protocols/authorization/records.ts"
 import { settingsOf, type SettingsGiven } from "../../../protocols/authorization/settings.ts"
 import { thumbprint } from "../../../protocols/authorization/signing-keys.ts"
@@ -25,7 +24,7 @@ export const sha256 = (text: string): string => createHash("sha256").update(text
 
 export interface Answer { readonly status: number; readonly headers: Headers; readonly text: string; readonly body: any }
 export interface Tokens { readonly access_token: string; readonly refresh_token: string; readonly token_type: string; readonly scope: string; readonly expires_in: number }
-export interface WorldOptions { readonly settings?: SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number }
+export interface WorldOptions { readonly settings?: SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number }
 
 /** The hash of `password` with small parameters: what is tested is not how slow it is. */
 let passwordHash = ""
@@ -51,11 +50,9 @@ export class World {
     const settings = settingsOf({ rate: { enabled: false }, ...options.settings, issuer })
     const actors = new ActorSystem({ store, nowMs: () => clock.nowMs })
     for (const definition of [RefreshFamily, Lockout, RateWindow] as const) actors.host(definition as typeof RefreshFamily, Context.empty())
-    const nothing = async (): Promise<Problem> => new Problem("invalid_client", "no documents here")
     const open = await openAuthorization({
       store, actors, seal: sealer(new Uint8Array(32)), settings, intents: options.intents ?? intentsInMemory(), clock: () => clock.nowMs,
-      parts: () => ({ documents: { resolve: nothing }, idps: { keyFor: async () => undefined }, vault: { upstreamToken: nothing }, ...options.parts }) as never,
-      more: () => ({ register: async () => new Problem("not_found", ""), browser: [], admin: [] })
+      ...(options.parts === undefined ? {} : { instead: options.parts as never }), ...(options.lookup === undefined ? {} : { lookup: options.lookup })
     })
     const server = await listenWith(options.adapter ?? "auto", () => {}, [open.service], { host: "127.0.0.1", port, ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }) })
     passwordHash ||= await open.services.passwords.hash(password)!

@@ -1,7 +1,7 @@
 /** Broker providers, IdPs, policies and mappings: sections 12.1 and 16.3 to 16.5. */
 import { generateKeyPairSync } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import { openProviderSecret } from "../../../../protocols/authorization/provider-config.ts"
+import { secretOf } from "../../../../protocols/authorization/providers.ts"
 import { BrokerGrants, MappingKeys, Mappings, Policies, Providers } from "../../../../protocols/authorization/records.ts"
 import { World } from "./world.ts"
 
@@ -17,8 +17,8 @@ describe("broker providers", () => {
     expect(made).toEqual({ id: made.id, slug: "github", display_name: "github", protocol: "oauth", created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z",
       config_data: { ...config, scopes: ["read"], extra_auth_params: { prompt: "consent" }, response_format: "slack", token_auth: "basic", pkce: false, client_secret_set: true } })
     const row = Providers.get(world.store, [made.id])!
-    expect(openProviderSecret(world.authority, row)).toEqual({ client_secret: "upstream-secret" })
-    expect(() => openProviderSecret(world.authority, { ...row, id: "another" })).toThrow("does not open")
+    expect(secretOf(row, world.authority.seal, {})).toBe("upstream-secret")
+    expect(secretOf({ ...row, id: "another" }, world.authority.seal, {})).toBeUndefined()
     expect(Buffer.from(row.sealedSecret!).toString("latin1") + JSON.stringify(row.config)).not.toContain("upstream-secret")
   })
   it("a secret by reference is shown by its name; each protocol has its own members", async () => {
@@ -39,7 +39,7 @@ describe("broker providers", () => {
       [{ slug: "a", protocol: "oauth", config_data: config }, "config_data.client_secret"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, client_secret_ref: "CONNECTOR_X" } }, "client_secret_ref"],
       [{ slug: "a", protocol: "oauth", config_data: { ...config, client_secret_ref: "PATH" } }, "client_secret_ref"], [{ slug: "a", protocol: "oauth", config_data: { ...config, client_secret: "" } }, "client_secret"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, authorize_url: undefined } }, "authorize_url"],
       [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, token_url: "http://up.example/t" } }, "token_url"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, revoke_url: "ftp://x" } }, "revoke_url"],
-      [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, extra_auth_params: { state: "x" } } }, "state"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, extra_auth_params: { a: 1 } } }, "extra_auth_params.a"],
+      [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, extra_auth_params: { state: "x" } } }, "state"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, extra_auth_params: { a: 1 } } }, "extra_auth_params"],
       [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, extra_auth_params: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`p${at}`, "x"])) } }, "extra_auth_params"],
       [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, response_format: "x" } }, "response_format"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, pkce: "no" } }, "pkce"], [{ slug: "a", protocol: "oauth", config_data: { ...config, ...secret, key: "x" } }, "key"],
       [{ slug: "a", protocol: "api_key", config_data: {} }, "key"], [{ slug: "a", protocol: "api_key", config_data: { key: "k", expires_in: 0 } }, "expires_in"], [{ slug: "a", protocol: "api_key", config_data: { key: "k", expires_in: "1h" } }, "expires_in"],
@@ -51,7 +51,7 @@ describe("broker providers", () => {
   it("PATCH: config_data is replaced whole but keeps the secret that nobody can send again; the protocol stays", async () => {
     const world = new World(), { id } = await world.provider(), at = `/admin/broker-providers/${id}`
     expect((await world.did("PATCH", at, { slug: "gh", display_name: "GitHub", config_data: { ...config, scopes: ["x"] } }))).toMatchObject({ slug: "gh", display_name: "GitHub", config_data: { ...config, scopes: ["x"], client_secret_set: true } })
-    expect(openProviderSecret(world.authority, Providers.get(world.store, [id])!)).toEqual({ client_secret: "upstream-secret" })
+    expect(secretOf(Providers.get(world.store, [id])!, world.authority.seal, {})).toBe("upstream-secret")
     expect((await world.did("PATCH", at, { config_data: { ...config, client_secret_ref: "CONNECTOR_X" } })).config_data).toEqual({ ...config, client_secret_ref: "CONNECTOR_X" })
     expect(Providers.get(world.store, [id])!.sealedSecret).toBeNull()
     await world.refused("PATCH", at, { config_data: config }, 400, "invalid_request", "client_secret")
