@@ -91,4 +91,5 @@ const snake = (name: string): string => name.replace(/[A-Z]/g, (upper) => `_${up
 /** Whether a secret is set, never what it is. */
 const shown = (settings: object): Readonly<Record<string, unknown>> => Object.fromEntries(Object.entries(settings).map(([name, value]: [string, unknown]) =>
   secrets.has(name) ? [`${snake(name)}_set`, value !== ""] : [snake(name), typeof value === "object" && value !== null && !Array.isArray(value) ? shown(value) : value]))
-export const config = ({ authority }: Call): Outcome => ok(shown(authority.settings))
+/** In force: with what an administrator has set since. */
+export const config = ({ authority }: Call): Outcome => ok(shown({ ...authority.settings, registration: { ...authority.settings.registration, ...registrationRule(authority) } }))

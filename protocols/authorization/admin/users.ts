@@ -5,7 +5,7 @@ import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
 import { passwordFault } from "../passwords.ts"
 import { Problem, slowDown } from "../problems.ts"
-import { BrokerGrants, ConsentKeys, Consents, Issuances, Prompts, Providers, UserEmails, UserFederations, Users, type ConsentGrant, type User } from "../records.ts"
+import { BrokerGrants, Clients, ConsentKeys, Consents, Issuances, Prompts, Providers, Resources, UserEmails, UserFederations, Users, type ConsentGrant, type User } from "../records.ts"
 import type { Members } from "../wire.ts"
 import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Answer, type Call, type Decision, type Outcome } from "./call.ts"
 import { brokerGrantView, consentView, revokedConsent } from "./grants.ts"
@@ -92,14 +92,20 @@ const become = (status: User["status"], action: string) => (call: Call): Outcome
 export const disableUser = become("disabled", "user.disabled")
 export const enableUser = become("active", "user.enabled")
 
-const liveConsents = ({ authority }: Call, userId: string): ReadonlyArray<ConsentGrant> => ConsentKeys.range(authority.books.store, { prefix: [userId], limit: grantsMax })
+const unrevokedConsents = ({ authority }: Call, userId: string): ReadonlyArray<ConsentGrant> => ConsentKeys.range(authority.books.store, { prefix: [userId], limit: grantsMax })
   .map(({ value }) => authority.books.get(Consents, [value.id])).filter((grant) => grant !== undefined && grant.revokedMs === null) as ReadonlyArray<ConsentGrant>
+
+/** A consent ends with its client and with its resource too, without a mark of its own. */
+const stands = ({ authority: { books } }: Call) => (grant: ConsentGrant): boolean => {
+  const client = books.get(Clients, [grant.clientId])
+  return client !== undefined && client.status !== "revoked" && client.issuedMs === grant.clientIssuedMs && (grant.resourceId === "" || books.get(Resources, [grant.resourceId]) !== undefined)
+}
 
 export const deleteUser = (call: Call): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const { authority, ports } = call, { store } = authority.books
-  const consents = liveConsents(call, user.id), grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
+  const consents = unrevokedConsents(call, user.id), grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
   const writes: Array<Write> = [Users.delete([user.id]), UserEmails.delete(emailKey(user.email)), ...consents.flatMap((grant) => revokedConsent(authority, grant)),
     ...grants.map(({ key }) => BrokerGrants.delete(key)), ...Prompts.range(store, { prefix: [user.id], limit: grantsMax }).map(({ key }) => Prompts.delete(key))]
   if (user.federated !== null) writes.push(UserFederations.delete([user.federated.issuer, user.federated.subject]))
@@ -127,5 +133,5 @@ export const userGrants = (call: Call): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const broker = BrokerGrants.range(call.authority.books.store, { prefix: [user.id], limit: grantsMax }).map(({ value }) => value).filter(({ revokedMs }) => revokedMs === null)
-  return ok({ consent_grants: liveConsents(call, user.id).map(consentView), broker_grants: broker.map(brokerGrantView) })
+  return ok({ consent_grants: unrevokedConsents(call, user.id).filter(stands(call)).map(consentView), broker_grants: broker.map(brokerGrantView) })
 }

@@ -76,6 +76,8 @@ it("auth/verify, stats, system/status", async () => {
 it("system/config tells whether a secret is set, never what it is", async () => {
   const world = new World({ session: { secret: "the-session-secret-of-32-characters" }, federation: { clientSecret: "the-federation-secret" } }), answer = await world.ask("GET", "/admin/system/config")
   expect(answer.body).toMatchObject({ issuer: "http://localhost:8080", admin_api_key_set: true, client_secret_pepper_set: true, session: { secret_set: true, max_age_ms: 86_400_000 }, federation: { client_secret_set: true }, registration: { mode: "open" } })
+  await world.did("PATCH", "/admin/settings/dcr", { mode: "admin_only" })
+  expect((await world.did("GET", "/admin/system/config")).registration).toMatchObject({ mode: "admin_only", approved_redirects: [], unused_ms: 2_592_000_000 })
   for (const secret of [adminKey, "the-session-secret", "the-federation-secret", "a pepper"]) expect(answer.text).not.toContain(secret)
 })
 

@@ -88,6 +88,17 @@ describe("users", () => {
     await world.did("DELETE", `/admin/grants/broker/${broker.id}`)
     expect(await world.did("GET", `/admin/users/${ann.id}/grants`)).toEqual({ consent_grants: [], broker_grants: [] })
   })
+  it("grants: a consent ends with its client and with its resource", async () => {
+    const world = new World(), ann = await world.user(), [one, two] = [await world.client(), await world.client()], [files, other] = [await world.resource(), await world.resource({ slug: "other", uri: "" })]
+    const kept = await world.consent(ann.id, one.client_id, files.id)
+    await world.consent(ann.id, two.client_id, files.id)
+    await world.consent(ann.id, one.client_id, other.id)
+    await world.did("PATCH", `/admin/clients/${two.client_id}/revoke`)
+    await world.did("DELETE", "/admin/resources/other")
+    expect((await world.did("GET", `/admin/users/${ann.id}/grants`)).consent_grants.map((row: any) => row.id)).toEqual([kept.id])
+    await world.did("PATCH", `/admin/clients/${one.client_id}/suspend`)
+    expect((await world.did("GET", `/admin/users/${ann.id}/grants`)).consent_grants).toHaveLength(1)
+  })
   it("DELETE: the account, its e-mail, consents and connections; its tokens are dead; the address is free again", async () => {
     const world = new World(), ann = await world.user(), bob = await world.user({ email: "bob@example.com" }), client = await world.client(), resource = await world.resource(), provider = await world.provider()
     const consent = await world.consent(ann.id, client.client_id, resource.id), kept = await world.consent(bob.id, client.client_id, resource.id)
