@@ -14,14 +14,14 @@ const importsOf = (file: string): ReadonlyArray<string> => [...readFileSync(join
   .map(([, path]) => normalize(join(dirname(file), path!)))
 
 /** These see every room: they put the program together. */
-const composition = (file: string): boolean => /^runtime\/(?:main|start|engines|config|operations|local-secrets|telemetry)\.ts$/.test(file) || file.startsWith("runtime/cli/")
+const composition = (file: string): boolean => /^runtime\/(?:main|start|engines|config|operations|local-secrets|telemetry)\.ts$/.test(file) || /^runtime\/(?:cli|services|config)\//.test(file)
 const may = (from: string, to: string): boolean => {
   const [source, target] = [from.split("/")[0]!, to.split("/")[0]!]
   if (composition(from) || source === target) return !(source === "runtime" && !composition(from) && composition(to))
   if (composition(to)) return false
   if (/\/wire\.ts$|-wire\.ts$|^protocols\/shared\//.test(from)) return false
   switch (source) {
-    case "protocols": return target === "actors" || to === "storage/store.ts" || ["runtime/http.ts", "runtime/registry.ts"].includes(to)
+    case "protocols": return target === "actors" || to === "storage/store.ts" || to === "storage/seal.ts" || ["runtime/http.ts", "runtime/registry.ts"].includes(to)
     case "actors": return target === "runtime" ? !to.startsWith("runtime/transport/") : to === "storage/store.ts"
     case "runtime": return to === "storage/store.ts"
     default: return false

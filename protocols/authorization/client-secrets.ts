@@ -1,21 +1,18 @@
 /** Client secrets: 32 random bytes, known to the client alone; kept as HMAC-SHA-256 under the pepper. Source: authorization section 2.1. */
-import { createHmac, timingSafeEqual } from "node:crypto"
+import { createHmac } from "node:crypto"
+import { equalSecrets } from "../../storage/seal.ts"
 import type { Authority } from "./authority.ts"
 import type { Client } from "./records.ts"
 
 type Peppered = Pick<Authority, "settings">
 export const secretHashOf = ({ settings }: Peppered, secret: string): string => createHmac("sha256", settings.clientSecretPepper).update(secret).digest("base64url")
 
-const equal = (a: string, b: string): boolean => {
-  const x = Buffer.from(a), y = Buffer.from(b)
-  return x.length === y.length && timingSafeEqual(x, y)
-}
 /** Equal length of the true hashes, so that an unknown client costs what a known one does. */
 const nobody = "\0".repeat(43)
 /** Against the current secret and, while it is kept, the one before; `client` undefined: the same work, never true. */
 export const secretMatches = (authority: Peppered & Pick<Authority, "nowMs">, client: Client | undefined, secret: string): boolean => {
   const hash = secretHashOf(authority, secret)
-  const current = equal(client?.secretHash ?? nobody, hash)
-  const previous = equal(client?.previousHash ?? nobody, hash) && client!.previousUntilMs > authority.nowMs()
+  const current = equalSecrets(client?.secretHash ?? nobody, hash)
+  const previous = equalSecrets(client?.previousHash ?? nobody, hash) && client!.previousUntilMs > authority.nowMs()
   return current || previous
 }

@@ -1,7 +1,7 @@
 /** A user connects an account elsewhere: `/connect/:provider`, its callback, and the list of what is connected.
  *  Guarantee: a state serves once, in the session it was made for; the browser is sent to listed URLs only. Source: authorization sections 12.2 to 12.4. */
-import { timingSafeEqual } from "node:crypto"
 import { json, type Request, type Response, type Route } from "../../runtime/http.ts"
+import { equalSecrets } from "../../storage/seal.ts"
 import type { Authority } from "./authority.ts"
 import { Problem, problemResponse, quoted } from "./problems.ts"
 import { asClient, oauthConfig, providerBySlug, providersMax, resourcesOf, secretOf, upstreamScopes, type Environment } from "./providers.ts"
@@ -136,7 +136,7 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
   const disconnect = async (request: Request): Promise<Response> => {
     const session = sessions.of(request)
     if (session === undefined) return refuse(request, "access_denied", "there is no session")
-    if (!isEqual(request.headers.get("x-csrf-token") ?? "", sessions.csrf(session.sessionHash, csrfPurpose))) return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
+    if (!equalSecrets(request.headers.get("x-csrf-token") ?? "", sessions.csrf(session.sessionHash, csrfPurpose))) return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
     const provider = providerBySlug(books, request.params["provider"] ?? ""), granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
     if (provider === undefined || granted === undefined) return refuse(request, "not_found", "there is no such connection")
     if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client))) return refuse(request, "server_error", "the connection has just changed", { status: 503, headers: [["Retry-After", "1"]] })
@@ -151,4 +151,3 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
     { method: "DELETE", path: "/connections/:provider", handle: disconnect }
   ]
 }
-const isEqual = (a: string, b: string): boolean => { const x = Buffer.from(a), y = Buffer.from(b); return x.length === y.length && timingSafeEqual(x, y) }

@@ -13,7 +13,7 @@ import { Families, type Intents } from "./families.ts"
 import { Limits } from "./limits.ts"
 import { outsideOf } from "./outside.ts"
 import { passwordsOf } from "./passwords.ts"
-import { register } from "./register.ts"
+import { register, unusedClients } from "./register.ts"
 import { authorization } from "./routes.ts"
 import { seedRows, type SeedGiven } from "./seed.ts"
 import type { Services } from "./services.ts"
@@ -52,7 +52,8 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   await families.resume()
   const seeded = deps.seed === undefined ? undefined : await seedRows(authority, deps.seed, { hashPassword: (password) => services.passwords.hash(password) })
   if (seeded !== undefined && seeded.faults.length > 0) throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
-  const sweep = async (): Promise<void> => { await books.sweep(); await keys.age() }
+  const removeUnused = unusedClients(authority)
+  const sweep = async (): Promise<void> => { await books.sweep(); await removeUnused(); await keys.age() }
   const sweeping = setInterval(() => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })), sweepEveryMs)
   sweeping.unref()
   return {

@@ -4,14 +4,12 @@ import type { Authority } from "./authority.ts"
 import { Problem, quoted } from "./problems.ts"
 import type { Resource } from "./records.ts"
 import { scopeToken } from "./settings.ts"
+import { audienceOf as audienceOfResource, resourceUriKey } from "./unique-names.ts"
 
 const scopesMax = 100, scopeLengthMax = 4_096
-/** Scheme and host in lower case, all else byte for byte; undefined when it has no scheme, no host, or a fragment. */
-export const comparable = (uri: string, rootSlash: boolean): string | undefined => {
-  const parts = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]+)([^#]*)$/i.exec(uri)
-  if (parts === null || uri.includes("#")) return undefined
-  const rest = parts[3]!
-  return `${parts[1]!.toLowerCase()}://${parts[2]!.toLowerCase()}${rootSlash && rest === "/" ? "" : rest}`
+const comparable = (uri: string, rootSlash: boolean): string | undefined => {
+  const key = resourceUriKey(uri)
+  return rootSlash && key !== undefined && /^[^:]+:\/\/[^/]+\/$/.test(key) ? key.slice(0, -1) : key
 }
 export const resourceByUri = ({ books, settings }: Authority, value: string): Resource | undefined => {
   const wanted = comparable(value, settings.acceptRootSlash)
@@ -21,9 +19,8 @@ export const resourceBySlug = ({ books }: Authority, slug: string): Resource | u
 /** By URI, then by slug. */
 export const resourceOf = (authority: Authority, value: string): Resource | undefined => resourceByUri(authority, value) ?? resourceBySlug(authority, value)
 export const resourceById = ({ books }: Authority, id: string): Resource | undefined => id === "" ? undefined : books.resources().find((resource) => resource.id === id)
-/** The registered form, never the sent one. */
-export const audienceOf = ({ settings }: Authority, resource: Resource | undefined): string =>
-  resource === undefined ? settings.issuer : resource.uri !== "" ? resource.uri : `${settings.issuer}/resources/${resource.slug}`
+/** Without a resource the issuer itself. */
+export const audienceOf = ({ settings: { issuer } }: Authority, resource: Resource | undefined): string => resource === undefined ? issuer : audienceOfResource(issuer, resource)
 /** Whose audience this is. */
 export const resourceOfAudience = (authority: Authority, audience: unknown): Resource | undefined =>
   authority.books.resources().find((resource) => audienceOf(authority, resource) === audience)

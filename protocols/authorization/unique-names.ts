@@ -15,7 +15,7 @@ export const resourceUriKey = (uri: string): string | undefined => {
   const host = authority.lastIndexOf("@") + 1
   return `${scheme!.toLowerCase()}://${authority.slice(0, host)}${authority.slice(host).toLowerCase()}${rest}`
 }
-/** The audience of a resource that has no URI. */
+/** The registered form, never the sent one; of a resource without a URI, an address of ours. */
 export const audienceOf = (issuer: string, { uri, slug }: { readonly uri: string; readonly slug: string }): string => uri === "" ? `${issuer}/resources/${slug}` : uri
 export const audienceName = (issuer: string, resource: { readonly uri: string; readonly slug: string }): Key => {
   const audience = audienceOf(issuer, resource)

@@ -11,7 +11,7 @@ const files = "https://mcp.example.com/files"
 const grantTypes = ["authorization_code", "refresh_token", "client_credentials", exchange, bearer]
 const refused = (answer: Answer, error: string, status = 400): void => { expect([answer.body?.error, answer.status]).toEqual([error, status]) }
 
-let world: World, resource: Resource, broker: Resource, app: Known, agent: Known, user: User
+let world: World, broker: Resource, app: Known, agent: Known, user: User
 const keys = new Map<string, KeyObject>()
 const upstream = { calls: 0, answer: { accessToken: "upstream-token", expiresIn: undefined as number | undefined } as { accessToken: string; expiresIn: number | undefined } | Problem }
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
     idps: { keyFor: async (idp: Idp) => keys.get(idp.id) },
     vault: { upstreamToken: async () => { upstream.calls++; return upstream.answer } }
   } })
-  resource = await world.resource({ slug: "files", uri: files })
+  await world.resource({ slug: "files", uri: files })
   user = await world.user()
   const { books } = world.open.services, at = { createdMs: world.nowMs, updatedMs: world.nowMs }
   await books.write([Providers.put(["github"], { id: "github", slug: "github", displayName: "GitHub", protocol: "oauth", config: {}, sealedSecret: null, ...at })])

@@ -125,7 +125,7 @@ describe("client authentication and transport", () => {
       took[name] += performance.now() - began
     }
     const source = (await import("node:fs")).readFileSync("protocols/authorization/client-secrets.ts", "utf8")
-    expect(source).toContain("timingSafeEqual(x, y)")
+    expect(source.match(/equalSecrets\(/g)?.length).toBe(2)
   })
   it("AS-53 a token response is not to be kept", async () => {
     const answer = await credentials(world.basic(machine))

@@ -20,6 +20,7 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
   const folder = mkdtempSync(join(tmpdir(), "troupe-auth-")), program = await buildChild("test/protocols/authorization/crash-child.ts")
   const idp = generateKeyPairSync("ec", { namedCurve: "P-256" })
   writeFileSync(join(folder, "idp.json"), JSON.stringify({ idpKey: idp.publicKey.export({ format: "jwk" }) }))
+  let answered = 0
   let child: Child, base = "", cookie = "", client: { clientId: string; secret: string }, up = false
   const start = async (): Promise<void> => {
     child = running = startChild(program, [folder])
@@ -34,6 +35,7 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
       const response = await fetch(`${base}${path}`, { redirect: "manual", ...(form === undefined ? { headers: { Cookie: cookie } } : {
         method: "POST", body: new URLSearchParams(form).toString(), headers: { "Content-Type": "application/x-www-form-urlencoded", Authorization: `Basic ${Buffer.from(`${client.clientId}:${client.secret}`).toString("base64")}` } }) })
       const text = await response.text()
+      answered++
       return { status: response.status, body: text.startsWith("{") ? JSON.parse(text) : undefined, location: response.headers.get("location") }
     } catch { return undefined }
   }
@@ -114,7 +116,8 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
     await check()
     const storm = loops.flatMap((loop) => Array.from({ length: 3 }, async () => { while (up) { await loop(); await new Promise(setImmediate) } }))
     seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff
-    await new Promise((resolve) => setTimeout(resolve, 150 + (seed >> 8) % 150))
+    // By answers, not by time: a busy machine must not make the storm a breeze.
+    for (const enough = answered + 60 + (seed >> 8) % 60; answered < enough;) await new Promise((resolve) => setTimeout(resolve, 3))
     child!.process.kill("SIGKILL")
     up = false
     await child!.exited
@@ -122,7 +125,7 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
   }
   await start()
   await check()
-  expect(families.length).toBeGreaterThan(rounds)
+  expect(families.length).toBeGreaterThan(rounds / 2)
   expect(families.some(({ tokens }) => tokens.length > 2)).toBe(true)
   child!.process.kill("SIGKILL")
   await child!.exited
