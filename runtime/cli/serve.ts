@@ -35,11 +35,12 @@ export const serve = async (words: ReadonlyArray<string>): Promise<number> => {
   let node: RunningNode
   try { node = await startNode(config) } catch (cause) {
     console.error(`troupe cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
-    return 1
+    return (cause as { readonly exitCode?: number }).exitCode ?? 1
   }
   console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node).join("\n"))
   setImmediate(() => void node.warm())
   await new Promise<void>((resolve) => { for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve()) })
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1))
   await node.stop()
   return 0
 }
