@@ -1,8 +1,8 @@
 /** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer cannot stand), and the answer's end.
  *  Source: chat sections 7.4 to 7.6, 11, 13.6, 14. */
 import { Ajv } from "ajv"
-import { attempt, type AttemptOptions } from "../../actors/engines/chat/attempts.ts"
-import { badResponse, estimated, type Message, type ModelEvent, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
+import { attempt, type AttemptOptions, type RetrySink } from "../../actors/engines/chat/attempts.ts"
+import { badResponse, estimated, type Message, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import type { Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
@@ -129,14 +129,16 @@ export class TurnRun {
   private async ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const signal = AbortSignal.any([this.signal, this.controller.signal])
     const n = this.spec.request.n ?? 1, may = { ...target.upstream.model.supports, ...target.upstream.record.supports }
-    const begun = (): void => { this.begun = true }
-    const watched = { ...wrap(filter), begun: (flow?: Parameters<Filter["begun"]>[0]) => { begun(); filter.begun(flow) } }
+    const watched: RetrySink = {
+      get started() { return filter.started }, literal: filter.literal, reset: () => filter.reset(), event: (event) => filter.event(event), flush: () => filter.flush(),
+      begun: (flow) => { this.begun = true; filter.begun(flow) }
+    }
     try {
       if (n === 1 || may.n !== false) return await attempt(target, (to) => this.requestFor(to, builtins), watched, signal, !this.ran, this.deps)
       const many = new AbortController(), all = AbortSignal.any([signal, many.signal])
       let input = 0, output = 0
       await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => { const { n: __, ...one } = this.requestFor(to, builtins); return one },
-        { ...renumbered(watched, choice, (usage) => { input = usage.input; output += usage.output }), get started() { return filter.started }, reset: () => {} }, all, false, this.deps)
+        Object.defineProperty({ ...renumbered(watched, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), all, false, this.deps)
         .catch((fault: unknown) => { many.abort(); throw fault })))
       if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
       return target
@@ -183,9 +185,6 @@ export class TurnRun {
     return false
   }
 }
-const wrap = (filter: Filter) => ({
-  get started() { return filter.started }, reset: () => filter.reset(), event: (event: ModelEvent) => filter.event(event), flush: () => filter.flush(), literal: filter.literal
-})
 const ajv = new Ajv({ strict: false, logger: false, validateSchema: false })
 const schemasMax = 256
 const compiled = new Map<string, (value: unknown) => boolean>()
