@@ -258,7 +258,8 @@ class Node {
         await sink.drained()
         if (exchange.gone || ended) return false
         done()
-        res.cork(() => { res.end(undefined, this.draining) })
+        // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
+        res.cork(() => { res.end() })
         return true
       }
     }
