@@ -26,8 +26,10 @@ export const BackgroundWork = table("chat-background", Schema.Struct({ owner: Sc
 export const BackgroundEvents = table("chat-events", Schema.Struct({ type: Schema.String, data: Schema.String }))
 /** [upstream, its session]: to be forgotten there, best effort. */
 export const Forgotten = table("chat-forgotten", Schema.Struct({ attempts: Schema.Int }))
-/** Counts the sessions there are. */
+/** Counts the sessions there are, and why others ended. */
 export const sessionsCounter = { table: "chat-sessions", key: ["live"] } as const
+export const endings = ["retention", "lru", "deleted"] as const
+export type Ending = typeof endings[number]
 
 const eventsMax = 100_000
 const Known = Schema.Struct({ status: Status, hidden: Schema.Boolean, events: Schema.Int, upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String })) })
@@ -47,7 +49,7 @@ const done = () => reply(undefined)
 
 const dueMs = ({ expiresAtMs, heldUntilMs }: Active): number => Math.max(expiresAtMs, heldUntilMs)
 const counted = (amount: 1 | -1): Write => ({ op: "add", ...sessionsCounter, amount })
-const ended = (state: Active) => persist({ _tag: "Expired" }).with(counted(-1), ...Object.entries(state.responses).flatMap(([id, { events, upstream }]): ReadonlyArray<Write> => [
+const ended = (state: Active, why: Ending) => persist({ _tag: "Expired" }).with(counted(-1), { op: "add", table: sessionsCounter.table, key: [why], amount: 1 }, ...Object.entries(state.responses).flatMap(([id, { events, upstream }]): ReadonlyArray<Write> => [
   Responses.delete([id]), BackgroundWork.delete([id]),
   ...Array.from({ length: Math.min(events, eventsMax) }, (_, seq) => BackgroundEvents.delete([id, seq])),
   ...upstream === null ? [] : [Forgotten.put([upstream.id, upstream.session], { attempts: 0 })]
@@ -114,10 +116,10 @@ export const ProxySession = named("proxy-session", {
         const known = state.responses[id]
         if (nowMs >= dueMs(state) || state.owner !== owner || known === undefined || known.hidden) return refuse({ _tag: "ResponseUnknown" })
         const left = Object.entries(state.responses).some(([other, { hidden }]) => other !== id && !hidden)
-        return left ? persist({ _tag: "Deleted", id }).with(BackgroundWork.delete([id])).reply(undefined) : ended(state).reply(undefined)
+        return left ? persist({ _tag: "Deleted", id }).with(BackgroundWork.delete([id])).reply(undefined) : ended(state, "deleted").reply(undefined)
       },
-      Evict: (state) => ended(state).reply(true),
-      Expire: (state, _, { nowMs }) => nowMs >= dueMs(state) ? ended(state).reply(undefined) : reply(undefined)
+      Evict: (state) => ended(state, "lru").reply(true),
+      Expire: (state, _, { nowMs }) => nowMs >= dueMs(state) ? ended(state, "retention").reply(undefined) : reply(undefined)
     },
     Expired: { Begin: unknown, Look: unknown, Commit: unknown, Delete: unknown, Evict: () => reply(false), Expire: done }
   },

@@ -27,6 +27,7 @@ interface ToolCallDraft { readonly id: string; readonly name: string; arguments:
 export class Filter implements RetrySink {
   /** Per choice. */ readonly choices = new Map<number, ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
+  /** Calls that came through the prompt, by their public names. */ readonly bridged: Array<ToolCall> = []
   /** The text of choice 0, kept where a round may have to be told to the model again. */ said = ""
   unknownCalls = 0
   usage: Usage | undefined = undefined
@@ -53,7 +54,7 @@ export class Filter implements RetrySink {
   get started(): boolean { return this.output.started }
   reset(): void {
     this.choices.clear()
-    this.builtinCalls.length = 0
+    this.builtinCalls.length = this.bridged.length = 0
     this.said = ""
     this.unknownCalls = this.outputBytes = 0
     this.usage = undefined
@@ -130,6 +131,7 @@ export class Filter implements RetrySink {
         const { text, calls } = state.bridge.end()
         this.text(state, choice, text, { type: "text", choice, text: "" })
         for (const [i, { id, name, arguments: args }] of calls.entries()) {
+          this.bridged.push({ id, name: this.rules.names.outward(name) ?? name, arguments: args })
           this.call(state, { type: "call", choice, index: i, id, name })
           this.event({ type: "arguments", choice, index: i, text: args })
         }

@@ -39,7 +39,6 @@ export class ChatMetrics {
   }
   tokens(input: number, output: number): void { this.add("proxy_tokens_total{direction=\"input\"}", input); this.add("proxy_tokens_total{direction=\"output\"}", output) }
   retry(upstream: string, reason: string): void { this.add(`proxy_upstream_retries_total{upstream="${upstream}",reason="${reason}"}`) }
-  expired(reason: string): void { this.add(`proxy_sessions_expired_total{reason="${reason}"}`) }
   backpressure(): void { this.add("proxy_stream_backpressure_total") }
   committed(ms: number): void { this.lastCommitMs = ms; this.commit.note(ms / 1_000) }
 
@@ -52,7 +51,7 @@ export class ChatMetrics {
     }
     for (const [name, value] of gauges) {
       const plain = name.split("{")[0]!
-      if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} gauge`) }
+      if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} ${plain.endsWith("_total") ? "counter" : "gauge"}`) }
       lines.push(`${name} ${value}`)
     }
     return [...lines, ...this.duration.lines("proxy_turn_duration_seconds"), ...this.firstToken.lines("proxy_ttft_seconds"), ...this.overhead.lines("proxy_overhead_seconds"),

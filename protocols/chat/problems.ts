@@ -70,5 +70,6 @@ export const answerOf = ({ status, body, retryAfterMs, final }: Refusal): Respon
   headers: [["Content-Type", "application/json; charset=utf-8"],
     ...(retryAfterMs === undefined ? [] : [["Retry-After", String(Math.ceil(retryAfterMs / 1_000))] as const, ["retry-after-ms", String(Math.ceil(retryAfterMs))] as const]),
     ...(final && (status === 502 || status === 504) ? [["x-should-retry", "false"] as const] : []),
+    ...(body.code === "shutting_down" ? [["Connection", "close"] as const] : []),
     ...(status === 401 ? [["WWW-Authenticate", "Bearer"] as const] : [])]
 })

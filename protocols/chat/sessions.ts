@@ -1,6 +1,6 @@
 /** Stored responses behind their sessions' actors: begin a continuation, commit, look up, delete; contexts, room for new sessions, and what
  *  upstreams have to forget. Source: chat sections 15 and 16. */
-import { BackgroundEvents, BackgroundWork, Forgotten, ProxySession, Responses, sessionsCounter, type ResponseRecord } from "../../actors/proxy-session.ts"
+import { BackgroundEvents, BackgroundWork, Forgotten, ProxySession, Responses, sessionsCounter, type Ending, type ResponseRecord } from "../../actors/proxy-session.ts"
 import type { Message } from "../../actors/engines/chat/model.ts"
 import type { Upstreams } from "../../actors/engines/chat/upstreams.ts"
 import type { ActorSystem, Ref } from "../../runtime/registry.ts"
@@ -29,6 +29,8 @@ export class Sessions {
   constructor(deps: SessionsDeps) { this.deps = deps; this.sweepForgotten() }
   close(): void { this.stopped = true }
   get live(): number { return this.deps.store.counter(sessionsCounter.table, [...sessionsCounter.key]) }
+
+  ended(why: Ending): number { return this.deps.store.counter(sessionsCounter.table, [why]) }
 
   private ref(sessionId: string): Ref<typeof ProxySession> { return this.deps.actors.ref(ProxySession, sessionId) }
   /** The actor's answer; a session beyond its restart intensity starts again after a rest. */
@@ -91,7 +93,6 @@ export class Sessions {
   private makeRoom(newest: string): void {
     for (const { kind, id } of this.deps.store.expired(Number.MAX_SAFE_INTEGER, 64)) {
       if (kind !== "proxy-session" || id === newest || this.under.has(id)) continue
-      this.deps.metrics.expired("lru")
       void this.ask(id, "Evict", {}).catch(() => {})
       return
     }

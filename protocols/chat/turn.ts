@@ -3,7 +3,7 @@
 import { Ajv } from "ajv"
 import { attempt, type AttemptOptions, type RetrySink } from "../../actors/engines/chat/attempts.ts"
 import { badResponse, estimated, type Message, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
-import type { Target } from "../../actors/engines/chat/upstreams.ts"
+import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
 import { Filter, renumbered, type Output, type Rules } from "./filter.ts"
@@ -19,8 +19,8 @@ export interface TurnResult { readonly target: Target; readonly usage: Usage; re
 
 const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
-export const fitted = (request: ModelRequest, { upstream: { model: { supports }, record } }: Target, unsupported: "drop" | "error"): ModelRequest => {
-  const may = { ...supports, ...record.supports }
+export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
+  const may = supportsOf(target)
   const parts = request.messages.flatMap(({ content }) => typeof content === "string" || content === null ? [] : content.map(({ type }) => type))
   if (request.logprobs === true && may.logprobs === false) throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
   if (request.audio === true && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
@@ -44,7 +44,7 @@ export class TurnRun {
   private readonly spec: TurnSpec
   private readonly output: Output
   private readonly deps: TurnDeps
-  private readonly controller = new AbortController()
+  private readonly abort: () => void
   private extra: Array<Message> = []
   private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
   private guessed = false
@@ -53,7 +53,9 @@ export class TurnRun {
   private retried = { unknown: false, required: false, schema: false, repair: false }
   private readonly signal: AbortSignal
 
-  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: AbortSignal) {
+  /** `abort` ends the signal from inside, for an answer that grows too long. */
+  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: AbortSignal, abort: () => void) {
+    this.abort = abort
     this.spec = spec
     this.output = output
     this.deps = deps
@@ -91,7 +93,7 @@ export class TurnRun {
     return tools === undefined ? [] : choice.allowed === undefined ? tools : tools.filter(({ name }) => choice.allowed!.has(name))
   }
   private plain(target: Target): boolean { const { record } = target.upstream; return !(record.namespace ?? record.kind === "embedded") }
-  private bridges({ upstream: { record } }: Target): boolean { return record.native_tools === false && record.kind !== "openai-responses" }
+  private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
 
   private filterFor(target: Target, builtins: ReadonlyArray<Tool>): Filter {
     const { request } = this.spec, tools = this.tools()
@@ -101,7 +103,7 @@ export class TurnRun {
       builtins: new Set(builtins.map(({ name }) => name)),
       dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
       bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
-      onTooLong: () => this.controller.abort()
+      onTooLong: this.abort
     }
     return new Filter(this.output, rules, { keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded", begun: this.begun })
   }
@@ -110,9 +112,8 @@ export class TurnRun {
     const { request: spec } = this.spec
     const request = fitted(spec, target, this.deps.unsupported)
     const tools = this.tools(), names = new Namespace(tools, request.messages, this.plain(target))
-    const { upstream: { record, model: { supports } } } = target
     let messages: ReadonlyArray<Message> = [...request.messages, ...this.extra].map((message) => names.message(message))
-    const may = { ...supports, ...record.supports }
+    const may = supportsOf(target)
     const unoffered = may.tools === false || (spec.toolChoice === "none" && may.tool_choice_none === false)
     let offered: ReadonlyArray<Tool> = unoffered ? [] : [...tools.map((tool) => names.tool(tool)), ...builtins]
     let toolChoice = typeof spec.toolChoice === "object" ? { name: names.inward(spec.toolChoice.name) } : spec.toolChoice
@@ -127,8 +128,8 @@ export class TurnRun {
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
   private async ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
-    const signal = AbortSignal.any([this.signal, this.controller.signal])
-    const n = this.spec.request.n ?? 1, may = { ...target.upstream.model.supports, ...target.upstream.record.supports }
+    const { signal } = this
+    const n = this.spec.request.n ?? 1, may = supportsOf(target)
     const watched: RetrySink = {
       get started() { return filter.started }, literal: filter.literal, reset: () => filter.reset(), event: (event) => filter.event(event), flush: () => filter.flush(),
       begun: (flow) => { this.begun = true; filter.begun(flow) }
@@ -169,6 +170,11 @@ export class TurnRun {
     if (forced && filter.calls === 0 && !output.started && !retried.required) {
       retried.required = true
       this.extra.push({ role: "system", content: typeof request.toolChoice === "object" ? `Call the tool ${request.toolChoice.name}.` : "Call one of the tools." })
+      return true
+    }
+    if (!output.started && !retried.repair && filter.bridged.some(({ name, arguments: text }) => { const tool = this.tools().find((known) => known.name === name); return tool !== undefined && !conforms(tool.parameters, text) })) {
+      retried.repair = true
+      this.extra.push({ role: "system", content: "The arguments of your tool call did not follow the tool's schema. Make the call again with arguments that do." })
       return true
     }
     return this.schemaFails(filter, target)

@@ -94,7 +94,7 @@ export class Turn {
     }
     const began = performance.now()
     try {
-      const result = await new TurnRun(spec, output, options, this.signal).run(target)
+      const result = await new TurnRun(spec, output, options, this.signal, () => this.controller.abort()).run(target)
       this.target = result.target
       deps.metrics.tokens(result.usage.input, result.usage.output)
       return result

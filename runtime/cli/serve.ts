@@ -14,6 +14,7 @@ const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
     "Try it from another shell:",
     `  text    curl -s ${url}/v2/translate -H 'Authorization: DeepL-Auth-Key ${made.developerKey}' -H 'Content-Type: application/json' -d '{"text":["The weather is nice today."],"target_lang":"ES"}'`,
     "  speech  npx troupe voice docs/samples/weather.wav --to es",
+    `  chat    curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"local/translate","messages":[{"role":"user","content":"Translate to Spanish: The weather is nice today."}]}'`,
     `  health  curl -s ${url}/health/details`
   ])
 ]

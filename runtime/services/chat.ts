@@ -8,7 +8,7 @@ import type { ChatModel } from "../../actors/engines/chat/model.ts"
 import { readRecords, type UpstreamRecord } from "../../actors/engines/chat/record.ts"
 import { Upstream, Upstreams } from "../../actors/engines/chat/upstreams.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
-import { ProxySession } from "../../actors/proxy-session.ts"
+import { endings, ProxySession } from "../../actors/proxy-session.ts"
 import { Access } from "../../protocols/chat/access.ts"
 import { Background } from "../../protocols/chat/background.ts"
 import { builtinsOf, fetchPublic } from "../../protocols/chat/builtins.ts"
@@ -105,7 +105,7 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
       }
     },
     metrics: () => metrics.text([
-      ["proxy_inflight_turns", turns.inFlight], ["proxy_sessions_active", sessions.live],
+      ["proxy_inflight_turns", turns.inFlight], ["proxy_sessions_active", sessions.live], ...endings.map((why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.ended(why)] as const),
       ...upstreams.all.map(({ record, gate }) => [`proxy_queue_depth{upstream="${record.id}"}`, gate.queued] as const),
       ...upstreams.all.map(({ record, breaker }) => [`proxy_upstream_breaker{upstream="${record.id}"}`, ["Closed", "Probing", "Open"].indexOf(actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed")] as const)
     ])

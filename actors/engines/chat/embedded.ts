@@ -42,7 +42,7 @@ export const embedded = (model: ListedModel, data: { readonly module: "echo" | "
     return started
   }
   return {
-    supports: { images: false, audio: false, files: false, logprobs: false, n: false, json_schema: true, tool_choice_none: true },
+    supports: { images: false, audio: false, files: false, logprobs: false, n: false, tool_choice_none: true, native_tools: data.module === "echo" },
     list: async () => [model],
     close: () => worker?.kill(),
     generate: (request, sink, signal) => new Promise((resolve, reject) => {

@@ -90,9 +90,11 @@ export interface ListedModel { readonly id: string; readonly created?: number | 
 export interface Supports {
   readonly tools?: boolean; readonly images?: boolean; readonly audio?: boolean; readonly files?: boolean; readonly json_schema?: boolean; readonly logprobs?: boolean
   readonly n?: boolean; readonly stream?: boolean; readonly usage?: boolean; readonly hints?: boolean; readonly tool_choice_none?: boolean; readonly effort_levels?: boolean
+  /** False: tools go through the prompt. */ readonly native_tools?: boolean
 }
 export interface ChatModel {
   readonly supports: Supports
+  /** Where models of one upstream differ. */ supportsFor?(model: string): Supports | undefined
   /** Resolves at a whole answer's end; rejects with UpstreamFault. */
   generate(request: ModelRequest, sink: ModelSink, signal: AbortSignal): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>

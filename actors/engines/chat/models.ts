@@ -15,7 +15,8 @@ export interface ModelDeps { readonly limits: CallLimits; readonly deadlines: De
 
 /** Several models of one process under one record: each its own worker. */
 const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
-  supports: [...models.values()][0]?.supports ?? {},
+  supports: {},
+  supportsFor: (name) => models.get(name)?.supports,
   list: async (signal) => (await Promise.all([...models.values()].map((model) => model.list(signal)))).flat(),
   generate: (request, sink, signal) => {
     const model = models.get(request.model)

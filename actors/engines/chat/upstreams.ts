@@ -3,7 +3,7 @@
 import { CircuitBreaker } from "../../circuit-breaker.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Deadlines } from "./http.ts"
-import { UpstreamFault, type ChatModel, type ListedModel } from "./model.ts"
+import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "./model.ts"
 import type { UpstreamRecord } from "./record.ts"
 
 /** Permits, and a queue for who waits: first in, first out, dropped at once when its caller goes. */
@@ -61,6 +61,9 @@ export class Upstream {
 }
 /** A model as one call's destination. */
 export interface Target { readonly upstream: Upstream; readonly model: string }
+/** What the model can, as its dialect knows and as the record says. */
+export const supportsOf = ({ upstream: { model, record }, model: name }: Target): Supports =>
+  ({ ...model.supportsFor?.(name) ?? model.supports, ...record.supports, ...record.native_tools === undefined ? {} : { native_tools: record.native_tools } })
 export const publicId = ({ upstream, model }: Target): string => `${upstream.record.id}/${model}`
 export interface PublicModel { readonly id: string; readonly object: "model"; readonly created: number; readonly owned_by: string }
 

@@ -153,3 +153,12 @@ it("hints that a model lacks are dropped, or refused where so configured", async
   expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([400, "unsupported_parameter", "seed"])
   await own.close()
 })
+it("arguments by the prompt that break the schema are asked for once more, then passed as they are", async () => {
+  const strictTool = { type: "function", function: { name: "look", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } } }
+  const block = (args: unknown) => ({ json: { choices: [{ message: { content: JSON.stringify({ tool_calls: [{ name: "look", arguments: args }] }) } }] } })
+  fake.plays(block({ town: 1 }), block({ city: "Rome" }))
+  expect((await world.ask({ model: "weak/m", tools: [strictTool] })).body.choices[0].message.tool_calls[0].function.arguments).toBe("{\"city\":\"Rome\"}")
+  fake.plays(block({ town: 1 }))
+  expect((await world.ask({ model: "weak/m", tools: [strictTool] })).body.choices[0].message.tool_calls[0].function.arguments).toBe("{\"town\":1}")
+  expect(fake.seen.length).toBe(2)
+})
