@@ -3,7 +3,7 @@
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../actors/engines/chat/model.ts"
 import type { Output } from "./filter.ts"
 import type { Json } from "./fields.ts"
-import { newId, responsesUsage } from "./wire.ts"
+import { newItemId, responsesUsage } from "./wire.ts"
 
 export type Status = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled"
 export interface BuilderOptions {
@@ -63,7 +63,7 @@ export class ResponseBuilder implements Output {
     let item = this.last
     if (item?.kind !== "reasoning" || !item.open) {
       this.closeUpTo()
-      item = { kind: "reasoning", id: newId("rs"), text: "", open: true }
+      item = { kind: "reasoning", id: newItemId("rs", this.options.id), text: "", open: true }
       this.items.push(item)
       this.emit("response.output_item.added", { output_index: this.items.length - 1, item: this.item(item, "in_progress", true) })
       if (this.options.summarized) this.emit("response.reasoning_summary_part.added", { ...this.at(item), summary_index: 0, part: { type: "summary_text", text: "" } })
@@ -77,7 +77,7 @@ export class ResponseBuilder implements Output {
     let item = this.last
     if (item?.kind !== "message" || !item.open) {
       this.closeUpTo()
-      item = { kind: "message", id: newId("msg"), parts: [], open: true }
+      item = { kind: "message", id: newItemId("msg", this.options.id), parts: [], open: true }
       this.items.push(item)
       this.emit("response.output_item.added", { output_index: this.items.length - 1, item: this.item(item, "in_progress", true) })
     }
@@ -96,7 +96,7 @@ export class ResponseBuilder implements Output {
   }
   private call({ index, id, name }: Extract<ModelEvent, { type: "call" }>): void {
     this.closeUpTo()
-    const item: CallItem = { kind: "call", id: newId("fc"), callId: id, name, arguments: "", open: true }
+    const item: CallItem = { kind: "call", id: newItemId("fc", this.options.id), callId: id, name, arguments: "", open: true }
     this.items.push(item)
     this.calls.set(index, item)
     this.emit("response.output_item.added", { output_index: this.items.length - 1, item: this.item(item, "in_progress", true) })

@@ -39,8 +39,7 @@ export class ResponseRuns {
   /** The request checked against models and sessions; the session is entered. */
   async open(body: Json, owner: string): Promise<Pick<Job, "owner" | "sessionId" | "spec" | "parent">> {
     const { upstreams } = this.turns.deps
-    const previous = typeof body["previous_response_id"] === "string" ? body["previous_response_id"] : undefined
-    const read = readResponses(body, (id) => this.sessions.findItem(owner, previous, id), (model) => {
+    const read = readResponses(body, (id) => this.sessions.findItem(owner, id), (model) => {
       const record = upstreams.find(model)?.upstream.record
       return record?.kind === "openai-responses" && record.native_tools === true
     })
@@ -212,6 +211,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     retrieve: async (request, owner) => {
       const query = queryOf(request)
       if (query.get("stream") !== "true") return ok(await seen(request, owner))
+      const job = runs.running.get(idOf(request))
+      if (job?.owner === owner && !job.spec.background) throw badValue("stream", "This response has no stream.")
       const after = integer(query, "starting_after", 0, Number.MAX_SAFE_INTEGER) ?? -1
       return background.replay(idOf(request), owner, after)
     },

@@ -7,6 +7,7 @@ import type { ActorSystem, Ref } from "../../runtime/registry.ts"
 import { committed as commitNow, type Store } from "../../storage/store.ts"
 import type { Item } from "./items.ts"
 import type { ChatMetrics } from "./metrics.ts"
+import { responsePrefixOf } from "./wire.ts"
 import { contextExceeded, internal, previousNotFound, previousNotReady, responseNotFound, sessionBusy } from "./problems.ts"
 
 export interface SessionsDeps {
@@ -118,21 +119,13 @@ export class Sessions {
       return record === undefined ? [] : [{ id, record, body: value.body }]
     })
   }
-  /** An item of any stored response of the owner, by its own id; the response is named by the client's chain or looked for. */
-  findItem(owner: string, previousId: string | undefined, id: string): Item | undefined {
-    for (let at: string | null = previousId ?? null; at !== null;) {
-      const record: ResponseRecord | undefined = Responses.get(this.deps.store, [at])
-      if (record === undefined || record.owner !== owner) return undefined
-      const found = itemOf(record, id)
-      if (found !== undefined) return found
-      at = record.parentId
-    }
-    for (const { value } of Responses.range(this.deps.store, { limit: searchMax, reverse: true })) {
-      if (value.owner !== owner || value.hidden) continue
-      const found = itemOf(value, id)
-      if (found !== undefined) return found
-    }
-    return undefined
+  /** An output item of a stored response of the owner, by its id. */
+  findItem(owner: string, id: string): Item | undefined {
+    const prefix = responsePrefixOf(id)
+    if (prefix === undefined) return undefined
+    const [found] = Responses.range(this.deps.store, { after: [prefix], limit: 1 })
+    if (found === undefined || !String(found.key[0]).startsWith(prefix) || found.value.owner !== owner || found.value.hidden) return undefined
+    return (JSON.parse(found.value.object) as { readonly output: ReadonlyArray<Item> }).output.find((item) => item.id === id)
   }
 
   private sweepForgotten(): void {
@@ -153,7 +146,4 @@ export class Sessions {
   }
   private readonly forgetting = new Set<string>()
 }
-const searchMax = 1_000
 const plainId = /^resp_[0-9a-f]{48}$/
-const itemOf = (record: ResponseRecord, id: string): Item | undefined =>
-  [...JSON.parse(record.input) as ReadonlyArray<Item>, ...(JSON.parse(record.object) as { readonly output: ReadonlyArray<Item> }).output].find((item) => item.id === id)

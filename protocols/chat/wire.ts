@@ -4,9 +4,9 @@ import { randomFillSync } from "node:crypto"
 export interface ErrorBody { readonly message: string; readonly type: string; readonly param: string | null; readonly code: string | null }
 export const errorJson = (error: ErrorBody): string => JSON.stringify({ error })
 
-const pool = Buffer.alloc(24 * 256)
+const pool = Buffer.alloc(6_144)
 let drawn = pool.length
-const hex = (bytes: 16 | 24): string => {
+const hex = (bytes: 12 | 16 | 24): string => {
   if (drawn + bytes > pool.length) { randomFillSync(pool); drawn = 0 }
   drawn += bytes
   return pool.toString("hex", drawn - bytes, drawn)
@@ -25,6 +25,10 @@ export const chatUsage = ({ input, output, cached, reasoning }: Used): unknown =
 export const responsesUsage = ({ input, output, cached, reasoning }: Used): unknown => ({
   input_tokens: input, input_tokens_details: { cached_tokens: cached }, output_tokens: output, output_tokens_details: { reasoning_tokens: reasoning }, total_tokens: input + output
 })
+
+/** An output item's id begins with half of its response's, so that a reference finds the response without an index. */
+export const newItemId = (kind: "msg" | "rs" | "fc", responseId: string): string => `${kind}_${responseId.slice(5, 29)}${hex(12)}`
+export const responsePrefixOf = (itemId: string): string | undefined => { const half = /^(?:msg|rs|fc)_([0-9a-f]{24})[0-9a-f]{24}$/.exec(itemId)?.[1]; return half === undefined ? undefined : `resp_${half}` }
 
 /** One choice when it is whole. */
 export interface Choice {

@@ -106,6 +106,13 @@ describe("continuing", () => {
     expect((await world.respond({ input: "C", previous_response_id: second.body.id })).status).toBe(200)
     expect(textsOf(world.upstream.last)).toEqual(["A", "a", "B", "b", "C"])
   })
+  it("an item is taken by reference, by its owner only", async () => {
+    world.upstream.plays({ json: completion("wise words") })
+    const { body } = await world.respond(), [{ id }] = body.output
+    await world.respond({ input: [{ type: "item_reference", id }, { role: "user", content: "and?" }] })
+    expect(textsOf(world.upstream.last)).toEqual(["wise words", "and?"])
+    expect(errorOf(await world.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))).toEqual([400, "invalid_value"])
+  })
   it("the last response deleted ends the session", async () => {
     const own = await World.open()
     own.upstream.plays({ json: completion("a") })
