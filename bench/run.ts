@@ -51,6 +51,24 @@ const voice = (bench: string, sessions: number, rate: number, bytes: number) => 
     ["troupe", candidate("troupe", "/v3/voice/realtime/connect?token=t{}", `${bytes},${n}`)]])
 }
 
+interface ChatLoad { readonly perSecond: number; readonly all: number; readonly wrong: number; readonly p50Ms: number; readonly p99Ms: number }
+/** Gateways in front of one scripted model server; `direct` has none in between, and so costs nothing there: it shows what latency is the load's own. */
+const chat = (bench: string, unit: string, mode: "stream" | "whole", connections: number) => async (): Promise<ReadonlyArray<Row>> => {
+  const n = smoke ? 10 : connections
+  const upstream = await start(1, "chat-upstream", 50, 100_000)
+  const candidate = (kind: string) => async (): Promise<Measured> => {
+    const gateway = kind === "direct" ? undefined : await start(0, "chat-server", kind, upstream.said)
+    try {
+      let before = 0
+      const load = await runWatched<ChatLoad>(1, "load-chat", [(gateway ?? upstream).said, n, size.seconds, mode], () => { before = gateway === undefined ? 0 : cpuMsOf(gateway.pid) })
+      const cpu = gateway === undefined ? 0 : cpuMsOf(gateway.pid) - before
+      if (load.wrong > 0 || load.all === 0) throw new Error(`${bench} ${kind}: ${load.wrong} wrong answers of ${load.all}`)
+      return { value: cpu * 1_000 / load.all, extra: `${Math.round(load.perSecond).toLocaleString("en")}/s, p50 ${load.p50Ms} p99 ${load.p99Ms} ms` }
+    } finally { gateway?.kill() }
+  }
+  try { return await sideBySide(bench, unit, size, [["raw uWS pipe", candidate("raw")], ["direct", candidate("direct")], ["undici pipe", candidate("undici")], ["troupe", candidate("troupe")]]) } finally { upstream.kill() }
+}
+
 /** Process start to first accepted connection. */
 const coldStart = async (): Promise<ReadonlyArray<Row>> => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-cold-"))
@@ -96,6 +114,8 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "translate-miss": http("translate miss (H2)", "miss"),
   "voice-v3": voice("voice V3, 500 x 50/s x 640 B", 500, 50, 640),
   "voice-v4": voice("voice V4, 1,000 x 5/s x 6,400 B", 1_000, 5, 6_400),
+  "chat-stream": chat("chat stream, 200 x 50 tokens/s", "µs CPU/token", "stream", 200),
+  "chat-turns": chat("chat turns, 64 connections", "µs CPU/turn", "whole", 64),
   "cold-start": coldStart,
   "recovery": recovery
 }

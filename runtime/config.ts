@@ -2,7 +2,7 @@
  *  are told at once. Source: design section 6. */
 import { existsSync, readFileSync } from "node:fs"
 
-type Kind = "string" | "integer" | "boolean" | "list" | readonly string[]
+type Kind = "string" | "integer" | "boolean" | "list" | "json" | readonly string[]
 export interface Item { readonly env: string; readonly kind: Kind; readonly initial: string | number | boolean | ReadonlyArray<string> | undefined; readonly doc: string; readonly secret?: true; readonly min?: number; readonly max?: number }
 const item = <const I extends Item>(given: I): I => given
 
@@ -35,12 +35,33 @@ export const items = {
   openaiModel: item({ env: "OPENAI_MODEL", kind: "string", initial: undefined, doc: "Its chat model for translation; unset: not used for that." }),
   openaiSttModel: item({ env: "OPENAI_STT_MODEL", kind: "string", initial: undefined, doc: "Its transcription model; unset: not used for that." }),
   deeplUpstreamUrl: item({ env: "DEEPL_UPSTREAM_URL", kind: "string", initial: undefined, doc: "DeepL-compatible upstream for translation." }),
-  deeplUpstreamKey: item({ env: "DEEPL_UPSTREAM_KEY", kind: "string", initial: undefined, secret: true, doc: "Its key." })
+  deeplUpstreamKey: item({ env: "DEEPL_UPSTREAM_KEY", kind: "string", initial: undefined, secret: true, doc: "Its key." }),
+  chatKeys: item({ env: "API_KEY", kind: "string", initial: undefined, secret: true, doc: "Chat: keys, separated by commas, each the owner of its own sessions; unset: no key is asked for." }),
+  chatUpstreams: item({ env: "UPSTREAMS", kind: "json", initial: undefined, secret: true, doc: "Chat: array of upstream records (JSON in the environment); unset: one embedded upstream called local." }),
+  healthDetailsMode: item({ env: "HEALTH_DETAILS_MODE", kind: ["open", "off", "auth"], initial: "open", doc: "GET /health/details: open, off (404) or auth (API_KEY)." }),
+  metricsMode: item({ env: "METRICS_MODE", kind: ["open", "off", "auth"], initial: "open", doc: "GET /metrics: open, off (404) or auth (API_KEY)." }),
+  sessionRetentionMs: item({ env: "SESSION_RETENTION_MS", kind: "integer", initial: 1_800_000, min: 1, max: 31_536_000_000, doc: "Chat: life of a stored session after its last turn." }),
+  chatBodyBytesMax: item({ env: "MAX_BODY_BYTES", kind: "integer", initial: 52_428_800, min: 1_024, max: 1_073_741_824, doc: "Chat: request body in bytes." }),
+  upstreamConnectMs: item({ env: "UPSTREAM_CONNECT_TIMEOUT_MS", kind: "integer", initial: 10_000, min: 1, max: 600_000, doc: "Chat: TCP and TLS to an upstream." }),
+  upstreamFirstMs: item({ env: "UPSTREAM_FIRST_EVENT_TIMEOUT_MS", kind: "integer", initial: 180_000, min: 1, max: 3_600_000, doc: "Chat: until an upstream's first byte." }),
+  upstreamIdleMs: item({ env: "UPSTREAM_IDLE_TIMEOUT_MS", kind: "integer", initial: 120_000, min: 1, max: 3_600_000, doc: "Chat: between an upstream's events." }),
+  turnMs: item({ env: "TURN_TIMEOUT_MS", kind: "integer", initial: 600_000, min: 1, max: 86_400_000, doc: "Chat: whole turn, retries included." }),
+  streamCommitMs: item({ env: "STREAM_COMMIT_MS", kind: "integer", initial: 10_000, min: 1, max: 600_000, doc: "Chat: a stream's status is held back at most this long." }),
+  streamKeepAliveMs: item({ env: "STREAM_KEEPALIVE_MS", kind: "integer", initial: 15_000, min: 0, max: 600_000, doc: "Chat: comment frame on an idle stream; 0: none." }),
+  turnsInFlightMax: item({ env: "MAX_INFLIGHT_TURNS", kind: "integer", initial: 4_096, min: 0, max: 1_000_000, doc: "Chat: turns at once." }),
+  sessionTurnsMax: item({ env: "MAX_SESSION_TURNS", kind: "integer", initial: 16, min: 1, max: 10_000, doc: "Chat: turns of one session at once." }),
+  sessionsMax: item({ env: "MAX_SESSIONS", kind: "integer", initial: 100_000, min: 1, max: 100_000_000, doc: "Chat: stored sessions; beyond it the one that would expire first leaves." }),
+  storedResponseBytesMax: item({ env: "MAX_STORED_RESPONSE_BYTES", kind: "integer", initial: 8_388_608, min: 1_024, max: 268_435_456, doc: "Chat: one stored response." }),
+  shutdownGraceMs: item({ env: "SHUTDOWN_GRACE_MS", kind: "integer", initial: 30_000, min: 0, max: 3_600_000, doc: "Chat: time for turns under way at a stop." }),
+  builtinTools: item({ env: "BUILTIN_TOOLS", kind: "list", initial: [], doc: "Chat: built-in tools for requests without tools: web_fetch, current_time." }),
+  builtinRoundsMax: item({ env: "BUILTIN_TOOL_MAX_ROUNDS", kind: "integer", initial: 8, min: 0, max: 100, doc: "Chat: rounds of built-in tools in one turn." }),
+  modelsCacheMs: item({ env: "MODELS_CACHE_MS", kind: "integer", initial: 60_000, min: 1, max: 86_400_000, doc: "Chat: age of an upstream's model list." }),
+  unsupportedParams: item({ env: "UNSUPPORTED_PARAMS", kind: ["drop", "error"], initial: "drop", doc: "Chat: hints a model lacks are dropped, or refused." })
 }
 type Items = typeof items
 type ValueOf<I extends Item> = I["kind"] extends "string" ? I["initial"] extends string ? string : string | undefined
   : I["kind"] extends "integer" ? number : I["kind"] extends "boolean" ? boolean : I["kind"] extends "list" ? ReadonlyArray<string>
-  : I["kind"] extends ReadonlyArray<infer A> ? A : never
+  : I["kind"] extends "json" ? unknown : I["kind"] extends ReadonlyArray<infer A> ? A : never
 export type Config = { readonly [N in keyof Items]: ValueOf<Items[N]> }
 
 export class ConfigFault extends Error {
@@ -58,6 +79,10 @@ const parsed = (given: unknown, { kind, min, max }: Item): { readonly value: unk
     return typeof value === "number" && Number.isSafeInteger(value) && value >= (min ?? -Infinity) && value <= (max ?? Infinity) ? { value } : `wants an integer from ${min} to ${max}`
   }
   if (kind === "boolean") return given === true || given === "true" || given === "1" ? { value: true } : given === false || given === "false" || given === "0" ? { value: false } : "wants true or false"
+  if (kind === "json") {
+    if (typeof given !== "string") return { value: given }
+    try { return { value: JSON.parse(given) as unknown } } catch { return "wants JSON" }
+  }
   if (kind === "string") return typeof given === "string" || typeof given === "number" ? { value: String(given) } : "wants a text"
   return kind.includes(String(given)) ? { value: String(given) } : `wants one of ${kind.join(", ")}`
 }

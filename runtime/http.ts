@@ -56,6 +56,8 @@ export interface Route {
   readonly path: string
   /** Absent: the body is read and discarded (up to 64 KiB). Over `bytesMax`: 413 through `refused`, before reading when Content-Length says so. */
   readonly body?: { readonly as: "buffer" | "stream"; readonly bytesMax: number }
+  /** Asked before the body is read: an answer refuses the request. A small body is then read and thrown away, a larger one cut with the connection. */
+  readonly admit?: (request: Request) => Response | undefined
   readonly handle: Handler
 }
 /** A group of routes that one service owns: how it words what the transport must refuse by itself. */
@@ -66,7 +68,7 @@ export interface Service {
   readonly routes: ReadonlyArray<Route>
   readonly sockets?: ReadonlyArray<SocketRoute<any>>
   /** Words a refusal of the transport. `allow` comes with 405 and lists the methods. 500: a handler threw; 503: draining. */
-  readonly refused: (status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503, request: Pick<Request, "method" | "path" | "traceId">, allow?: string) => Response
+  readonly refused: (status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503, request: Pick<Request, "method" | "path" | "traceId"> & Partial<Pick<Request, "headers">>, allow?: string) => Response
 }
 
 /** One open WebSocket. */

@@ -1,6 +1,6 @@
 /** What every node answers whatever it serves: health, metrics, and for the operator (bearer token) actors, keys and backup.
  *  Knows no service: what belongs to one comes in as functions. */
-import { json, type Handler, type Response, type Service } from "./http.ts"
+import { json, type Handler, type Headers, type Response, type Service } from "./http.ts"
 import type { ActorSystem } from "./registry.ts"
 import { metricsText, type Answers } from "./telemetry.ts"
 
@@ -14,6 +14,14 @@ export interface Operations {
   readonly keys: { readonly list: () => unknown; readonly create: (label: string | undefined) => Promise<unknown>; readonly deactivate: (keyId: string) => Promise<unknown> }
   readonly backup: (folder: string) => Promise<void>
   readonly check: () => Promise<unknown>
+  readonly probes?: Probes
+}
+/** What a service adds to health and metrics, and whether they may be seen. */
+export interface Probes {
+  readonly draining: () => boolean
+  readonly details: () => Promise<Record<string, unknown>>
+  readonly metrics: () => string
+  /** The refusal, if there is one. */ readonly barred: (path: string, headers: Headers) => Response | undefined
 }
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
@@ -22,7 +30,7 @@ const bodyBytesMax = 65_536
 const listMax = 1_000
 const startedMs = Date.now()
 
-export const operations = ({ actors, answers, engines, adapter, isOperator, keys, backup, check }: Operations): Service => {
+export const operations = ({ actors, answers, engines, adapter, isOperator, keys, backup, check, probes }: Operations): Service => {
   const guarded = (handle: Handler): Handler => (request) => {
     const token = /^bearer\s+(\S{1,500})$/i.exec(request.headers.get("authorization") ?? "")?.[1]
     return token !== undefined && isOperator(token) ? handle(request) : json(401, { message: "the operator's token is wanted" }, [["WWW-Authenticate", "Bearer"], ...noStore])
@@ -39,12 +47,16 @@ export const operations = ({ actors, answers, engines, adapter, isOperator, keys
     routes: [
       { method: "GET", path: "/livez", handle: () => text("ok") },
       { method: "GET", path: "/ready", handle: () => actors.running ? text("ok") : fail(503, "stopping") },
-      { method: "GET", path: "/health", handle: () => ok({ status: actors.running ? "ok" : "stopping" }) },
-      { method: "GET", path: "/health/details", handle: () => ok({
-        status: actors.running ? "ok" : "stopping", upSeconds: Math.round((Date.now() - startedMs) / 1_000), adapter: adapter(), durability: actors.store.durability,
+      { method: "GET", path: "/health", handle: () => {
+        const draining = !actors.running || probes?.draining() === true
+        return json(draining ? 503 : 200, { status: draining ? "draining" : "ok", proxy: true, timestamp: new Date().toISOString() }, noStore)
+      } },
+      { method: "GET", path: "/health/details", handle: async ({ headers }) => probes?.barred("/health/details", headers) ?? ok({
+        status: actors.running ? "ok" : "stopping", ...await probes?.details(), upSeconds: Math.round((Date.now() - startedMs) / 1_000), adapter: adapter(), durability: actors.store.durability,
         engines: engines(), actors: actors.overview().map(({ kind, live, failed, restarts }) => ({ kind, live, failed, restarts }))
       }) },
-      { method: "GET", path: "/metrics", handle: () => text(metricsText(answers, actors), "text/plain; version=0.0.4; charset=utf-8") },
+      { method: "GET", path: "/metrics", handle: ({ headers }) => probes?.barred("/metrics", headers)
+        ?? text(`${metricsText(answers, actors)}${probes?.metrics() ?? ""}`, "text/plain; version=0.0.4; charset=utf-8") },
       { method: "GET", path: "/console/api/actors", handle: guarded(() => ok({ kinds: actors.overview(), actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax)) })) },
       { method: "GET", path: "/console/api/actors/:kind/*", handle: guarded(({ params }) => {
         const view = actors.inspect(params["kind"]!, decodeURIComponent(params["*"]!))

@@ -1,4 +1,6 @@
 /** A running node, from configuration: store, actors, engines, services, listener; and how it stops. Part of the composition root. */
+import { statSync } from "node:fs"
+import { join } from "node:path"
 import { Context, Effect, Exit, Scope } from "effect"
 import { EngineProcess, EngineStarts } from "../actors/engines/process.ts"
 import { RateWindow } from "../actors/rate-window.ts"
@@ -17,6 +19,7 @@ import { buildEngines } from "./engines.ts"
 import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-secrets.ts"
 import { operations } from "./operations.ts"
 import { Actors } from "./registry.ts"
+import { chatService } from "./services/chat.ts"
 import { Answers, logger } from "./telemetry.ts"
 import { listenWith } from "./transport/listen.ts"
 
@@ -64,6 +67,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       store, actors: system, engines, usage, ring, clock: system.nowMs, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken,
       ...(config.publicBase === undefined ? {} : { publicBase: config.publicBase })
     })
+    const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => statSync(join(config.data, "store.lmdb")).size })
     const answers = new Answers()
     let adapter = ""
     const services = [
@@ -83,12 +87,14 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
             : ring.deactivate(secrets.accountId, keyId, Date.now())
         },
         backup: (folder) => store.backup(folder),
-        check: () => store.check()
+        check: () => store.check(),
+        probes: chat.probes
       }),
       translation({
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
         limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice
-      })
+      }),
+      chat.service
     ]
     const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {
       host: config.host, port: config.port, trustedProxies: config.trustedProxies,
@@ -96,6 +102,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     })
     adapter = server.adapter
     system.resume()
+    await chat.resume()
     const url = config.publicBase ?? `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
     log("info", "listening", { url, adapter })
     const translator = engines.translator.readiness()
@@ -105,7 +112,9 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       notes: translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`],
       warm: () => engines.warm(),
       stop: () => stopping ??= (async () => {
+        await chat.drain()
         await server.drain(config.drainMs)
+        chat.close()
         voice.close()
         await usage.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
         await Effect.runPromise(Scope.close(scope, Exit.void))

@@ -15,7 +15,7 @@ export interface LmdbOptions {
   readonly durability?: "full" | "relaxed"
   /** The file grows up to this; default 64 GiB of address space, sparse on disk. */ readonly mapBytes?: number
 }
-const mapBytesDefault = 64 * 2 ** 30
+export const mapBytesDefault = 64 * 2 ** 30
 /** Sorts after every other element of a key. */
 const last = new Uint8Array([0xff]) as never
 

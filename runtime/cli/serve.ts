@@ -14,6 +14,7 @@ const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
     "Try it from another shell:",
     `  text    curl -s ${url}/v2/translate -H 'Authorization: DeepL-Auth-Key ${made.developerKey}' -H 'Content-Type: application/json' -d '{"text":["The weather is nice today."],"target_lang":"ES"}'`,
     "  speech  npx troupe voice docs/samples/weather.wav --to es",
+    `  chat    curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"local/translate","messages":[{"role":"user","content":"Translate to Spanish: The weather is nice today."}]}'`,
     `  health  curl -s ${url}/health/details`
   ])
 ]
@@ -35,11 +36,12 @@ export const serve = async (words: ReadonlyArray<string>): Promise<number> => {
   let node: RunningNode
   try { node = await startNode(config) } catch (cause) {
     console.error(`troupe cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
-    return 1
+    return (cause as { readonly exitCode?: number }).exitCode ?? 1
   }
   console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node).join("\n"))
   setImmediate(() => void node.warm())
   await new Promise<void>((resolve) => { for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve()) })
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1))
   await node.stop()
   return 0
 }

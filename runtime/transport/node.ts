@@ -114,14 +114,16 @@ class Node {
     if (length !== undefined && !Number.isSafeInteger(length)) return refuse(400)
     if (this.draining) return refuse(503)
     const { route } = match
-    const bytesMax = route?.body?.bytesMax ?? discardBytesMax
-    if (length !== undefined && length > bytesMax) return refuse(413)
+    const barred = route?.admit?.(exchange)
+    const bytesMax = barred !== undefined ? discardBytesMax : route?.body?.bytesMax ?? discardBytesMax
+    if (length !== undefined && length > bytesMax) return barred === undefined ? refuse(413) : this.answer(exchange, reply, barred, true)
     const go = (): void => {
-      if (route !== undefined) this.handle(exchange, reply, route, refuse)
+      if (barred !== undefined) this.answer(exchange, reply, barred)
+      else if (route !== undefined) this.handle(exchange, reply, route, refuse)
       else this.answer(exchange, reply, match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow))
     }
     if (length === 0) return go()
-    this.read(exchange, message, bytesMax, route, refuse, go)
+    this.read(exchange, message, bytesMax, barred === undefined ? route : undefined, refuse, go)
   }
   private read(exchange: Exchange, message: IncomingMessage, bytesMax: number, route: Route | undefined, refuse: (status: Status) => void, go: () => void): void {
     const stream = route?.body?.as === "stream" ? exchange.bodyStream = new BodyStream(() => message.pause(), () => message.resume()) : undefined

@@ -130,15 +130,17 @@ class Node {
     if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
     if (this.draining) return this.refuse(exchange, 503)
     const { route } = match
-    const bytesMax = route?.body?.bytesMax ?? discardBytesMax
-    if (length !== undefined && length > bytesMax) return this.refuse(exchange, 413)
+    const barred = route?.admit?.(exchange)
+    const bytesMax = barred !== undefined ? discardBytesMax : route?.body?.bytesMax ?? discardBytesMax
+    if (length !== undefined && length > bytesMax) return barred === undefined ? this.refuse(exchange, 413) : this.answer(exchange, barred, true)
     const go = (): void => {
-      if (route !== undefined) this.handle(exchange, route)
+      if (barred !== undefined) this.answer(exchange, barred)
+      else if (route !== undefined) this.handle(exchange, route)
       else this.answer(exchange, match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow))
     }
     if (length === 0) return go()
-    if (route?.body?.as === "stream") this.readStream(exchange, bytesMax, go)
-    else this.readWhole(exchange, bytesMax, route?.body !== undefined, go)
+    if (route?.body?.as === "stream" && barred === undefined) this.readStream(exchange, bytesMax, go)
+    else this.readWhole(exchange, bytesMax, route?.body !== undefined && barred === undefined, go)
   }
 
   private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, go: () => void): void {
@@ -256,7 +258,8 @@ class Node {
         await sink.drained()
         if (exchange.gone || ended) return false
         done()
-        res.cork(() => { res.end(undefined, this.draining) })
+        // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
+        res.cork(() => { res.end() })
         return true
       }
     }

@@ -1,0 +1,77 @@
+/** One generation over unreliable servers: permits, breaker, retries before anything was sent, then fallbacks. Source: chat section 14. */
+import { breakerPolicy } from "../../circuit-breaker.ts"
+import type { Deadlines } from "./http.ts"
+import { UpstreamFault, type ModelRequest, type ModelSink } from "./model.ts"
+import type { Target, Upstream, Upstreams } from "./upstreams.ts"
+
+/** A sink whose beginning may be taken back until the client has something. */
+export interface RetrySink extends ModelSink {
+  /** Something has left for the client, or cannot be undone: no retry. */ readonly started: boolean
+  /** Forgets everything since the attempt began. */ reset(): void
+}
+export interface AttemptOptions {
+  readonly upstreams: Upstreams
+  readonly deadlines: Deadlines
+  readonly nowMs: () => number
+  /** Of the first wait; doubled each time, ± 50 %. */ readonly backoffMs: number
+  readonly onAttempt: (target: Target, retryOf: UpstreamFault | undefined) => void
+}
+const waitMsMax = 5_000
+const retryable = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "bad-response", "broken"])
+/** What speaks against the upstream rather than the request. */
+const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "timeout", "broken"])
+
+/** `mayRepeat` false: a side effect has run. */
+export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, signal: AbortSignal, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
+  let last: UpstreamFault | undefined, unusable = 0
+  const candidates = [first, ...mayRepeat ? first.upstream.record.fallbacks.flatMap((name) => options.upstreams.find(name) ?? []) : []]
+  for (const [i, target] of candidates.entries()) {
+    const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
+    for (let turn = 0; turn < tries; turn++) {
+      const resting = enter(target.upstream)
+      if (resting !== undefined) { last ??= resting; break }
+      try {
+        options.onAttempt(target, last)
+        await once(target, requestFor(target), sink, signal, options)
+        return target
+      } catch (cause) {
+        if (!(cause instanceof UpstreamFault)) throw cause
+        last = cause
+        if (sink.started || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
+        sink.reset()
+        if (cause.reason === "bad-response" && ++unusable > 1) break
+        const waitMs = cause.retryAfterMs ?? options.backoffMs * 2 ** turn * (0.5 + Math.random())
+        if (waitMs > waitMsMax) break
+        if (turn + 1 < tries) await rest(waitMs, signal, options.deadlines)
+      }
+    }
+  }
+  throw last!
+}
+
+const enter = ({ breaker }: Upstream): UpstreamFault | undefined => {
+  let resting: UpstreamFault | undefined
+  breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
+  return resting
+}
+const once = async ({ upstream }: Target, request: ModelRequest, sink: RetrySink, signal: AbortSignal, { nowMs }: AttemptOptions): Promise<void> => {
+  const waits = upstream.gate.enter(signal)
+  if (waits !== undefined) try { await waits } catch (fault) { upstream.breaker.tell("Left", {}); throw fault }
+  try {
+    await upstream.model.generate(request, sink, signal)
+    upstream.lastSuccessMs = nowMs()
+    upstream.breaker.askNow("Succeeded", {}, ignore)
+  } catch (cause) {
+    if (cause instanceof UpstreamFault && cause.reason !== "aborted") {
+      if (blames.has(cause.reason)) { upstream.lastError = { atMs: nowMs(), code: cause.reason }; upstream.breaker.askNow("Failed", breakerPolicy, ignore) }
+      else upstream.breaker.askNow("Succeeded", {}, ignore)
+    } else upstream.breaker.askNow("Left", {}, ignore)
+    throw cause
+  } finally { upstream.gate.leave() }
+}
+const ignore = (): void => {}
+const rest = (ms: number, signal: AbortSignal, deadlines: Deadlines): Promise<void> => new Promise((resolve, reject) => {
+  const gone = (): void => { deadline.stop(); reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" })) }
+  const deadline = deadlines.start(ms, () => { signal.removeEventListener("abort", gone); resolve() })
+  if (signal.aborted) gone(); else signal.addEventListener("abort", gone, { once: true })
+})

@@ -1,0 +1,121 @@
+/** The chat-model port: one normal form for every dialect, request and answer. A model pushes events into a sink; the sink slows it down
+ *  through `Flow`; aborting the signal ends the call and frees what it holds. Source: chat sections 12 and 13. */
+import { Data } from "effect"
+
+export type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "refusal"; readonly text: string }
+  /** `data:` (base64) or http(s). */
+  | { readonly type: "image"; readonly url: string; readonly detail?: string }
+  | { readonly type: "audio"; readonly data: string; readonly format: string }
+  /** `data`: a data URL. */
+  | { readonly type: "file"; readonly data: string; readonly filename: string }
+export interface ToolCall { readonly id: string; readonly name: string; /** JSON text as the model wrote it, maybe broken. */ readonly arguments: string }
+/** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning). */
+export interface Bound { readonly upstream: string; readonly value: unknown }
+export interface Message {
+  readonly role: "system" | "developer" | "user" | "assistant" | "tool"
+  readonly content: string | ReadonlyArray<Part> | null
+  readonly calls?: ReadonlyArray<ToolCall>
+  /** Of role `tool`: which call it answers. */ readonly callId?: string
+  readonly reasoning?: string
+  readonly bound?: ReadonlyArray<Bound>
+}
+export interface Tool { readonly name: string; readonly description?: string; readonly parameters: Readonly<Record<string, unknown>>; readonly strict?: boolean }
+export type ToolChoice = "auto" | "none" | "required" | { readonly name: string }
+export type Format = { readonly type: "json_object" } | { readonly type: "json_schema"; readonly name: string; readonly schema: Readonly<Record<string, unknown>>; readonly strict?: boolean; readonly description?: string }
+export type Effort = "none" | "low" | "medium" | "high"
+
+export interface ModelRequest {
+  /** The upstream's own name. */ readonly model: string
+  readonly messages: ReadonlyArray<Message>
+  readonly stream: boolean
+  readonly tools?: ReadonlyArray<Tool>
+  readonly toolChoice?: ToolChoice
+  readonly parallel?: boolean
+  readonly temperature?: number; readonly topP?: number; readonly maxTokens?: number
+  readonly stop?: ReadonlyArray<string>
+  readonly seed?: number; readonly frequencyPenalty?: number; readonly presencePenalty?: number
+  readonly logitBias?: Readonly<Record<string, number>>
+  readonly logprobs?: boolean; readonly topLogprobs?: number
+  readonly n?: number
+  readonly format?: Format
+  readonly effort?: Effort; /** A reasoning summary was asked for. */ readonly summary?: string
+  readonly audio?: boolean
+  readonly user?: string
+  /** Forwarded by OpenAI-style upstreams as they are. */ readonly hints?: Readonly<Record<string, unknown>>
+  /** Top-level fields that no table knows; only with `passUnknown`. */ readonly unknown?: Readonly<Record<string, unknown>>
+  /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all the same, `freshFrom` where the new part begins. */
+  readonly continues?: { readonly id: string; readonly freshFrom: number }
+}
+
+export interface Usage { readonly input: number; readonly output: number; readonly cached: number; readonly reasoning: number }
+export type Finish = "stop" | "length" | "tool_calls" | "content_filter"
+export type ModelEvent =
+  | { readonly type: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
+  | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
+  | { readonly type: "refusal"; readonly choice: number; readonly text: string }
+  /** A call begins; its arguments follow. `index` counts the calls of a choice. */
+  | { readonly type: "call"; readonly choice: number; readonly index: number; readonly id: string; readonly name: string }
+  | { readonly type: "arguments"; readonly choice: number; readonly index: number; readonly text: string }
+  | { readonly type: "finish"; readonly choice: number; readonly reason: Finish }
+  | { readonly type: "usage"; readonly usage: Usage }
+  /** What to keep for this upstream with the answer. */
+  | { readonly type: "bound"; readonly value: unknown }
+
+export interface Flow { pause(): void; resume(): void }
+export interface ModelSink {
+  /** The first sign of an answer. Called once, before any event. */
+  begun(flow?: Flow): void
+  event(event: ModelEvent): void
+  /** Hot path: a text delta of choice 0 as the JSON string literal it arrived as, one character per byte (latin1). Absent: parsed events only. */
+  literal?: ((text: string) => void) | undefined
+  /** After all events of one batch of bytes. */
+  flush(): void
+}
+
+/** Why an upstream gave no (whole) answer. */
+export class UpstreamFault extends Data.TaggedError("UpstreamFault")<{
+  readonly reason: "unavailable" | "connect-timeout" | "timeout" | "gateway-timeout" | "bad-request" | "context" | "auth" | "not-found" | "error" | "too-large"
+    | "rate-limited" | "overloaded" | "bad-response" | "aborted" | "unsupported" | "queue-full" | "broken"
+  readonly detail: string
+  readonly param?: string | null; readonly code?: string | null
+  readonly retryAfterMs?: number | undefined }> {
+  override get message(): string { return `upstream ${this.reason}: ${this.detail}` }
+}
+export const badResponse = (detail: string): UpstreamFault => new UpstreamFault({ reason: "bad-response", detail })
+
+export interface ListedModel { readonly id: string; readonly created?: number | undefined; readonly ownedBy?: string | undefined }
+/** What a model can take; what is absent it can. */
+export interface Supports {
+  readonly tools?: boolean; readonly images?: boolean; readonly audio?: boolean; readonly files?: boolean; readonly json_schema?: boolean; readonly logprobs?: boolean
+  readonly n?: boolean; readonly stream?: boolean; readonly usage?: boolean; readonly hints?: boolean; readonly tool_choice_none?: boolean; readonly effort_levels?: boolean
+  /** False: tools go through the prompt. */ readonly native_tools?: boolean
+}
+export interface ChatModel {
+  readonly supports: Supports
+  /** Where models of one upstream differ. */ supportsFor?(model: string): Supports | undefined
+  /** Resolves at a whole answer's end; rejects with UpstreamFault. */
+  generate(request: ModelRequest, sink: ModelSink, signal: AbortSignal): Promise<void>
+  list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>
+  /** Forgets the upstream's own session (best effort). */
+  forget?(id: string): Promise<void>
+  close(): void
+}
+
+export const textOf = (content: Message["content"]): string => content === null ? "" : typeof content === "string" ? content
+  : content.map((part) => part.type === "text" || part.type === "refusal" ? part.text : "").join("")
+/** Object-based dialects want an object; what is none is shown to the model as it was. */
+export const argumentsObject = (text: string): Record<string, unknown> => {
+  try { const value: unknown = JSON.parse(text === "" ? "{}" : text); if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown> } catch { /* broken */ }
+  return { _raw: text }
+}
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+/** `call_` + 24 letters or digits. */
+export const newCallId = (): string => {
+  let id = "call_"
+  for (const byte of crypto.getRandomValues(new Uint8Array(24))) id += alphabet[byte % alphabet.length]
+  return id
+}
+/** ceil(bytes / 4), where an upstream does not count. */
+export const estimated = (text: string): number => Math.ceil(Buffer.byteLength(text) / 4)

@@ -1,0 +1,45 @@
+/** A record made a model: which dialect speaks to which server. Source: chat section 13. */
+import type { Engines } from "../ports.ts"
+import { anthropic } from "./anthropic.ts"
+import { embedded } from "./embedded.ts"
+import type { CallLimits, Deadlines, UpstreamHttp } from "./http.ts"
+import { UpstreamFault, type ChatModel } from "./model.ts"
+import { ollama } from "./ollama.ts"
+import { openAiChat } from "./openai-chat.ts"
+import { openAiResponses } from "./openai-responses.ts"
+import type { UpstreamRecord } from "./record.ts"
+import { translating } from "./translating.ts"
+
+export interface ModelDeps { readonly limits: CallLimits; readonly deadlines: Deadlines; readonly engines: Engines | undefined; readonly env: Readonly<Record<string, string | undefined>>
+  /** Reads a remote image where the record allows it. */ readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array> }
+
+/** Several models of one process under one record: each its own worker. */
+const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
+  supports: {},
+  supportsFor: (name) => models.get(name)?.supports,
+  list: async (signal) => (await Promise.all([...models.values()].map((model) => model.list(signal)))).flat(),
+  generate: (request, sink, signal) => {
+    const model = models.get(request.model)
+    return model === undefined ? Promise.reject(new UpstreamFault({ reason: "not-found", detail: "no such model" })) : model.generate(request, sink, signal)
+  },
+  close: () => { for (const model of models.values()) model.close() }
+})
+
+export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, env, fetchBytes }: ModelDeps): ChatModel => {
+  const key = record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env])
+  const bearer = key === undefined ? {} : { Authorization: `Bearer ${key}` }
+  const http = (headers: Readonly<Record<string, string>>): UpstreamHttp =>
+    ({ base: record.base_url!, headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers, ...record.headers }, connections: record.max_concurrency, limits, deadlines })
+  const effort = record.effort_map === undefined ? {} : { effortMap: record.effort_map }
+  switch (record.kind) {
+    case "openai-chat": return openAiChat({ id: record.id, http: http(bearer), supports: {}, ...effort, ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown }) })
+    case "openai-responses": return openAiResponses({ id: record.id, http: http(bearer), supports: { n: false }, ...effort, sessions: record.upstream_sessions === true })
+    case "anthropic": return anthropic({ id: record.id, http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }), maxTokens: record.max_tokens ?? 4_096 })
+    case "ollama": return ollama({ id: record.id, http: http(bearer), levels: record.supports?.effort_levels === true, fetchImage: record.fetch_images === true ? fetchBytes : undefined })
+    case "embedded": return together(new Map<string, ChatModel>([
+      ["echo", embedded({ id: "echo" }, { module: "echo" })],
+      ...engines === undefined ? [] : [["translate", translating(engines)] as const],
+      ...Object.entries(record.files ?? {}).map(([name, file]) => [name, embedded({ id: name }, { module: "gguf", file })] as const)
+    ]))
+  }
+}

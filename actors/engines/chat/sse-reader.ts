@@ -1,0 +1,54 @@
+/** Server-sent events and lines out of bytes that may be cut anywhere. Payloads are latin1 strings (one character per byte), so that a cut
+ *  in the middle of a UTF-8 sequence costs nothing and the hot path never decodes; `utf8` makes text of one. Plain loops (bench/chat-stream).
+ *  Source: HTML standard, section 9.2.6; chat sections 13.1 and 17.2. */
+import { badResponse } from "./model.ts"
+
+/** One event of an upstream; above it the answer is `bad-response`. */
+export const eventBytesMax = 16 * 1_048_576
+
+export const utf8 = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8")
+export const latin1 = (text: string): string => Buffer.from(text, "utf8").toString("latin1")
+
+export class LineReader {
+  private rest = ""
+  private readonly line: (line: string) => void
+  constructor(line: (line: string) => void) { this.line = line }
+  push(chunk: Buffer): void {
+    const text = this.rest === "" ? chunk.toString("latin1") : this.rest + chunk.toString("latin1")
+    let start = 0
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+      this.line(text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end))
+      start = end + 1
+    }
+    this.rest = start === 0 ? text : text.slice(start)
+    if (this.rest.length > eventBytesMax) throw badResponse("an event is too large")
+  }
+  end(): void { const rest = this.rest; this.rest = ""; if (rest !== "") this.line(rest.endsWith("\r") ? rest.slice(0, -1) : rest) }
+}
+
+/** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use repeats the name in its data). */
+export class SseReader {
+  private data: string | undefined = undefined
+  private readonly lines: LineReader
+  private readonly payload: (payload: string) => void
+  constructor(payload: (payload: string) => void) {
+    this.payload = payload
+    this.lines = new LineReader((line) => this.read(line))
+  }
+  push(chunk: Buffer): void { this.lines.push(chunk) }
+  /** A last event without its blank line counts all the same. */
+  end(): void { this.lines.end(); this.dispatch() }
+  private read(line: string): void {
+    if (line === "") return this.dispatch()
+    if (!line.startsWith("data:")) return
+    const value = line.slice(line.charCodeAt(5) === 32 ? 6 : 5)
+    this.data = this.data === undefined ? value : `${this.data}\n${value}`
+    if (this.data.length > eventBytesMax) throw badResponse("an event is too large")
+  }
+  private dispatch(): void {
+    const { data } = this
+    if (data === undefined) return
+    this.data = undefined
+    if (data !== "") this.payload(data)
+  }
+}

@@ -1,0 +1,47 @@
+/** Embedded chat models in a thread: local/echo, deterministic and without files, or a GGUF file through node-llama-cpp where the user has installed it.
+ *  Source: chat section 13.5. */
+import { parentPort, workerData } from "node:worker_threads"
+import { creditSteps, type ChatModule, type FromModel, type Step, type ToModel } from "../chat/embedded.ts"
+import { echo } from "../chat/echo.ts"
+import { gguf } from "../chat/gguf.ts"
+
+const { module, file } = workerData as { readonly module: "echo" | "gguf"; readonly file?: string }
+const say = (message: FromModel): void => parentPort!.postMessage(message)
+const loaded: Promise<ChatModule> = module === "echo" ? Promise.resolve(echo) : gguf(file!)
+loaded.catch(() => {})
+
+class Running {
+  readonly controller = new AbortController()
+  credit = creditSteps
+  wake: (() => void) | undefined = undefined
+}
+const running = new Map<number, Running>()
+const batchSteps = 32
+
+const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): Promise<void> => {
+  const state = new Running()
+  running.set(id, state)
+  try {
+    let waiting: Array<Step> = []
+    const send = (): void => { if (waiting.length > 0) { say({ id, steps: waiting }); waiting = [] } }
+    for await (const step of (await loaded).generate(request, state.controller.signal)) {
+      if (state.controller.signal.aborted) return
+      waiting.push(step)
+      // A slow model's word leaves at once; a fast one's leave in batches, and it lets the thread hear an abort between them.
+      if (waiting.length === 1) setImmediate(send)
+      if (waiting.length >= batchSteps) { send(); await new Promise((resolve) => { setImmediate(resolve) }) }
+      while (--state.credit <= 0 && !state.controller.signal.aborted) { send(); await new Promise<void>((resolve) => { state.wake = resolve }) }
+    }
+    send()
+    say({ id, over: true })
+  } catch (cause) { if (!state.controller.signal.aborted) say({ id, failed: cause instanceof Error ? cause.message : String(cause) }) } finally { running.delete(id) }
+}
+parentPort!.on("message", (message: ToModel) => {
+  if ("request" in message) { void run(message.id, message.request); return }
+  const state = running.get(message.id)
+  if (state === undefined) return
+  if ("abort" in message) state.controller.abort()
+  else state.credit += message.more
+  state.wake?.()
+  state.wake = undefined
+})

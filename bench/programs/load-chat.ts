@@ -1,0 +1,59 @@
+/** Chat load over raw sockets. `stream`: so many streams at once, opened again as they end, latency of each word from the time it carries.
+ *  `whole`: a closed loop, each connection asks again when its answer is in. node load-chat.js PORT CONNECTIONS SECONDS stream|whole */
+import { build } from "hdr-histogram-js"
+import net from "node:net"
+
+const [, , port, connections, seconds, mode] = process.argv
+const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+const now = (): number => Number(process.hrtime.bigint()) / 1e6
+const body = JSON.stringify({ model: "m", ...mode === "stream" ? { stream: true } : {}, messages: [{ role: "user", content: "Say something long. ".repeat(mode === "whole" ? 50 : 2) }] })
+const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-test\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+let recording = false, units = 0, recorded = 0, wrong = 0
+const stampAt = Buffer.from("t=")
+
+const streaming = (wire: net.Socket): void => {
+  let rest: Buffer | undefined, fresh = true
+  wire.on("connect", () => wire.write(request))
+  wire.on("data", (given) => {
+    const data = rest === undefined ? given : Buffer.concat([rest, given]), at = now()
+    rest = undefined
+    if (fresh) { fresh = false; if (data.toString("latin1", 9, 12) !== "200") wrong++ }
+    for (let i = data.indexOf(stampAt); i >= 0; i = data.indexOf(stampAt, i + 2)) {
+      const end = data.indexOf(32, i)
+      if (end < 0) { rest = data.subarray(i); break }
+      units++
+      if (recording) { recorded++; histogram.recordValue(Math.max(1, Math.round((at - Number(data.toString("latin1", i + 2, end))) * 1_000))) }
+    }
+    if (data.includes("[DONE]")) { fresh = true; rest = undefined; wire.write(request) }
+  })
+}
+const closed = (wire: net.Socket): void => {
+  let sentAt = 0, pending = ""
+  const send = (): void => { sentAt = now(); wire.write(request) }
+  wire.on("connect", send)
+  wire.on("data", (data) => {
+    pending += data.toString("latin1")
+    const end = pending.indexOf("\r\n\r\n")
+    if (end < 0 || pending.length < end + 4 + Number(/content-length: (\d+)/i.exec(pending)?.[1] ?? 0)) return
+    if (!pending.startsWith("HTTP/1.1 200") || !pending.includes("lazy dog")) wrong++
+    pending = ""
+    units++
+    if (recording) { recorded++; histogram.recordValue(Math.max(1, Math.round((now() - sentAt) * 1_000))) }
+    send()
+  })
+}
+for (let i = 0; i < Number(connections); i++) {
+  const wire = net.connect(Number(port), "127.0.0.1")
+  wire.setNoDelay(true)
+  wire.on("error", () => { wrong++ })
+  if (mode === "stream") streaming(wire); else closed(wire)
+}
+await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 500)))
+console.log("connected")
+recording = true
+const from = now(), before = units
+await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
+recording = false
+const elapsed = (now() - from) / 1_000
+console.log(JSON.stringify({ perSecond: recorded / elapsed, all: units - before, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000 }))
+process.exit(0)

@@ -1,0 +1,103 @@
+/** Reading a JSON object field by field: null is absent, a wrong type or range is the first thing wrong and ends the reading. Pure.
+ *  Source: chat sections 3.5, 5, 7.1. */
+import { isUtf8 } from "node:buffer"
+import { badValue, emptyArray, invalidJson, missing, outOfRange, tooLong, wrongType } from "./problems.ts"
+
+export type Json = { readonly [name: string]: unknown }
+export const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+
+const depthMax = 64
+/** Over the raw bytes, because a parsed value of such depth would already have cost its parse. */
+const tooDeep = (body: Uint8Array): boolean => {
+  let depth = 0, text = false
+  for (let i = 0; i < body.length; i++) {
+    const byte = body[i]!
+    if (text) { if (byte === 92) i++; else if (byte === 34) text = false; continue }
+    if (byte === 34) text = true
+    else if (byte === 123 || byte === 91) { if (++depth > depthMax) return true }
+    else if (byte === 125 || byte === 93) depth--
+  }
+  return false
+}
+export const readObject = (body: Uint8Array): Json => {
+  if (body.length === 0) throw invalidJson("The body is empty.")
+  if (!isUtf8(body)) throw invalidJson("The body is not UTF-8.")
+  if (tooDeep(body)) throw invalidJson(`The body is nested deeper than ${depthMax} levels.`)
+  let value: unknown
+  try { value = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")) } catch { throw invalidJson("The body is not valid JSON.") }
+  if (!isObject(value)) throw invalidJson()
+  return value
+}
+
+/** One object of a request and the path that leads to it. */
+export class Fields {
+  readonly at: string
+  private readonly object: Json
+  constructor(object: Json, at = "") { this.object = object; this.at = at }
+  path(name: string): string { return this.at === "" ? name : `${this.at}.${name}` }
+  raw(name: string): unknown { return Object.hasOwn(this.object, name) ? this.object[name] ?? undefined : undefined }
+  has(name: string): boolean { return this.raw(name) !== undefined }
+
+  string(name: string, { min = 0, max = Infinity, pattern }: { readonly min?: number; readonly max?: number; readonly pattern?: RegExp } = {}): string | undefined {
+    const value = this.raw(name)
+    if (value === undefined) return undefined
+    if (typeof value !== "string") throw wrongType(this.path(name), "a string")
+    if (value.length < min) throw badValue(this.path(name), `Invalid '${this.path(name)}': at least ${min} characters.`)
+    if (value.length > max) throw tooLong("string", this.path(name), max)
+    if (pattern !== undefined && !pattern.test(value)) throw badValue(this.path(name), `Invalid '${this.path(name)}': must match ${pattern.source}.`)
+    return value
+  }
+  required(name: string, rules: { readonly min?: number; readonly max?: number; readonly pattern?: RegExp } = {}): string {
+    const value = this.string(name, rules)
+    if (value === undefined) throw missing(this.path(name))
+    return value
+  }
+  boolean(name: string): boolean | undefined {
+    const value = this.raw(name)
+    if (value === undefined || typeof value === "boolean") return value
+    throw wrongType(this.path(name), "a boolean")
+  }
+  number(name: string, min: number, max: number): number | undefined { return this.figure(name, min, max, "decimal") }
+  integer(name: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined { return this.figure(name, min, max, "integer") }
+  private figure(name: string, min: number, max: number, kind: "decimal" | "integer"): number | undefined {
+    const value = this.raw(name)
+    if (value === undefined) return undefined
+    if (typeof value !== "number" || (kind === "integer" && !Number.isInteger(value))) throw wrongType(this.path(name), kind === "integer" ? "an integer" : "a number")
+    if (value < min) throw outOfRange(kind, "below_min", this.path(name), min)
+    if (value > max) throw outOfRange(kind, "above_max", this.path(name), max)
+    return value
+  }
+  choice<const A extends string>(name: string, allowed: ReadonlyArray<A>): A | undefined {
+    const value = this.string(name)
+    if (value === undefined) return undefined
+    if (!allowed.includes(value as A)) throw badValue(this.path(name), `Invalid value for '${this.path(name)}': supported are ${allowed.map((word) => `'${word}'`).join(", ")}.`)
+    return value as A
+  }
+  object_(name: string): Fields | undefined {
+    const value = this.raw(name)
+    if (value === undefined) return undefined
+    if (!isObject(value)) throw wrongType(this.path(name), "an object")
+    return new Fields(value, this.path(name))
+  }
+  plain(name: string): Json | undefined {
+    const value = this.raw(name)
+    if (value === undefined || isObject(value)) return value
+    throw wrongType(this.path(name), "an object")
+  }
+  array(name: string, { min = 0, max = Infinity }: { readonly min?: number; readonly max?: number } = {}): ReadonlyArray<unknown> | undefined {
+    const value = this.raw(name)
+    if (value === undefined) return undefined
+    if (!Array.isArray(value)) throw wrongType(this.path(name), "an array")
+    if (value.length < min) throw emptyArray(this.path(name))
+    if (value.length > max) throw tooLong("array", this.path(name), max)
+    return value
+  }
+  /** The objects of an array. */
+  each(name: string, limits: { readonly min?: number; readonly max?: number } = {}): ReadonlyArray<Fields> | undefined {
+    return this.array(name, limits)?.map((item, i) => {
+      const path = `${this.path(name)}[${i}]`
+      if (!isObject(item)) throw wrongType(path, "an object")
+      return new Fields(item, path)
+    })
+  }
+}

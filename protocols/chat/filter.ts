@@ -1,0 +1,159 @@
+/** Between a model and an answer: internal names out of calls and text, calls of nobody dropped, built-in calls kept aside, the finish held until
+ *  the round is judged. A text literal passes untouched where nothing is to be looked for (hot path). Source: chat sections 7.3, 11.3, 11.7, 17.3. */
+import type { Finish, Flow, ModelEvent, ModelSink, Tool, ToolCall, Usage } from "../../actors/engines/chat/model.ts"
+import type { RetrySink } from "../../actors/engines/chat/attempts.ts"
+import { BridgeReader } from "./prompt-bridge.ts"
+import { Unmasking, type Namespace } from "./tools.ts"
+
+/** Where a turn's answer goes. `started`: it cannot be taken back. */
+export interface Output extends RetrySink { /** A failure after that ends the answer. */ readonly started: boolean }
+
+/** Text and arguments of one turn; above it the answer ends with `length`. */
+export const outputBytesMax = 16 * 1_048_576
+
+export interface Rules {
+  readonly names: Namespace
+  /** By the model's name: is this call the client's to hear? */ readonly external: ReadonlySet<string>
+  readonly builtins: ReadonlySet<string>
+  readonly dropCalls: boolean; readonly oneCall: boolean
+  readonly bridge: ReadonlyArray<Tool> | undefined
+  readonly onTooLong: () => void
+}
+interface ChoiceState { readonly text: Unmasking | undefined; readonly reasoning: Unmasking | undefined; readonly bridge: BridgeReader | undefined; forwarded: number
+  /** Forwarded calls that have no arguments yet. */ readonly bare: Set<number>
+  readonly places: Map<number, number | ToolCallDraft | undefined>; finish: Finish | undefined; content: boolean }
+interface ToolCallDraft { readonly id: string; readonly name: string; arguments: string }
+
+export class Filter implements RetrySink {
+  /** Per choice. */ readonly choices = new Map<number, ChoiceState>()
+  readonly builtinCalls: Array<ToolCallDraft> = []
+  /** Calls that came through the prompt, by their public names. */ readonly bridged: Array<ToolCall> = []
+  /** The text of choice 0, kept where a round may have to be told to the model again. */ said = ""
+  unknownCalls = 0
+  usage: Usage | undefined = undefined
+  outputBytes = 0
+  cut = false
+  private wasBegun = false
+  readonly literal: ((text: string) => void) | undefined
+  private readonly output: Output
+  private readonly rules: Rules
+  private readonly keepsText: boolean
+
+  constructor(output: Output, rules: Rules, { keepsText, begun }: { readonly keepsText: boolean; readonly begun: boolean }) {
+    this.output = output
+    this.rules = rules
+    this.keepsText = keepsText
+    this.wasBegun = begun
+    const { literal } = output
+    this.literal = literal === undefined || rules.names.hides || rules.bridge !== undefined || keepsText ? undefined : (text) => {
+      this.of(0).content = true
+      this.grow(text.length)
+      literal(text)
+    }
+  }
+  get started(): boolean { return this.output.started }
+  reset(): void {
+    this.choices.clear()
+    this.builtinCalls.length = this.bridged.length = 0
+    this.said = ""
+    this.unknownCalls = this.outputBytes = 0
+    this.usage = undefined
+    this.output.reset()
+  }
+  begun(flow?: Flow): void { if (!this.wasBegun) this.output.begun(flow); else if (flow !== undefined) this.output.begun(flow); this.wasBegun = true }
+  flush(): void { this.output.flush() }
+  private of(choice: number): ChoiceState {
+    let state = this.choices.get(choice)
+    if (state === undefined) {
+      const { names, bridge } = this.rules
+      this.choices.set(choice, state = { text: names.hides ? new Unmasking(names) : undefined, reasoning: names.hides ? new Unmasking(names) : undefined,
+        bridge: bridge === undefined ? undefined : new BridgeReader(bridge), forwarded: 0, bare: new Set(), places: new Map(), finish: undefined, content: false })
+    }
+    return state
+  }
+  private grow(bytes: number): void { if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) { this.cut = true; this.rules.onTooLong() } }
+
+  event(event: ModelEvent): void {
+    if (this.cut) return
+    switch (event.type) {
+      case "usage": { this.usage = event.usage; return }
+      case "bound": { this.output.event(event); return }
+      case "finish": { this.of(event.choice).finish = event.reason; return }
+      case "text": {
+        const state = this.of(event.choice)
+        this.grow(event.text.length)
+        const certain = state.bridge === undefined ? event.text : state.bridge.push(event.text)
+        return this.text(state, event.choice, certain, event)
+      }
+      case "reasoning": {
+        const state = this.of(event.choice), text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
+        this.grow(event.text.length)
+        if (text !== "") this.output.event({ ...event, text })
+        return
+      }
+      case "refusal": { this.of(event.choice).content = true; this.grow(event.text.length); this.output.event(event); return }
+      case "call": return this.call(this.of(event.choice), event)
+      case "arguments": {
+        const place = this.of(event.choice).places.get(event.index)
+        this.grow(event.text.length)
+        if (typeof place === "number") { this.of(event.choice).bare.delete(place); this.output.event({ ...event, index: place }) }
+        else if (place !== undefined) place.arguments += event.text
+      }
+    }
+  }
+  private text(state: ChoiceState, choice: number, certain: string, from: Extract<ModelEvent, { type: "text" }>): void {
+    const text = state.text === undefined ? certain : state.text.push(certain)
+    if (text === "") return
+    state.content = true
+    if (this.keepsText && choice === 0) this.said += text
+    this.output.event(text === from.text ? from : { ...from, text })
+  }
+  private call(state: ChoiceState, event: Extract<ModelEvent, { type: "call" }>): void {
+    const { names, external, builtins, dropCalls, oneCall } = this.rules
+    if (dropCalls) { state.places.set(event.index, undefined); return }
+    const outward = names.outward(event.name) ?? (external.has(event.name) ? event.name : undefined)
+    if (outward !== undefined && external.has(outward)) {
+      const taken = oneCall && state.forwarded > 0
+      state.places.set(event.index, taken ? undefined : state.forwarded)
+      if (taken) return
+      state.bare.add(state.forwarded)
+      this.output.event({ ...event, index: state.forwarded++, name: outward })
+    } else if (builtins.has(event.name)) {
+      const draft: ToolCallDraft = { id: event.id, name: event.name, arguments: "" }
+      this.builtinCalls.push(draft)
+      state.places.set(event.index, draft)
+    } else { this.unknownCalls++; state.places.set(event.index, undefined) }
+  }
+  /** Everything held is told; the finishes are still the caller's. */
+  settle(): void {
+    for (const [choice, state] of this.choices) {
+      if (state.bridge !== undefined) {
+        const { text, calls } = state.bridge.end()
+        this.text(state, choice, text, { type: "text", choice, text: "" })
+        for (const [i, { id, name, arguments: args }] of calls.entries()) {
+          this.bridged.push({ id, name: this.rules.names.outward(name) ?? name, arguments: args })
+          this.call(state, { type: "call", choice, index: i, id, name })
+          this.event({ type: "arguments", choice, index: i, text: args })
+        }
+      }
+      // No arguments are published as an empty object, streamed or not.
+      for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
+      const tail = state.text?.end() ?? "", thought = state.reasoning?.end() ?? ""
+      if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
+      if (tail !== "") { state.content = true; if (this.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
+    }
+  }
+  /** A choice with calls ends by them, except when it was cut short or withheld. */
+  finishes(): ReadonlyArray<Extract<ModelEvent, { type: "finish" }>> {
+    return [...this.choices].sort(([a], [b]) => a - b).map(([choice, { finish = "stop", forwarded }]) => ({ type: "finish" as const, choice,
+      reason: this.cut ? "length" as const : finish === "length" || finish === "content_filter" ? finish : forwarded > 0 ? "tool_calls" as const : "stop" as const }))
+  }
+  get calls(): number { let calls = 0; for (const { forwarded } of this.choices.values()) calls += forwarded; return calls }
+  get content(): boolean { for (const { content } of this.choices.values()) if (content) return true; return false }
+  asToolCalls(): ReadonlyArray<ToolCall> { return this.builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args })) }
+}
+/** Collects nothing, tells nothing: for a choice of its own among several parallel calls. */
+export const renumbered = (sink: ModelSink, choice: number, onUsage: (usage: Usage) => void): ModelSink => ({
+  begun: (flow) => sink.begun(flow), flush: () => sink.flush(),
+  event: (event) => { if (event.type === "usage") onUsage(event.usage); else sink.event("choice" in event ? { ...event, choice } : event) }
+})

@@ -1,0 +1,60 @@
+/** Chat's figures for /metrics, in Prometheus text. Source: chat section 18. */
+const bounds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+const fine = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1]
+/** Label values beyond this many are `other`. */
+const modelsMax = 200
+
+class Histogram {
+  private readonly buckets: Array<number>
+  private sum = 0
+  private count = 0
+  private readonly bounds: ReadonlyArray<number>
+  constructor(bounds: ReadonlyArray<number>) { this.bounds = bounds; this.buckets = bounds.map(() => 0) }
+  note(seconds: number): void {
+    this.sum += seconds
+    this.count++
+    for (let i = this.bounds.length - 1; i >= 0 && seconds <= this.bounds[i]!; i--) this.buckets[i]!++
+  }
+  lines(name: string): ReadonlyArray<string> {
+    return [`# TYPE ${name} histogram`, ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${this.buckets[i]!}`), `${name}_bucket{le="+Inf"} ${this.count}`, `${name}_sum ${this.sum}`, `${name}_count ${this.count}`]
+  }
+}
+const escape = (value: string): string => value.replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`)
+
+export class ChatMetrics {
+  readonly duration = new Histogram(bounds)
+  readonly firstToken = new Histogram(bounds)
+  readonly overhead = new Histogram(fine)
+  readonly commit = new Histogram(bounds)
+  private readonly counts = new Map<string, number>()
+  private readonly models = new Set<string>()
+  lastCommitMs = 0
+
+  private add(name: string, amount = 1): void { this.counts.set(name, (this.counts.get(name) ?? 0) + amount) }
+  request(endpoint: string, status: number): void { this.add(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`) }
+  turn(upstream: string, model: string, outcome: string): void {
+    const known = this.models.has(model) || this.models.size < modelsMax
+    if (known) this.models.add(model)
+    this.add(`proxy_turns_total{upstream="${upstream}",model="${known ? escape(model) : "other"}",outcome="${outcome}"}`)
+  }
+  tokens(input: number, output: number): void { this.add("proxy_tokens_total{direction=\"input\"}", input); this.add("proxy_tokens_total{direction=\"output\"}", output) }
+  retry(upstream: string, reason: string): void { this.add(`proxy_upstream_retries_total{upstream="${upstream}",reason="${reason}"}`) }
+  backpressure(): void { this.add("proxy_stream_backpressure_total") }
+  committed(ms: number): void { this.lastCommitMs = ms; this.commit.note(ms / 1_000) }
+
+  text(gauges: ReadonlyArray<readonly [name: string, value: number]>): string {
+    const names = [...this.counts.keys()].sort(), kinds = new Set<string>(), lines: Array<string> = []
+    for (const name of names) {
+      const plain = name.split("{")[0]!
+      if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} counter`) }
+      lines.push(`${name} ${this.counts.get(name)!}`)
+    }
+    for (const [name, value] of gauges) {
+      const plain = name.split("{")[0]!
+      if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} ${plain.endsWith("_total") ? "counter" : "gauge"}`) }
+      lines.push(`${name} ${value}`)
+    }
+    return [...lines, ...this.duration.lines("proxy_turn_duration_seconds"), ...this.firstToken.lines("proxy_ttft_seconds"), ...this.overhead.lines("proxy_overhead_seconds"),
+      ...this.commit.lines("proxy_storage_commit_seconds"), ""].join("\n")
+  }
+}

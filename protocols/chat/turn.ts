@@ -1,0 +1,209 @@
+/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer cannot stand), and the answer's end.
+ *  Source: chat sections 7.4 to 7.6, 11, 13.6, 14. */
+import { Ajv } from "ajv"
+import { attempt, type AttemptOptions, type RetrySink } from "../../actors/engines/chat/attempts.ts"
+import { badResponse, estimated, type Message, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
+import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
+import type { Builtins } from "./builtins.ts"
+import type { TurnSpec } from "./chat-request.ts"
+import { Filter, renumbered, type Output, type Rules } from "./filter.ts"
+import { unsupportedParameter, unsupportedValue } from "./problems.ts"
+import { bridgeMessages } from "./prompt-bridge.ts"
+import { Namespace } from "./tools.ts"
+
+export interface TurnDeps extends AttemptOptions {
+  readonly builtins: Builtins
+  readonly unsupported: "drop" | "error"
+}
+export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
+
+const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
+/** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
+export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
+  const may = supportsOf(target)
+  const parts = request.messages.flatMap(({ content }) => typeof content === "string" || content === null ? [] : content.map(({ type }) => type))
+  if (request.logprobs === true && may.logprobs === false) throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
+  if (request.audio === true && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
+  if (parts.includes("image") && may.images === false) throw unsupportedValue("messages", "This model takes no images.")
+  if (parts.includes("audio") && may.audio === false) throw unsupportedValue("messages", "This model takes no audio.")
+  if (parts.includes("file") && may.files === false) throw unsupportedValue("messages", "This model takes no files.")
+  if (request.format?.type === "json_schema" && may.json_schema === false) throw unsupportedParameter("response_format", "This model cannot follow a JSON schema.")
+  let fit = request
+  if (may.hints === false) {
+    const kept: Record<string, unknown> = { ...fit }
+    for (const [name, param] of Object.entries(hintsOf)) if (kept[name] !== undefined) {
+      if (unsupported === "error") throw unsupportedParameter(param)
+      delete kept[name]
+    }
+    fit = kept as unknown as ModelRequest
+  }
+  return fit
+}
+
+export class TurnRun {
+  private readonly spec: TurnSpec
+  private readonly output: Output
+  private readonly deps: TurnDeps
+  private readonly abort: () => void
+  private extra: Array<Message> = []
+  private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
+  private guessed = false
+  private ran = false
+  private begun = false
+  private retried = { unknown: false, required: false, schema: false, repair: false }
+  private readonly signal: AbortSignal
+
+  /** `abort` ends the signal from inside, for an answer that grows too long. */
+  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: AbortSignal, abort: () => void) {
+    this.abort = abort
+    this.spec = spec
+    this.output = output
+    this.deps = deps
+    this.signal = signal
+  }
+
+  /** Resolves when the whole answer, its finishes and usage included, is in the output. */
+  async run(first: Target): Promise<TurnResult> {
+    const { spec, output } = this
+    fitted(spec.request, first, this.deps.unsupported)
+    let target = first
+    for (let round = 0; ; round++) {
+      const builtins = spec.external ? [] : round < this.deps.builtins.roundsMax ? this.deps.builtins.allowed : []
+      const filter = this.filterFor(target, builtins)
+      target = await this.ask(target, filter, builtins)
+      filter.settle()
+      this.count(filter, target)
+      if (filter.builtinCalls.length > 0) {
+        this.ran = true
+        const calls = filter.asToolCalls()
+        this.extra.push({ role: "assistant", content: filter.said === "" ? null : filter.said, calls })
+        for (const call of calls) this.extra.push({ role: "tool", callId: call.id, content: await this.deps.builtins.run(call, this.signal) })
+        if (round <= this.deps.builtins.roundsMax) continue
+      }
+      if (this.again(filter, target)) { output.reset(); continue }
+      for (const finish of filter.finishes()) output.event(finish)
+      output.event({ type: "usage", usage: this.usage })
+      output.flush()
+      return { target, usage: this.usage, estimated: this.guessed }
+    }
+  }
+
+  private tools(): ReadonlyArray<Tool> {
+    const { request: { tools }, choice } = this.spec
+    return tools === undefined ? [] : choice.allowed === undefined ? tools : tools.filter(({ name }) => choice.allowed!.has(name))
+  }
+  private plain(target: Target): boolean { const { record } = target.upstream; return !(record.namespace ?? record.kind === "embedded") }
+  private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
+
+  private filterFor(target: Target, builtins: ReadonlyArray<Tool>): Filter {
+    const { request } = this.spec, tools = this.tools()
+    const rules: Rules = {
+      names: new Namespace(tools, request.messages, this.plain(target)),
+      external: new Set(request.toolChoice === "none" ? [] : tools.map(({ name }) => name)),
+      builtins: new Set(builtins.map(({ name }) => name)),
+      dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
+      bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
+      onTooLong: this.abort
+    }
+    return new Filter(this.output, rules, { keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded", begun: this.begun })
+  }
+  /** The request in the target's terms. */
+  private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
+    const { request: spec } = this.spec
+    const request = fitted(spec, target, this.deps.unsupported)
+    const tools = this.tools(), names = new Namespace(tools, request.messages, this.plain(target))
+    let messages: ReadonlyArray<Message> = [...request.messages, ...this.extra].map((message) => names.message(message))
+    const may = supportsOf(target)
+    const unoffered = may.tools === false || (spec.toolChoice === "none" && may.tool_choice_none === false)
+    let offered: ReadonlyArray<Tool> = unoffered ? [] : [...tools.map((tool) => names.tool(tool)), ...builtins]
+    let toolChoice = typeof spec.toolChoice === "object" ? { name: names.inward(spec.toolChoice.name) } : spec.toolChoice
+    if (this.bridges(target)) {
+      messages = bridgeMessages(messages, offered, toolChoice, spec.parallel)
+      offered = []
+      toolChoice = undefined
+    }
+    const { tools: _, toolChoice: __, ...rest } = request
+    return { ...rest, model: target.model, messages, stream: spec.stream && may.stream !== false, ...(offered.length === 0 ? {} : { tools: offered }), ...(toolChoice === undefined || offered.length === 0 ? {} : { toolChoice }) }
+  }
+
+  /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
+  private async ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+    const { signal } = this
+    const n = this.spec.request.n ?? 1, may = supportsOf(target)
+    const watched: RetrySink = {
+      get started() { return filter.started }, literal: filter.literal, reset: () => filter.reset(), event: (event) => filter.event(event), flush: () => filter.flush(),
+      begun: (flow) => { this.begun = true; filter.begun(flow) }
+    }
+    try {
+      if (n === 1 || may.n !== false) return await attempt(target, (to) => this.requestFor(to, builtins), watched, signal, !this.ran, this.deps)
+      const many = new AbortController(), all = AbortSignal.any([signal, many.signal])
+      let input = 0, output = 0
+      await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => { const { n: __, ...one } = this.requestFor(to, builtins); return one },
+        Object.defineProperty({ ...renumbered(watched, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), all, false, this.deps)
+        .catch((fault: unknown) => { many.abort(); throw fault })))
+      if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
+      return target
+    } catch (fault) {
+      if (filter.cut) return target
+      throw fault
+    }
+  }
+  private count(filter: Filter, target: Target): void {
+    let { usage } = filter
+    if (usage === undefined) {
+      this.guessed = true
+      usage = { input: estimated(JSON.stringify(this.requestFor(target, []).messages)), output: Math.ceil(filter.outputBytes / 4), cached: 0, reasoning: 0 }
+    }
+    const { input, output, cached, reasoning } = this.usage
+    this.usage = { input: input + usage.input, output: output + usage.output, cached: cached + usage.cached, reasoning: reasoning + usage.reasoning }
+  }
+  /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
+  private again(filter: Filter, target: Target): boolean {
+    const { request } = this.spec, { output, retried } = this
+    if (filter.unknownCalls > 0 && filter.calls === 0 && !filter.content) {
+      if (output.started || retried.unknown) throw badResponse("it calls a tool that does not exist")
+      retried.unknown = true
+      this.extra.push({ role: "system", content: `Only these tools exist: ${this.tools().map(({ name }) => name).join(", ") || "none"}.` })
+      return true
+    }
+    const forced = request.toolChoice === "required" || typeof request.toolChoice === "object"
+    if (forced && filter.calls === 0 && !output.started && !retried.required) {
+      retried.required = true
+      this.extra.push({ role: "system", content: typeof request.toolChoice === "object" ? `Call the tool ${request.toolChoice.name}.` : "Call one of the tools." })
+      return true
+    }
+    if (!output.started && !retried.repair && filter.bridged.some(({ name, arguments: text }) => { const tool = this.tools().find((known) => known.name === name); return tool !== undefined && !conforms(tool.parameters, text) })) {
+      retried.repair = true
+      this.extra.push({ role: "system", content: "The arguments of your tool call did not follow the tool's schema. Make the call again with arguments that do." })
+      return true
+    }
+    return this.schemaFails(filter, target)
+  }
+  private schemaFails(filter: Filter, { upstream }: Target): boolean {
+    const { format } = this.spec.request
+    if (format?.type !== "json_schema" || upstream.record.kind !== "embedded" || filter.calls > 0 || conforms(format.schema, filter.said)) return false
+    if (!this.output.started && !this.retried.schema) {
+      this.retried.schema = true
+      this.extra.push({ role: "system", content: `Answer with JSON of this schema and nothing else: ${JSON.stringify(format.schema)}` })
+      return true
+    }
+    if (format.strict === true) throw badResponse("it does not follow the schema")
+    return false
+  }
+}
+const ajv = new Ajv({ strict: false, logger: false, validateSchema: false })
+const schemasMax = 256
+const compiled = new Map<string, (value: unknown) => boolean>()
+/** A schema that is none holds for everything. */
+export const conforms = (schema: object, text: string): boolean => {
+  let value: unknown
+  try { value = JSON.parse(text) } catch { return false }
+  const key = JSON.stringify(schema)
+  let check = compiled.get(key)
+  if (check === undefined) {
+    try { check = ajv.compile(schema) as (value: unknown) => boolean } catch { check = () => true }
+    if (compiled.size >= schemasMax) { compiled.clear(); ajv.removeSchema() }
+    compiled.set(key, check)
+  }
+  return check(value)
+}

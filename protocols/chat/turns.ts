@@ -1,0 +1,127 @@
+/** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client that goes, a limit or a shutdown abort
+ *  the same controller; `refusal` tells them apart. Source: chat sections 1.3, 17, 18. */
+import type { AttemptOptions } from "../../actors/engines/chat/attempts.ts"
+import { Deadlines, type Clock, type Deadline } from "../../actors/engines/chat/http.ts"
+import { UpstreamFault } from "../../actors/engines/chat/model.ts"
+import { publicId, type Target, type Upstreams } from "../../actors/engines/chat/upstreams.ts"
+import type { Builtins } from "./builtins.ts"
+import type { TurnSpec } from "./chat-request.ts"
+import type { Output } from "./filter.ts"
+import type { ChatMetrics } from "./metrics.ts"
+import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown } from "./problems.ts"
+import { TurnRun, type TurnDeps, type TurnResult } from "./turn.ts"
+
+export interface Settings {
+  readonly bodyBytesMax: number; readonly turnMs: number; readonly commitMs: number; readonly keepAliveMs: number
+  readonly inFlightMax: number; readonly sessionTurnsMax: number; readonly sessionsMax: number; readonly responseBytesMax: number; readonly retentionMs: number
+  readonly unsupported: "drop" | "error"; readonly backoffMs: number
+}
+export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
+export interface TurnsDeps {
+  readonly settings: Settings; readonly upstreams: Upstreams; readonly builtins: Builtins; readonly metrics: ChatMetrics; readonly clock: Clock
+  readonly deadlines: Deadlines; readonly log: (level: "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
+}
+
+export class Turns {
+  readonly deps: TurnsDeps
+  draining = false
+  private readonly running = new Set<Turn>()
+  constructor(deps: TurnsDeps) { this.deps = deps }
+  get inFlight(): number { return this.running.size }
+  nowS(): number { return Math.floor(this.deps.clock.nowMs() / 1_000) }
+
+  /** Counts a turn in, or refuses it. Whoever begins one ends it. `client`: its going aborts. */
+  begin(client: AbortSignal | undefined): Turn {
+    if (this.draining) throw shuttingDown()
+    if (this.running.size >= this.deps.settings.inFlightMax) throw overloaded()
+    const turn = new Turn(this, client, () => { this.running.delete(turn); if (this.running.size === 0) this.idle?.() })
+    this.running.add(turn)
+    return turn
+  }
+  private idle: (() => void) | undefined
+  /** New turns are refused from now on; those under way get `graceMs`, then they are ended. Resolves when none is left. */
+  async drain(graceMs: number): Promise<void> {
+    this.draining = true
+    if (this.running.size === 0) return
+    const gone = new Promise<void>((resolve) => { this.idle = resolve })
+    const grace = this.deps.deadlines.start(graceMs, () => { for (const turn of this.running) turn.stop("shutdown") })
+    await gone
+    grace.stop()
+  }
+}
+
+export class Turn {
+  readonly signal: AbortSignal
+  attempts = 0
+  target: Target | undefined = undefined
+  readonly startedMs = performance.now()
+  private readonly controller = new AbortController()
+  private why: "gone" | "timeout" | "shutdown" | "cancelled" | undefined
+  private readonly turns: Turns
+  private readonly client: AbortSignal | undefined
+  private readonly deadline: Deadline
+  private readonly over: () => void
+  private upstreamMs = 0
+  private firstMs: number | undefined
+
+  constructor(turns: Turns, client: AbortSignal | undefined, over: () => void) {
+    this.turns = turns
+    this.client = client
+    this.over = over
+    this.signal = this.controller.signal
+    this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
+    if (client?.aborted === true) this.left()
+    else client?.addEventListener("abort", this.left, { once: true })
+  }
+  private readonly left = (): void => this.stop("gone")
+  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void { if (!this.ended) { this.why ??= why; this.controller.abort() } }
+  get gone(): boolean { return this.why === "gone" }
+  get cancelled(): boolean { return this.why === "cancelled" || this.why === "gone" }
+  get interrupted(): boolean { return this.why === "shutdown" }
+  begunNow(): void { this.firstMs ??= performance.now() }
+
+  /** The model's answer into the output. */
+  async run(spec: TurnSpec, output: Output): Promise<TurnResult> {
+    const { deps } = this.turns
+    const found = deps.upstreams.resolve(spec.model)
+    const target = found instanceof Promise ? await found : found
+    if (target === undefined) throw modelNotFound(spec.model)
+    this.target = target
+    if (this.signal.aborted) throw new UpstreamFault({ reason: "aborted", detail: "the caller went" })
+    const options: TurnDeps & AttemptOptions = {
+      upstreams: deps.upstreams, deadlines: deps.deadlines, nowMs: () => deps.clock.nowMs(), backoffMs: deps.settings.backoffMs, builtins: deps.builtins, unsupported: deps.settings.unsupported,
+      onAttempt: (to, retryOf) => { this.attempts++; this.target = to; if (retryOf !== undefined) deps.metrics.retry(to.upstream.record.id, retryOf.reason) }
+    }
+    const began = performance.now()
+    try {
+      const result = await new TurnRun(spec, output, options, this.signal, () => this.controller.abort()).run(target)
+      this.target = result.target
+      deps.metrics.tokens(result.usage.input, result.usage.output)
+      return result
+    } finally { this.upstreamMs += performance.now() - began }
+  }
+  get headers(): ReadonlyArray<readonly [string, string]> {
+    return [...this.target === undefined ? [] : [["x-proxy-model", publicId(this.target)] as const], ...this.attempts === 0 ? [] : [["x-proxy-attempts", String(this.attempts)] as const]]
+  }
+  refusal(fault: unknown, model: string): Refusal {
+    if (this.why === "gone" || this.why === "cancelled") return clientGone()
+    if (this.why === "shutdown") return shuttingDown()
+    if (this.why === "timeout") return refusalOf(new UpstreamFault({ reason: "timeout", detail: "the turn took too long" }))
+    const refusal = refusalOf(fault, model)
+    if (refusal.status === 500) this.turns.deps.log("error", "a turn failed", { fault: fault instanceof Error ? fault.name : "unknown" })
+    return refusal
+  }
+  private ended = false
+  end(outcome: Outcome): void {
+    if (this.ended) return
+    this.ended = true
+    this.deadline.stop()
+    this.client?.removeEventListener("abort", this.left)
+    const { metrics } = this.turns.deps, now = performance.now()
+    metrics.turn(this.target?.upstream.record.id ?? "none", this.target?.model ?? "none", this.why === "gone" ? "client_disconnect" : outcome)
+    metrics.duration.note((now - this.startedMs) / 1_000)
+    metrics.overhead.note(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)
+    if (this.firstMs !== undefined) metrics.firstToken.note((this.firstMs - this.startedMs) / 1_000)
+    this.over()
+  }
+}

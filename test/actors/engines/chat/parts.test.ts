@@ -1,0 +1,163 @@
+/** The small parts by themselves: chunk reading both ways, the prompt bridge, namespaces, the breaker, addresses, records, the translating and the deterministic model. */
+import { Effect } from "effect"
+import { describe, expect, it } from "vitest"
+import { CircuitBreaker } from "../../../../actors/circuit-breaker.ts"
+import { echo, sample } from "../../../../actors/engines/chat/echo.ts"
+import type { ModelEvent, ModelRequest, ModelSink } from "../../../../actors/engines/chat/model.ts"
+import { ChunkReader } from "../../../../actors/engines/chat/openai-chunks.ts"
+import { readRecords } from "../../../../actors/engines/chat/record.ts"
+import { latin1, SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
+import { targetOf, translating } from "../../../../actors/engines/chat/translating.ts"
+import { isPublic, webFetch } from "../../../../protocols/chat/builtins.ts"
+import { ChatChunks } from "../../../../protocols/chat/chunks.ts"
+import { BridgeReader } from "../../../../protocols/chat/prompt-bridge.ts"
+import { Namespace, Unmasking } from "../../../../protocols/chat/tools.ts"
+import { scripted } from "../../../protocols/translation/service.ts"
+
+const random = (seed: number) => () => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return seed / 0x7fffffff }
+/** A stream through reader and writer, with and without the learned frame; cut at random. */
+const rewritten = (payloads: ReadonlyArray<string>, learns: boolean, cut: () => number): { readonly text: string; readonly literals: number } => {
+  let out = "", literals = 0
+  const chunks = new ChatChunks({ id: "chatcmpl-x", created: 5, model: "main/ü", includeUsage: false, legacy: false, begun: () => {}, write: (text) => { out += text } })
+  const sink: ModelSink = { begun: () => {}, event: (event) => { if (event.type !== "usage") chunks.event(event) }, flush: () => chunks.flush(), literal: (text) => { literals++; chunks.literal(text) } }
+  const reader = new ChunkReader(sink, learns), sse = new SseReader((payload) => reader.payload(payload))
+  const bytes = Buffer.from(payloads.map((payload) => `data: ${payload}\n\n`).join(""))
+  for (let at = 0; at < bytes.length;) { const next = at + 1 + Math.floor(cut() * 40); sse.push(bytes.subarray(at, next)); at = next; chunks.flush() }
+  return { text: Buffer.from(out, "latin1").toString("utf8"), literals }
+}
+describe("the hot path", () => {
+  it("the learned frame gives byte for byte what parsing gives, over seeds, styles and odd strings", () => {
+    const words = ["plain", "Grüße ", "漢字", "🎻", "\"quoted\"", "back\\slash", "line\nbreak", "\u0001", "\u2028", "</script>", "\"content\":\"x\"", ""]
+    for (let seed = 1; seed <= 60; seed++) {
+      const next = random(seed), spaced = seed % 3 === 0
+      const style = (value: unknown): string => {
+        const text = JSON.stringify(value)
+        if (spaced) return text.replaceAll("\":", "\": ").replaceAll(",\"", ", \"")
+        return seed % 3 === 1 ? text : text.replaceAll("ü", "\\u00fc").replaceAll("/", "\\/")
+      }
+      const payloads = [{ delta: { role: "assistant", content: "" } }, ...Array.from({ length: 30 }, () => ({ delta: next() < 0.1 ? { reasoning_content: "hm" } : { content: words[Math.floor(next() * words.length)]! } })), { delta: {}, finish_reason: "stop" }]
+        .map((choice, i) => style({ id: "up", object: "chat.completion.chunk", created: 1, model: "m", ...i % 7 === 6 ? { usage: null } : {}, choices: [{ index: 0, ...choice, logprobs: null, ...("finish_reason" in choice ? {} : { finish_reason: null }) }] }))
+      const fast = rewritten([...payloads, "[DONE]"], true, random(seed)), slow = rewritten([...payloads, "[DONE]"], false, random(seed + 7))
+      expect(fast.text, `seed ${seed}`).toBe(slow.text)
+      expect(slow.literals).toBe(0)
+      expect(fast.literals, `seed ${seed}`).toBeGreaterThan(5)
+    }
+  })
+  it("what only looks like the frame is parsed", () => {
+    const frame = (content: string, rest = "\"finish_reason\":null}]}"): string => `{"choices":[{"index":0,"delta":{"content":${content}},${rest}`
+    for (const odd of [frame("\"a\",\"tool_calls\":null,\"x\":\"b\""), frame("\"a\"},\"y\":{\"z\":\"b\""), frame("null")]) {
+      expect(rewritten([frame("\"1\""), odd, frame("\"2\"")], true, random(3)).text).toBe(rewritten([frame("\"1\""), odd, frame("\"2\"")], false, random(3)).text)
+    }
+    expect(() => rewritten([frame("\"1\""), frame("\"a\tb\"")], true, () => 1)).toThrow(/not JSON/)
+    expect(latin1("ü").length).toBe(2)
+  })
+})
+describe("the chunk reader", () => {
+  const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
+    const events: Array<ModelEvent> = [], reader = new ChunkReader({ begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } })
+    for (const chunk of chunks) reader.payload(latin1(JSON.stringify(chunk)))
+    return events
+  }
+  const calls = (...given: ReadonlyArray<unknown>) => ({ choices: [{ delta: { tool_calls: given } }] })
+  it("calls without an index, by id or in order; whole calls; arguments as an object; all with index 0", () => {
+    const joined = (events: ReadonlyArray<ModelEvent>): unknown => events.filter(({ type }) => type === "call").map((call: any) => [call.name, events.filter((event) => event.type === "arguments" && event.index === call.index).map((event: any) => event.text).join("")])
+    expect(joined(read(calls({ id: "a", function: { name: "f", arguments: "{" } }), calls({ function: { arguments: "}" } }), calls({ id: "b", function: { name: "g", arguments: "{}" } })))).toEqual([["f", "{}"], ["g", "{}"]])
+    expect(joined(read(calls({ index: 0, id: "a", function: { name: "f", arguments: { x: 1 } } }, { index: 0, id: "b", function: { name: "g", arguments: "{}" } })))).toEqual([["f", "{\"x\":1}"], ["g", "{}"]])
+    expect(joined(read(calls({ index: 0, id: "a", function: { name: "f", arguments: "{\"a\"" } }, { index: 1, id: "b", function: { name: "g", arguments: "" } }), calls({ index: 1, function: { arguments: "{}" } }), calls({ index: 0, function: { arguments: ":1}" } })))).toEqual([["f", "{\"a\":1}"], ["g", "{}"]])
+  })
+  it("any bytes: an answer or a fault, never another throw", () => {
+    const next = random(5), seeds = [JSON.stringify(calls({ index: 0, id: "a", function: { name: "f", arguments: "{}" } })), JSON.stringify({ choices: [{ delta: { content: "x" }, finish_reason: "stop" }], usage: {} }), "[DONE]", "null", "[]", "{\"choices\":[null]}", "{\"choices\":[{\"delta\":{\"tool_calls\":[5]}}]}"]
+    for (let i = 0; i < 3_000; i++) {
+      const seed = seeds[i % seeds.length]!, at = Math.floor(next() * seed.length), mutated = next() < 0.3 ? seed : `${seed.slice(0, at)}${String.fromCharCode(Math.floor(next() * 127))}${seed.slice(at + Math.floor(next() * 3))}`
+      try { read0(mutated) } catch (cause) { expect((cause as { _tag?: string })._tag, mutated).toBe("UpstreamFault") }
+    }
+  })
+  const read0 = (payload: string): void => { new ChunkReader({ begun: () => {}, flush: () => {}, event: () => {} }).payload(payload) }
+})
+
+describe("the prompt bridge", () => {
+  const through = (text: string, cut: () => number): { readonly text: string; readonly calls: number; readonly early: string } => {
+    const reader = new BridgeReader([{ name: "f", parameters: {} }])
+    let out = ""
+    for (let at = 0; at < text.length;) { const next = at + 1 + Math.floor(cut() * 6); out += reader.push(text.slice(at, next)); at = next }
+    const end = reader.end()
+    return { text: out + end.text, calls: end.calls.length, early: out }
+  }
+  it.each([["a block", "```json\n{\"tool_calls\":[{\"name\":\"f\",\"arguments\":{}}]}\n```", "", 1], ["bare", " {\"tool_calls\" : [{\"name\":\"f\",\"arguments\":{\"a\":\"`\"}}]}", "", 1], ["after words", "Sure.\n```\n{\"tool_calls\":[{\"name\":\"f\"}]}\n```", "Sure.\n", 1],
+    ["code", "Use ```js\nlet a\n``` and `b`.", "Use ```js\nlet a\n``` and `b`.", 0], ["an unknown name", "{\"tool_calls\":[{\"name\":\"g\"}]}", "{\"tool_calls\":[{\"name\":\"g\"}]}", 0], ["other JSON", "{\"a\":1}", "{\"a\":1}", 0], ["only blanks", "  ", "  ", 0]])("%s, cut anywhere", (_, given, text, calls) => {
+    for (let seed = 1; seed < 40; seed++) expect(through(given, random(seed))).toMatchObject({ text, calls })
+  })
+  it("ordinary text does not wait", () => { expect(through("no block here", () => 0).early).toBe("no block here") })
+})
+it("an internal name is never seen, wherever the stream is cut", () => {
+  const names = new Namespace([{ name: "look", parameters: {} }, { name: "look_up", parameters: {} }], [], false)
+  const text = "external__look external__look_up external__lo external__other external__look"
+  for (let seed = 1; seed < 60; seed++) {
+    const next = random(seed), unmasking = new Unmasking(names)
+    let out = ""
+    for (let at = 0; at < text.length;) { const to = at + 1 + Math.floor(next() * 9); out += unmasking.push(text.slice(at, to)); at = to }
+    expect(out + unmasking.end()).toBe("look look_up external__lo external__other look")
+  }
+})
+describe("the breaker's rules", () => {
+  const { on } = CircuitBreaker, facts = { id: "x", nowMs: 1_000, fresh: () => "" }, policy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
+  it("five in a row open it, a success in between does not; open refuses until its time, then one probe", () => {
+    expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: 0 }, policy, facts).events).toEqual([{ _tag: "Opened", untilMs: 16_000 }])
+    expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: -40_000 }, policy, facts).events).toEqual([{ _tag: "Closed", failures: 1, firstMs: 1_000 }])
+    expect(on.Closed.Succeeded({ _tag: "Closed", failures: 4, firstMs: 0 }, {}, facts).events).toEqual([{ _tag: "Closed", failures: 0, firstMs: 0 }])
+    expect(on.Open.Enter({ _tag: "Open", untilMs: 1_001 }, {}, facts).answer).toEqual({ refuse: { _tag: "Resting" } })
+    expect(on.Open.Enter({ _tag: "Open", untilMs: 1_000 }, {}, facts).events).toEqual([{ _tag: "Probed", sinceMs: 1_000 }])
+    expect(on.Probing.Enter({ _tag: "Probing", sinceMs: 999 }, {}, facts).answer).toEqual({ refuse: { _tag: "Resting" } })
+    expect(on.Probing.Failed({ _tag: "Probing", sinceMs: 1 }, policy, facts).events).toEqual([{ _tag: "Opened", untilMs: 16_000 }])
+  })
+})
+describe("web_fetch", () => {
+  it.each(["127.0.0.1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "100.64.0.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "fd00::1", "fe80::1", "224.0.0.1", "nonsense"])("%s is not public", (address) => expect(isPublic(address)).toBe(false))
+  it("8.8.8.8 and 2606:4700::1 are", () => expect([isPublic("8.8.8.8"), isPublic("2606:4700::1")]).toEqual([true, true]))
+  it("a name that leads inside, credentials and other schemes are refused before any connection", async () => {
+    const { signal } = new AbortController(), resolve = () => Promise.resolve([{ address: "10.0.0.1", family: 4 }])
+    await expect(webFetch("http://inside.example/", signal, { resolve })).rejects.toThrow("not a public address")
+    await expect(webFetch("http://127.0.0.1:1/", signal)).rejects.toThrow("not a public address")
+    await expect(webFetch("file:///etc/passwd", signal)).rejects.toThrow("only http and https")
+    await expect(webFetch("http://a:b@example.com/", signal)).rejects.toThrow("no credentials")
+  })
+})
+it("records: what is wrong is named", () => {
+  const of = (...records: ReadonlyArray<unknown>) => readRecords(records)
+  expect(of({ kind: "ollama", base_url: "http://x" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  expect(of({ id: "a", kind: "ollama", base_url: "http://x" }, { id: "a", kind: "embedded" })).toMatch(/^UPSTREAMS\[1\]\.id: two/)
+  expect(of({ id: "a", kind: "ollama" })).toMatch(/^UPSTREAMS\[0\]\.base_url: /)
+  expect(of({ id: "a", kind: "embedded", retries: "2" })).toMatch(/^UPSTREAMS\[0\]\.retries: /)
+  expect(of({ id: "a", kind: "embedded", nonsense: 1 })).toMatch(/^UPSTREAMS\[0\]\.nonsense: /)
+  expect(of({ id: "A b", kind: "embedded" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  expect(readRecords({})).toMatch(/array/)
+  expect(of({ id: "a", kind: "embedded" })).toMatchObject([{ max_concurrency: 64, queue: 256, retries: 2 }])
+})
+
+const ask = (more: Partial<ModelRequest>): ModelRequest => ({ model: "echo", stream: false, messages: [{ role: "user", content: "one two three" }], ...more })
+describe("local/echo", () => {
+  const steps = async (more: Partial<ModelRequest>) => { const all: Array<unknown> = []; for await (const step of echo.generate(ask(more), new AbortController().signal)) all.push(step); return all }
+  it("words, limits, tools, results", async () => {
+    expect(await steps({})).toEqual([{ text: "one " }, { text: "two " }, { text: "three" }, { finish: "stop", usage: { input: 3, output: 3, cached: 0, reasoning: 0 } }])
+    expect(await steps({ maxTokens: 2 })).toEqual([{ text: "one " }, { text: "two" }, { finish: "length", usage: { input: 3, output: 2, cached: 0, reasoning: 0 } }])
+    expect(await steps({ stop: ["two"] })).toMatchObject([{ text: "one " }, { finish: "stop" }])
+    const tools = [{ name: "f", parameters: { type: "object", properties: { s: { type: "string" }, n: { type: "integer" }, b: { type: "boolean" }, a: { type: "array" }, o: { type: "object" }, e: { enum: ["x", "y"] } } } }]
+    expect(await steps({ tools, toolChoice: "required" })).toMatchObject([{ toolCall: { name: "f", arguments: JSON.stringify({ s: "", n: 0, b: false, a: [], o: {}, e: "x" }) } }, { finish: "tool_calls" }])
+    expect(await steps({ tools })).toMatchObject([{}, {}, { text: "three" }, {}])
+    expect(await steps({ tools, toolChoice: "required", messages: [{ role: "user", content: "q" }, { role: "tool", callId: "c", content: "r" }] })).toMatchObject([{ text: "tool: " }, { text: "r" }, { finish: "stop" }])
+    expect(sample({ anyOf: [{ type: "string" }] })).toBe("")
+  })
+})
+describe("local/translate", () => {
+  const targets = ["de", "fr", "es"]
+  it.each([["Translate to French", "fr"], ["Translate the following into German.", "de"], ["You are a translator. target: es", "es"], ["Translate from English to Spanish: hi", "es"], ["Translate to Klingon", undefined], ["hello", undefined]])("%s → %s", (text, target) => expect(targetOf(text, targets)).toBe(target))
+  it("sentence by sentence, the order in a system or the user message; no target is said clearly", async () => {
+    const { engines } = scripted({ change: (text) => text.toUpperCase() }), model = translating(engines)
+    const run = async (...messages: ModelRequest["messages"]) => { const events: Array<ModelEvent> = []; await model.generate(ask({ messages }), { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } }, new AbortController().signal); return events }
+    const texts = (events: ReadonlyArray<ModelEvent>) => events.flatMap((event) => event.type === "text" ? [event.text] : [])
+    expect(texts(await run({ role: "system", content: "Translate to German" }, { role: "user", content: "Hi there. How are you?" }))).toEqual(["HI THERE. ", "HOW ARE YOU?"])
+    expect(texts(await run({ role: "user", content: "Translate to French: good day" }))).toEqual(["GOOD DAY"])
+    await expect(run({ role: "user", content: "good day" })).rejects.toThrow(/name a target language/)
+    expect(await Effect.runPromise(Effect.succeed(1))).toBe(1)
+  })
+})

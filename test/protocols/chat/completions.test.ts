@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { called, chunk, completion, spoken } from "./fake-upstream.ts"
+import { frames, World } from "./world.ts"
+
+let world: World
+beforeAll(async () => { world = await World.open() })
+afterAll(() => world.close())
+
+describe("chat completions, whole", () => {
+  it("the deterministic model: the shape of section 7.3", async () => {
+    const answer = await world.ask({ model: "local/echo", messages: [{ role: "user", content: "one two" }] })
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ object: "chat.completion", model: "local/echo", choices: [{ index: 0, message: { role: "assistant", content: "one two", refusal: null, annotations: [] }, logprobs: null, finish_reason: "stop" }],
+      usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 }, service_tier: "default", system_fingerprint: null })
+    expect(answer.body.id).toMatch(/^chatcmpl-[0-9a-f]{32}$/)
+    expect(answer.headers.get("x-proxy-model")).toBe("local/echo")
+    expect(answer.headers.get("x-proxy-attempts")).toBe("1")
+    expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/)
+  })
+  it("an OpenAI-compatible upstream, by full id and by bare name", async () => {
+    world.upstream.plays({ json: completion("hello") })
+    expect((await world.ask()).body.choices[0].message.content).toBe("hello")
+    expect((await world.ask({ model: "llama-3.1-8b" })).body).toMatchObject({ model: "llama-3.1-8b", choices: [{ message: { content: "hello" } }] })
+    expect(world.upstream.last.body).toMatchObject({ model: "llama-3.1-8b", messages: [{ role: "user", content: "hi" }] })
+  })
+})
+describe("chat completions, streamed", () => {
+  it("the deterministic model: role first, one word an event, finish, [DONE]", async () => {
+    const { text, headers } = await world.ask({ model: "local/echo", stream: true, messages: [{ role: "user", content: "one two three" }] })
+    expect(headers.get("content-type")).toBe("text/event-stream; charset=utf-8")
+    const all = frames(text)
+    expect(all.at(-1)!.data).toBe("[DONE]")
+    expect(all.slice(0, -1).map(({ data }) => data.choices[0].delta)).toEqual([{ role: "assistant", content: "", refusal: null }, { content: "one " }, { content: "two " }, { content: "three" }, {}])
+    expect(new Set(all.slice(0, -1).map(({ data }) => `${data.id} ${data.created} ${data.model}`)).size).toBe(1)
+  })
+  it("an upstream's stream", async () => {
+    world.upstream.plays({ chunks: spoken("a", "b", "ü\n\"x\"", "d") })
+    const all = frames((await world.ask({ stream: true })).text)
+    expect(all.slice(0, -1).map(({ data }) => data.choices[0].delta.content ?? "").join("")).toBe("abü\n\"x\"d")
+    expect(world.upstream.last.body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+  })
+  it("a tool call", async () => {
+    world.upstream.plays({ chunks: called("look", "{\"city\":\"Rome\"}") })
+    const all = frames((await world.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text).slice(0, -1).map(({ data }) => data.choices[0])
+    expect(all.map(({ delta }) => delta)).toEqual([{ role: "assistant", content: null, refusal: null }, { tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }] },
+      { tool_calls: [{ index: 0, function: { arguments: "{\"c" } }] }, { tool_calls: [{ index: 0, function: { arguments: "ity\":\"Rome\"}" } }] }, {}])
+    expect(all.at(-1).finish_reason).toBe("tool_calls")
+    expect(chunk({})).toBeTruthy()
+  })
+})

@@ -1,0 +1,235 @@
+/** What upstreams do wrong and what clients hear of it. Source: chat sections 8, 14, 17. */
+import { connect } from "node:net"
+import { afterEach, beforeEach, describe, expect, it } from "vitest"
+import type { ChatModel } from "../../../actors/engines/chat/model.ts"
+import { chunk, completion, spoken } from "./fake-upstream.ts"
+import { frames, until, World } from "./world.ts"
+
+let world: World
+beforeEach(async () => { world = await World.open() })
+afterEach(() => world.close())
+const codeOf = ({ status, body }: { readonly status: number; readonly body: any }) => [status, body.error.code]
+
+describe("streams that break", () => {
+  it("CHAT-35 dies before its first event → 502 JSON, not 200", async () => {
+    world.upstream.plays({ chunks: spoken("a"), dieAfter: 0 })
+    const answer = await world.ask({ stream: true })
+    expect(codeOf(answer)).toEqual([502, "upstream_error"])
+    expect(answer.headers.get("content-type")).toContain("application/json")
+  })
+  it("CHAT-36 dies after 3 chunks → 3 chunks, error frame, [DONE]", async () => {
+    world.upstream.plays({ chunks: spoken("a", "b", "c"), dieAfter: 3 })
+    const all = frames((await world.ask({ stream: true })).text)
+    expect(all.slice(0, 3).map(({ data }) => data.choices[0].delta.content)).toEqual(["", "a", "b"])
+    expect(all[3]!.data.error).toMatchObject({ code: "upstream_error", type: "server_error", param: null })
+    expect(all.slice(4).map(({ data }) => data)).toEqual(["[DONE]"])
+    expect(world.upstream.seen.length).toBe(1)
+  })
+  it("CHAT-37 ends without finish_reason → error frame upstream_bad_response", async () => {
+    world.upstream.plays({ chunks: [chunk({ content: "a" })] })
+    const all = frames((await world.ask({ stream: true })).text)
+    expect(all.at(-2)!.data.error.code).toBe("upstream_bad_response")
+    expect(all.at(-2)!.data.error.message).toContain("stream ended early")
+    expect(all.some(({ data }) => data.choices?.[0].finish_reason)).toBe(false)
+  })
+  it("CHAT-38 ends without [DONE] but with finish_reason → normal end", async () => {
+    world.upstream.plays({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
+    const all = frames((await world.ask({ stream: true })).text)
+    expect(all.map(({ data }) => data.choices?.[0].finish_reason ?? data)).toEqual([expect.anything(), expect.anything(), "stop", "[DONE]"])
+  })
+  it("an error object in a frame, text that is no JSON, a chunk without choices", async () => {
+    for (const [bad, code] of [[{ error: { message: "no" } }, "upstream_error"], ["{nonsense", "upstream_bad_response"], [{ id: "x" }, "upstream_bad_response"]] as const) {
+      world.upstream.plays({ chunks: [chunk({ content: "a" }), bad] })
+      expect(frames((await world.ask({ stream: true })).text).at(-2)!.data.error.code).toBe(code)
+    }
+  })
+  it.each([["pieces of one byte", { pieceBytes: 1 }], ["pieces of seven bytes, CRLF, comments", { pieceBytes: 7, eol: "\r\n", comments: true }]])("bytes cut anywhere: %s", async (_, step) => {
+    const words = ["Grüße ", "🎻 ", "漢字\n", "\"q\" \\ end"]
+    world.upstream.plays({ chunks: spoken(...words), ...step })
+    const all = frames((await world.ask({ stream: true })).text)
+    expect(all.slice(0, -1).flatMap(({ data }) => data.choices[0]?.delta.content ?? [])).toEqual(["", ...words])
+  })
+})
+
+describe("answers that are none", () => {
+  it.each<[string, any, ReadonlyArray<unknown>, number]>([
+    ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
+    ["400 is passed on", { status: 400, json: { error: { message: "too odd", code: "odd", param: "x" } } }, [400, "odd"], 1],
+    ["context wording", { status: 400, json: { error: { message: "This model's maximum context length is 10 tokens" } } }, [400, "context_length_exceeded"], 1],
+    ["404", { status: 404 }, [404, "model_not_found"], 1],
+    ["413", { status: 413 }, [413, "request_too_large"], 1],
+    ["500", { status: 500 }, [502, "upstream_error"], 3],
+    ["504", { status: 504 }, [504, "upstream_timeout"], 3],
+    ["529", { status: 529 }, [503, "upstream_overloaded"], 3],
+    ["a redirect", { status: 302, headers: { location: "http://example.invalid/" } }, [502, "upstream_bad_response"], 2],
+    ["no JSON", { json: "nonsense" }, [502, "upstream_bad_response"], 2],
+    ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
+  ])("%s", async (_, step, expected, attempts) => {
+    world.upstream.plays(step)
+    const answer = await world.ask()
+    expect(codeOf(answer)).toEqual(expected)
+    expect(world.upstream.seen.length).toBe(attempts)
+    expect(answer.text).not.toContain("sk-123")
+    expect(answer.text).not.toContain("127.0.0.1")
+  })
+  it("CHAT-40 429 with Retry-After: 30 → 429 with it, one attempt", async () => {
+    world.upstream.plays({ status: 429, headers: { "retry-after": "30" } })
+    const answer = await world.ask()
+    expect([...codeOf(answer), answer.headers.get("retry-after"), answer.headers.get("retry-after-ms"), answer.headers.get("x-proxy-attempts"), world.upstream.seen.length]).toEqual([429, "rate_limit_exceeded", "30", "30000", "1", 1])
+  })
+  it("CHAT-41 503 twice, then 200 → 200, three attempts", async () => {
+    world.upstream.plays({ status: 503 }, { status: 503 }, { json: completion("at last") })
+    const answer = await world.ask()
+    expect([answer.status, answer.headers.get("x-proxy-attempts"), answer.body.choices[0].message.content]).toEqual([200, "3", "at last"])
+  })
+  it("CHAT-42 never answers → 504 upstream_timeout at the first-event limit", async () => {
+    world.upstream.plays({ silent: true })
+    const asked = world.ask()
+    await until(() => world.upstream.seen.length === 1)
+    world.aheadMs += 9_000
+    await new Promise((resolve) => { setTimeout(resolve, 60) })
+    world.aheadMs += 1_100
+    const answer = await asked
+    expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([504, "upstream_timeout", "false"])
+    await until(() => world.upstream.last.aborted)
+  })
+  it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
+    const gone = await World.open({ records: [{ id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }] })
+    for (let i = 0; i < 5; i++) expect(codeOf(await gone.ask({ model: "gone/x" }))).toEqual([502, "upstream_unavailable"])
+    const view = async () => (await gone.call("/health/details")).body.upstreams.find(({ id }: { id: string }) => id === "gone").breaker
+    expect(await view()).toBe("open")
+    const refused = await gone.ask({ model: "gone/x" })
+    expect([...codeOf(refused), refused.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_unavailable", null])
+    expect((await gone.call("/health/details")).body.status).toBe("degraded")
+    gone.aheadMs += 15_000
+    expect((await gone.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
+    expect(await view()).toBe("open")
+    await gone.close()
+  })
+  it("fallbacks in order, one attempt each", async () => {
+    const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 1 } })
+    own.upstream.plays({ status: 500 })
+    const answer = await own.ask()
+    expect([answer.status, answer.headers.get("x-proxy-model"), answer.headers.get("x-proxy-attempts"), answer.body.model]).toEqual([200, "local/echo", "3", "main/m"])
+    await own.close()
+  })
+  it("a full queue and a wait that is too long → 503 overloaded", async () => {
+    const own = await World.open({ main: { max_concurrency: 1, queue: 1, queue_timeout_ms: 1_000 } })
+    own.upstream.plays({ silent: true })
+    const first = own.ask().catch(() => {}), second = own.ask()
+    await until(() => own.upstream.seen.length === 1)
+    await until(() => (own.chat.probes.metrics()).includes("proxy_queue_depth{upstream=\"main\"} 1"))
+    const third = await own.ask()
+    expect([...codeOf(third), third.headers.get("retry-after")]).toEqual([503, "overloaded", "1"])
+    own.aheadMs += 1_100
+    expect(codeOf(await second)).toEqual([503, "overloaded"])
+    own.aheadMs += 20_000
+    await first
+    await own.close()
+  })
+  it("over MAX_INFLIGHT_TURNS → 503 overloaded; models and health still answer", async () => {
+    const none = await World.open({ turnsInFlightMax: 0 })
+    expect(codeOf(await none.ask())).toEqual([503, "overloaded"])
+    expect([(await none.call("/v1/models")).status, (await none.call("/health")).status]).toEqual([200, 200])
+    await none.close()
+  })
+})
+
+describe("clients that go", () => {
+  const leaks = (of: World): ReadonlyArray<number> => {
+    const metrics = of.chat.probes.metrics()
+    return [Number(/proxy_inflight_turns (\d+)/.exec(metrics)![1]), Number(/proxy_queue_depth\{upstream="main"\} (\d+)/.exec(metrics)![1])]
+  }
+  it.each([[true, 0], [true, 2], [false, 0]])("CHAT-43 stream %s, after %i tokens: the upstream sees the abort within 100 ms, the permit is free", async (stream, after) => {
+    const own = await World.open({ main: { max_concurrency: 1 } })
+    own.upstream.plays(after > 0 ? { chunks: spoken("a", "b").slice(0, after), hang: true } : { silent: true }, { json: completion("free") })
+    const controller = new AbortController()
+    const asked = own.fetch("/v1/chat/completions", { body: { model: "main/m", stream, messages: [{ role: "user", content: "x" }] }, signal: controller.signal })
+    asked.catch(() => {})
+    await until(() => own.upstream.seen.length === 1)
+    if (after > 0) await (await asked).body!.getReader().read()
+    const left = Date.now()
+    controller.abort()
+    await own.upstream.seen[0]!.gone
+    expect(own.upstream.seen[0]!.abortedAtMs - left).toBeLessThan(100)
+    expect((await own.ask()).body.choices[0].message.content).toBe("free")
+    await until(() => leaks(own).every((count) => count === 0))
+    expect(own.chat.probes.metrics()).toContain("outcome=\"client_disconnect\"} 1")
+    await own.close()
+  })
+  it("CHAT-43 while it waits for a permit: dropped from the queue at once", async () => {
+    const own = await World.open({ main: { max_concurrency: 1 } })
+    own.upstream.plays({ silent: true })
+    const first = new AbortController(), second = new AbortController()
+    const body = { model: "main/m", messages: [{ role: "user", content: "x" }] }
+    own.fetch("/v1/chat/completions", { body, signal: first.signal }).catch(() => {})
+    await until(() => own.upstream.seen.length === 1)
+    own.fetch("/v1/chat/completions", { body, signal: second.signal }).catch(() => {})
+    await until(() => leaks(own)[1] === 1)
+    second.abort()
+    await until(() => leaks(own)[1] === 0)
+    first.abort()
+    await until(() => leaks(own)[0] === 0)
+    expect(own.upstream.seen.length).toBe(1)
+    await own.close()
+  })
+  it("CHAT-44 a client that stops reading: the upstream is paused, memory stays bounded, cut off after 60 s", async () => {
+    const filler = "x".repeat(16_384), many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
+    world.upstream.plays({ chunks: [...many, chunk({}, "stop")] })
+    const body = JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] })
+    const wire = connect(world.server.port, "127.0.0.1")
+    let closed = false
+    wire.on("close", () => { closed = true })
+    wire.on("error", () => {})
+    wire.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    wire.pause()
+    await until(() => world.chat.probes.metrics().includes("proxy_stream_backpressure_total 1"))
+    let sent = -1
+    await until(() => { const before = sent; sent = world.upstream.last.sentBytes; return before === sent })
+    expect(sent).toBeLessThan(32 * 1_048_576)
+    expect((await world.ask({ model: "local/echo" })).status).toBe(200)
+    world.aheadMs += 60_100
+    await world.upstream.last.gone
+    expect(world.upstream.last.aborted).toBe(true)
+    wire.resume()
+    await until(() => closed)
+    await until(() => leaks(world)[0] === 0)
+  })
+})
+
+it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next request works", async () => {
+  let broken = true
+  const model: ChatModel = { supports: {}, list: async () => [{ id: "x" }], close: () => {}, generate: async (_, sink) => {
+    if (broken) throw new TypeError("secret detail at /home/somewhere")
+    sink.begun()
+    sink.event({ type: "text", choice: 0, text: "fine" })
+    sink.event({ type: "finish", choice: 0, reason: "stop" })
+  } }
+  const own = await World.open({ records: [{ id: "own", kind: "embedded" }] }, { modelOf: ({ id }) => id === "own" ? model : undefined })
+  const answer = await own.ask({ model: "own/x" })
+  expect(codeOf(answer)).toEqual([500, "internal_error"])
+  expect(answer.text).not.toMatch(/secret|TypeError|home/)
+  broken = false
+  const fine = await own.ask({ model: "own/x" })
+  expect([fine.status, fine.body.choices[0].message.content, fine.headers.get("x-proxy-usage")]).toEqual([200, "fine", "estimated"])
+  await own.close()
+})
+it("headers are held back, then keep-alive comments flow on an idle stream", async () => {
+  const own = await World.open({ streamCommitMs: 100, streamKeepAliveMs: 200 })
+  let go!: () => void
+  const gate = new Promise<void>((resolve) => { go = resolve })
+  own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
+  const asked = own.fetch("/v1/chat/completions", { body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] } })
+  await until(() => own.upstream.seen.length === 1)
+  own.aheadMs += 150
+  const response = await asked
+  expect(response.status).toBe(200)
+  const reader = response.body!.getReader()
+  own.aheadMs += 500
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe(": keep-alive\n\n")
+  go()
+  let rest = ""
+  for (let part = await reader.read(); !part.done; part = await reader.read()) rest += new TextDecoder().decode(part.value)
+  expect(rest).toContain("data: [DONE]")
+  await own.close()
+})
