@@ -14,7 +14,7 @@ const destinationMax = 1_000, partsMax = 8
 export const destinationOf = (given: unknown): string => {
   const wrong = (why: string): Refused => new Refused(400, `destination ${why}`, [{ field: "destination", code: given === undefined ? "required" : "invalid_value", message: why }])
   if (typeof given !== "string" || given === "") throw wrong("is required")
-  if (given.length > destinationMax || /[\0-\x1f\x7f]/.test(given) || !given.isWellFormed()) throw wrong("is too long or holds control characters")
+  if (given.length > destinationMax || [...given].some((char) => char < " " || char === "\x7f") || !given.isWellFormed()) throw wrong("is too long or holds control characters")
   const parts = given.replaceAll("\\", "/").split("/").filter((part) => part !== "" && part !== ".")
   if (parts.length === 0 || parts.some((part) => part === ".." || part.includes(":") || part.length > 255)) throw wrong("must stay below the file root")
   return parts.join("/")
