@@ -1,7 +1,7 @@
 /** One subscription's deliveries: in the order of the outbox, one at a time, each at least once. What failed waits, longer each time, and is
  *  at last put aside; one slow target delays nobody else. It goes on by itself after a restart of the process.
  *  Source: store section 9.2. */
-import { Clock, Context, Effect, Schema, Stream } from "effect"
+import { Context, Effect, Schema, Stream } from "effect"
 import { command, named, persist, reply } from "../runtime/actor.ts"
 import type { Write } from "../storage/store.ts"
 
@@ -15,6 +15,7 @@ export interface DeliveryPort {
   /** Rows that take the entry out of the outbox. */ readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
   /** Rows that put it aside, counted. */ readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
   /** Waits before the second, third … attempt; after the last of them it is put aside. */ readonly waitsMs: ReadonlyArray<number>
+  /** The clock by which rests end. */ readonly nowMs: () => number
 }
 export class Deliveries extends Context.Service<Deliveries, DeliveryPort>()("actors/Deliveries") {}
 
@@ -82,11 +83,8 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
   },
   activity: {
     Sending: (state, { id }) => Stream.unwrap(Effect.map(Deliveries, (outside) => sending(outside, id, state))),
-    Resting: ({ untilMs }) => Stream.fromEffect(Effect.gen(function* () {
-      const nowMs = yield* Clock.currentTimeMillis
-      if (untilMs > nowMs) yield* Effect.sleep(untilMs - nowMs)
-      return { _tag: "Rested" as const }
-    }))
+    Resting: ({ untilMs }) => Stream.fromEffect(Effect.flatMap(Deliveries, ({ nowMs }) =>
+      Effect.as(Effect.sleep(Math.max(0, untilMs - nowMs())), { _tag: "Rested" as const })))
   }
 })
 export type WebhookDelivery = ReturnType<typeof webhookDelivery>

@@ -81,7 +81,7 @@ export class Engine implements Reader {
       const writes = tx.finish()
       if (writes.length === 0) return resolve(value)
       const conflict = this.store.commit(writes, (fault) => {
-        if (fault === undefined) { for (const then of tx.then) then(); return resolve(value) }
+        if (fault === undefined) { for (const then of tx.afterwards) then(); return resolve(value) }
         this.forget()
         reject(storageRefused(fault))
       })

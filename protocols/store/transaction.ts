@@ -27,7 +27,7 @@ export class Transaction implements Reader {
   readonly nowMs: number
   readonly changes = new Map<string, Change>()
   readonly writes: Array<Write> = []
-  /** Called once the commit is durable. */ readonly then: Array<() => void> = []
+  /** Called once the commit is durable. */ readonly afterwards: Array<() => void> = []
   private readonly counters = new Map<string, { table: string; key: Key; value: number; added: number }>()
   private readonly uniques = new Map<string, readonly [string, number] | undefined>()
 

@@ -70,7 +70,7 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
       const oldest = Entries.range(this.engine.store, { prefix: [subscription], limit: 1 })[0]?.key[1] as number | undefined
       if (oldest !== undefined && seq - oldest >= outboxMax) { tx.writes.push(Entries.delete([subscription, oldest])); tx.add("store-outbox-dropped", [subscription], 1) }
       tx.writes.push(Entries.put([subscription, seq], { event, delivery: randomUUID(), body: text, atMs: tx.nowMs }))
-      tx.then.push(() => this.options.wake(subscription))
+      tx.afterwards.push(() => this.options.wake(subscription))
     }
   }
   /** After a start: what was committed, and its actor not yet told. */
@@ -81,6 +81,7 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
   next(subscription: string, after: number): number | undefined {
     return Entries.range(this.engine.store, { prefix: [subscription], ...(after === 0 ? {} : { after: [subscription, after] }), limit: 1 })[0]?.key[1] as number | undefined
   }
+  nowMs = (): number => this.engine.clock()
   done(subscription: string, seq: number) { return [Entries.delete([subscription, seq])] }
   aside(subscription: string, seq: number, why: string, asideMs: number) {
     const entry = Entries.get(this.engine.store, [subscription, seq])
@@ -140,7 +141,7 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     if (keptMs > 0 && known !== undefined && known.untilMs > nowMs) return known.messages
     const began = performance.now(), limitMs = this.options.replyMs ?? replyMs
     let messages = await this.reply(this.value(row, "url"), row, event, body, limitMs)
-    if (messages === undefined && this.value(row, "failure_type") === "Fallback") messages = await this.reply(this.value(row, "fallback_url"), row, event, body, Math.max(fallbackMsLeast, limitMs - (performance.now() - began)))
+    if (messages === undefined && this.value(row, "failure_type") === "Fallback") messages = await this.reply(this.value(row, "fallback_url"), row, event, body, Math.max(fallbackMsLeast, Math.ceil(limitMs - (performance.now() - began))))
     if (messages === undefined) {
       if (this.value(row, "failure_type") === "Ignore") return []
       throw new Refused(409, `the ${event} webhook did not answer`)
@@ -175,7 +176,7 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     await this.engine.write((tx) => {
       const { why: _, asideMs: __, ...kept } = entry
       tx.writes.push(Aside.delete([subscription, seq]), Entries.put([subscription, tx.next("store-outbox-seq", [subscription])], kept))
-      tx.then.push(() => this.options.wake(subscription))
+      tx.afterwards.push(() => this.options.wake(subscription))
     })
   }
 }

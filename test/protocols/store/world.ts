@@ -70,7 +70,7 @@ export class World {
     const bytes = body === undefined ? new Uint8Array(0) : body instanceof Uint8Array ? body : new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body))
     if (body !== undefined && type !== "") given.set("content-type", type ?? "application/json")
     if (bytes.length > 0) given.set("content-length", String(bytes.length))
-    const [at, query = ""] = (path.startsWith("/api") || path.startsWith("/store") ? path : `/api/v1${path}`).split("?") as [string, string?]
+    const [at, query = ""] = (path.startsWith("/api") || path.startsWith("/store/") ? path : `/api/v1${path}`).split("?") as [string, string?]
     return { method, path: at, query, params: {}, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client, scheme, traceId: "0".repeat(32), body: bytes,
       stream: (async function* () { if (bytes.length > 0) yield bytes })(), signal: new AbortController().signal }
   }
