@@ -12,7 +12,7 @@ import type { Place, Windows } from "./windows.ts"
 export const plans = { steel: 5, bronze: 10, silver: 20, gold: 50, platinum: 50, diamond: 50 } as const
 export type Plan = keyof typeof plans
 const callsMax = 50
-export const sessionCookie = "__Host-store_admin"
+const sessionCookie = "__Host-store_admin"
 const tokenLengthMax = 8_192, knownMax = 10_000
 
 export interface Principal {
@@ -41,10 +41,14 @@ loopback.addSubnet("127.0.0.0", 8, "ipv4")
 loopback.addAddress("::1", "ipv6")
 const isLoopback = (address: string): boolean => isIP(address) !== 0 && loopback.check(address, isIP(address) === 6 ? "ipv6" : "ipv4")
 
-export const cookieOf = (request: Request, name: string): string | undefined => {
+const cookieOf = (request: Request, name: string): string | undefined => {
   for (const part of request.headers.get("cookie")?.split(/[;,]\s*/) ?? []) if (part.startsWith(`${name}=`)) return part.slice(name.length + 1)
   return undefined
 }
+
+/** Over plain HTTP (loopback only) a browser would not keep the strict cookie: there it goes by its plain name. */
+export const cookieName = (request: Pick<Request, "scheme">): string => request.scheme === "https" ? sessionCookie : "store_admin"
+export const sessionOf = (request: Request): string | undefined => cookieOf(request, cookieName(request))
 
 export class Guard {
   readonly windows: Windows
@@ -136,7 +140,7 @@ export class Guard {
   }
   /** Only reading, only from the store's own pages or from no page at all. */
   private bySession(request: Request): Principal | undefined {
-    const secret = cookieOf(request, sessionCookie)
+    const secret = sessionOf(request)
     if (secret === undefined || (request.method !== "GET" && request.method !== "HEAD")) return undefined
     const site = request.headers.get("sec-fetch-site")
     if (site !== undefined && !["same-origin", "same-site", "none"].includes(site)) return undefined
