@@ -2,7 +2,7 @@
  *  only after its commit is flushed; a lost commit drops all that was derived from it. Source: store sections 1, 6, 10. */
 import { Conflict, StorageFault, type Store } from "../../storage/store.ts"
 import { Columns } from "./columns.ts"
-import { encodeField, fold } from "./fields.ts"
+import { encodeField, fold, type Field } from "./fields.ts"
 import { Refused } from "./problems.ts"
 import { valueOf, type Reader, type Resource, type Row } from "./resource.ts"
 import { Collections, References, Rows, Transaction, Uniques } from "./transaction.ts"
@@ -23,6 +23,7 @@ export class Engine implements Reader {
   outbox: Outbox = { wants: () => false, put: () => {} }
   private readonly versions = new Map<string, number>()
   private readonly columns = new Map<string, Columns>()
+  private readonly initial = new Map<string, ReadonlyArray<readonly [string, Field, string]>>()
   private readonly referring = new Map<string, Array<Referrer>>()
 
   constructor(store: Store, resources: ReadonlyArray<Resource>, options: { readonly zone: Zone; readonly vault: Vault; readonly clock: () => number }) {
@@ -58,6 +59,20 @@ export class Engine implements Reader {
   /** Ids after `after`, ascending. */
   page(resource: string, after: number, limit: number): ReadonlyArray<number> {
     return Rows.range(this.store, { prefix: [resource], ...(after === 0 ? {} : { after: [resource, after] }), limit }).map(({ key }) => key[1] as number)
+  }
+
+  /** `show` as JSON text, the fields at their initial values written once for all: most of a record is. */
+  text(name: string, row: Row): string {
+    let initial = this.initial.get(name)
+    const resource = this.resource(name), { values } = row
+    if (initial === undefined) this.initial.set(name, initial = Object.entries(resource.fields).map(([field, about]) => [field, about, `,${JSON.stringify(field)}:${JSON.stringify(encodeField(about, about.initial, this.zone))}`] as const))
+    let text = `{"id":${row.id}`
+    for (let at = 1; at < initial.length; at++) {
+      const [field, about, unset] = initial[at]!
+      text += Object.hasOwn(values, field) ? `,"${field}":${JSON.stringify(encodeField(about, values[field]!, this.zone))}` : field === "created_at" || field === "updated_at"
+        ? `,"${field}":"${this.zone.format(field === "created_at" ? row.createdMs : row.updatedMs)}"` : unset
+    }
+    return `${text}}`
   }
 
   columnsOf(name: string): Columns {

@@ -114,7 +114,7 @@ export const find = (engine: Engine, resource: Resource, query: Query): Page | P
 export const showNested = (read: Reader, nested: Nested, row: Row, limit = nestedMax + 1): ReadonlyArray<unknown> =>
   "of" in nested ? read.children(nested.of, nested.by, row.id, limit).map((child) => read.show(nested.of, child)) : nested.show(read, row, limit)
 
-export const showRecord = (engine: Engine, resource: Resource, row: Row, expand: ReadonlySet<string>, fields?: ReadonlySet<string>): Record<string, unknown> => {
+const showRecord = (engine: Engine, resource: Resource, row: Row, expand: ReadonlySet<string>, fields?: ReadonlySet<string>): Record<string, unknown> => {
   const whole = engine.show(resource.name, row)
   const shown: Record<string, unknown> = fields === undefined ? whole : Object.fromEntries(Object.entries(whole).filter(([name]) => fields.has(name)))
   for (const name of expand) {
@@ -136,21 +136,20 @@ const pageUrl = ({ url, query }: Address, page: number, count: number): string =
   const kept = pairsOf(query).filter(([name]) => name !== "page" && name !== "count")
   return `${url}?${new URLSearchParams([["page", String(page)], ["count", String(count)], ...kept.map(([name, value]) => [name, value] as [string, string])]).toString()}`
 }
-/** The list object. Throws Refused (404) beyond the last page. */
-export const listObject = (key: string, records: ReadonlyArray<unknown>, total: number, { page, count }: Pick<Query, "page" | "count">, address: Address): string => {
+/** As JSON. */
+export const recordText = (engine: Engine, resource: Resource, row: Row, expand: ReadonlySet<string>, fields?: ReadonlySet<string>): string =>
+  expand.size === 0 && fields === undefined ? engine.text(resource.name, row) : JSON.stringify(showRecord(engine, resource, row, expand, fields))
+/** The list object, of records as JSON. Throws Refused (404) beyond the last page. */
+export const listObject = (key: string, records: ReadonlyArray<string>, total: number, { page, count }: Pick<Query, "page" | "count">, address: Address): string => {
   if (page > 1 && (page - 1) * count >= total) throw new Refused(404, `there is no page ${page}`)
-  return JSON.stringify({
-    total_count: total,
-    ...(page > 1 ? { previous_page: pageUrl(address, page - 1, count) } : {}),
-    ...(page * count < total ? { next_page: pageUrl(address, page + 1, count) } : {}),
-    [key]: records
-  })
+  const previous = page > 1 ? `"previous_page":${JSON.stringify(pageUrl(address, page - 1, count))},` : "", next = page * count < total ? `"next_page":${JSON.stringify(pageUrl(address, page + 1, count))},` : ""
+  return `{"total_count":${total},${previous}${next}"${key}":[${records.join(",")}]}`
 }
 export const list = (engine: Engine, resource: Resource, query: Query, address: Address): string | Promise<string> => {
   const found = find(engine, resource, query)
   const shown = ({ ids, total }: Page): string => listObject(resource.name, ids.flatMap((id) => {
     const row = engine.get(resource.name, id)
-    return row === undefined ? [] : [showRecord(engine, resource, row, query.expand, query.fields)]
+    return row === undefined ? [] : [recordText(engine, resource, row, query.expand, query.fields)]
   }), total, query, address)
   return found instanceof Promise ? found.then(shown) : shown(found)
 }

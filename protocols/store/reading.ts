@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib"
 import type { Request } from "../../runtime/http.ts"
 import { AnswerCache, type Entry } from "./cache.ts"
 import type { Engine } from "./engine.ts"
-import { involved, list, listObject, showNested, showRecord, type Address } from "./listing.ts"
+import { involved, list, listObject, showNested, recordText, type Address } from "./listing.ts"
 import { jsonType, noStore, Refused } from "./problems.ts"
 import { parseQuery } from "./query.ts"
 import type { Answer, Target } from "./target.ts"
@@ -87,12 +87,12 @@ export class Reading {
     if (target.kind === "nested") {
       const collections = involved(resource, [target.nested]), from = (query.page - 1) * query.count
       const whole = showNested(engine, resource.nested[target.nested]!, row, Math.min(from + query.count, nestedMax) + 1 + nestedMax)
-      return { body: listObject(target.nested, whole.slice(from, from + query.count), whole.length, query, address), etag: undefined, versions: versionsOf(collections), lastModifiedMs: Math.max(row.updatedMs, changed(collections)) }
+      return { body: listObject(target.nested, whole.slice(from, from + query.count).map((one) => JSON.stringify(one)), whole.length, query, address), etag: undefined, versions: versionsOf(collections), lastModifiedMs: Math.max(row.updatedMs, changed(collections)) }
     }
     if (query.where.length > 0 || query.sort.length > 0) throw new Refused(400, "one record is neither searched nor sorted")
     const expand = target.kind === "filled" ? new Set(Object.keys(resource.nested)) : query.expand
     const collections = involved(resource, expand), lastModifiedMs = expand.size === 0 ? row.updatedMs : Math.max(row.updatedMs, changed(collections.filter((name) => name !== resource.name)))
-    return { body: JSON.stringify(showRecord(engine, resource, row, expand, query.fields)), versions: versionsOf(collections), lastModifiedMs, etag: expand.size === 0 ? etagOf(row) : `W/"${row.id}-${row.version}-${lastModifiedMs}"` }
+    return { body: recordText(engine, resource, row, expand, query.fields), versions: versionsOf(collections), lastModifiedMs, etag: expand.size === 0 ? etagOf(row) : `W/"${row.id}-${row.version}-${lastModifiedMs}"` }
   }
 
   private deliver(entry: Entry, request: Request, nowMs: number, more: ReadonlyArray<Header>): Answer {

@@ -24,8 +24,8 @@ type Header = readonly [string, string]
 const uploadBytesMax = 25 * 1_048_576
 const inFlightMax = 1_000
 const handlingMs = 30_000
-/** Up to this an unread body is let through, so that its connection goes on. */
-const discardBytesMax = 65_536
+/** Up to this an unread body is let pass, so that its sender hears the answer and the connection goes on. */
+const discardBytesMax = 1_048_576
 const zipInTurnMax = 16_384
 const importMax = 500
 

@@ -10,6 +10,7 @@ import type { Resource, Row } from "./resource.ts"
 import type { Transaction } from "./transaction.ts"
 
 export interface Written { readonly status: number; readonly body: string; readonly row?: Row }
+interface Placed { readonly status: number; readonly row: Row; readonly extra: Body | undefined }
 export type Body = Readonly<Record<string, unknown>>
 /** Asks the reply webhooks about what is to be written; throws Refused. Its second answer says whether anybody would be asked. */
 export interface Validation { readonly wanted: (event: string) => boolean; readonly ask: (event: string, body: unknown) => Promise<void> }
@@ -28,25 +29,25 @@ export class Writing {
   private readonly validation: Validation
   constructor(engine: Engine, validation: Validation) { this.engine = engine; this.validation = validation }
 
-  private answer(resource: Resource, status: number, tx: Transaction, row: Row, extra: Body | undefined): Written {
-    return { status, body: JSON.stringify({ ...tx.show(resource.name, row), ...extra }), row }
+  private answer(resource: Resource, { status, row, extra }: Placed): Written {
+    return { status, row, body: extra === undefined ? this.engine.text(resource.name, row) : JSON.stringify({ ...this.engine.show(resource.name, row), ...extra }) }
   }
   /** What the body means: a new record, or a change of the one it names. Synchronous, so it can be tried before it is done. */
-  private place(resource: Resource, body: Body, tx: Transaction): Written {
+  private place(resource: Resource, body: Body, tx: Transaction): Placed {
     const known = typeof body["id"] === "number" && Number.isSafeInteger(body["id"]) && body["id"] > 0 ? tx.get(resource.name, body["id"]) : undefined
     const values = tx.decode(resource.name, body, known === undefined)
     const same = known ?? resource.same?.(tx, values)
-    if (same !== undefined) return this.answer(resource, 200, tx, tx.update(resource.name, same, values), undefined)
+    if (same !== undefined) return { status: 200, row: tx.update(resource.name, same, values), extra: undefined }
     const row = tx.insert(resource.name, values)
     const extra = resource.created?.(tx, row, body)
-    return this.answer(resource, 201, tx, tx.get(resource.name, row.id) ?? row, extra)
+    return { status: 201, row: tx.get(resource.name, row.id) ?? row, extra }
   }
   private change(resource: Resource, id: number, body: Body, conditions: Preconditions, tx: Transaction): Written {
     const values = tx.decode(resource.name, body, false)
     const row = tx.get(resource.name, id)
     if (row === undefined) throw missing(resource)
     if (!met(row, conditions)) throw new Refused(412, "the record has changed since")
-    return this.answer(resource, 200, tx, tx.update(resource.name, row, values), undefined)
+    return this.answer(resource, { status: 200, row: tx.update(resource.name, row, values), extra: undefined })
   }
   private async validated(resource: Resource, attempt: (tx: Transaction) => Written): Promise<void> {
     if (resource.validate === undefined || !this.validation.wanted(resource.validate)) return
@@ -55,7 +56,7 @@ export class Writing {
   }
 
   async create(resource: Resource, body: Body, keep?: Keep): Promise<Written> {
-    const attempt = (tx: Transaction): Written => this.place(resource, body, tx)
+    const attempt = (tx: Transaction): Written => this.answer(resource, this.place(resource, body, tx))
     await this.validated(resource, attempt)
     return this.engine.write((tx) => {
       const written = attempt(tx)
@@ -80,14 +81,14 @@ export class Writing {
   /** Each entry is a transaction of its own, in order; several may share a flush. */
   async importMany(resource: Resource, entries: ReadonlyArray<unknown>): Promise<string> {
     const results = await Promise.all(entries.map((entry, line) => this.importOne(resource, entry).then(
-      ({ status, row }) => ({ line_item: line, status_code: status, entity_id: row!.id }),
+      ({ status, row }) => ({ line_item: line, status_code: status, entity_id: row.id }),
       (cause: unknown) => {
         if (!(cause instanceof Refused)) throw cause
         return { line_item: line, status_code: cause.status, details: cause.details, ...(cause.errors === undefined ? {} : { errors: cause.errors }) }
       })))
     return JSON.stringify({ total_errors: results.filter(({ status_code }) => status_code >= 400).length, results })
   }
-  private async importOne(resource: Resource, entry: unknown): Promise<Written> {
+  private async importOne(resource: Resource, entry: unknown): Promise<Placed> {
     const given = typeof entry === "object" && entry !== null && !Array.isArray(entry) ? entry as Body : {}
     const part = (name: string): Body | undefined => {
       const value = Object.hasOwn(given, name) ? given[name] : undefined
@@ -97,12 +98,12 @@ export class Writing {
     }
     const body = part(resource.singular)
     if (body === undefined) throw new Refused(400, `an entry holds a ${resource.singular}`)
-    const attempt = (tx: Transaction): Written => {
+    const attempt = (tx: Transaction): Placed => {
       const whole: Record<string, unknown> = { ...body }
       if (resource.name === "products") {
         for (const [name, of, field] of [["category", "categories", "primary_category_id"], ["manufacturer", "manufacturers", "manufacturer_id"]] as const) {
           const made = part(name)
-          if (made !== undefined) whole[field] = this.place(this.engine.resource(of), made, tx).row!.id
+          if (made !== undefined) whole[field] = this.place(this.engine.resource(of), made, tx).row.id
         }
         if (given["lookup_by_sku"] === true && typeof whole["item_number"] === "string") {
           const holder = this.engine.byUnique("item_number", whole["item_number"])
@@ -111,7 +112,7 @@ export class Writing {
       }
       return this.place(resource, whole, tx)
     }
-    await this.validated(resource, attempt)
+    await this.validated(resource, (tx) => this.answer(resource, attempt(tx)))
     return this.engine.write(attempt)
   }
 }

@@ -28,7 +28,7 @@ const listPage = (engine: Engine) => async ({ request, user }: Visit): Promise<R
 <div class="card"><table><thead><tr><th scope="col">Name</th><th scope="col">Number</th><th scope="col" class="number">Price</th><th scope="col" class="number">Stock</th><th scope="col">Status</th></tr></thead><tbody>${ids.flatMap((id) => {
   const row = engine.get("products", id), status = row === undefined ? undefined : engine.get("product_statuses", row.values["product_status_id"] as number)
   return row === undefined ? [] : [html`<tr><td><a href="${home}/${id}">${String(row.values["item_name"])}</a></td><td>${String(valueOf(products, row, "item_number"))}</td><td class="number">${price(row)}</td><td class="number">${String(valueOf(products, row, "quantity_on_hand"))}</td><td>${String(status?.values["name"] ?? "")}</td></tr>`]
-})}</tbody></table><p class="row"><span>${total} products, page ${Math.min(at, last)} of ${last}</span><span>${at > 1 && link(at - 1, "Previous page")} ${at < last && link(at + 1, "Next page")}</span></p></div>`)
+})}</tbody></table><p class="row"><span>${total === 1 ? "1 product" : `${total} products`}, page ${Math.min(at, last)} of ${last}</span><span>${at > 1 && link(at - 1, "Previous page")} ${at < last && link(at + 1, "Next page")}</span></p></div>`)
 }
 interface Draft { readonly item_name: string; readonly item_number: string; readonly price: string; readonly quantity_on_hand: string; readonly product_status_id: string; readonly primary_category_id: string }
 const select = (engine: Engine, name: string, label: string, of: string, chosen: string): Html =>
