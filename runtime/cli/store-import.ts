@@ -1,6 +1,8 @@
 /** `troupe store import FILE`: JSON lines into the store by batches, as fast as its rate window lets; shows how far it is, and which lines
  *  were refused. One batch is in memory at a time. */
 import { createReadStream } from "node:fs"
+import { request as httpRequest } from "node:http"
+import { request as httpsRequest } from "node:https"
 import { createInterface } from "node:readline"
 import type { Client } from "./client.ts"
 
@@ -8,6 +10,17 @@ export interface ImportOptions { readonly resource: string; readonly singular?: 
 const rowsMax = 500, bytesMax = 1_000_000, triesMax = 20
 const refusedShownMax = 20, saidEvery = 10_000
 
+/** On a connection of its own: one kept while a window passes may be closed in the very moment it is used again, and a POST must not be
+ *  sent twice. */
+const post = (url: string, headers: Record<string, string>, body: string): Promise<{ readonly status: number; readonly after: string; readonly text: string }> => new Promise((resolve, reject) => {
+  const call = (url.startsWith("https:") ? httpsRequest : httpRequest)(url, { method: "POST", agent: false, headers: { ...headers, "Content-Length": Buffer.byteLength(body) } }, (answer) => {
+    let text = ""
+    answer.setEncoding("utf8").on("data", (part: string) => { text += part }).on("error", reject)
+      .on("end", () => resolve({ status: answer.statusCode ?? 0, after: answer.headers["retry-after"] ?? "1", text }))
+  })
+  call.on("error", reject)
+  call.end(body)
+})
 interface Result { readonly line_item: number; readonly status_code: number; readonly details?: string }
 /** Exit code: 0 all stored, 1 some were refused. */
 export const storeImport = async ({ url, secrets }: Client, file: string, options: ImportOptions): Promise<number> => {
@@ -33,15 +46,14 @@ export const storeImport = async ({ url, secrets }: Client, file: string, option
     bytes = 0
     const body = JSON.stringify(sent.map(({ entry }) => entry))
     for (let tries = 0; tries < triesMax; tries++) {
-      const answer = await fetch(`${url}/api/v1/${options.resource}/importMany`, { method: "POST", headers: { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token }, body })
-        .catch((cause: Error) => { throw new Error(`no server answers at ${url} (${(cause.cause as Error | undefined)?.message ?? cause.message})`) })
-      const text = await answer.text()
-      if (answer.status === 429 || answer.status === 503) {
-        const after = answer.headers.get("retry-after") ?? "1", waitMs = /^\d+$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - Date.now()
+      const { status: answered, after, text } = await post(`${url}/api/v1/${options.resource}/importMany`, { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token }, body)
+        .catch((cause: Error) => { throw new Error(`no server answers at ${url} (${cause.message})`) })
+      if (answered === 429 || answered === 503) {
+        const waitMs = /^\d+$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - Date.now()
         await new Promise((resolve) => setTimeout(resolve, Math.min(30_000, Math.max(50, waitMs))))
         continue
       }
-      if (answer.status !== 200) throw new Error(`${answer.status}: ${(JSON.parse(text) as { details?: string }).details ?? text}`)
+      if (answered !== 200) throw new Error(`${answered}: ${(JSON.parse(text) as { details?: string }).details ?? text}`)
       for (const { line_item: at, status_code: status, details } of (JSON.parse(text) as { results: ReadonlyArray<Result> }).results) {
         if (status < 400) { rows++; stored++ } else refuse(sent[at]!.line, details ?? String(status))
       }
