@@ -34,6 +34,7 @@ export interface StoreOptions {
   readonly cacheTtlMs?: number
   readonly bodyBytesMax?: number
   readonly zone?: string
+  readonly callsMax?: number
   readonly webhooks?: Partial<Pick<WebhookOptions, "privateTargets" | "waitsMs" | "lookup" | "replyMs">>
 }
 export interface OpenStore {
@@ -54,7 +55,8 @@ export const openStore = (options: StoreOptions): OpenStore => {
   const delivery = webhookDelivery(webhooks)
   engine.outbox = webhooks
   const guard = new Guard(windows, apps, staff, {
-    headerPrefix, plan: options.plan ?? (() => "gold"), hosts: [...domain === undefined ? loopbackNames : [domain], ...options.hosts ?? []], plainLoopback: options.plainLoopback, retryAfter: options.retryAfter ?? "date", clock
+    headerPrefix, plan: options.plan ?? (() => "gold"), hosts: [...domain === undefined ? loopbackNames : [domain], ...options.hosts ?? []], plainLoopback: options.plainLoopback, retryAfter: options.retryAfter ?? "date", clock,
+    ...(options.callsMax === undefined ? {} : { callsMax: options.callsMax })
   })
   const service = routes({
     engine, guard, endpoints: storeEndpoints(store), validation: webhooks, console: consoleRoutes({ engine, guard, apps, staff, webhooks }), origin: domain === undefined ? undefined : `https://${domain}`,

@@ -79,7 +79,7 @@ export class Transaction implements Reader {
     const changed = Object.keys({ ...before?.values, ...values }).filter((name) => !same(before?.values[name], values[name]))
     if (before !== undefined && changed.length === 0 && draft.faults.length === 0) return before
     for (const name of changed) this.checkReference(resource, name, values[name], draft.faults)
-    if (before === undefined) for (const [name, field] of Object.entries(resource.fields)) if (field.required === true && field.to !== undefined && !changed.includes(name)) this.checkReference(resource, name, field.initial, draft.faults)
+    if (before === undefined) for (const name of resource.required) if (resource.fields[name]!.to !== undefined && !changed.includes(name)) this.checkReference(resource, name, resource.fields[name]!.initial, draft.faults)
     for (const name of changed) this.checkUnique(resource, id, name, before?.values[name], values[name], draft.faults)
     if (draft.faults.length > 0) throw fieldsRefused(409, draft.faults)
     const updatedMs = before === undefined ? this.nowMs : Math.max(this.nowMs, before.updatedMs + 1)
@@ -120,9 +120,9 @@ export class Transaction implements Reader {
       if (found.length >= cascadeMax) throw new Refused(409, `too many ${of} belong to it`)
       for (const child of found) this.remove(of, child)
     }
-    for (const [field, { unique }] of Object.entries(resource.fields)) {
-      const value = unique === undefined ? undefined : row.values[field]
-      if (typeof value === "string" && value !== "") this.uniques.set(`${unique}\0${fold(value)}`, undefined)
+    for (const field of resource.uniques) {
+      const value = row.values[field]
+      if (typeof value === "string" && value !== "") this.uniques.set(`${resource.fields[field]!.unique}\0${fold(value)}`, undefined)
     }
     const staged = this.changes.get(`${name}/${row.id}`)
     this.changes.set(`${name}/${row.id}`, { resource: name, id: row.id, before: staged === undefined ? row : staged.before, after: undefined })
@@ -130,15 +130,14 @@ export class Transaction implements Reader {
 
   /** Reads fields from a body: what is unknown or read-only is ignored, every fault is told at once (400). */
   decode(name: string, body: Readonly<Record<string, unknown>>, creating: boolean): Values {
-    const { fields } = this.engine.resource(name)
+    const { fields, required } = this.engine.resource(name)
     const values: Record<string, Stored> = {}, faults: Array<FieldFault> = []
-    for (const [field, about] of Object.entries(fields)) {
-      const given = Object.hasOwn(body, field) ? body[field] : undefined
-      if (about.readOnly === true) continue
-      if (given === undefined || (given === null && creating && about.required === true)) {
-        if (creating && about.required === true && about.initial !== undefined && !hasDefault(about.initial)) faults.push({ field, code: "required", message: "is required" })
-        continue
-      }
+    if (creating) for (const field of required) {
+      if (!hasDefault(fields[field]!.initial) && (Object.hasOwn(body, field) ? body[field] ?? undefined : undefined) === undefined) faults.push({ field, code: "required", message: "is required" })
+    }
+    for (const field of Object.keys(body)) {
+      const about = Object.hasOwn(fields, field) ? fields[field]! : undefined, given = body[field]
+      if (about === undefined || about.readOnly === true || given === undefined || (given === null && creating && about.required === true)) continue
       const decoded = decodeField(about, given, this.engine.zone)
       if ("code" in decoded) faults.push({ field, ...decoded })
       else values[field] = decoded.value
@@ -156,8 +155,7 @@ export class Transaction implements Reader {
       touched.add(resource)
       if (after === undefined) writes.push(Rows.delete([resource, id]))
       else { const { id: _, ...row } = after; writes.push(Rows.put([resource, id], row)) }
-      for (const [field, about] of Object.entries(this.engine.resource(resource).fields)) {
-        if (about.to === undefined) continue
+      for (const field of this.engine.resource(resource).references) {
         const was = before?.values[field] ?? 0, is = after?.values[field] ?? 0
         if (was === is && (before === undefined) === (after === undefined)) continue
         if (typeof was === "number" && was > 0) writes.push(References.delete([resource, field, was, id]))
