@@ -38,6 +38,7 @@ const Tokens = table("store-app-tokens", Schema.Struct({
 
 export interface Secrets { readonly hash: (secret: string, purpose: string) => string; readonly random: () => string }
 export interface NewToken { readonly appId: string; readonly subject?: string; readonly scopes: ReadonlyArray<string>; readonly resource?: string; readonly lifeMs?: number }
+const sweptPerToken = 8
 const lifeMsDefault = 3_600_000
 const prefix = "sot_"
 
@@ -59,8 +60,10 @@ export class OwnAppTokens implements AppTokens {
   }
   /** What a token endpoint would give out after consent. */
   async issue({ appId, subject, scopes, resource = this.resource, lifeMs = lifeMsDefault }: NewToken): Promise<string> {
-    const token = prefix + this.secrets.random()
-    await committed(this.store, [Clients.check([appId], "present"), Tokens.put([this.hash(token)], { appId, subject: subject ?? null, scopes, resource, expiresMs: this.clock() + lifeMs })])
+    const token = prefix + this.secrets.random(), hash = this.hash(token), nowMs = this.clock()
+    // Hashes are random, so those after a new one are a fair sample: dead tokens leave as new ones come.
+    const dead = Tokens.range(this.store, { after: [hash], limit: sweptPerToken }).filter(({ value }) => value.expiresMs <= nowMs).map(({ key }) => Tokens.delete(key))
+    await committed(this.store, [Clients.check([appId], "present"), ...dead, Tokens.put([hash], { appId, subject: subject ?? null, scopes, resource, expiresMs: nowMs + lifeMs })])
     return token
   }
   async revoke(token: string): Promise<void> { await committed(this.store, [Tokens.delete([this.hash(token)])]) }

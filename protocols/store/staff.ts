@@ -22,6 +22,7 @@ const Sessions = table("store-sessions", Schema.Struct({ userId: Schema.Finite, 
 export interface Member { readonly userId: number; readonly username: string; readonly areas: ReadonlySet<Area> }
 export const sessionMs = 12 * 3_600_000
 const idleMs = 30 * 60_000, seenEveryMs = 60_000
+const sweptPerSession = 8
 const passwordLength = { min: 8, max: 200 }
 
 const derive = (password: string, salt: Buffer): Promise<Buffer> => new Promise((resolve, reject) => {
@@ -74,7 +75,10 @@ export class Staff {
   async open(userId: number): Promise<string> {
     const session = this.secrets.random(), nowMs = this.engine.clock()
     await this.engine.write((tx) => {
-      tx.writes.push(Sessions.put([this.hash(session)], { userId, createdMs: nowMs, seenMs: nowMs }))
+      const hash = this.hash(session)
+      // Hashes are random, so those after a new one are a fair sample: old sessions leave as new ones come.
+      for (const { key, value } of Sessions.range(this.store, { after: [hash], limit: sweptPerSession })) if (value.createdMs + sessionMs <= nowMs) tx.writes.push(Sessions.delete(key))
+      tx.writes.push(Sessions.put([hash], { userId, createdMs: nowMs, seenMs: nowMs }))
       const row = tx.get("users", userId)
       if (row !== undefined) tx.update("users", row, { last_login_at: nowMs })
     })

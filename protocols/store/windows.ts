@@ -46,7 +46,7 @@ export class Windows {
       if ("reply" in answer) {
         bucket.made = answer.reply.made
         bucket.startMs = Math.max(bucket.startMs, this.startOf(answer.reply.resetMs))
-        this.writeBehind(bucket)
+        if (!name.startsWith("source:")) this.writeBehind(bucket)   // those of strangers are without number, and not worth a row
         done({ made: answer.reply.made, allowed })
       } else if ("refuse" in answer) done({ made: allowed, allowed, limited: answer.refuse })
       else done(undefined)

@@ -32,7 +32,7 @@ export const storeImport = async ({ url, secrets }: Client, file: string, option
 
   const refuse = (at: number, why: string): void => {
     rows++
-    if (refused.length < refusedShownMax) { refused.push(`line ${at}: ${why}`); if (!options.json) console.error(`\rline ${at}: ${why}`) }
+    if (refused.length < refusedShownMax) { refused.push(`line ${at}: ${why}`); if (!options.json) console.error(`${process.stderr.isTTY === true ? "\r" : ""}line ${at}: ${why}`) }
   }
   const progress = (): void => {
     const text = `${rows.toLocaleString("en")} rows, ${(rows - stored).toLocaleString("en")} refused, ${Math.round(rows / ((performance.now() - startedMs) / 1_000)).toLocaleString("en")} a second`
