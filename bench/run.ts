@@ -16,8 +16,8 @@ const micro = (bench: string, unit: string, operations: number, candidates: Read
   sideBySide(bench, unit, size, candidates.map((candidate) => [candidate, () => run<Measured>(0, "micro", bench, candidate, smoke ? Math.ceil(operations / 100) : operations)]))
 
 /** Starts all servers first (idle ones cost nothing), then loads them in turn. */
-const servers = async (bench: string, kinds: ReadonlyArray<readonly [string, string, string?]>, load: (port: string, key: string) => Promise<{ readonly done: number; readonly measured: Omit<Measured, "value"> }>): Promise<ReadonlyArray<Row>> => {
-  const up = await Promise.all(kinds.map(async ([name, kind, extra]) => { const server = await start(0, "server", kind, ...(extra === undefined ? [] : [extra])); return { name, server, words: server.said.split(" ") } }))
+const servers = async (bench: string, kinds: ReadonlyArray<readonly [string, string, string?]>, load: (port: string, key: string) => Promise<{ readonly done: number; readonly measured: Omit<Measured, "value"> }>, program = "server"): Promise<ReadonlyArray<Row>> => {
+  const up = await Promise.all(kinds.map(async ([name, kind, extra]) => { const server = await start(0, program, kind, ...(extra === undefined ? [] : [extra])); return { name, server, words: server.said.split(" ") } }))
   try {
     return await sideBySide(bench, "µs CPU", size, up.map(({ name, server, words: [port, key] }) => [name, async () => {
       const before = cpuMsOf(server.pid)
@@ -27,11 +27,12 @@ const servers = async (bench: string, kinds: ReadonlyArray<readonly [string, str
   } finally { for (const { server } of up) server.kill() }
 }
 interface HttpLoad { readonly perSecond: number; readonly all: number; readonly wrong: number; readonly p50Ms: number; readonly p99Ms: number; readonly loadBusy: number }
-const http = (bench: string, mode: string) => () => servers(bench, [["uWS floor", "http-uws"], ["node:http", "http-node"], ["fastify", "http-fastify"], ["troupe", "troupe"]], async (port, key) => {
+const http = (bench: string, mode: string, kinds: ReadonlyArray<readonly [string, string]> = [["uWS floor", "http-uws"], ["node:http", "http-node"], ["fastify", "http-fastify"], ["troupe", "troupe"]], program?: string) => () => servers(bench, kinds, async (port, key) => {
   const { perSecond, all, wrong, p50Ms, p99Ms, loadBusy } = await run<HttpLoad>(1, "load-http", port, key, 64, size.seconds, mode)
   if (wrong > 0) throw new Error(`${bench}: ${wrong} wrong answers`)
   return { done: all, measured: { extra: `${Math.round(perSecond).toLocaleString("en")} req/s, p50 ${p50Ms} p99 ${p99Ms} ms${loadBusy > 0.9 ? ", load side busy: req/s is a lower bound" : ""}` } }
-})
+}, program)
+const shop = (bench: string, mode: string) => http(bench, mode, [["uWS + LMDB floor", "floor"], ["troupe", "troupe"]], "store-server")
 interface VoiceLoad { readonly sent: number; readonly updates: number; readonly expected: number; readonly errors: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
 /** Sessions are made anew for each round: a session's token opens one connection. */
 const voice = (bench: string, sessions: number, rate: number, bytes: number) => async (): Promise<ReadonlyArray<Row>> => {
@@ -112,6 +113,9 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "http-json": http("http-json (H1)", "same"),
   "translate-hit": http("translate hit (H2)", "hit"),
   "translate-miss": http("translate miss (H2)", "miss"),
+  "store-list": shop("store: list of 25 from cache", "store-list"),
+  "store-read": shop("store: one of 1,000 from LMDB", "store-read"),
+  "store-create": shop("store: durable create", "store-create"),
   "voice-v3": voice("voice V3, 500 x 50/s x 640 B", 500, 50, 640),
   "voice-v4": voice("voice V4, 1,000 x 5/s x 6,400 B", 1_000, 5, 6_400),
   "chat-stream": chat("chat stream, 200 x 50 tokens/s", "µs CPU/token", "stream", 200),

@@ -56,7 +56,17 @@ export const items = {
   builtinTools: item({ env: "BUILTIN_TOOLS", kind: "list", initial: [], doc: "Chat: built-in tools for requests without tools: web_fetch, current_time." }),
   builtinRoundsMax: item({ env: "BUILTIN_TOOL_MAX_ROUNDS", kind: "integer", initial: 8, min: 0, max: 100, doc: "Chat: rounds of built-in tools in one turn." }),
   modelsCacheMs: item({ env: "MODELS_CACHE_MS", kind: "integer", initial: 60_000, min: 1, max: 86_400_000, doc: "Chat: age of an upstream's model list." }),
-  unsupportedParams: item({ env: "UNSUPPORTED_PARAMS", kind: ["drop", "error"], initial: "drop", doc: "Chat: hints a model lacks are dropped, or refused." })
+  unsupportedParams: item({ env: "UNSUPPORTED_PARAMS", kind: ["drop", "error"], initial: "drop", doc: "Chat: hints a model lacks are dropped, or refused." }),
+  storeDomain: item({ env: "STORE_DOMAIN", kind: "string", initial: undefined, doc: "Host name of the store; unset: only localhost and the host of publicBase." }),
+  storePlan: item({ env: "STORE_PLAN", kind: ["steel", "bronze", "silver", "gold", "platinum", "diamond"], initial: "gold", doc: "The store's plan: 5, 10, 20, then 50 calls of custom apps in 10 s." }),
+  storeHeaderPrefix: item({ env: "STORE_HEADER_PREFIX", kind: "string", initial: "X-STORE", doc: "Begins the names of the store's own headers." }),
+  storeRetryAfter: item({ env: "STORE_RETRY_AFTER", kind: ["date", "seconds"], initial: "date", doc: "Form of Retry-After with the store's 429." }),
+  storeCacheTtlS: item({ env: "STORE_CACHE_TTL_S", kind: "integer", initial: 60, min: 0, max: 86_400, doc: "Life in s of a cached answer of the store." }),
+  storeMaxBodyBytes: item({ env: "STORE_MAX_BODY_BYTES", kind: "integer", initial: 2_097_152, min: 1_024, max: 26_214_400, doc: "Largest body in bytes of a store call (uploads and imports: 25 MiB)." }),
+  storeTimeZone: item({ env: "STORE_TIME_ZONE", kind: "string", initial: "UTC", doc: "Time zone of the store's datetimes." }),
+  storeDataKey: item({ env: "STORE_DATA_KEY", kind: "string", initial: undefined, secret: true, doc: "32 bytes, base64, for encrypted fields; several, newest first, with commas; else from the master key." }),
+  storeAdminPassword: item({ env: "STORE_ADMIN_PASSWORD", kind: "string", initial: undefined, secret: true, doc: "Password of the console user admin, set at the store's first boot; no demo is made then." }),
+  storeWebhookPrivateTargets: item({ env: "STORE_WEBHOOK_PRIVATE_TARGETS", kind: "boolean", initial: false, doc: "Webhooks may call http and private addresses. Development only." })
 }
 type Items = typeof items
 type ValueOf<I extends Item> = I["kind"] extends "string" ? I["initial"] extends string ? string : string | undefined
@@ -109,6 +119,7 @@ export const loadConfig = async (env: Readonly<Record<string, string | undefined
     else config[name] = result.value
   }
   if ((config["tlsCert"] === undefined) !== (config["tlsKey"] === undefined)) faults.push("tlsCert and tlsKey go together")
+  try { void new Intl.DateTimeFormat("en", { timeZone: String(config["storeTimeZone"]) }) } catch { faults.push("storeTimeZone: there is no such time zone") }
   if (faults.length > 0) throw new ConfigFault(faults)
   return config as unknown as Config
 }

@@ -47,6 +47,8 @@ export interface Response {
   readonly headers?: ReadonlyArray<readonly [string, string]>
   /** A function streams: it is called once, and the response ends when its promise has resolved (or by `sink.end`); a throw cuts the connection. */
   readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void)
+  /** The connection ends with this response: a body nobody reads may still be on its way. */
+  readonly close?: boolean
 }
 export type Handler = (request: Request) => Response | Promise<Response>
 

@@ -3,7 +3,8 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Sealer } from "../storage/seal.ts"
 
-export interface LocalSecrets { readonly accountId: string; readonly developerKey: string; readonly adminKey: string; readonly operatorToken: string }
+export interface LocalSecrets { readonly accountId: string; readonly developerKey: string; readonly adminKey: string; readonly operatorToken: string
+  /** Of the demo shop. */ readonly storeToken?: string; readonly storeUser?: string; readonly storePassword?: string }
 const name = "local.sealed"
 
 export const readLocalSecrets = (folder: string, { open }: Sealer): LocalSecrets | undefined => {

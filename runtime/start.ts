@@ -20,6 +20,7 @@ import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-
 import { operations } from "./operations.ts"
 import { Actors } from "./registry.ts"
 import { chatService } from "./services/chat.ts"
+import { startStore } from "./services/store.ts"
 import { Answers, logger } from "./telemetry.ts"
 import { listenWith } from "./transport/listen.ts"
 
@@ -60,8 +61,14 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     const engines = buildEngines(config, system, starts)
     system.host(VoiceSession, Context.make(VoiceEngines, engines))
 
-    const made = await firstStart(store, config, seal, hashKey)
-    const secrets = made ?? readLocalSecrets(config.data, seal)
+    let made = await firstStart(store, config, seal, hashKey)
+    let secrets = made ?? readLocalSecrets(config.data, seal)
+    const shop = await startStore({ config, store, system, seal, loopback: loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname) })
+    if (shop.demo !== undefined && secrets !== undefined) {
+      secrets = { ...secrets, ...shop.demo }
+      if (made !== undefined) made = secrets
+      writeLocalSecrets(config.data, seal, secrets)
+    }
     const ring = new KeyRing(store, hashKey), usage = new Usage(store, system.nowMs)
     const voice = new Voice({
       store, actors: system, engines, usage, ring, clock: system.nowMs, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken,
@@ -94,7 +101,8 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
         limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice
       }),
-      chat.service
+      chat.service,
+      shop.open.service
     ]
     const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {
       host: config.host, port: config.port, trustedProxies: config.trustedProxies,
@@ -116,6 +124,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         await server.drain(config.drainMs)
         chat.close()
         voice.close()
+        await shop.open.settled()
         await usage.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
         await Effect.runPromise(Scope.close(scope, Exit.void))
         await store.close()

@@ -47,7 +47,8 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
   const keys = program.command("keys").description("the local account's API keys").action(async () => {
     const { secrets } = await client()
     if (secrets === undefined) throw new Error("no local keys: nothing has started in this data folder, or its master key is another")
-    say(json(), secrets, () => columns([["developer key", secrets.developerKey], ["admin key", secrets.adminKey], ["operator token", secrets.operatorToken], ["account", secrets.accountId]]))
+    say(json(), secrets, () => columns([["developer key", secrets.developerKey], ["admin key", secrets.adminKey], ["operator token", secrets.operatorToken], ["account", secrets.accountId],
+      ...(secrets.storeToken === undefined ? [] : [["store token", secrets.storeToken], ["store console", `${secrets.storeUser} / ${secrets.storePassword}`]])]))
   })
   interface KeyRow { readonly keyId: string; readonly label: string; readonly masked: string; readonly role: string; readonly deactivatedMs: number | null }
   keys.command("list").description("every key, masked").action(async () => {
@@ -62,6 +63,12 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
     const key = await call<KeyRow>(await client(), "POST", `/console/api/keys/${encodeURIComponent(id)}/deactivate`, {})
     say(json(), key, () => `${key.keyId} is deactivated`)
   })
+  program.command("store").description("the store").command("import").description("import records from a file of JSON lines, in batches, with progress").argument("<file>", "one record a line, as the API takes it")
+    .option("--resource <name>", "what the lines are", "products").option("--singular <name>", "its singular, where it is not the name without s").option("--lookup-by-sku", "products: a known item_number is updated").option("--token <token>", "admin token (default: the demo store's)")
+    .action(async (file: string, given: { resource: string; singular?: string; lookupBySku?: boolean; token?: string }) => {
+      const { storeImport } = await import("./store-import.ts")
+      process.exitCode = await storeImport(await client(), file, { ...given, json: json(), headerPrefix: (await loadConfig(process.env, options().config)).storeHeaderPrefix })
+    })
   program.command("config").description("the configuration in force, secrets masked").option("--doc", "with what each key means").action(async ({ doc }: { doc?: boolean }) => {
     const config = shown(await loadConfig(process.env, options().config))
     say(json(), config, () => columns(Object.entries(config).map(([name, value]) =>

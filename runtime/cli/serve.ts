@@ -10,11 +10,13 @@ const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
     "First start: made ./data with a master key, a demo account and these keys (npx troupe keys shows them again):",
     `  developer key  ${made.developerKey}`,
     `  admin key      ${made.adminKey}`,
+    ...(made.storeToken === undefined ? [] : [`  store token    ${made.storeToken}`, `  store console  ${made.storeUser} / ${made.storePassword}  at ${url}/store/admin`]),
     "",
     "Try it from another shell:",
     `  text    curl -s ${url}/v2/translate -H 'Authorization: DeepL-Auth-Key ${made.developerKey}' -H 'Content-Type: application/json' -d '{"text":["The weather is nice today."],"target_lang":"ES"}'`,
     "  speech  npx troupe voice docs/samples/weather.wav --to es",
     `  chat    curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"local/translate","messages":[{"role":"user","content":"Translate to Spanish: The weather is nice today."}]}'`,
+    ...(made.storeToken === undefined ? [] : [`  store   curl -s '${url}/api/v1/products.json?fields=item_name,price' -H 'X-STORE-Auth-Token: ${made.storeToken}'`]),
     `  health  curl -s ${url}/health/details`
   ])
 ]

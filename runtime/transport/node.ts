@@ -164,7 +164,7 @@ class Node {
     else this.answer(exchange, reply, response)
   }
 
-  answer(exchange: Exchange, reply: ServerResponse, response: Response, close = false): void {
+  answer(exchange: Exchange, reply: ServerResponse, response: Response, close = response.close ?? false): void {
     if (exchange.gone || exchange.answered) return
     exchange.answered = true
     const { body, headers = [] } = response

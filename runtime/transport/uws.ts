@@ -204,7 +204,7 @@ class Node {
     this.answer(exchange, response, status !== 500)
   }
 
-  private answer(exchange: Exchange, response: Response, close = false): void {
+  private answer(exchange: Exchange, response: Response, close = response.close ?? false): void {
     if (exchange.gone || exchange.answered) return
     exchange.answered = true
     const { res } = exchange

@@ -1,6 +1,6 @@
 /** The built program as its users run it: first start, later starts, the command line against it, stop. */
 import { execFile, spawn, type ChildProcess } from "node:child_process"
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -79,6 +79,21 @@ describe("a first start with nothing configured", () => {
     expect((await troupe(["backup", "copy"])).out).toContain("backed up")
     expect(existsSync(join(home, "copy/store.lmdb"))).toBe(true)
     expect((await troupe(["backup", "copy"])).code).toBe(1)
+  })
+  it("the demo store: its token works, a file of JSON lines is imported in batches with progress, refused lines are told", async () => {
+    const { storeToken, storePassword } = JSON.parse((await troupe(["keys", "--json"])).out)
+    expect(server.out()).toContain(storeToken)
+    const ask = async (path: string) => (await fetch(`http://localhost:${port}/api/v1${path}`, { headers: { "X-STORE-Auth-Token": storeToken } })).json() as Promise<any>
+    expect((await ask("/products.json?fields=item_name")).total_count).toBe(5)
+    writeFileSync(join(home, "rows.jsonl"), [...Array.from({ length: 1_200 }, (_, i) => JSON.stringify({ item_name: `Row ${i}`, item_number: `R-${i}`, product_status_id: 1, primary_category_id: 1 })), "{", "", JSON.stringify({ item_name: 5 })].join("\n"))
+    const ran = await troupe(["store", "import", "rows.jsonl", "--json"])
+    expect([ran.code, JSON.parse(ran.out)]).toMatchObject([1, { rows: 1_202, stored: 1_200, refused: 2 }])
+    const again = await troupe(["store", "import", "rows.jsonl", "--lookup-by-sku"])
+    expect(again.err).toMatch(/line 1201: not valid JSON[^]*line 1203: .*item_name must be a string/)
+    expect((await ask("/products.json?count=1")).total_count).toBe(1_205)
+    expect(await troupe(["store", "import", "nowhere.jsonl"])).toMatchObject({ code: 1 })
+    expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storeToken)
+    expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storePassword)
   })
   it("translate answers or says in one line what is missing", async () => {
     const { code, out, err } = await troupe(["translate", "The house is big.", "--to", "ES", "--from", "EN"])

@@ -1,0 +1,22 @@
+/** Every page and call below /store/admin. Source: store sections 3.4, 3.7. */
+import type { Route } from "../../../runtime/http.ts"
+import type { AppRegistry } from "../apps.ts"
+import type { Engine } from "../engine.ts"
+import type { Guard } from "../guard.ts"
+import type { Staff } from "../staff.ts"
+import type { Webhooks } from "../webhooks.ts"
+import { appRoutes } from "./apps.ts"
+import { Gate } from "./gate.ts"
+import { root, seeOther, stylesheet } from "./page.ts"
+import { productRoutes, webhookRoutes } from "./products.ts"
+import { signInRoutes } from "./sign-in.ts"
+
+export interface ConsoleDeps { readonly engine: Engine; readonly guard: Guard; readonly apps: AppRegistry; readonly staff: Staff; readonly webhooks: Webhooks }
+export const consoleRoutes = ({ engine, guard, apps, staff, webhooks }: ConsoleDeps): ReadonlyArray<Route> => {
+  const gate = new Gate(guard, staff)
+  return [
+    { method: "GET", path: root, handle: gate.open(() => seeOther(`${root}/tools/apps`)) },
+    { method: "GET", path: `${root}/style.css`, handle: stylesheet },
+    ...signInRoutes(gate, guard, staff), ...appRoutes(gate, apps), ...productRoutes(gate, engine, webhooks), ...webhookRoutes(gate, engine, webhooks)
+  ]
+}
