@@ -14,7 +14,7 @@ const importsOf = (file: string): ReadonlyArray<string> => [...readFileSync(join
   .map(([, path]) => normalize(join(dirname(file), path!)))
 
 /** These see every room: they put the program together. */
-const composition = (file: string): boolean => /^runtime\/(?:main|start|engines|config|operations|local-secrets|telemetry)\.ts$/.test(file) || file.startsWith("runtime/cli/")
+const composition = (file: string): boolean => /^runtime\/(?:main|start|engines|config|operations|local-secrets|telemetry)\.ts$/.test(file) || file.startsWith("runtime/cli/") || file.startsWith("runtime/services/")
 const may = (from: string, to: string): boolean => {
   const [source, target] = [from.split("/")[0]!, to.split("/")[0]!]
   if (composition(from) || source === target) return !(source === "runtime" && !composition(from) && composition(to))
