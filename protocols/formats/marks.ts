@@ -74,7 +74,7 @@ const restored = (order: ReturnType<typeof orderOf>, out: Array<Piece>, seen: Re
       const next = out[at]
       const word = !lastPut && left !== undefined && typeof next === "string" ? /^\s*\S+/.exec(next)?.[0] : undefined
       if (word === undefined) out.splice(left === undefined ? out.length : at, 0, ...put)
-      else out.splice(at, 1, ...[word, ...put, ...(word.length < (next as string).length ? [(next as string).slice(word.length)] : [])])
+      else out.splice(at, 1, word, ...put, ...(word.length < (next as string).length ? [(next as string).slice(word.length)] : []))
       left = put.at(-1) as Exclude<Piece, string>
       lastPut = true
     } else if (seen.has(piece.code)) { left = piece; lastPut = false }

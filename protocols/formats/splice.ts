@@ -1,6 +1,6 @@
 /** The original text with some spans replaced; a replacement may keep parts of the span it replaces, with the replacements inside them.
  *  And how a segment's translation becomes such replacements. Pure. Source: documents 1, 2 "Runs". */
-import { BadDocument, type Code, type ExtractOptions, type Item, type Segment, type Wrap } from "./document.ts"
+import { BadDocument, type Code, type ExtractOptions, type Item, type Segment, type Span, type Wrap } from "./document.ts"
 import { hasMarks, markOf, piecesOf, plainOf, repaired, textOf, type Piece } from "./marks.ts"
 
 /** `parts`: new text, or spans of the original to be kept there. */
@@ -8,8 +8,8 @@ export interface Edit { readonly from: number; readonly to: number; readonly par
 export const replace = (from: number, to: number, text: string): Edit => ({ from, to, parts: [text] })
 
 /** Edits that lie inside another count only where that one keeps the span they stand in. Linear but for nesting. */
-export const splice = (text: string, edits: ReadonlyArray<Edit>): string => {
-  if (edits.length === 0) return text
+export const splice = (text: string, edits: ReadonlyArray<Edit>, start = 0, end = text.length): string => {
+  if (edits.length === 0) return text.slice(start, end)
   const sorted = [...edits].sort((a, b) => a.from - b.from || b.to - a.to)
   const first = (at: number): number => {
     let low = 0, high = sorted.length
@@ -29,7 +29,7 @@ export const splice = (text: string, edits: ReadonlyArray<Edit>): string => {
     }
     out.push(text.slice(at, to))
   }
-  copy(0, text.length, undefined)
+  copy(start, end, undefined)
   return out.join("")
 }
 
@@ -39,11 +39,14 @@ export interface Placed {
   readonly items: ReadonlyArray<Item>
   readonly codes: ReadonlyMap<number, Code>
   readonly writing: Writing
+  /** What else changes when the segment does. */ readonly also: ReadonlyArray<Edit>
 }
 export interface Writing {
   /** Text as it stands in the part. */ readonly escape: (text: string) => string
   /** White space runs count as one blank. */ readonly collapse?: boolean
+  /** Codes keep the source's order, because what stands between them is more than the codes. */ readonly fixed?: boolean
   /** How text outside of any pair is written where the source has no leaf. */ readonly wrap?: Wrap
+  /** What is written anew when codes change their order; default: from the first item to the last. */ readonly region?: Span
   /** Replaces a leaf's text; default: the escaped text in its span. */ readonly leaf?: (item: Extract<Item, { is: "text" }>, text: string) => ReadonlyArray<Edit>
 }
 
@@ -99,6 +102,7 @@ export class Builder {
     }
   }
 }
+const none: ReadonlyArray<never> = []
 const collapsed = (text: string): string => text.replace(/[ \t\r\n\f]+/g, " ")
 /** Segments of one part, gathered in document order. */
 export class Segments {
@@ -108,18 +112,18 @@ export class Segments {
   private readonly charactersMax: number
   constructor({ charactersMax }: Pick<ExtractOptions, "charactersMax">) { this.charactersMax = charactersMax }
   /** What is not language is left where it is, and not billed. */
-  add(builder: Builder, writing: Writing, more: { readonly context?: string } = {}): void {
+  add(builder: Builder, writing: Writing, more: { readonly context?: string; /** It stands twice. */ readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> } = {}): void {
     builder.settle()
     let text = ""
     for (const item of builder.items) text += item.is === "text" ? writing.collapse === true ? collapsed(item.text) : item.text
       : markOf(item.id, item.is === "whole" && builder.codes.get(item.id)!.kind === "lock" ? "lock" : item.is)
     const plain = plainOf(text)
     if (!isLanguage(plain)) return
-    const billed = codePoints(plain)
+    const billed = more.unbilled === true ? 0 : codePoints(plain)
     this.count(billed)
     const segment: Segment = { id: this.list.length, text, billed, ...(more.context === undefined ? {} : { context: more.context }) }
     this.list.push(segment)
-    this.placed.push({ segment, items: builder.items, codes: builder.codes, writing })
+    this.placed.push({ segment, items: builder.items, codes: builder.codes, writing, also: more.also ?? none })
   }
   /** Stops before any engine is asked. */
   count(characters: number): void {
@@ -138,22 +142,27 @@ const sameCodes = (a: ReadonlyArray<Piece>, b: ReadonlyArray<Piece>): boolean =>
 }
 
 /** The replacements that put a translation in a segment's place; none when nothing changed. */
-export const editsOf = ({ segment, items, codes, writing }: Placed, translation: string | undefined): ReadonlyArray<Edit> => {
-  if (translation === undefined || translation === segment.text) return []
+export const editsOf = (placed: Placed, translation: string | undefined): ReadonlyArray<Edit> => {
+  const edits = translation === undefined || translation === placed.segment.text ? none : changesOf(placed, translation)
+  return edits.length > 0 && placed.also.length > 0 ? [...edits, ...placed.also] : edits
+}
+const changesOf = ({ segment, items, codes, writing }: Placed, translation: string): ReadonlyArray<Edit> => {
   const source = piecesOf(segment.text), made = repaired(source, piecesOf(legal(translation)), codes)
-  if (textOf(made) === textOf(source)) return []
+  if (textOf(made) === textOf(source)) return none
+  if (writing.fixed === true) return inLeaves(items, made, writing) ?? []
   return (sameCodes(source, made) ? inLeaves(items, made, writing) : undefined) ?? [rewritten(items, made, codes, writing)]
 }
 
 /** The first leaf between two codes takes the text, the others become empty; undefined where text has no leaf to go to. */
-const inLeaves = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, { escape, leaf, collapse }: Writing): ReadonlyArray<Edit> | undefined => {
+const inLeaves = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, { escape, leaf, collapse, fixed }: Writing): ReadonlyArray<Edit> | undefined => {
   const write = leaf ?? ((item, text) => [replace(item.from, item.to, escape(text))])
   const texts: Array<string> = [""]
   for (const piece of made) if (typeof piece === "string") texts[texts.length - 1] += piece; else texts.push("")
+  if (fixed === true) settleGaps(texts, items)
   const edits: Array<Edit> = []
   let gap = 0, leaves: Array<Extract<Item, { is: "text" }>> = []
   const turn = (): boolean => {
-    const text = texts[gap++]!, before = leaves.map((item) => collapse === true ? collapsed(item.text) : item.text).join("")
+    const text = texts[gap++] ?? "", before = leaves.map((item) => collapse === true ? collapsed(item.text) : item.text).join("")
     if (text !== before) {
       if (leaves.length === 0) return false
       edits.push(...write(leaves[0]!, text))
@@ -166,8 +175,19 @@ const inLeaves = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, { esca
   return turn() ? edits : undefined
 }
 
+/** Text of gaps that have no leaf goes to the nearest that has one. */
+const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
+  const leaves = [false]
+  for (const item of items) if (item.is === "text") leaves[leaves.length - 1] = true; else leaves.push(false)
+  for (let i = 0; i < texts.length; i++) {
+    if (leaves[i] === true || texts[i] === "") continue
+    const before = leaves.lastIndexOf(true, i), after = leaves.indexOf(true, i), to = before >= 0 ? before : after
+    if (to === before) texts[to] += texts[i]!; else texts[to] = texts[i]! + (texts[to] ?? "")
+    texts[i] = ""
+  }
+}
 /** The whole stretch from the first item to the last, in the translation's order. */
-const rewritten = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, codes: ReadonlyMap<number, Code>, { escape, wrap }: Writing): Edit => {
+const rewritten = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, codes: ReadonlyMap<number, Code>, { escape, wrap, region }: Writing): Edit => {
   const at = new Map<string, Item>()
   for (const item of items) if (item.is !== "text") at.set(`${item.id} ${item.is}`, item)
   const wraps: Array<Wrap | undefined> = [wrap], parts: Array<string | { from: number; to: number }> = []
@@ -182,7 +202,7 @@ const rewritten = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, codes
     if (piece.edge === "close") wraps.pop()
     if (item.to > item.from) wrapped(item.wrap, { from: item.from, to: item.to })
   }
-  return { from: items[0]!.from, to: items.reduce((end, { to }) => Math.max(end, to), 0), parts }
+  return { from: region?.from ?? items[0]!.from, to: region?.to ?? items.reduce((end, { to }) => Math.max(end, to), 0), parts }
 }
 export const spliced = (text: string, placed: ReadonlyArray<Placed>, translated: (id: number) => string | undefined, more: ReadonlyArray<Edit> = []): string => {
   const edits: Array<Edit> = [...more]
