@@ -62,7 +62,7 @@ export interface Format {
   readonly id: string
   readonly extensions: ReadonlyArray<string>
   readonly mime: string
-  /** Cheap structural checks at upload; throws BadDocument. */ readonly inspect: (bytes: Buffer, extension: string, options?: { readonly source?: string | undefined; readonly target?: string | undefined }) => void
+  /** Cheap structural checks at upload; throws BadDocument. */ readonly inspect: (bytes: Buffer, extension: string, options?: { readonly source?: string | undefined; readonly target?: string | undefined }) => void | Promise<void>
   readonly extract: (bytes: Buffer, options: ExtractOptions) => Extraction | Promise<Extraction>
 }
 

@@ -53,7 +53,7 @@ const spokenParts = (cue: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<Line
   cue.length > 1 && cue.every(({ text }) => /^\s*(?:<[^<>]*>)*[-\u2013\u2014]/.test(text)) ? cue.map((each) => [each]) : cue.length === 0 ? [] : [cue]
 
 const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): void => {
-  const builder = new Builder(), names: Array<string> = []
+  const builder = new Builder(), names: Array<string> = [], tagged = lines.some(({ text }) => text.search(tag) >= 0)
   for (const [i, { text, from }] of lines.entries()) {
     let at = 0
     const words = (to: number): void => { if (to > at) builder.text(text.slice(at, to), from + at, from + to) }
@@ -67,17 +67,20 @@ const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): v
       else builder.point(...span)
     }
     words(text.length)
-    if (i + 1 < lines.length) builder.text(" ", lines[i]!.to, lines[i + 1]!.from)
+    if (i + 1 === lines.length) break
+    // Where a cue holds tags, its breaks stay where they are between them.
+    if (tagged) builder.point(lines[i]!.to, lines[i + 1]!.from)
+    else builder.text(" ", lines[i]!.to, lines[i + 1]!.from)
   }
-  segments.add(builder, writingOf(lines), context === "" ? {} : { context })
+  segments.add(builder, tagged ? { escape } : writingOf(lines), context === "" ? {} : { context })
 }
+const escape = (text: string): string => text.replace(/[\r\n]+/g, " ").replaceAll("-->", "\u2192")
 /** The breaks of a cue stand as blanks in its text; where that text changes it is broken anew, into as many lines. */
 const writingOf = (lines: ReadonlyArray<Line>): Writing => {
-  const escape = (text: string): string => text.replace(/[\r\n]+/g, " ").replaceAll("-->", "\u2192")
   if (lines.length === 1) return { escape }
   const widths = lines.map(({ text }) => Math.max(1, text.length)), all = widths.reduce((sum, width) => sum + width, 0), end = lines[0]!.end
   const columns = widths.every((width) => width <= columnsMax) ? columnsMax : Infinity
-  return { escape, leaf: (item, text) => [{ from: item.from, to: item.to, parts: [broken(escape(text), item.text === " " && text === " " ? 1 : lines.length, widths, all, columns, end)] }] }
+  return { escape, leaf: (item, text) => [{ from: item.from, to: item.to, parts: [text === "" ? "" : broken(escape(text), lines.length, widths, all, columns, end)] }] }
 }
 const broken = (text: string, count: number, widths: ReadonlyArray<number>, all: number, columns: number, end: string): string => {
   if (count === 1) return text

@@ -72,7 +72,7 @@ export class DocumentService {
       fingerprint: ({ target, options }, source) => JSON.stringify([source, target, options, engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
       reserve: (id, meta, characters) => this.reserve(id, meta, characters),
       release: (id) => this.release(id),
-      billed: ({ format }, characters) => { const min = documentTypeOf(format)!.billedMin; return min === undefined ? 0 : Math.max(min, characters) }
+      billed: ({ format }, characters) => { const min = documentTypeOf(format)!.billedMin; return min === null ? 0 : Math.max(min, characters) }
     }
   }
 

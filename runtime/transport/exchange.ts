@@ -91,12 +91,18 @@ export class BodyStream {
   private paused = false
   constructor(pause: () => void, resume: () => void) {
     this.pause = pause
+    this.resume = resume
     this.source = new Readable({ highWaterMark: 131_072, read: () => { if (this.paused) { this.paused = false; resume() } } })
     this.source.on("error", () => {})
     this.readable = this.source
   }
   private readonly pause: () => void
+  private readonly resume: () => void
   push(chunk: Uint8Array): void { if (!this.source.push(chunk) && !this.paused) { this.paused = true; this.pause() } }
-  end(): void { this.source.push(null) }
+  /** Nobody reads on after the end, so a paused connection would stay so, and its next request unheard. */
+  end(): void {
+    if (this.paused) { this.paused = false; this.resume() }
+    this.source.push(null)
+  }
   fail(reason: BodyFault["reason"]): void { this.source.destroy(new BodyFault(reason)) }
 }

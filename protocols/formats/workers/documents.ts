@@ -29,7 +29,7 @@ const answer = async (message: ToDocument): Promise<void> => {
   }
   const format = await documentTypeOf(message.extension)!.load()
   if (message.call === "inspect") {
-    format.inspect(buffer(message.bytes), message.extension, { source: message.source, target: message.target })
+    await format.inspect(buffer(message.bytes), message.extension, { source: message.source, target: message.target })
     return say({ is: "inspected" })
   }
   extraction = await format.extract(buffer(message.bytes), message.options)

@@ -12,7 +12,7 @@ export const sample = (path: string): Buffer => readFileSync(join(samples, path)
 const plainOptions: ExtractOptions = { target: "de", charactersMax: 10_000_000 }
 export const extracted = async (extension: string, bytes: Buffer, options: Partial<ExtractOptions> = {}): Promise<Extraction> => {
   const format = await documentTypeOf(extension)!.load()
-  format.inspect(bytes, extension)
+  await format.inspect(bytes, extension, { target: options.target ?? plainOptions.target })
   return format.extract(bytes, { ...plainOptions, ...options })
 }
 /** What `change` makes of the text pieces of each segment. */

@@ -65,7 +65,7 @@ describe("R3 completeness: an independent reader finds no source word", () => {
   it.each(["pptx", "docx"].flatMap((folder) => sampleFiles(folder).map((name) => `${folder}/${name}`)))("%s: every w:t and a:t of its text parts", async (path) => {
     const made = await changed(path.split("/")[0]!, sample(path), pseudo)
     const left = xmlParts(made).filter(([name]) => /^(?:word|ppt)\/(?:document|header|footer|footnotes|endnotes|comments|slides\/|notesSlides\/|diagrams\/data)/.test(name))
-      .flatMap(([, text]) => [...text.replace(/<w:del [\s\S]*?<\/w:del>|<m:oMath>[\s\S]*?<\/m:oMath>|<a:fld [\s\S]*?<\/a:fld>|<w:ruby>[\s\S]*?<\/w:ruby>/g, "").matchAll(/<(?:w|a):t(?: [^>]*)?>([^<]*)</g)].flatMap(([, words]) => latin(words!.replace(/&\w+;|\S+@\S+/g, " "))))
+      .flatMap(([, text]) => [...text.replace(/<w:del [\s\S]*?<\/w:del>|<m:oMath>[\s\S]*?<\/m:oMath>|<a:fld [\s\S]*?<\/a:fld>|<w:ruby>[\s\S]*?<\/w:ruby>/g, "").matchAll(/<(?:w|a):t(?: [^>]*)?>([^<]*)</g)].flatMap(([, words]) => latin(words!.replace(/&\w+;|\S+@\S+|www\.\S+|https?:\S+/g, " "))))
     expect(left.filter((word) => !/^(?:http|www|com|org|htm|html|[A-Z]{3})/.test(word)).slice(0, 5)).toEqual([])
   })
 })
