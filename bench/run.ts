@@ -51,6 +51,10 @@ const voice = (bench: string, sessions: number, rate: number, bytes: number) => 
     ["troupe", candidate("troupe", "/v3/voice/realtime/connect?token=t{}", `${bytes},${n}`)]])
 }
 
+/** One document, extracted and rebuilt with nothing changed, against parsing and packing it. */
+const document = (format: string) => () => sideBySide(`document-${format}`, "ms", size, [["least", "least"], ["troupe", "ours"]].map(([name, candidate]) =>
+  [name!, () => run<Measured>(0, "documents", format, candidate!, smoke ? 0.02 : 1)]))
+
 /** Process start to first accepted connection. */
 const coldStart = async (): Promise<ReadonlyArray<Row>> => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-cold-"))
@@ -96,6 +100,7 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "translate-miss": http("translate miss (H2)", "miss"),
   "voice-v3": voice("voice V3, 500 x 50/s x 640 B", 500, 50, 640),
   "voice-v4": voice("voice V4, 1,000 x 5/s x 6,400 B", 1_000, 5, 6_400),
+  ...Object.fromEntries(["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => [`document-${format}`, document(format)])),
   "cold-start": coldStart,
   "recovery": recovery
 }

@@ -69,6 +69,14 @@ class OfficeText {
     this.options = options
     this.scan = new XmlScanner(text, { namespaces, doctype: "refused", part: options.part })
   }
+  private readonly looks = new Map<string, Look>()
+  /** Few looks stand in many runs; without identifiers of revisions fewer still. */
+  private lookOf(runTag: string, properties: string): Look {
+    const key = runTag + properties
+    let look = this.looks.get(key)
+    if (look === undefined && this.looks.size < 10_000) this.looks.set(key, look = lookOf(runTag, properties))
+    return look ?? lookOf(runTag, properties)
+  }
   private get paragraph(): Paragraph | undefined { return this.open.at(-1) }
 
   read(): void {
@@ -98,12 +106,12 @@ class OfficeText {
       paragraph.run = scan.depth
       paragraph.runFrom = scan.from
       paragraph.runTag = scan.raw
-      paragraph.look = lookOf(scan.raw, "")
+      paragraph.look = this.lookOf(scan.raw, "")
       return
     }
     if (looks.has(name)) {
       if (kind === "open") scan.skip()
-      if (paragraph.run > 0) paragraph.look = lookOf(paragraph.runTag, this.text.slice(from, scan.to))
+      if (paragraph.run > 0) paragraph.look = this.lookOf(paragraph.runTag, this.text.slice(from, scan.to))
       return
     }
     if (texts.has(name)) { if (kind === "open") this.characters(); return }

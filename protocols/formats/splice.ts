@@ -58,6 +58,7 @@ const token = /^\w+(?:[_./\\]\w+)+$/
 export const isLanguage = (text: string): boolean => {
   if (!letter.test(text)) return false
   const trimmed = text.trim()
+  if (trimmed.includes(" ")) return true
   return !link.test(trimmed) && !(token.test(trimmed) && /[_/\\\d]|\.\w+\./.test(trimmed))
 }
 
