@@ -69,6 +69,9 @@ const chat = (bench: string, unit: string, mode: "stream" | "whole", connections
   }
   try { return await sideBySide(bench, unit, size, [["raw uWS pipe", candidate("raw")], ["direct", candidate("direct")], ["undici pipe", candidate("undici")], ["troupe", candidate("troupe")]]) } finally { upstream.kill() }
 }
+/** One document, extracted and rebuilt with nothing changed, against parsing and packing it. */
+const document = (format: string) => () => sideBySide(`document-${format}`, "ms", size, [["least", "least"], ["troupe", "ours"]].map(([name, candidate]) =>
+  [name!, () => run<Measured>(0, "documents", format, candidate!, smoke ? 0.02 : 1)]))
 
 /** Process start to first accepted connection. */
 const coldStart = async (): Promise<ReadonlyArray<Row>> => {
@@ -120,6 +123,7 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "voice-v4": voice("voice V4, 1,000 x 5/s x 6,400 B", 1_000, 5, 6_400),
   "chat-stream": chat("chat stream, 200 x 50 tokens/s", "µs CPU/token", "stream", 200),
   "chat-turns": chat("chat turns, 64 connections", "µs CPU/turn", "whole", 64),
+  ...Object.fromEntries(["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => [`document-${format}`, document(format)])),
   "cold-start": coldStart,
   "recovery": recovery
 }

@@ -22,6 +22,7 @@ rmSync(join(root, "dist"), { recursive: true, force: true })
 await Promise.all([
   bundle([join(root, "runtime/main.ts")].filter(existsSync), ".", true),
   bundle(sources("actors/engines/workers"), "workers", true),
+  bundle(sources("protocols/formats/workers"), "workers", true),
   bundle(sources("bench"), "bench", false),
   bundle(sources("bench/programs"), "bench/programs", false)
 ])

@@ -11,6 +11,7 @@ import { Accounts, createAccount, createKey, Keys } from "../protocols/translati
 import { translation } from "../protocols/translation/routes.ts"
 import { Usage } from "../protocols/translation/usage.ts"
 import { Voice } from "../protocols/translation/voice.ts"
+import { documentService } from "./services/documents.ts"
 import { openLmdb } from "../storage/lmdb.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../storage/seal.ts"
 import type { Store } from "../storage/store.ts"
@@ -75,6 +76,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       ...(config.publicBase === undefined ? {} : { publicBase: config.publicBase })
     })
     const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => statSync(join(config.data, "store.lmdb")).size })
+    const documents = await documentService({ store, actors: system, engines, usage, ring, clock: system.nowMs, log })
     const answers = new Answers()
     let adapter = ""
     const services = [
@@ -99,7 +101,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       }),
       translation({
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
-        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice
+        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, documents
       }),
       chat.service,
       shop.open.service

@@ -23,8 +23,9 @@ export interface EngineWorker<In, Out> {
   kill(): void
 }
 
-export const startWorker = <In, Out>(name: string, data: unknown): EngineWorker<In, Out> => {
-  const worker = new Worker(fileOf(name), { workerData: data, stdout: true, stderr: true })
+/** `heapMiBMax`: over it the thread dies, alone. */
+export const startWorker = <In, Out>(name: string, data: unknown, heapMiBMax?: number): EngineWorker<In, Out> => {
+  const worker = new Worker(fileOf(name), { workerData: data, stdout: true, stderr: true, ...(heapMiBMax === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapMiBMax } }) })
   worker.unref()
   worker.stdout.resume()
   worker.stderr.resume()

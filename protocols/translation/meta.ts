@@ -28,6 +28,7 @@ export const usageOf = (usage: Usage): Guarded => (_request, using) => {
   const { account, key } = usage.read(using)
   return found(usageJson({
     tier: using.account.tier, account: account.used, key: key.used, accountLimits: using.account.limits, keyLimits: using.key.limits,
+    documents: usage.documents(using.account.accountId, account.startMs),
     startMs: account.startMs, endMs: account.endMs
   }))
 }

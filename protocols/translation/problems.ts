@@ -14,6 +14,9 @@ export type Refusal =
   | { readonly _tag: "NotFound"; readonly what?: string }
   | { readonly _tag: "Limited"; readonly retryAfterMs: number }
   | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key" }
+  /** A translation that is still being made is asked for. */
+  | { readonly _tag: "DocumentNotReady" }
+  | { readonly _tag: "TooLarge" }
   /** Something this path depends on is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
   /** The whole server is busy, not one caller too fast. */
@@ -42,6 +45,8 @@ export const problem = (refusal: Refusal): Response => {
     case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
     case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
     case "QuotaExceeded": return answer(456, { message: "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
+    case "DocumentNotReady": return answer(503, { message: "Document translation is not done", code: "document_not_ready" }, retryAfter(retrySeconds * 1_000))
+    case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
     case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
     case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))
   }
@@ -54,7 +59,7 @@ export const refused: Service["refused"] = (status, _request: Pick<Request, "met
     case 404: return problem({ _tag: "NotFound" })
     case 405: return answer(405, { message: "Method not allowed" }, ["Allow", allow ?? ""])
     case 408: return answer(408, { message: "The request took too long to arrive." })
-    case 413: return answer(413, { message: "Payload too large", code: "payload_too_large" })
+    case 413: return problem({ _tag: "TooLarge" })
     case 414: return answer(414, { message: "Request URI too long", code: "uri_too_long" })
     case 431: return answer(431, { message: "Request headers too large" })
     case 500: return answer(500, { message: "Internal error", code: "internal" })

@@ -25,6 +25,8 @@ export interface TranslationDeps {
   readonly usage?: Usage
   /** Live speech (voice.ts), with the same ring and usage. */
   readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
+  /** Documents (documents.ts), with the same ring and usage. */
+  readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
   /** Origins of browsers that may call; none by default. */
   readonly corsOrigins?: ReadonlyArray<string>
 }
@@ -46,7 +48,8 @@ export const translation = (deps: TranslationDeps): Service => {
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
     { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
-    ...deps.voice?.routes(guard) ?? []
+    ...deps.voice?.routes(guard) ?? [],
+    ...deps.documents?.routes(guard) ?? []
   ]
   return {
     name: "translation",

@@ -8,7 +8,9 @@ import type { Refusal } from "./problems.ts"
 import type { Split } from "./segments.ts"
 
 export const textsMax = 50
-const glossariesMax = 5, instructionsMax = 10, instructionCharsMax = 300, thresholdDefault = 75
+export const glossariesMax = 5
+const instructionsMax = 10, instructionCharsMax = 300
+export const thresholdDefault = 75
 
 export interface TextOptions {
   readonly texts: ReadonlyArray<string>
@@ -31,7 +33,7 @@ export interface TextOptions {
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => uuid.test(text)
 /** "" counts as absent. */
-const idOf = (params: Params, name: string): string | undefined => {
+export const idOf = (params: Params, name: string): string | undefined => {
   const id = params.string(name)
   if (id === undefined || id === "") return undefined
   if (!isUuid(id)) params.invalid(name)
@@ -94,7 +96,7 @@ export const readTextOptions = (bag: Bag, translator: Translator): { readonly op
 }
 
 /** `more` and `less` bind, `prefer_…` falls back silently. */
-const formalityFor = (params: Params, target: Known, translator: Translator): Formality => {
+export const formalityFor = (params: Params, target: Known, translator: Translator): Formality => {
   const wanted = params.choice("formality", formalities)
   if (wanted === undefined || wanted === "default") return "default"
   const can = formalityOf(translator, target)

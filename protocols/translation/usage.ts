@@ -2,6 +2,7 @@
  *  at most `behindMs` after the answer (0: before it, which cost 23 instead of 15 µs of CPU a request and a flush of latency).
  *  Guarantee: account and key never pass their limit, whatever runs at once. A crash forgets at most the last `behindMs`, in the client's favour.
  *  Source: translation 6.1, 15.5, 19.7. */
+import { documentCounts, usedCount } from "../../actors/document-job.ts"
 import type { Key as RowKey, Store, StorageFault, Write } from "../../storage/store.ts"
 import type { KeyInUse } from "./keys.ts"
 import { periodOf } from "./records.ts"
@@ -38,8 +39,12 @@ export interface Reservation {
   /** Books `amount` (at most what was reserved, default all of it). With `behindMs` 0 the answer waits for what this returns: it
    *  resolves when it is on disk, and rejects, nothing being counted, when it could not be kept. */
   book(amount?: number, tag?: string): Promise<void> | undefined
+  /** Books like `book`, but leaves the writing to the caller's own commit; `undo` when that did not happen. undefined: it was settled before. */
+  bill(tag: string | null): Bill | undefined
   release(): void
 }
+/** `amount` null: a row without content. */
+export interface Bill { readonly rows: ReadonlyArray<{ readonly table: string; readonly key: ReadonlyArray<string | number>; readonly amount: number | null }>; readonly undo: () => void }
 /** One key's bookings of one day since the last commit. */
 interface Tally { readonly accountId: string; readonly keyId: string; readonly startMs: number; readonly day: number; readonly amounts: Counts }
 interface Batch {
@@ -73,6 +78,8 @@ export class Usage {
       key: this.meter(this.keys, key.keyId, account.createdMs, (startMs, unit) => keyCounter(key.accountId, key.keyId, startMs, unit))
     }
   }
+  /** Documents that the account has had taken in the period. */
+  documents(accountId: string, startMs: number): number { return this.store.counter(documentCounts, usedCount(accountId, startMs)) }
   private meter(meters: Map<string, Meter>, id: string, createdMs: number, keyOf: (startMs: number, unit: Unit) => RowKey): Meter {
     const nowMs = this.nowMs()
     const known = meters.get(id)
@@ -112,6 +119,18 @@ export class Usage {
     }
     return {
       release: () => { release() },
+      bill: (tag) => {
+        if (!release()) return undefined
+        account.used[unit] += amount
+        key.used[unit] += amount
+        const { account: { accountId }, key: { keyId } } = using, day = dayOf(this.nowMs()), { startMs } = key
+        const counted = (key: RowKey) => ({ table: usageTable, key, amount })
+        return {
+          rows: amount === 0 ? [] : [counted(accountCounter(accountId, startMs, unit)), counted(keyCounter(accountId, keyId, startMs, unit)), counted(dayCounter(accountId, keyId, day, unit)),
+            ...(tag === null ? [] : [counted(tagCounter(accountId, tag, day, unit)), { table: tagsTable, key: [accountId, tag], amount: null }])],
+          undo: () => { account.used[unit] -= amount; key.used[unit] -= amount }
+        }
+      },
       book: (booked = amount, tag) => {
         if (!release() || booked === 0) return undefined
         account.used[unit] += booked

@@ -37,6 +37,7 @@ export interface UsageReport {
   readonly account: Counted; readonly key: Counted
   readonly accountLimits: Limits & { readonly documents: number | null; readonly teamDocuments: number | null }
   readonly keyLimits: Limits
+  /** Taken in this period. */ readonly documents: number
   readonly startMs: number; readonly endMs: number
 }
 const characters = (used: Counted): number => used.translate + used.document + used.write
@@ -45,10 +46,10 @@ const product = (type: string, key: number, account: number, unit: "characters" 
   api_key_character_count: unit === "characters" ? key : 0, character_count: unit === "characters" ? account : 0
 })
 
-/** No documents are taken yet, so none are counted. */
-export const usageJson = ({ tier, account, key, accountLimits, keyLimits, startMs, endMs }: UsageReport): Readonly<Record<string, unknown>> => ({
+/** Documents are counted for the account; teams are not kept, so a team's count is that of none. */
+export const usageJson = ({ tier, account, key, accountLimits, keyLimits, documents, startMs, endMs }: UsageReport): Readonly<Record<string, unknown>> => ({
   character_count: characters(account), character_limit: orNoLimit(accountLimits.characters),
-  ...(accountLimits.documents === null ? {} : { document_count: 0, document_limit: accountLimits.documents }),
+  ...(accountLimits.documents === null ? {} : { document_count: documents, document_limit: accountLimits.documents }),
   ...(accountLimits.teamDocuments === null ? {} : { team_document_count: 0, team_document_limit: accountLimits.teamDocuments }),
   ...(tier === "free" ? {} : {
     products: [
@@ -80,4 +81,12 @@ export const offeredLanguage = (code: string, name: string, source: boolean, tar
 export const offeredResource = (name: string, features: ReadonlyArray<{ readonly name: string; readonly needs: "source" | "target" | "both" }>) => ({
   name, features: features.map(({ name, needs }) => ({ name,
     ...(needs === "target" ? {} : { needs_source_support: true }), ...(needs === "source" ? {} : { needs_target_support: true }) }))
+})
+
+/** POST /v2/document */
+export const documentHandle = (id: string, key: string) => ({ document_id: id, document_key: key })
+/** POST /v2/document/{document_id} */
+export const documentStatus = (id: string, status: "queued" | "translating" | "done" | "error", more: { readonly secondsRemaining?: number; readonly billed?: number; readonly error?: string }) => ({
+  document_id: id, status, ...(more.secondsRemaining === undefined ? {} : { seconds_remaining: more.secondsRemaining }),
+  ...(more.billed === undefined ? {} : { billed_characters: more.billed }), ...(more.error === undefined ? {} : { error_message: more.error, message: more.error })
 })

@@ -28,12 +28,20 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
     const { serve } = await import("./serve.ts")
     process.exitCode = await serve([...(options().config === undefined ? [] : ["--config", options().config!]), ...(port === undefined ? [] : ["--port", port]), ...(json() ? ["--json"] : [])])
   })
-  program.command("translate").description("translate text, or standard input with -").argument("<text...>").requiredOption("--to <language>", "target language")
+  program.command("translate").description("translate text, standard input with -, or documents by their file names").argument("<text-or-files...>").requiredOption("--to <language>", "target language")
     .option("--from <language>", "source language (default: detected)").option("--formality <formality>", "default, more, less, prefer_more, prefer_less")
-    .action(async (texts: Array<string>, { to, from, formality }: { to: string; from?: string; formality?: string }) => {
-      const given = texts.length === 1 && texts[0] === "-" ? [await readInput()] : texts
+    .option("--out <path>", "documents: where the result goes, a file or a folder (default: beside the source)").option("--format <extension>", "documents: another output format, pdf to docx").option("--watermark", "documents: say who translated, in docx and pdf")
+    .action(async (texts: Array<string>, given: { to: string; from?: string; formality?: string; out?: string; format?: string; watermark?: boolean }) => {
+      const { to, from, formality } = given, documents = await import("./documents.ts")
+      if (documents.areDocuments(texts)) {
+        const results = await documents.translateDocuments(await client(), texts, given)
+        say(json(), results, () => results.map(({ file, output, error }) => output === undefined ? `${file}: ${error}` : `${file} -> ${output}`).join("\n"))
+        if (results.some(({ error }) => error !== undefined)) process.exitCode = 1
+        return
+      }
+      const asked = texts.length === 1 && texts[0] === "-" ? [await readInput()] : texts
       const answer = await call<{ translations: ReadonlyArray<{ text: string; detected_source_language: string }> }>(await client(), "POST", "/v2/translate", {
-        text: given, target_lang: to, ...(from === undefined ? {} : { source_lang: from }), ...(formality === undefined ? {} : { formality })
+        text: asked, target_lang: to, ...(from === undefined ? {} : { source_lang: from }), ...(formality === undefined ? {} : { formality })
       })
       say(json(), answer, () => answer.translations.map(({ text }) => text).join("\n"))
     })

@@ -99,7 +99,7 @@ export class BodyStream {
   private readonly pause: () => void
   private readonly resume: () => void
   push(chunk: Uint8Array): void { if (!this.source.push(chunk) && !this.paused) { this.paused = true; this.pause() } }
-  /** Nothing more will ask for more: a connection that was paused at its last chunk would stay so. */
+  /** Nobody reads on after the end, so a paused connection would stay so, and its next request unheard. */
   end(): void {
     if (this.paused) { this.paused = false; this.resume() }
     this.source.push(null)

@@ -10,6 +10,7 @@ it.each([
   ["voice", ["voice-v3", "voice-v4"]],
   ["chat", ["chat-stream", "chat-turns"]],
   ["store", ["store-list", "store-read", "store-create"]],
+  ["documents", ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)],
   ["start", ["cold-start"]]
 ])("bench smoke: %s", async (_, names) => {
   const { stdout } = await promisify(execFile)(process.execPath, ["dist/bench/run.js", "--smoke", ...names], { timeout: 100_000 })

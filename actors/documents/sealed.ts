@@ -1,0 +1,114 @@
+/** Documents at rest: AES-256-GCM in chunks under keys that only the client's document key yields. Order, length and place are sealed too:
+ *  a chunk cut off, swapped or taken from another document does not open. Source: documents 9.1, 9.2. */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
+
+const chunkBytes = 65_536, tagBytes = 16, keyBytes = 32, checkBytes = 16
+const headerBytes = 18
+const magic = Buffer.from("TRPD\u0001", "latin1")
+const labels = ["source", "result", "segments", "meta"] as const
+export type Label = typeof labels[number]
+export interface DocumentKeys { readonly check: string; readonly of: (label: Label) => Buffer; readonly forget: () => void }
+
+export class SealedFault extends Error { constructor() { super("a sealed document does not open"); this.name = "SealedFault" } }
+
+/** 64 upper-case hex digits. */
+export const newDocumentKey = (): string => randomBytes(keyBytes).toString("hex").toUpperCase()
+export const newDocumentId = (): string => randomBytes(16).toString("hex").toUpperCase()
+const keyPattern = /^[0-9A-Fa-f]{64}$/
+const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer => Buffer.from(hkdfSync("sha256", key, id, `troupe document ${label}`, bytes))
+
+/** undefined: no document key at all. */
+export const keysOf = (documentKey: string, id: string): DocumentKeys | undefined => {
+  if (!keyPattern.test(documentKey)) return undefined
+  const key = Buffer.from(documentKey, "hex"), made = new Map<Label, Buffer>()
+  return {
+    check: derived(key, id, "check", checkBytes).toString("base64"),
+    of: (label) => { let one = made.get(label); if (one === undefined) made.set(label, one = derived(key, id, label, keyBytes)); return one },
+    forget: () => { key.fill(0); for (const one of made.values()) one.fill(0) }
+  }
+}
+/** In constant time. */
+export const sameCheck = (a: string, b: string): boolean => {
+  const x = Buffer.from(a, "base64"), y = Buffer.from(b, "base64")
+  return x.length === checkBytes && y.length === checkBytes && timingSafeEqual(x, y)
+}
+
+const nonceOf = (random: Buffer, counter: number, last: boolean): Buffer => {
+  const nonce = Buffer.allocUnsafe(12)
+  random.copy(nonce, 0)
+  nonce.writeUInt32BE(counter, 7)
+  nonce[11] = last ? 1 : 0
+  return nonce
+}
+const headerOf = (label: Label): Buffer => {
+  const header = Buffer.alloc(headerBytes)
+  magic.copy(header)
+  header[5] = labels.indexOf(label)
+  header.writeUInt32BE(chunkBytes, 6)
+  randomBytes(7).copy(header, 10)
+  return header
+}
+
+/** What goes in is sealed as it comes; a chunk leaves when it is full or last. */
+export async function* sealing(plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Uint8Array> {
+  const header = headerOf(label), random = header.subarray(10, 17), key = keys.of(label)
+  yield header
+  let counter = 0
+  const seal = (chunk: Buffer, last: boolean): Buffer => {
+    const cipher = createCipheriv("aes-256-gcm", key, nonceOf(random, counter++, last)).setAAD(header)
+    return Buffer.concat([cipher.update(chunk), cipher.final(), cipher.getAuthTag()])
+  }
+  const room = Buffer.allocUnsafe(chunkBytes)
+  let filled = 0
+  for await (const part of plain) {
+    for (let at = 0; at < part.length;) {
+      if (filled === chunkBytes) { yield seal(room, false); filled = 0 }
+      const taken = Math.min(chunkBytes - filled, part.length - at)
+      room.set(part.subarray(at, at + taken), filled)
+      filled += taken
+      at += taken
+    }
+  }
+  yield seal(room.subarray(0, filled), true)
+  room.fill(0)
+}
+
+/** The plain bytes, each chunk checked before it is given out; throws SealedFault. */
+export async function* opening(sealed: AsyncIterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Buffer> {
+  const whole = chunkBytes + tagBytes, key = keys.of(label)
+  let held: Buffer = Buffer.alloc(0), header: Buffer | undefined, counter = 0
+  const open = (chunk: Buffer, last: boolean): Buffer => {
+    if (chunk.length < tagBytes) throw new SealedFault()
+    try {
+      const decipher = createDecipheriv("aes-256-gcm", key, nonceOf(header!.subarray(10, 17), counter++, last)).setAAD(header!).setAuthTag(chunk.subarray(-tagBytes))
+      return Buffer.concat([decipher.update(chunk.subarray(0, -tagBytes)), decipher.final()])
+    } catch { throw new SealedFault() }
+  }
+  for await (const part of sealed) {
+    held = held.length === 0 ? Buffer.from(part.buffer, part.byteOffset, part.byteLength) : Buffer.concat([held, part])
+    if (header === undefined && held.length >= headerBytes) {
+      header = Buffer.from(held.subarray(0, headerBytes))
+      if (!header.subarray(0, 5).equals(magic) || header[5] !== labels.indexOf(label) || header.readUInt32BE(6) !== chunkBytes) throw new SealedFault()
+      held = held.subarray(headerBytes)
+    }
+    while (header !== undefined && held.length > whole) {
+      yield open(held.subarray(0, whole), false)
+      held = held.subarray(whole)
+    }
+  }
+  if (header === undefined) throw new SealedFault()
+  yield open(held, true)
+}
+export const opened = async (sealed: AsyncIterable<Uint8Array>, keys: DocumentKeys, label: Label): Promise<Buffer> => {
+  const parts: Array<Buffer> = []
+  for await (const part of opening(sealed, keys, label)) parts.push(part)
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+}
+/** Short values (a file's name), as base64. */
+export const sealedText = async (text: string, keys: DocumentKeys): Promise<string> => {
+  const parts: Array<Uint8Array> = []
+  for await (const part of sealing([Buffer.from(text)], keys, "meta")) parts.push(part)
+  return Buffer.concat(parts).toString("base64")
+}
+export const openedText = async (sealed: string, keys: DocumentKeys): Promise<string> =>
+  (await opened((async function* () { yield Buffer.from(sealed, "base64") })(), keys, "meta")).toString("utf8")

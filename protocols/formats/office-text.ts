@@ -1,0 +1,250 @@
+/** Paragraphs of Word, DrawingML and spreadsheet strings: runs of equal looks are one run for the engine, other looks are pairs, what stands
+ *  between is kept as points. Paragraphs nest (text boxes): a stack, each its own segment. Source: documents 2 "Runs", 5.1–5.3. */
+import type { Wrap } from "./document.ts"
+import { Builder, replace, type Edit, type Segments, type Writing } from "./splice.ts"
+import { namespaces } from "./office-package.ts"
+import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
+
+const names = (list: string): ReadonlySet<string> => new Set(list.split(" "))
+const paragraphs = names("w:p a:p x:si x:is x:text c:v")
+const runs = names("w:r a:r x:r")
+const texts = names("w:t a:t x:t")
+const looks = names("w:rPr a:rPr x:rPr")
+/** Of the paragraph itself: not part of its text. */
+const aside = names("w:pPr a:pPr a:endParaRPr x:phoneticPr")
+const dropped = names("w:proofErr w:lastRenderedPageBreak")
+const pairs = names("w:ins w:hyperlink w:fldSimple w:smartTag w:moveTo w:customXml w:dir w:bdo w:sdt")
+const needed = names("w:hyperlink w:sdt w:fldSimple")
+const passed = names("w:sdtContent")
+/** May hold paragraphs of their own. */
+const deep = names("w:drawing w:pict w:object mc:AlternateContent")
+const uncounted = /^\s*(?:PAGE|NUMPAGES|SECTIONPAGES|SECTION|SEQ|DATE|TIME|CREATEDATE|SAVEDATE|PRINTDATE|=|FORMULA|NUMCHARS|NUMWORDS|FILESIZE|REVNUM)\b|^\s*=/i
+
+interface Look { readonly key: string; readonly open: string; readonly close: string; readonly textOpen: string; readonly textClose: string }
+type Draft =
+  | { readonly is: "text"; readonly text: string; readonly from: number; readonly to: number; readonly look: Look }
+  | { readonly is: "point"; readonly from: number; readonly to: number; readonly look: Look | undefined; readonly lock: boolean }
+  | { readonly is: "open" | "close"; readonly from: number; readonly to: number; readonly needed: boolean }
+interface Paragraph {
+  readonly drafts: Array<Draft>; readonly depth: number; readonly also: Array<Edit>; readonly fallback: boolean
+  look: Look; run: number; runTag: string; runFrom: number; /** What is written anew when runs change their order. */ start: number; end: number; readonly openPairs: Array<{ readonly depth: number }>
+}
+interface Deep { readonly depth: number; readonly from: number; readonly look: Look | undefined }
+const plainLook: Look = { key: "", open: "", close: "", textOpen: "", textClose: "" }
+
+/** What makes no visible difference. */
+const keyOf = (raw: string): string => raw.replace(/<(?:\w+:)?(?:lang|noProof|webHidden)\b[^>]*?\/>/g, "").replace(/\s(?:lang|altLang|dirty|err|smtClean|noProof|w:rsid\w*)="[^"]*"/g, "")
+  .replace(/<((?:\w+:)?rPr)>\s*<\/\1>|<(?:\w+:)?rPr\s*\/>/g, "")
+const localOf = (raw: string): string => /^<([^\s/>]+)/.exec(raw)![1]!
+const lookOf = (runTag: string, properties: string): Look => {
+  const tag = localOf(runTag), text = tag.replace(/r$/, "t"), word = !/^a:|^x:/.test(tag)
+  const open = `${runTag}${properties}`
+  return { key: keyOf(properties), open, close: `</${tag}>`, textOpen: `${open}<${text}${word ? ' xml:space="preserve"' : ""}>`, textClose: `</${text}></${tag}>` }
+}
+
+export interface TextOptions {
+  readonly part: string
+  /** Alternative texts of pictures and shapes. */ readonly altTexts?: boolean
+  /** Cached strings of charts. */ readonly cached?: boolean
+  /** Elements whose content stays, told when they open. */ readonly leaves?: (name: string, text: string, from: number) => boolean
+  /** A string that must stay as it is. */ readonly keeps?: (text: string) => boolean
+}
+
+export const readOfficeText = (text: string, segments: Segments, options: TextOptions): void => { new OfficeText(text, segments, options).read() }
+
+class OfficeText {
+  private readonly text: string
+  private readonly segments: Segments
+  private readonly options: TextOptions
+  private readonly scan: XmlScanner
+  private readonly open: Array<Paragraph> = []
+  private readonly deeps: Array<Deep> = []
+  /** Complex fields: the code as far as it has been read, and whether the result has begun. They may span paragraphs. */
+  private readonly fields: Array<{ code: string; result: boolean }> = []
+  private readonly fallbacks: Array<number> = []
+  private readonly tags = new Map<number, { readonly from: number; readonly to: number }>()
+  constructor(text: string, segments: Segments, options: TextOptions) {
+    this.text = text
+    this.segments = segments
+    this.options = options
+    this.scan = new XmlScanner(text, { namespaces, doctype: "refused", part: options.part })
+  }
+  private readonly looks = new Map<string, Look>()
+  /** Few looks stand in many runs; without identifiers of revisions fewer still. */
+  private lookOf(runTag: string, properties: string): Look {
+    const key = runTag + properties
+    let look = this.looks.get(key)
+    if (look === undefined && this.looks.size < 10_000) this.looks.set(key, look = lookOf(runTag, properties))
+    return look ?? lookOf(runTag, properties)
+  }
+  private get paragraph(): Paragraph | undefined { return this.open.at(-1) }
+
+  read(): void {
+    const { scan } = this
+    while (scan.next()) {
+      if (scan.kind === "open" || scan.kind === "empty") this.opened()
+      else if (scan.kind === "close") this.closed()
+      else if (scan.kind === "comment" || scan.kind === "pi") this.point(scan.from, scan.to)
+    }
+  }
+  private opened(): void {
+    const { scan, options } = this, { name, kind } = scan, paragraph = this.paragraph
+    if (options.altTexts === true && /:(?:cNvPr|docPr)$/.test(name)) this.altTexts()
+    if (options.leaves?.(name, this.text, scan.from) === true) { scan.skip(); return }
+    if (name === "mc:Fallback" && kind === "open") { this.fallbacks.push(scan.depth); return }
+    if (paragraphs.has(name) && (name !== "c:v" || options.cached === true)) {
+      if (kind === "empty") return
+      this.open.push({ drafts: [], depth: scan.depth, also: [], fallback: this.fallbacks.length > 0, look: plainLook, run: 0, runTag: "", runFrom: 0, start: -1, end: 0, openPairs: [] })
+      if (name === "c:v") this.characters()
+      return
+    }
+    if (paragraph === undefined) return
+    if (this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth) return             // inside of a picture, around its paragraphs
+    const { from } = scan
+    if (runs.has(name)) {
+      if (kind === "empty") return
+      paragraph.run = scan.depth
+      paragraph.runFrom = scan.from
+      paragraph.runTag = scan.raw
+      paragraph.look = this.lookOf(scan.raw, "")
+      return
+    }
+    if (looks.has(name)) {
+      if (kind === "open") scan.skip()
+      if (paragraph.run > 0) paragraph.look = this.lookOf(paragraph.runTag, this.text.slice(from, scan.to))
+      return
+    }
+    if (texts.has(name)) { if (kind === "open") this.characters(); return }
+    if (aside.has(name) || dropped.has(name)) { scan.skip(); return }
+    if (name === "x:rPh") { scan.skip(); paragraph.also.push(replace(from, scan.to, "")); return }
+    if (passed.has(name)) return
+    const inRun = paragraph.run > 0
+    if (!inRun && pairs.has(name) && kind === "open") return this.pair(paragraph, name)
+    if (name === "w:fldChar") this.field(scan.local("fldCharType"))
+    if (deep.has(name) && kind === "open") { this.deeps.push({ depth: scan.depth, from, look: inRun ? paragraph.look : undefined }); return }
+    const code = name === "w:instrText" && kind === "open"
+    scan.skip()
+    if (code && this.fields.length > 0) this.fields.at(-1)!.code += this.text.slice(from, scan.to).replace(/<[^>]*>/g, "")
+    const lock = name === "a:fld" || name === "w:sym" || name === "m:oMath" || name === "w:ruby"
+    this.put(paragraph, { is: "point", from, to: scan.to, look: inRun ? paragraph.look : undefined, lock })
+  }
+  private pair(paragraph: Paragraph, name: string): void {
+    const { scan } = this, { from } = scan
+    if (name === "w:fldSimple" && uncounted.test(scan.local("instr") ?? "")) {
+      scan.skip()
+      this.put(paragraph, { is: "point", from, to: scan.to, look: undefined, lock: true })
+      return
+    }
+    const depth = scan.depth
+    // A content control opens with its properties, up to where its content begins.
+    if (name === "w:sdt") while (scan.next() && scan.name !== "w:sdtContent" && scan.depth >= depth) if (scan.kind === "open") scan.skip()
+    paragraph.openPairs.push({ depth })
+    this.put(paragraph, { is: "open", from, to: scan.to, needed: needed.has(name) })
+  }
+  /** The text of the element just opened; positions are those of its characters. */
+  private characters(): void {
+    const { scan } = this, paragraph = this.paragraph!, tag = { from: scan.from, to: scan.to }, from = scan.to, depth = scan.depth
+    const locked = this.fields.some(({ code, result }) => result && uncounted.test(code))
+    while (scan.next() && scan.depth >= depth) {
+      const at = scan.from, end = scan.to
+      if (scan.kind === "text") {
+        if (locked) this.put(paragraph, { is: "point", from: at, to: end, look: { ...paragraph.look, open: paragraph.look.textOpen, close: paragraph.look.textClose }, lock: true })
+        else {
+          if (at === from) this.tags.set(from, tag)
+          textRuns(scan.raw, at, (words, a, b) => this.put(paragraph, { is: "text", text: words, from: a, to: b, look: paragraph.look }), (a, b) => this.put(paragraph, { is: "point", from: a, to: b, look: undefined, lock: true }))
+        }
+      } else if (scan.kind === "cdata") this.put(paragraph, { is: "text", text: scan.raw.slice(9, -3), from: at, to: end, look: paragraph.look })
+      else { scan.skip(); this.put(paragraph, { is: "point", from: at, to: scan.to, look: undefined, lock: false }) }
+    }
+    if (paragraph.depth > scan.depth) this.finish()
+  }
+  private field(type: string | undefined): void {
+    if (type === "begin") this.fields.push({ code: "", result: false })
+    else if (type === "separate" && this.fields.length > 0) this.fields.at(-1)!.result = true
+    else if (type === "end") this.fields.pop()
+  }
+  private point(from: number, to: number): void {
+    const paragraph = this.paragraph
+    if (paragraph !== undefined && !(this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth)) this.put(paragraph, { is: "point", from, to, look: paragraph.run > 0 ? paragraph.look : undefined, lock: false })
+  }
+  private closed(): void {
+    const { scan } = this, depth = scan.depth + 1, paragraph = this.paragraph
+    if (this.fallbacks.at(-1) === depth) this.fallbacks.pop()
+    const within = this.deeps.at(-1)
+    if (within?.depth === depth) {
+      this.deeps.pop()
+      if (paragraph !== undefined) this.put(paragraph, { is: "point", from: within.from, to: scan.to, look: within.look, lock: false })
+      return
+    }
+    if (paragraph === undefined) return
+    if (paragraph.depth === depth) return this.finish()
+    if (paragraph.run === depth) { paragraph.run = 0; if (paragraph.start >= 0) paragraph.end = scan.to; return }
+    if (passed.has(scan.name) && paragraph.openPairs.at(-1)?.depth === depth - 1) { this.controlEnd = scan.from; return }
+    if (paragraph.openPairs.at(-1)?.depth === depth) {
+      paragraph.openPairs.pop()
+      this.put(paragraph, { is: "close", from: this.controlEnd ?? scan.from, to: scan.to, needed: false })
+      this.controlEnd = undefined
+    }
+  }
+  private controlEnd: number | undefined = undefined
+
+  private put(paragraph: Paragraph, draft: Draft): void {
+    paragraph.drafts.push(draft)
+    if (paragraph.start < 0) paragraph.start = paragraph.run > 0 ? paragraph.runFrom : draft.from
+    if (paragraph.run === 0) paragraph.end = draft.to
+  }
+  private finish(): void {
+    const { drafts, also, fallback, start, end } = this.open.pop()!
+    if (!drafts.some((draft) => draft.is === "text" && draft.text !== "")) return
+    if (this.options.keeps?.(drafts.map((draft) => draft.is === "text" ? draft.text : "").join("")) === true) return
+    const base = mostUsed(drafts), builder = new Builder(), wrap = wrapOf(base)
+    let current = base
+    const turn = (look: Look, at: number): void => {
+      if (look.key === current.key) return
+      if (current.key !== base.key) builder.end(at, at)
+      if (look.key !== base.key) builder.start(at, at, { wrap: wrapOf(look) })
+      current = look
+    }
+    for (const draft of drafts) {
+      switch (draft.is) {
+        case "text": if (draft.text.trim() !== "") turn(draft.look, draft.from); builder.text(draft.text, draft.from, draft.to); break
+        case "point": builder.point(draft.from, draft.to, draft.look === undefined || draft.look.open === "" ? undefined : { open: draft.look.open, close: draft.look.close }, draft.lock); break
+        case "open": turn(base, draft.from); builder.start(draft.from, draft.to, { needed: draft.needed }); break
+        case "close": turn(base, draft.from); builder.end(draft.from, draft.to); break
+      }
+    }
+    turn(base, drafts.at(-1)!.to)
+    this.segments.add(builder, { ...this.writing, ...(wrap.open === "" ? {} : { wrap, region: { from: start, to: end } }) }, { unbilled: fallback, also })
+  }
+  /** White space at the edges of an element's text counts only where the element says so. */
+  private readonly writing: Writing = {
+    escape: escapeXml,
+    leaf: (item, text) => {
+      const edit = replace(item.from, item.to, escapeXml(text)), tag = this.tags.get(item.from)
+      if (tag === undefined || (text.trim() === text && !/\s\s/.test(text))) return [edit]
+      const raw = this.text.slice(tag.from, tag.to)
+      return raw.includes("xml:space") || raw.startsWith("<a:") || raw.startsWith("<c:") ? [edit] : [replace(tag.from, tag.to, raw.replace(/>$/, ' xml:space="preserve">')), edit]
+    }
+  }
+  private altTexts(): void {
+    for (const { name, value, from, to } of this.scan.attributes()) {
+      if ((name !== "descr" && name !== "title") || value === "") continue
+      const builder = new Builder()
+      builder.text(value, from, to)
+      this.segments.add(builder, { escape: escapeAttribute })
+    }
+  }
+}
+const wrapOf = (look: Look): Wrap => ({ open: look.textOpen, close: look.textClose })
+const mostUsed = (drafts: ReadonlyArray<Draft>): Look => {
+  const counts = new Map<string, { look: Look; count: number }>()
+  let best: { look: Look; count: number } | undefined
+  for (const draft of drafts) {
+    if (draft.is !== "text") continue
+    const one = counts.get(draft.look.key) ?? { look: draft.look, count: 0 }
+    one.count += draft.text.length
+    counts.set(draft.look.key, one)
+    if (best === undefined || one.count > best.count) best = one
+  }
+  return best?.look ?? plainLook
+}

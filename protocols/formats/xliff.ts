@@ -1,0 +1,179 @@
+/** XLIFF 1.2, 2.0 and 2.1: `source` is read, `target` written with the source's codes; alternatives, notes and modules stay as they are.
+ *  Source: documents 5.7; OASIS XLIFF 1.2, 2.0, 2.1. */
+import { BadDocument, type ExtractOptions, type Format } from "./document.ts"
+import { decodeXml, encodeXml } from "./encoding.ts"
+import { Builder, editsOf, replace, Segments, splice, type Edit, type Placed } from "./splice.ts"
+import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
+
+interface Range { readonly from: number; readonly to: number }
+/** Of an element: its whole, what is inside, its opening tag. */
+interface Element extends Range { readonly tag: Range; readonly inner: Range; readonly empty: boolean }
+interface Unit { source: Element | undefined; segmented: Element | undefined; target: Element | undefined; readonly tag: Range; readonly translate: boolean; /** Copied, not translated. */ readonly ignorable: boolean }
+
+const inlinePoints = new Set(["x", "ph", "it", "bx", "ex", "cp", "sm", "em"])
+const local = (name: string): string => name.slice(name.indexOf(":") + 1)
+const majorOf = (text: string): 1 | 2 => {
+  const root = /<(?:[\w.-]+:)?xliff\b[^>]*>/.exec(text.replace(/<!--[\s\S]*?-->/g, (comment) => " ".repeat(comment.length)))?.[0]
+  if (root === undefined) throw new BadDocument("not an XLIFF file")
+  const version = /\sversion\s*=\s*["']([^"']*)["']/.exec(root)?.[1]
+  if (version === "1.2" || version === "1.1" || version === "1.0") return 1
+  if (version === "2.0" || version === "2.1") return 2
+  throw new BadDocument("unsupported XLIFF version")
+}
+
+/** The content of one source or segment, and of the sub-flows inside its codes. */
+const inline = (text: string, { from, to }: Range, segments: Segments): void => {
+  const scan = new XmlScanner(text.slice(from, to), { fragment: true }), builder = new Builder(), pairs: Array<string> = []
+  while (scan.next()) {
+    const at = from + scan.from, end = from + scan.to, name = local(scan.name)
+    switch (scan.kind) {
+      case "text": textRuns(scan.raw, at, (words, a, b) => builder.text(words, a, b), (a, b) => builder.point(a, b)); break
+      case "cdata": builder.text(scan.raw.slice(9, -3), at, end); break
+      case "comment": case "pi": builder.point(at, end); break
+      case "empty":
+        if (name === "sc") { pairs.push(scan.local("id") ?? ""); builder.start(at, end, { needed: true }) }
+        else if (name === "ec" && pairs.length > 0 && pairs.at(-1) === scan.local("startRef")) { pairs.pop(); builder.end(at, end) }
+        else builder.point(at, end)
+        break
+      case "open": {
+        if (name === "g" || name === "pc" || (name === "mrk" && scan.local("translate") !== "no")) { pairs.push(`<${name}`); builder.start(at, end, { needed: true }); break }
+        const id = scan.local("rid") ?? scan.local("id") ?? "", openAt = scan.from
+        if (name === "mrk") { scan.skip(); builder.point(from + openAt, from + scan.to, undefined, true); break }
+        const subs: Array<Range> = []
+        for (const depth = scan.depth; scan.depth >= depth && scan.next();) {
+          if (scan.kind === "open" && local(scan.name) === "sub") { const subAt = scan.to; scan.skip(); subs.push({ from: from + subAt, to: from + scan.from }) }
+        }
+        const whole = [from + openAt, from + scan.to] as const
+        if (name === "bpt") { pairs.push(id); builder.start(...whole, { needed: true }) }
+        else if (name === "ept" && pairs.at(-1) === id) { pairs.pop(); builder.end(...whole) }
+        else builder.point(...whole, undefined, !inlinePoints.has(name) && name !== "ept")
+        for (const sub of subs) inline(text, sub, segments)
+        break
+      }
+      case "close": if (pairs.at(-1)?.startsWith("<") === true) { pairs.pop(); builder.end(at, end) } else builder.point(at, end); break
+      case "doctype": break
+    }
+  }
+  segments.add(builder, { escape: escapeXml })
+}
+/** The parts of a segmented source that are translated one by one. */
+const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range> => {
+  const scan = new XmlScanner(text.slice(from, to), { fragment: true }), found: Array<Range> = []
+  while (scan.next()) {
+    if (scan.kind !== "open" || local(scan.name) !== "mrk" || scan.local("mtype") !== "seg") continue
+    const at = scan.to
+    scan.skip()
+    found.push({ from: from + at, to: from + scan.from })
+  }
+  return found
+}
+
+const unitsOf = (text: string, major: 1 | 2): ReadonlyArray<Unit> => {
+  const scan = new XmlScanner(text), units: Array<Unit> = [], inherited: Array<boolean> = []
+  let unit: Unit | undefined, unitDepth = 0
+  const element = (): Element => {
+    const tag = { from: scan.from, to: scan.to }, empty = scan.kind === "empty"
+    scan.skip()
+    return { from: tag.from, to: scan.to, tag, inner: empty ? { from: tag.to, to: tag.to } : { from: tag.to, to: scan.from }, empty }
+  }
+  while (scan.next()) {
+    const name = local(scan.name)
+    if (scan.kind === "close") { if (unit !== undefined && scan.depth < unitDepth) unit = undefined; inherited.pop(); continue }
+    if (scan.kind !== "open" && scan.kind !== "empty") continue
+    if (unit !== undefined) {
+      if (name === "source") { unit.source = element(); continue }
+      if (name === "seg-source") { unit.segmented = element(); continue }
+      if (name === "target") { unit.target = element(); continue }
+      if (scan.kind === "open") scan.skip()
+      continue
+    }
+    if (name === "alt-trans" || name === "matches" || name === "glossary") { scan.skip(); continue }
+    const said = scan.local("translate"), translate = said === "no" ? false : said === "yes" ? true : inherited.at(-1) ?? true
+    if (scan.kind === "empty") continue
+    inherited.push(translate)
+    if (name === (major === 1 ? "trans-unit" : "segment") || (major === 2 && name === "ignorable")) {
+      unit = { source: undefined, segmented: undefined, target: undefined, tag: { from: scan.from, to: scan.to }, translate, ignorable: name === "ignorable" }
+      unitDepth = scan.depth
+      units.push(unit)
+    }
+  }
+  return units
+}
+
+const withAttribute = (tag: string, name: string, value: string): string => {
+  const had = new RegExp(`(\\s${name}\\s*=\\s*)(?:"[^"]*"|'[^']*')`)
+  return had.test(tag) ? tag.replace(had, `$1"${escapeAttribute(value)}"`) : tag.replace(/\s*(\/?)>$/, ` ${name}="${escapeAttribute(value)}"$1>`)
+}
+const withoutAttribute = (tag: string, name: string): string => tag.replace(new RegExp(`\\s${name}\\s*=\\s*(?:"[^"]*"|'[^']*')`), "")
+
+class Reading {
+  readonly segments: Segments
+  private readonly text: string
+  private readonly major: 1 | 2
+  private readonly target: string
+  private readonly units: ReadonlyArray<{ readonly unit: Unit; readonly placed: ReadonlyArray<Placed> }>
+  constructor(text: string, options: ExtractOptions) {
+    this.text = text
+    this.major = majorOf(text)
+    this.target = options.target
+    this.segments = new Segments(options)
+    this.units = unitsOf(text, this.major).flatMap((unit) => {
+      if (unit.source === undefined || !unit.translate) return []
+      const before = this.segments.placed.length
+      if (!unit.ignorable) {
+        const parts = unit.segmented === undefined ? [] : markedSegments(text, unit.segmented.inner)
+        for (const part of parts.length > 0 ? parts : [unit.source.inner]) inline(text, part, this.segments)
+      }
+      return [{ unit, placed: this.segments.placed.slice(before) }]
+    })
+  }
+  write(translated: (id: number) => string | undefined): string {
+    const edits: Array<Edit> = [...this.languages()]
+    for (const { unit, placed } of this.units) {
+      const made: Array<Edit> = placed.flatMap((one) => editsOf(one, translated(one.segment.id)))
+      const { inner } = unit.segmented ?? unit.source!
+      edits.push(...this.unit(unit, splice(this.text, made, inner.from, inner.to)))
+    }
+    return splice(this.text, edits)
+  }
+  private unit(unit: Unit, content: string): ReadonlyArray<Edit> {
+    const { text, major } = this, { source, target, segmented, tag } = unit, edits: Array<Edit> = [], raw = text.slice(tag.from, tag.to)
+    const changed = major === 1 ? (/\sapproved\s*=\s*["']yes["']/.test(raw) ? withAttribute(raw, "approved", "no") : raw)
+      : unit.ignorable ? raw : withoutAttribute(withAttribute(raw, "state", "translated"), "subState")
+    if (changed !== raw) edits.push(replace(tag.from, tag.to, changed))
+    if (target !== undefined) {
+      const was = text.slice(target.tag.from, target.tag.to)
+      let opening = was
+      if (major === 1 && /\sstate\s*=/.test(was)) opening = withoutAttribute(withAttribute(was, "state", "translated"), "state-qualifier")
+      if (target.empty) edits.push(replace(target.from, target.to, `${opening.replace(/\s*\/>$/, ">")}${content}</${/^<([^\s/>]+)/.exec(was)![1]!}>`))
+      else {
+        if (opening !== was) edits.push(replace(target.tag.from, target.tag.to, opening))
+        edits.push(replace(target.inner.from, target.inner.to, content))
+      }
+      return edits
+    }
+    const after = segmented ?? source!, name = /^<([^\s/>]+)/.exec(text.slice(source!.from, source!.tag.to))![1]!.replace(/source$/, "target")
+    const indent = /(?:\r\n|\r|\n)?[ \t]*$/.exec(text.slice(Math.max(0, after.from - 200), after.from))![0]
+    const space = major === 2 ? /\sxml:space\s*=\s*(?:"[^"]*"|'[^']*')/.exec(text.slice(source!.tag.from, source!.tag.to))?.[0] ?? "" : ""
+    edits.push(replace(after.to, after.to, `${indent}<${name}${space}>${content}</${name}>`))
+    return edits
+  }
+  private languages(): ReadonlyArray<Edit> {
+    const edits: Array<Edit> = [], [element, attribute] = this.major === 1 ? ["file", "target-language"] : ["xliff", "trgLang"], scan = new XmlScanner(this.text)
+    while (scan.next()) {
+      if ((scan.kind !== "open" && scan.kind !== "empty") || local(scan.name) !== element) continue
+      const changed = withAttribute(scan.raw, attribute!, this.target)
+      if (changed !== scan.raw) edits.push(replace(scan.from, scan.to, changed))
+    }
+    return edits
+  }
+}
+
+export const xliff: Format = {
+  id: "xliff", extensions: ["xlf", "xliff"], mime: "application/xliff+xml",
+  inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty"); majorOf(decodeXml(bytes).text.slice(0, 65_536)) },
+  extract: (bytes, options) => {
+    const file = decodeXml(bytes), reading = new Reading(file.text, options)
+    return { segments: reading.segments.list, characters: reading.segments.characters, warnings: [], rebuild: (translated) => encodeXml(reading.write(translated), file) }
+  }
+}
