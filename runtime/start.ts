@@ -87,7 +87,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       }),
       translation({
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
-        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice
+        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, publicBase: config.publicBase
       })
     ]
     const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {

@@ -9,7 +9,11 @@ export type Refusal =
   /** A 400 with a text of its own. */
   | { readonly _tag: "Refused"; readonly message: string; readonly code?: string; readonly detail?: string }
   | { readonly _tag: "UnsupportedLanguage"; readonly name: "source_lang" | "target_lang"; readonly pair: boolean }
-  | { readonly _tag: "Forbidden" }
+  | { readonly _tag: "Forbidden"; readonly message?: string; readonly detail?: string }
+  /** An asset's credential that is wrong or late, or a thing whose time is over. */
+  | { readonly _tag: "Gone" }
+  | { readonly _tag: "Conflict"; readonly detail?: string }
+  | { readonly _tag: "TooLarge" }
   | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
   | { readonly _tag: "NotFound"; readonly what?: string }
   | { readonly _tag: "Limited"; readonly retryAfterMs: number }
@@ -37,7 +41,10 @@ export const problem = (refusal: Refusal): Response => {
       code: refusal.pair ? "unsupported_language_pair" : "unsupported_language" })
     case "BodyRefusal": return refusal.reason === "content-type" ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
       : answer(400, { message: refusal.detail, code: "invalid_json" })
-    case "Forbidden": return answer(403, { message: "Forbidden" })
+    case "Forbidden": return answer(403, { message: refusal.message ?? "Forbidden", ...(refusal.detail === undefined ? {} : { code: "forbidden", detail: refusal.detail }) })
+    case "Gone": return answer(410, { message: "Gone", code: "not_found" })
+    case "Conflict": return answer(409, { message: "Conflict", code: "conflict", ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
+    case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
     case "MissingScopes": return answer(403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${refusal.scopes.join(", ")}` })
     case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
     case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
@@ -54,7 +61,7 @@ export const refused: Service["refused"] = (status, _request: Pick<Request, "met
     case 404: return problem({ _tag: "NotFound" })
     case 405: return answer(405, { message: "Method not allowed" }, ["Allow", allow ?? ""])
     case 408: return answer(408, { message: "The request took too long to arrive." })
-    case 413: return answer(413, { message: "Payload too large", code: "payload_too_large" })
+    case 413: return problem({ _tag: "TooLarge" })
     case 414: return answer(414, { message: "Request URI too long", code: "uri_too_long" })
     case 431: return answer(431, { message: "Request headers too large" })
     case 500: return answer(500, { message: "Internal error", code: "internal" })

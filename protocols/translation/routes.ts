@@ -9,6 +9,7 @@ import { KeyRing } from "./keys.ts"
 import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
 import { refused } from "./problems.ts"
 import type { HashKey } from "./records.ts"
+import { resources } from "./resources.ts"
 import { TextTranslation, translateBytesMax } from "./text.ts"
 import { Usage } from "./usage.ts"
 
@@ -25,6 +26,8 @@ export interface TranslationDeps {
   readonly usage?: Usage
   /** Live speech (voice.ts), with the same ring and usage. */
   readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
+  /** `https://host[:port]` that clients see; else taken from each request. */
+  readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */
   readonly corsOrigins?: ReadonlyArray<string>
 }
@@ -32,7 +35,8 @@ export interface TranslationDeps {
 export const translation = (deps: TranslationDeps): Service => {
   const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const text = new TextTranslation({ engines, usage, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
+  const kept = resources(deps)
+  const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
   const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))
 
@@ -46,11 +50,11 @@ export const translation = (deps: TranslationDeps): Service => {
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
     { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
-    ...deps.voice?.routes(guard) ?? []
+    ...kept.routes(guard), ...deps.voice?.routes(guard) ?? []
   ]
   return {
     name: "translation",
-    prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/quality-evaluation", "/healthz"],
+    prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/assets/", "/v1/quality-evaluation", "/healthz"],
     routes: deps.corsOrigins === undefined || deps.corsOrigins.length === 0 ? routes : withOrigins(routes, new Set(deps.corsOrigins)),
     ...(deps.voice === undefined ? {} : { sockets: [deps.voice.socket] }),
     refused

@@ -1,0 +1,35 @@
+/** What the service keeps for its customers, put together once: glossaries, style lists, memories, and what text, documents and voice need
+ *  of them (`aids`, `memories`). Source: translation sections 7–10. */
+import { Context, Effect } from "effect"
+import { MemoryWork, MemoryJob, type MemoryWorking } from "../../actors/memory-job.ts"
+import type { Route } from "../../runtime/http.ts"
+import type { ActorSystem } from "../../runtime/registry.ts"
+import type { Store } from "../../storage/store.ts"
+import { Aids } from "./aids.ts"
+import { GlossaryRoutes } from "./glossaries/glossaries.ts"
+import { LegacyGlossaryRoutes } from "./glossaries/legacy.ts"
+import type { Guard } from "./guard.ts"
+import { MemoryRoutes } from "./memories/memories.ts"
+import { MemorySearch } from "./memories/search.ts"
+import { memoryWork } from "./memories/work.ts"
+import type { HashKey } from "./records.ts"
+import { StyleRoutes } from "./styles/style-rules.ts"
+
+export interface ResourceDeps {
+  readonly store: Store; readonly actors: ActorSystem; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
+}
+export interface Resources { readonly aids: Aids; readonly memories: MemorySearch; routes(guard: Guard): ReadonlyArray<Route> }
+
+export const resources = (deps: ResourceDeps): Resources => {
+  const { store, actors, clock, hashKey: sign, publicBase } = deps
+  const memories = new MemorySearch(store), styles = new StyleRoutes({ store, clock })
+  const work: MemoryWorking = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
+  actors.host(MemoryJob, Context.make(MemoryWork, work))
+  const tidy = (): void => { Effect.runFork(work.clean) }
+  setImmediate(tidy)                                                    // what a crash has left
+  const parts = [
+    new GlossaryRoutes({ store, clock }), new LegacyGlossaryRoutes({ store, clock }), styles,
+    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy })
+  ]
+  return { aids: new Aids({ store, styles, memories }), memories, routes: (guard) => parts.flatMap((part) => part.routes(guard)) }
+}
