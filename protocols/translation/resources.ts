@@ -8,15 +8,18 @@ import type { Store } from "../../storage/store.ts"
 import { Aids } from "./aids.ts"
 import { GlossaryRoutes } from "./glossaries/glossaries.ts"
 import { LegacyGlossaryRoutes } from "./glossaries/legacy.ts"
+import type { Engines } from "../../actors/engines/ports.ts"
 import type { Guard } from "./guard.ts"
 import { MemoryRoutes } from "./memories/memories.ts"
 import { MemorySearch } from "./memories/search.ts"
 import { memoryWork } from "./memories/work.ts"
 import type { HashKey } from "./records.ts"
 import { StyleRoutes } from "./styles/style-rules.ts"
+import type { Usage } from "./usage.ts"
+import { Writing } from "./writing.ts"
 
 export interface ResourceDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
+  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
 }
 export interface Resources { readonly aids: Aids; readonly memories: MemorySearch; routes(guard: Guard): ReadonlyArray<Route> }
 
@@ -29,7 +32,7 @@ export const resources = (deps: ResourceDeps): Resources => {
   setImmediate(tidy)                                                    // what a crash has left
   const parts = [
     new GlossaryRoutes({ store, clock }), new LegacyGlossaryRoutes({ store, clock }), styles,
-    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy })
+    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy }), new Writing(deps)
   ]
   return { aids: new Aids({ store, styles, memories }), memories, routes: (guard) => parts.flatMap((part) => part.routes(guard)) }
 }

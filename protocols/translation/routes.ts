@@ -4,6 +4,7 @@ import type { Handler, Response, Route, Service, SocketRoute } from "../../runti
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
 import type { TranslationCache } from "./cache.ts"
+import { AdminRoutes } from "./admin.ts"
 import { guardOf, type Guard, type Limits } from "./guard.ts"
 import { KeyRing } from "./keys.ts"
 import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
@@ -35,7 +36,7 @@ export interface TranslationDeps {
 export const translation = (deps: TranslationDeps): Service => {
   const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const kept = resources(deps)
+  const kept = resources({ ...deps, usage })
   const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
   const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))
@@ -50,7 +51,7 @@ export const translation = (deps: TranslationDeps): Service => {
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
     { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
-    ...kept.routes(guard), ...deps.voice?.routes(guard) ?? []
+    ...kept.routes(guard), ...new AdminRoutes({ ...deps, ring, usage }).routes(), ...deps.voice?.routes(guard) ?? []
   ]
   return {
     name: "translation",

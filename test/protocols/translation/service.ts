@@ -19,6 +19,7 @@ export interface Script {
   readonly change?: (text: string) => string
   /** Answers at once, or this instead. */ readonly instead?: (request: TranslateRequest) => Effect.Effect<never, EngineFault>
   readonly tier?: "embedded" | "local" | "remote"
+  /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but French. */ readonly writes?: ReadonlyArray<Language>
   /** Text → reliable language; what is absent is not detected. */ readonly detects?: Readonly<Record<string, Language>>
 }
 const bases = ["en", "de", "fr", "es", "it", "pt", "ja", "zh", "ru", "ko"]
@@ -51,7 +52,14 @@ export const scripted = (script: Script = {}): { readonly engines: Engines; read
     synthesizer: { info: { ...info, id: "fake-voice" }, readiness: ready, languages: () => ["en"], speak: () => Effect.fail(fault("unsupported")) },
     all: () => [{ ...translator, port: "translator" }]
   }
-  return { engines, asked }
+  const { writes } = script
+  return { engines: writes === undefined ? engines : {
+    ...engines,
+    corrector: { info: { ...info, id: "fake-corrector" }, readiness: ready, languages: () => writes, correct: (text) =>
+      Effect.succeed([...text.matchAll(/teh/g)].map(({ index }) => ({ from: index, to: index + 3, text: "the", kind: "spelling" as const }))) },
+    rephraser: { info: { ...info, id: "fake-rephraser" }, readiness: ready, languages: () => writes, styles: (language) => !language.startsWith("fr"),
+      rephrase: (text, { language, style, tone }) => text === "fail" ? Effect.fail(fault("timeout")) : Effect.succeed(`${language} ${style ?? ""} ${tone ?? ""}: ${text}`) }
+  }, asked }
 }
 
 export interface Call {
