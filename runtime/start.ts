@@ -8,6 +8,7 @@ import { KeyRing } from "../protocols/translation/keys.ts"
 import { Accounts, createAccount, createKey, Keys } from "../protocols/translation/records.ts"
 import { translation } from "../protocols/translation/routes.ts"
 import { Usage } from "../protocols/translation/usage.ts"
+import { voiceAids } from "../protocols/translation/voice-aids.ts"
 import { Voice } from "../protocols/translation/voice.ts"
 import { openLmdb } from "../storage/lmdb.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../storage/seal.ts"
@@ -55,7 +56,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     system.host(EngineProcess, Context.make(EngineStarts, starts))
     system.host(RateWindow, Context.empty())
     const engines = buildEngines(config, system, starts)
-    system.host(VoiceSession, Context.make(VoiceEngines, engines))
+    system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
 
     const made = await firstStart(store, config, seal, hashKey)
     const secrets = made ?? readLocalSecrets(config.data, seal)

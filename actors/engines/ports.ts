@@ -66,6 +66,7 @@ export interface Recognizer extends Engine {
   /** Languages it hears; empty when not ready. */
   readonly languages: () => ReadonlyArray<Language>
   /** Whether it can tell the language by itself. */ readonly detects: boolean
+  /** Whether `hints` make a difference. */ readonly takesHints?: boolean
   readonly capacity: () => { readonly used: number; readonly max: number }
   /** One hearing: batches of PCM in, what was heard out, until the audio ends and the last final is out.
    *  A crash of its process fails with `crashed`; the caller hears again from where the last final ended. */

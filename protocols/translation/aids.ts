@@ -57,10 +57,4 @@ export class Aids {
       instructions: effect?.instructions ?? [], finish: effect?.finish
     }
   }
-  /** For voice: a glossary's terms for one pair; undefined where it has no dictionary for it. */
-  terms(accountId: string, glossaryId: string, source: string, target: string): Terms | undefined {
-    const glossary = Glossaries.get(this.deps.store, [accountId, glossaryId])
-    const dictionary = glossary === undefined ? undefined : dictionaryOf(glossary, source, target)
-    return dictionary === undefined ? undefined : this.cache.of([{ glossaryId, dictionary }])
-  }
 }

@@ -158,6 +158,7 @@ export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Of
       features: resource.features.filter(({ name, needs, has }) => has(code) && (needs === "source" ? source : needs === "target" ? target : true) && (
         name === "formality" ? formalityOf(engines.translator, language)
           : name === "translated_speech" ? speaks.has(base)
+          : name === "spoken_terms" ? engines.recognizer.takesHints === true
           : name === "auto_detection" && voice ? engines.recognizer.detects : true)).map(({ name }) => name)
     })
   }

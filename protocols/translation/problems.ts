@@ -17,7 +17,7 @@ export type Refusal =
   | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
   | { readonly _tag: "NotFound"; readonly what?: string }
   | { readonly _tag: "Limited"; readonly retryAfterMs: number }
-  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key" }
+  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key"; readonly message?: string }
   /** Something this path depends on is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
   /** The whole server is busy, not one caller too fast. */
@@ -48,7 +48,7 @@ export const problem = (refusal: Refusal): Response => {
     case "MissingScopes": return answer(403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${refusal.scopes.join(", ")}` })
     case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
     case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
-    case "QuotaExceeded": return answer(456, { message: "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
+    case "QuotaExceeded": return answer(456, { message: refusal.message ?? "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
     case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
     case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))
   }

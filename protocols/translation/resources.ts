@@ -14,6 +14,7 @@ import { MemoryRoutes } from "./memories/memories.ts"
 import { MemorySearch } from "./memories/search.ts"
 import { memoryWork } from "./memories/work.ts"
 import type { HashKey } from "./records.ts"
+import { SpokenTermsRoutes } from "./spoken-terms.ts"
 import { StyleRoutes } from "./styles/style-rules.ts"
 import type { Usage } from "./usage.ts"
 import { Writing } from "./writing.ts"
@@ -32,7 +33,7 @@ export const resources = (deps: ResourceDeps): Resources => {
   setImmediate(tidy)                                                    // what a crash has left
   const parts = [
     new GlossaryRoutes({ store, clock }), new LegacyGlossaryRoutes({ store, clock }), styles,
-    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy }), new Writing(deps)
+    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy }), new Writing(deps), new SpokenTermsRoutes({ store, clock })
   ]
   return { aids: new Aids({ store, styles, memories }), memories, routes: (guard) => parts.flatMap((part) => part.routes(guard)) }
 }

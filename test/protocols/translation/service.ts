@@ -19,6 +19,7 @@ export interface Script {
   readonly change?: (text: string) => string
   /** Answers at once, or this instead. */ readonly instead?: (request: TranslateRequest) => Effect.Effect<never, EngineFault>
   readonly tier?: "embedded" | "local" | "remote"
+  /** Whether the recognizer takes hints. */ readonly hints?: boolean
   /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but French. */ readonly writes?: ReadonlyArray<Language>
   /** Text → reliable language; what is absent is not detected. */ readonly detects?: Readonly<Record<string, Language>>
 }
@@ -48,7 +49,7 @@ export const scripted = (script: Script = {}): { readonly engines: Engines; read
       const language = found(text) ?? together?.map(found).find((other) => other !== undefined)
       return { language, confidence: language === undefined ? 0 : 1, reliable: found(text) !== undefined }
     } },
-    recognizer: { info: { ...info, id: "fake-ear" }, readiness: ready, languages: () => ["en", "de"], detects: false, capacity: () => ({ used: 0, max: 1 }), hear: () => Stream.empty },
+    recognizer: { info: { ...info, id: "fake-ear" }, readiness: ready, languages: () => ["en", "de"], detects: false, takesHints: script.hints ?? true, capacity: () => ({ used: 0, max: 1 }), hear: () => Stream.empty },
     synthesizer: { info: { ...info, id: "fake-voice" }, readiness: ready, languages: () => ["en"], speak: () => Effect.fail(fault("unsupported")) },
     all: () => [{ ...translator, port: "translator" }]
   }
