@@ -4,6 +4,7 @@
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
+import { Garbage } from "./garbage.ts"
 
 export const Memory = Schema.Struct({
   memoryId: Schema.String, accountId: Schema.String, name: Schema.String, source: Schema.String, targets: Schema.Array(Schema.String),
@@ -14,8 +15,6 @@ export type Memory = typeof Memory.Type
 export const Memories = table("translation-memories", Memory)
 /** [memoryId] → its newest export's job */
 export const MemoryExports = table("translation-memory-exports", Schema.String)
-/** ["blob" | "memory", id]: what nobody refers to any more and has to be removed in the background. */
-export const Garbage = table("translation-garbage", Schema.Boolean)
 
 export const uploadWithinMs = 3_600_000
 export const downloadWithinMs = 3_600_000

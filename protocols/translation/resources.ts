@@ -2,6 +2,7 @@
  *  of them (`aids`, `memories`). Source: translation sections 7–10. */
 import { Context, Effect } from "effect"
 import { MemoryWork, MemoryJob, type MemoryWorking } from "../../actors/memory-job.ts"
+import { VoiceJob, VoiceJobWork } from "../../actors/voice-job.ts"
 import type { Route } from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
@@ -10,6 +11,10 @@ import { GlossaryRoutes } from "./glossaries/glossaries.ts"
 import { LegacyGlossaryRoutes } from "./glossaries/legacy.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import type { Guard } from "./guard.ts"
+import { dropLeftovers } from "./jobs/leftovers.ts"
+import { VoiceJobRoutes } from "./jobs/voice-jobs.ts"
+import { voiceWork } from "./jobs/voice-work.ts"
+import type { KeyRing } from "./keys.ts"
 import { MemoryRoutes } from "./memories/memories.ts"
 import { MemorySearch } from "./memories/search.ts"
 import { memoryWork } from "./memories/work.ts"
@@ -20,7 +25,7 @@ import type { Usage } from "./usage.ts"
 import { Writing } from "./writing.ts"
 
 export interface ResourceDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
+  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
 }
 export interface Resources { readonly aids: Aids; readonly memories: MemorySearch; routes(guard: Guard): ReadonlyArray<Route> }
 
@@ -29,11 +34,13 @@ export const resources = (deps: ResourceDeps): Resources => {
   const memories = new MemorySearch(store), styles = new StyleRoutes({ store, clock })
   const work: MemoryWorking = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
   actors.host(MemoryJob, Context.make(MemoryWork, work))
+  actors.host(VoiceJob, Context.make(VoiceJobWork, voiceWork({ ...deps, clean: work.clean })))
   const tidy = (): void => { Effect.runFork(work.clean) }
-  setImmediate(tidy)                                                    // what a crash has left
+  setImmediate(() => { if (actors.running) { tidy(); dropLeftovers(store, actors).catch(() => {}) } })   // what a crash has left
   const parts = [
     new GlossaryRoutes({ store, clock }), new LegacyGlossaryRoutes({ store, clock }), styles,
-    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy }), new Writing(deps), new SpokenTermsRoutes({ store, clock })
+    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy }), new Writing(deps), new SpokenTermsRoutes({ store, clock }),
+    new VoiceJobRoutes({ ...deps, sign, ended: tidy })
   ]
   return { aids: new Aids({ store, styles, memories }), memories, routes: (guard) => parts.flatMap((part) => part.routes(guard)) }
 }

@@ -36,7 +36,7 @@ export interface TranslationDeps {
 export const translation = (deps: TranslationDeps): Service => {
   const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const kept = resources({ ...deps, usage })
+  const kept = resources({ ...deps, ring, usage })
   const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
   const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))

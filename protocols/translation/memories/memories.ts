@@ -1,7 +1,8 @@
 /** Translation memories over HTTP: lists, segments, import and export jobs, and the files of both, whose addresses are their credentials.
  *  Source: translation section 9. */
 import { randomUUID } from "node:crypto"
-import { Memories, MemoryExports, MemoryJob, Garbage, uploadWithinMs, type Job, type Memory, type MemoryJobView } from "../../../actors/memory-job.ts"
+import { Garbage } from "../../../actors/garbage.ts"
+import { Memories, MemoryExports, MemoryJob, uploadWithinMs, type Job, type Memory, type MemoryJobView } from "../../../actors/memory-job.ts"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"

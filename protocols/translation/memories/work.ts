@@ -1,7 +1,8 @@
 /** The work of memory jobs: a TMX file into rows and rows into a TMX file, a batch of rows per commit, the event loop free in between.
  *  Both may begin anew: an import first removes what an earlier try has left. Source: translation section 9.10. */
 import { Effect } from "effect"
-import { exportBlob, Garbage, Memories, type Imported, type Job, type MemoryWorking } from "../../../actors/memory-job.ts"
+import { Garbage } from "../../../actors/garbage.ts"
+import { exportBlob, Memories, type Imported, type Job, type MemoryWorking } from "../../../actors/memory-job.ts"
 import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { TmxFault, TmxReader, tmxBegin, tmxEnd, tmxUnit, type TmxUnit } from "../../formats/tmx.ts"
 import { languageOf } from "../languages.ts"
