@@ -10,6 +10,9 @@ import { translation } from "../protocols/translation/routes.ts"
 import { Usage } from "../protocols/translation/usage.ts"
 import { voiceAids } from "../protocols/translation/voice-aids.ts"
 import { Voice } from "../protocols/translation/voice.ts"
+import { testMode } from "../protocols/translation/test-mode/test-mode.ts"
+import { startTestProxy } from "./test-proxy.ts"
+import { openMemory } from "../storage/memory.ts"
 import { openLmdb } from "../storage/lmdb.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../storage/seal.ts"
 import type { Store } from "../storage/store.ts"
@@ -49,7 +52,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
   const scope = Effect.runSync(Scope.make())
   const seal = sealer(masterKey(config.data, config.masterKey))
   const hashKey = (secret: string): string => seal.hash(secret, "translation key")
-  const store = await openLmdb({ folder: config.data, durability: config.durability })
+  const store = config.testMode ? openMemory() : await openLmdb({ folder: config.data, durability: config.durability })
   try {
     const system = await Effect.runPromise(Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax })))
     const starts = new Map()
@@ -58,7 +61,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     const engines = buildEngines(config, system, starts)
     system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
 
-    const made = await firstStart(store, config, seal, hashKey)
+    const made = config.testMode ? undefined : await firstStart(store, config, seal, hashKey)
     const secrets = made ?? readLocalSecrets(config.data, seal)
     const ring = new KeyRing(store, hashKey), usage = new Usage(store, system.nowMs)
     const voice = new Voice({
@@ -86,7 +89,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         backup: (folder) => store.backup(folder),
         check: () => store.check()
       }),
-      translation({
+      config.testMode ? (await testMode({ store, actors: system, hashKey, clock: system.nowMs, ring, usage, publicBase: config.publicBase })).service : translation({
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
         limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, publicBase: config.publicBase
       })
@@ -96,6 +99,8 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       ...(config.tlsCert === undefined || config.tlsKey === undefined ? {} : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
     })
     adapter = server.adapter
+    const proxy = config.testMode ? await startTestProxy(config.host, config.testProxyPort) : undefined
+    if (proxy !== undefined) log("warn", "test mode: any key is accepted, nothing is kept", { proxyPort: proxy.port })
     system.resume()
     const url = config.publicBase ?? `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
     log("info", "listening", { url, adapter })
@@ -106,6 +111,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       notes: translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`],
       warm: () => engines.warm(),
       stop: () => stopping ??= (async () => {
+        await proxy?.close()
         await server.drain(config.drainMs)
         voice.close()
         await usage.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))

@@ -44,6 +44,7 @@ export interface Translator extends Engine {
   /** Every ordered pair it can do now, base codes, pivots included. */
   readonly pairs: () => ReadonlyArray<readonly [Language, Language]>
   readonly formality: (target: Language) => boolean
+  /** Its answers are given out as they are: no capital, no end mark is mended. */ readonly verbatim?: boolean
   readonly translate: (request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
 }
 

@@ -10,7 +10,7 @@ import { KeyRing } from "./keys.ts"
 import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
 import { refused } from "./problems.ts"
 import type { HashKey } from "./records.ts"
-import { resources } from "./resources.ts"
+import { resources, type ResourceDeps } from "./resources.ts"
 import { TextTranslation, translateBytesMax } from "./text.ts"
 import { Usage } from "./usage.ts"
 
@@ -27,6 +27,7 @@ export interface TranslationDeps {
   readonly usage?: Usage
   /** Live speech (voice.ts), with the same ring and usage. */
   readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
+  readonly fixtures?: ResourceDeps["fixtures"]
   /** `https://host[:port]` that clients see; else taken from each request. */
   readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */

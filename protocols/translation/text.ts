@@ -175,7 +175,7 @@ export class TextTranslation {
     }
   }
   private rendering({ preserveFormatting, markup, target }: TextOptions): Rendering {
-    return { repair: !preserveFormatting, escape: markup !== undefined, target: target.code.toLowerCase() }
+    return { repair: !preserveFormatting && this.engines.translator.verbatim !== true, escape: markup !== undefined, target: target.code.toLowerCase() }
   }
   /** Only engines of this machine answer the same text the same way. */
   private steady(engine: string): boolean { return this.engines.all().some(({ info, port }) => port === "translator" && info.id === engine && info.tier !== "remote") }

@@ -23,7 +23,7 @@ const assets = "/v3/assets/translation_memories"
 export interface MemoryDeps {
   readonly store: Store; readonly actors: ActorSystem; readonly clock: () => number; readonly sign: HashKey; readonly publicBase?: string | undefined
   /** Removes what deleted memories leave. */ readonly clean?: () => void
-  /** Seen by every account (test mode); a deletion hides it from that account. */ readonly fixtures?: (accountId: string) => ReadonlyArray<Memory>
+  /** Memories whose segments several accounts share (test mode): a deletion hides them from one account. */ readonly shared?: ReadonlySet<string> | undefined
 }
 type Asked<A> = { readonly reply: A } | { readonly refuse: { readonly _tag: string } } | { readonly fault: unknown }
 
@@ -73,7 +73,7 @@ export class MemoryRoutes {
   }
   private readonly remove = ({ accountId, memoryId }: Memory): Promise<Response> => {
     const { store, actors, clean } = this.deps, exporting = MemoryExports.get(store, [memoryId])
-    return durable(store, [Memories.delete([accountId, memoryId], "present"), MemoryExports.delete([memoryId]), Garbage.put(["memory", memoryId], true)], () => {
+    return durable(store, [Memories.delete([accountId, memoryId], "present"), MemoryExports.delete([memoryId]), ...this.deps.shared?.has(memoryId) === true ? [] : [Garbage.put(["memory", memoryId], true)]], () => {
       if (exporting !== undefined) actors.ref(MemoryJob, exporting).tell("Fail", { message: "The translation memory was deleted." })
       clean?.()
       return noContent
