@@ -159,7 +159,7 @@ export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Of
         name === "formality" ? formalityOf(engines.translator, language)
           : name === "translated_speech" ? speaks.has(base)
           : name === "spoken_terms" ? engines.recognizer.takesHints === true
-          : name === "auto_detection" && voice ? engines.recognizer.detects : true)).map(({ name }) => name)
+          : name === "auto_detection" ? (voice ? engines.recognizer.detects : engines.detector.readiness().ready) : true)).map(({ name }) => name)
     })
   }
   return offers
