@@ -3,10 +3,10 @@
  *  doubles nothing. What a lost connection may have swallowed (sent, no pong since) is delivered again on the next.
  *  The session outlives its connections: after a lost one, the audio that has arrived goes on being heard.
  *  Source: translation sections 12 and 17. */
-import { Context, Schema } from "effect"
+import { Context, type Effect, Schema } from "effect"
 import { command, lane, named, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
-import type { Engines } from "./engines/ports.ts"
+import type { EngineFault, Engines, TranslateRequest, TranslateResult } from "./engines/ports.ts"
 import { hearing, type AudioChunk, type Said } from "./voice/hearing.ts"
 
 export const Config = Schema.Struct({
@@ -14,7 +14,8 @@ export const Config = Schema.Struct({
   contentType: Schema.String, format: Schema.Literals(["json", "msgpack"]),
   /** As the client spelled them. */ sourceLanguage: Schema.NullOr(Schema.String), fixed: Schema.Boolean, targets: Schema.Array(Schema.String),
   mediaTargets: Schema.Array(Schema.String), mediaType: Schema.String, voice: Schema.NullOr(Schema.Literals(["male", "female"])),
-  formality: Schema.Literals(["default", "more", "less"]), tag: Schema.NullOr(Schema.String)
+  formality: Schema.Literals(["default", "more", "less"]), tag: Schema.NullOr(Schema.String),
+  glossaryId: Schema.optional(Schema.String), spokenTermsId: Schema.optional(Schema.String)
 })
 export type Config = typeof Config.Type
 /** Times in ms of the session's audio. `language` is the detected one, of source segments. */
@@ -61,7 +62,14 @@ const endsAtMs = (state: Live): number => Math.min(state.createdMs + sessionMsMa
   state.connection !== "" ? Infinity : state.disconnectedMs > 0 && state.disconnectedMs >= state.issuedMs ? state.disconnectedMs + resumableMs
     : state.issuedMs + (state.disconnectedMs > 0 ? resumableMs : connectWithinMs))
 
-export class VoiceEngines extends Context.Service<VoiceEngines, Engines>()("actors/VoiceEngines") {}
+/** The engines, and what stands above them for a session that names a glossary or spoken terms. */
+export interface SessionEngines extends Engines {
+  readonly aids?: {
+    readonly translate: (named: Config, request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
+    readonly hints: (named: Config, language: string | undefined) => ReadonlyArray<string>
+  }
+}
+export class VoiceEngines extends Context.Service<VoiceEngines, SessionEngines>()("actors/VoiceEngines") {}
 
 export const VoiceSession = named("voice-session", {
   state: State,

@@ -103,6 +103,10 @@ const recovery = (): Promise<ReadonlyArray<Row>> => {
   return sideBySide("recovery", "ms", { ...size, rounds: 1 }, [["first answer (lazy)", () => run<Measured>(0, "recovery", "lazy", states)], ["all in memory (eager)", () => run<Measured>(0, "recovery", "eager", states)]])
 }
 
+/** What stands above the engines; the floors do less (bench/programs/language.ts). */
+const language = (title: string, bench: string, full: number, little: number) => (): Promise<ReadonlyArray<Row>> =>
+  sideBySide(title, "µs CPU", { ...size, rounds: 1 }, ["floor", "troupe"].map((candidate) => [candidate, () => run<Measured>(0, "language", bench, candidate, smoke ? little : full)]))
+
 const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "tell": micro("tell", "ns CPU", 600_000, ["floor", "troupe", "xstate", "effect", "nact"]),
   "tell-1000": micro("tell-1000", "ns CPU", 600_000, ["floor", "troupe"]),
@@ -124,6 +128,9 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "chat-stream": chat("chat stream, 200 x 50 tokens/s", "µs CPU/token", "stream", 200),
   "chat-turns": chat("chat turns, 64 connections", "µs CPU/turn", "whole", 64),
   ...Object.fromEntries(["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => [`document-${format}`, document(format)])),
+  "tags": language("tags, 40 paragraphs of XML", "tags", 2_000, 20),
+  "memory": language("memory, 1 M segments", "memory", 1_000_000, 5_000),
+  "glossary": language("glossary of 10 MiB", "glossary", 10_485_760, 200_000),
   "cold-start": coldStart,
   "recovery": recovery
 }

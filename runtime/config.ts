@@ -18,6 +18,8 @@ export const items = {
   trustedProxies: item({ env: "TROUPE_TRUSTED_PROXIES", kind: "list", initial: [], doc: "Addresses or CIDR ranges whose X-Forwarded-For and -Proto are believed." }),
   publicBase: item({ env: "TROUPE_PUBLIC_BASE", kind: "string", initial: undefined, doc: "Base address which clients see (https://host); else taken from each request." }),
   corsOrigins: item({ env: "TROUPE_CORS_ORIGINS", kind: "list", initial: [], doc: "Origins of browsers that may call the translation API." }),
+  testMode: item({ env: "TROUPE_TEST_MODE", kind: "boolean", initial: false, doc: "Translation for the vendor's client test-suites: fixture engine, any key, steering headers; everything in memory, never beside real accounts." }),
+  testProxyPort: item({ env: "TROUPE_TEST_PROXY_PORT", kind: "integer", initial: 3_001, min: 0, max: 65_535, doc: "Forward proxy of test mode; 0: any free port." }),
   masterKey: item({ env: "SERVICE_MASTER_KEY", kind: "string", initial: undefined, secret: true, doc: "32 bytes, base64 or hex; else the file master.key of the data folder." }),
   logLevel: item({ env: "TROUPE_LOG_LEVEL", kind: ["debug", "info", "warn", "error"], initial: "info", doc: "Least severe log line that is written." }),
   drainMs: item({ env: "TROUPE_DRAIN_MS", kind: "integer", initial: 10_000, min: 0, max: 600_000, doc: "Time in ms for requests in flight at a stop." }),

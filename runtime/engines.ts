@@ -3,6 +3,8 @@
 import { join } from "node:path"
 import type { Engine, Engines, Recognizer, Synthesizer, Translator } from "../actors/engines/ports.ts"
 import { eldDetector } from "../actors/engines/detection/eld.ts"
+import { correctorRouter, harper, hunspell } from "../actors/engines/correction/correctors.ts"
+import { openaiRephraser, plainRephraser } from "../actors/engines/correction/rephrasers.ts"
 import { recognizerRouter, synthesizerRouter, translatorRouter } from "../actors/engines/router.ts"
 import { pocketsphinx } from "../actors/engines/speech/pocketsphinx.ts"
 import { espeak, flite } from "../actors/engines/speech/synthesizers.ts"
@@ -37,13 +39,17 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Map<st
   const espeaking = espeak()
   const speakers: ReadonlyArray<Synthesizer> = [flite(system, starts), espeaking]
   const detector = eldDetector()
+  const correctors = [harper(system, starts), hunspell(system, starts)], corrector = correctorRouter(correctors)
+  const rephraser = config.openaiBaseUrl === undefined || config.openaiModel === undefined ? plainRephraser(corrector)
+    : openaiRephraser({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiModel })
   const tagged = <P extends string>(port: P, engines: ReadonlyArray<Engine>) => engines.map((engine) => ({ info: engine.info, readiness: engine.readiness, port }))
   return {
     translator: translatorRouter(translators, system.nowMs),
     detector,
     recognizer: recognizerRouter(listeners),
     synthesizer: synthesizerRouter(speakers),
-    all: () => [...tagged("translator", translators), ...tagged("detector", [detector]), ...tagged("recognizer", listeners), ...tagged("synthesizer", speakers)],
+    corrector, rephraser,
+    all: () => [...tagged("translator", translators), ...tagged("detector", [detector]), ...tagged("recognizer", listeners), ...tagged("synthesizer", speakers), ...tagged("corrector", correctors), ...tagged("rephraser", [rephraser])],
     warm: async () => {
       embedded?.warm()
       if (translators.includes(pipelines)) pipelines.warm()

@@ -10,8 +10,12 @@ import { KeyRing } from "../protocols/translation/keys.ts"
 import { Accounts, createAccount, createKey, Keys } from "../protocols/translation/records.ts"
 import { translation } from "../protocols/translation/routes.ts"
 import { Usage } from "../protocols/translation/usage.ts"
+import { voiceAids } from "../protocols/translation/voice-aids.ts"
 import { Voice } from "../protocols/translation/voice.ts"
 import { documentService } from "./services/documents.ts"
+import { testMode } from "../protocols/translation/test-mode/test-mode.ts"
+import { startTestProxy } from "./test-proxy.ts"
+import { openMemory } from "../storage/memory.ts"
 import { openLmdb } from "../storage/lmdb.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../storage/seal.ts"
 import type { Store } from "../storage/store.ts"
@@ -53,14 +57,14 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
   const scope = Effect.runSync(Scope.make())
   const seal = sealer(masterKey(config.data, config.masterKey))
   const hashKey = (secret: string): string => seal.hash(secret, "translation key")
-  const store = await openLmdb({ folder: config.data, durability: config.durability })
+  const store = config.testMode ? openMemory() : await openLmdb({ folder: config.data, durability: config.durability })
   try {
     const system = await Effect.runPromise(Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax })))
     const starts = new Map()
     system.host(EngineProcess, Context.make(EngineStarts, starts))
     system.host(RateWindow, Context.empty())
     const engines = buildEngines(config, system, starts)
-    system.host(VoiceSession, Context.make(VoiceEngines, engines))
+    system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
 
     let made = await firstStart(store, config, seal, hashKey)
     let secrets = made ?? readLocalSecrets(config.data, seal)
@@ -70,6 +74,8 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       if (made !== undefined) made = secrets
       writeLocalSecrets(config.data, seal, secrets)
     }
+    const made = config.testMode ? undefined : await firstStart(store, config, seal, hashKey)
+    const secrets = made ?? readLocalSecrets(config.data, seal)
     const ring = new KeyRing(store, hashKey), usage = new Usage(store, system.nowMs)
     const voice = new Voice({
       store, actors: system, engines, usage, ring, clock: system.nowMs, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken,
@@ -99,18 +105,22 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         check: () => store.check(),
         probes: chat.probes
       }),
-      translation({
+      config.testMode ? (await testMode({ store, actors: system, hashKey, clock: system.nowMs, ring, usage, publicBase: config.publicBase })).service : translation({
         store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
         limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, documents
       }),
       chat.service,
       shop.open.service
+        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, publicBase: config.publicBase
+      })
     ]
     const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {
       host: config.host, port: config.port, trustedProxies: config.trustedProxies,
       ...(config.tlsCert === undefined || config.tlsKey === undefined ? {} : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
     })
     adapter = server.adapter
+    const proxy = config.testMode ? await startTestProxy(config.host, config.testProxyPort) : undefined
+    if (proxy !== undefined) log("warn", "test mode: any key is accepted, nothing is kept", { proxyPort: proxy.port })
     system.resume()
     await chat.resume()
     const url = config.publicBase ?? `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
@@ -123,6 +133,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       warm: () => engines.warm(),
       stop: () => stopping ??= (async () => {
         await chat.drain()
+        await proxy?.close()
         await server.drain(config.drainMs)
         chat.close()
         voice.close()

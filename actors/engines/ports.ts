@@ -44,6 +44,7 @@ export interface Translator extends Engine {
   /** Every ordered pair it can do now, base codes, pivots included. */
   readonly pairs: () => ReadonlyArray<readonly [Language, Language]>
   readonly formality: (target: Language) => boolean
+  /** Its answers are given out as they are: no capital, no end mark is mended. */ readonly verbatim?: boolean
   readonly translate: (request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
 }
 
@@ -66,6 +67,7 @@ export interface Recognizer extends Engine {
   /** Languages it hears; empty when not ready. */
   readonly languages: () => ReadonlyArray<Language>
   /** Whether it can tell the language by itself. */ readonly detects: boolean
+  /** Whether `hints` make a difference. */ readonly takesHints?: boolean
   readonly capacity: () => { readonly used: number; readonly max: number }
   /** One hearing: batches of PCM in, what was heard out, until the audio ends and the last final is out.
    *  A crash of its process fails with `crashed`; the caller hears again from where the last final ended. */
@@ -89,12 +91,28 @@ export interface Synthesizer extends Engine {
   readonly speak: (text: string, options: { readonly language: Language; readonly voice?: "male" | "female" }) => Effect.Effect<Speech, EngineFault>
 }
 
+/** A piece of a text (UTF-16 offsets) and what should stand there. */
+export interface Edit { readonly from: number; readonly to: number; readonly text: string; readonly kind: "spelling" | "grammar" | "punctuation" | "style" }
+export interface Corrector extends Engine {
+  /** Base codes. */ readonly languages: () => ReadonlyArray<Language>
+  /** `language` may be a variant (`en-gb`). Edits in order, not overlapping. */
+  readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
+}
+export interface Rephrasing { readonly language: Language; /** `academic`, … */ readonly style: string | undefined; /** `friendly`, … */ readonly tone: string | undefined }
+export interface Rephraser extends Engine {
+  readonly languages: () => ReadonlyArray<Language>
+  /** Whether style and tone make a difference in this language. */ readonly styles: (language: Language) => boolean
+  readonly rephrase: (text: string, how: Rephrasing) => Effect.Effect<string, EngineFault>
+}
+
 /** All engines of one process, as the services see them: a router per port, which takes the first that is ready and supports the request. */
 export interface Engines {
   readonly translator: Translator
   readonly detector: Detector
   readonly recognizer: Recognizer
   readonly synthesizer: Synthesizer
+  readonly corrector?: Corrector
+  readonly rephraser?: Rephraser
   /** Every engine, for /health/details and the console. */
-  readonly all: () => ReadonlyArray<Engine & { readonly port: "translator" | "detector" | "recognizer" | "synthesizer" }>
+  readonly all: () => ReadonlyArray<Engine & { readonly port: "translator" | "detector" | "recognizer" | "synthesizer" | "corrector" | "rephraser" }>
 }

@@ -109,6 +109,7 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
     readiness: readinessOf(engines),
     languages: () => [...new Set(ready().flatMap((engine) => engine.languages()))],
     get detects() { return ready().some((engine) => engine.detects) },
+    get takesHints() { return ready().some((engine) => engine.takesHints === true) },
     capacity: () => ready().reduce((sum, engine) => { const { used, max } = engine.capacity(); return { used: sum.used + used, max: sum.max + max } }, { used: 0, max: 0 }),
     hear: (audio, options) => Stream.unwrap(Effect.sync(() => {
       const engine = able(options.language).find((one) => { const { used, max } = one.capacity(); return used < max }) ?? able(options.language)[0]

@@ -6,7 +6,7 @@ import { Data, Effect, Schedule, Stream, type Context, type Scope } from "effect
 import { batches, LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
 import { decoderFor, pcmFormatOf } from "../engines/speech/decoder.ts"
 import { encoderFor, type MediaEncoder } from "../engines/speech/encoder.ts"
-import { AudioFault, type AudioDecoder, type EngineFault, type Engines, type Formality, type Heard, type Pcm } from "../engines/ports.ts"
+import { AudioFault, type AudioDecoder, type EngineFault, type Engines, type Formality, type Heard, type Pcm, type TranslateRequest, type TranslateResult } from "../engines/ports.ts"
 
 /** Bytes as they came. */
 export type AudioChunk = Uint8Array
@@ -29,6 +29,13 @@ export interface HearingState {
     readonly mediaTargets: ReadonlyArray<string>; readonly mediaType: string; readonly voice: "male" | "female" | null; readonly formality: Formality }
   readonly audioMs: number; readonly segments: number; readonly untranslated: ReadonlyArray<Spoken>; readonly sourceEnded: boolean; readonly finished: boolean
 }
+/** Glossary and spoken terms of a session, where the service has them. */
+export interface HearingEngines extends Engines {
+  readonly aids?: {
+    readonly translate: (named: any, request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
+    readonly hints: (named: any, language: string | undefined) => ReadonlyArray<string>
+  }
+}
 type Call = { readonly _tag: "Conclude"; readonly spoken: Spoken } | { readonly _tag: "Translate"; readonly said: ReadonlyArray<To> } | { readonly _tag: "Finish" } | { readonly _tag: "End" }
 /** What is said before the call is told, and after it is durable. */
 interface Step { readonly before?: Said; readonly call: Call; readonly after?: Said }
@@ -48,10 +55,10 @@ const base = (language: string): string => language.split("-", 1)[0]!.toLowerCas
 const unspaced = new Set(["ja", "zh", "th"])
 const joined = (text: string, language: string, first: boolean): string => first || unspaced.has(base(language)) ? text : ` ${text}`
 
-export const hearing = <R>(state: HearingState, { lanes }: Self, service: Context.Service<R, Engines>): Stream.Stream<any, never, R> =>
+export const hearing = <R>(state: HearingState, { lanes }: Self, service: Context.Service<R, HearingEngines>): Stream.Stream<any, never, R> =>
   Stream.unwrap(Effect.map(service, (engines) => {
     const steps = new LanePipe<Step>(64)
-    const session = new Hearing(state, lanes, engines as Engines, steps)
+    const session = new Hearing(state, lanes, engines as HearingEngines, steps)
     const say = (said: Said | undefined) => Stream.fromEffectDrain(said === undefined ? Effect.void : lanes.said.put(said))
     // The kernel asks for the next element when this one is durable.
     const told = Stream.flatMap(steps.stream, ({ before, call, after }) => Stream.concat(say(before), Stream.concat(Stream.succeed(call), say(after))))
@@ -61,7 +68,7 @@ export const hearing = <R>(state: HearingState, { lanes }: Self, service: Contex
 class Hearing {
   private readonly state: HearingState
   private readonly lanes: Self["lanes"]
-  private readonly engines: Engines
+  private readonly engines: HearingEngines
   private readonly steps: LanePipe<Step>
   private segments: number
   /** Source position where the present hearing began, and sound since its last final. */
@@ -75,7 +82,7 @@ class Hearing {
   private turn = 0
   private audioFault: Failed | undefined
 
-  constructor(state: HearingState, lanes: Self["lanes"], engines: Engines, steps: LanePipe<Step>) {
+  constructor(state: HearingState, lanes: Self["lanes"], engines: HearingEngines, steps: LanePipe<Step>) {
     this.state = state
     this.lanes = lanes
     this.engines = engines
@@ -152,7 +159,9 @@ class Hearing {
       // No recognizer is held before there is something to hear.
       if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
       let heard = attempt
-      yield* Stream.runForEachArray(this.engines.recognizer.hear(sound, { language: sourceLanguage === null ? undefined : base(sourceLanguage) }), (items) => {
+      yield* Stream.runForEachArray(this.engines.recognizer.hear(sound, {
+        language: sourceLanguage === null ? undefined : base(sourceLanguage), hints: this.engines.aids?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
+      }), (items) => {
         if (items.some(({ type }) => type === "final")) heard = 1
         return this.notes(items, 0, from)
       }).pipe(Effect.catch((fault: EngineFault | Failed) => {
@@ -210,8 +219,9 @@ class Hearing {
     const source = base(spoken.language)
     if (source === base(target)) return Effect.succeed({ ...spoken, language: target })
     const { formality } = this.state.config
-    const once = this.engines.translator.translate({ source, target: target.toLowerCase(), segments: [{ units: [{ kind: "text", text: spoken.text.trim() }] }],
-      formality: this.engines.translator.formality(target.toLowerCase()) ? formality : "default" })
+    const { aids, translator } = this.engines, translate = aids === undefined ? translator.translate : (request: TranslateRequest) => aids.translate(this.state.config, request)
+    const once = translate({ source, target: target.toLowerCase(), segments: [{ units: [{ kind: "text", text: spoken.text.trim() }] }],
+      formality: translator.formality(target.toLowerCase()) ? formality : "default" })
     return Effect.retry(once, { times: 1, schedule: Schedule.spaced("100 millis") }).pipe(
       Effect.map(({ segments }) => ({ ...spoken, language: target,
         text: joined(segments[0]!.units.map((unit) => unit.kind === "text" ? unit.text : "").join(""), target, first) })),

@@ -5,8 +5,12 @@ import type { Ports, TranslateBatch } from "../../actors/documents/ports.ts"
 import { JobFault } from "../../actors/documents/ports.ts"
 import { EngineFault, type Engines, type Segment } from "../../actors/engines/ports.ts"
 import { mark, plainOf } from "../formats/marks.ts"
+import { noAid, type Aid } from "./aids.ts"
+import { assisted } from "./assisted.ts"
 import { languageOf, pairFor } from "./languages.ts"
-import { cut, Draft, render, withPlaceholders, type Piece } from "./segments.ts"
+import type { MemorySearch } from "./memories/search.ts"
+import type { Refusal } from "./problems.ts"
+import { withPlaceholders, type Piece } from "./segments.ts"
 
 const batchMsMax = 60_000
 /** Marks may not come out of an engine's text by themselves. */
@@ -22,21 +26,25 @@ const piecesOf = (text: string): Array<Piece> => {
   return withPlaceholders(text.slice(from), pieces)
 }
 const marks = /[\uFDD0-\uFDD4]/g
+const hasMarks = (text: string): boolean => text.search(marks) >= 0
 const clean = ({ units }: Segment): Segment => ({ units: units.map((unit) => unit.kind === "text" ? { kind: "text", text: unit.text.replace(marks, "") } : unit) })
 
-export const translateBatch = (engines: Engines, { source, target, options, texts, context }: TranslateBatch): ReturnType<Ports["translate"]> => Effect.suspend(() => {
-  const { translator } = engines, known = languageOf(target)!, pair = pairFor(translator, source, known)
-  if (pair === undefined) return Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail: `${source} to ${target}` }))
-  const drafts = texts.map((text) => { const draft = new Draft(); cut(piecesOf(text), "1", source, draft); return draft })
-  const segments = drafts.flatMap((draft) => draft.segments)
-  if (segments.length === 0) return Effect.succeed({ texts, engine: translator.info.id })
-  return translator.translate({ source, target: pair, segments, formality: options.formality, ...(context === undefined ? {} : { context }) }).pipe(
+/** Of the account that owns the job, resolved anew for each batch: what is gone by then fails the job, and is never passed over. */
+export type AidOf = (batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">) => Aid | Refusal
+
+export const translateBatch = (engines: Engines, aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined, batch: TranslateBatch): ReturnType<Ports["translate"]> => Effect.suspend(() => {
+  const { translator } = engines, { source, target, options, texts, context } = batch, known = languageOf(target)!, pair = pairFor(translator, source, known)
+  const unfit = (detail: string) => Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
+  if (pair === undefined) return unfit(`${source} to ${target}`)
+  const aid = aids?.of(batch) ?? noAid
+  if ("_tag" in aid) return unfit("what the document names is gone")
+  return assisted({ translator, memories: aids?.memories ?? noMemories }, aid, {
+    texts, source: languageOf(source)!, target: known, pair, formality: options.formality, piecesOf: (text) => ({ pieces: piecesOf(text), coded: hasMarks(text) }), clean, ...(context === undefined ? {} : { context })
+  }).pipe(
     Effect.timeoutOrElse({ duration: batchMsMax, orElse: () => Effect.fail(new EngineFault({ reason: "timeout", engine: translator.info.id, detail: `no answer within ${batchMsMax} ms` })) }),
-    Effect.map(({ segments: made, engine }) => {
-      let from = 0
-      return { engine, texts: drafts.map((draft) => render(draft, made.slice(from, from += draft.sentences.length).map(clean), { repair: true, escape: false, target })) }
-    }))
+    Effect.map((made) => ({ texts: made.texts, engine: made.engine === "" ? translator.info.id : made.engine })))
 })
+const noMemories: Pick<MemorySearch, "find"> = { find: async () => undefined }
 
 /** The given source, or the detected one; a document in its target language is refused. */
 export const sourceLanguageOf = (engines: Engines, source: string | null, target: string, texts: ReadonlyArray<string>): string | JobFault => {

@@ -16,9 +16,10 @@ import { boundaryOf, multipart, MultipartFault } from "../shared/multipart.ts"
 import { Params, type Bag } from "../shared/params.ts"
 import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./document-options.ts"
 import { DocumentThreads, type Log } from "./document-threads.ts"
-import { sourceLanguageOf, translateBatch } from "./document-translator.ts"
+import { sourceLanguageOf, translateBatch, type AidOf } from "./document-translator.ts"
 import type { Guard, Guarded } from "./guard.ts"
 import type { KeyInUse, KeyRing } from "./keys.ts"
+import type { MemorySearch } from "./memories/search.ts"
 import { problem, type Refusal } from "./problems.ts"
 import { readReportingTag } from "./text-options.ts"
 import type { Reservation, Usage } from "./usage.ts"
@@ -30,6 +31,7 @@ export interface DocumentDeps {
   readonly log?: Log
   /** What a request names (glossaries, style lists, memories): whether it exists for the account and covers the pair. Nothing does by default. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
+  /** Glossaries, style lists and memories, above every engine. */ readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
   /** Default: the translator, sentence by sentence. */ readonly translate?: Ports["translate"]
   /** Documents translating at once. */ readonly atOnce?: number
 }
@@ -68,7 +70,7 @@ export class DocumentService {
         ...(meta.watermark ? { watermark: "Translated by Troupe" } : {}), ...(meta.convertTo === null ? {} : { convertTo: meta.convertTo })
       }),
       languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
-      translate: deps.translate ?? ((batch) => translateBatch(engines, batch)),
+      translate: deps.translate ?? ((batch) => translateBatch(engines, deps.aids, batch)),
       fingerprint: ({ target, options }, source) => JSON.stringify([source, target, options, engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
       reserve: (id, meta, characters) => this.reserve(id, meta, characters),
       release: (id) => this.release(id),

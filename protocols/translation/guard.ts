@@ -1,4 +1,4 @@
-/** Before any developer endpoint: key, scope, how many at once, rate. In that order, each with its own refusal.
+/** Before any endpoint: key of the right role, scope, how many at once, rate. In that order, each with its own refusal.
  *  Source: translation sections 1.3, 2.3 "order of checks", 2.5 "general request rate". */
 import { RateWindow } from "../../actors/rate-window.ts"
 import type { Handler, Request, Response } from "../../runtime/http.ts"
@@ -19,7 +19,7 @@ export type Guard = (scope: string | undefined, handle: Guarded) => Handler
 
 const busy = { _tag: "Limited", retryAfterMs: 1_000 } as const
 
-export const guardOf = (ring: KeyRing, actors: ActorSystem, limits: Limits = limitsDefault): Guard => {
+export const guardOf = (ring: KeyRing, actors: ActorSystem, limits: Limits = limitsDefault, role: KeyInUse["key"]["role"] = "developer"): Guard => {
   const windows = new WeakMap<KeyInUse, Ref<typeof RateWindow>>()
   const windowOf = (using: KeyInUse): Ref<typeof RateWindow> => {
     let window = windows.get(using)
@@ -42,7 +42,7 @@ export const guardOf = (ring: KeyRing, actors: ActorSystem, limits: Limits = lim
 
   return (scope, handle) => (request) => {
     const using = ring.find(request.headers.get("authorization"))
-    if (using === undefined || using.key.role !== "developer") return problem({ _tag: "Forbidden" })
+    if (using === undefined || using.key.role !== role) return problem({ _tag: "Forbidden" })
     const { scopes } = using.key
     if (scopes !== null && (scope === undefined || !scopes.includes(scope))) return problem(scope === undefined ? { _tag: "Forbidden" } : { _tag: "MissingScopes", scopes: [scope] })
     let answered: Response | Promise<Response> | undefined, later: ((response: Response | Promise<Response>) => void) | undefined

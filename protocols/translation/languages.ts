@@ -107,8 +107,10 @@ const textFeatures = [
   { name: "translation_memory", needs: "both" as const, has: (code: string) => memoryCodes.has(code) }
 ]
 export interface Resource { readonly name: string; readonly has: (code: string) => boolean; readonly features: ReadonlyArray<Feature> }
-const writeCodes = words("de en en-GB en-US es fr it ja ko pt pt-BR pt-PT zh zh-Hans")
-const writeStyled = "de en-GB en-US es fr it pt-BR pt-PT"
+export const writeLanguages = words("de en en-GB en-US es fr it ja ko pt pt-BR pt-PT zh zh-Hans")
+const writeStyledCodes = "de en-GB en-US es fr it pt-BR pt-PT"
+/** Languages that have styles and tones, where an engine knows them. */
+export const writeStyled = words(writeStyledCodes)
 export const resources: ReadonlyArray<Resource> = [
   { name: "translate_text", has: () => true, features: textFeatures },
   { name: "translate_document", has: (code) => code !== "ts", features: textFeatures },
@@ -117,8 +119,8 @@ export const resources: ReadonlyArray<Resource> = [
     feature("glossary", "both", glossaryUse), feature("auto_detection", "source", heard), feature("transcription", "source", heard),
     feature("formality", "target", formal.replace(" nl", "").replace(" es-419", "")), feature("translated_speech", "target", spoken),
     feature("spoken_terms", "source", heard)] },
-  { name: "write", has: (code) => writeCodes.has(code), features: [
-    feature("auto_detection", "source", "de en es fr it ja ko pt zh"), feature("writing_style", "target", writeStyled), feature("tone", "target", writeStyled)] },
+  { name: "write", has: (code) => writeLanguages.has(code), features: [
+    feature("auto_detection", "source", "de en es fr it ja ko pt zh"), feature("writing_style", "target", writeStyledCodes), feature("tone", "target", writeStyledCodes)] },
   { name: "style_rules", has: (code) => instructionLanguages.has(code), features: [] },
   { name: "translation_memory", has: (code) => memoryCodes.has(code), features: [] }
 ]
@@ -127,10 +129,20 @@ export const resources: ReadonlyArray<Resource> = [
 export const formalityOf = (translator: Translator, target: Known): boolean =>
   textFeatures[2]!.has(target.code) && (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
 
+/** Written in by what corrects or rephrases it; styles only where an engine makes a difference by them. */
+const writeOffers = ({ has, features }: Resource, { corrector, rephraser }: Engines): ReadonlyArray<Offer> => {
+  const written = new Set([...corrector?.languages() ?? [], ...rephraser?.languages() ?? []])
+  return languages.filter(({ code, base }) => has(code) && written.has(base)).map((language) => {
+    const { code, base } = language, source = code === base, target = language.target || code === base
+    return { language, source, target, beta: false, features: features.filter(({ name, has: may }) => may(code) && (
+      name === "auto_detection" ? source : rephraser?.styles(code.toLowerCase()) === true && target)).map(({ name }) => name) }
+  })
+}
+
 /** A row of /v3/languages before it is cased and encoded. */
 export interface Offer { readonly language: Known; readonly source: boolean; readonly target: boolean; readonly beta: boolean; readonly features: ReadonlyArray<string> }
 export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Offer> => {
-  if (resource.name === "write") return []                              // no corrector among the engine ports
+  if (resource.name === "write") return writeOffers(resource, engines)
   const reach = reachOf(engines.translator)
   const hears = new Set(resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : [])
   const speaks = new Set(resource.name === "voice" ? engines.synthesizer.languages().map((code) => code.split("-")[0]!) : [])
@@ -146,7 +158,8 @@ export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Of
       features: resource.features.filter(({ name, needs, has }) => has(code) && (needs === "source" ? source : needs === "target" ? target : true) && (
         name === "formality" ? formalityOf(engines.translator, language)
           : name === "translated_speech" ? speaks.has(base)
-          : name === "auto_detection" && voice ? engines.recognizer.detects : true)).map(({ name }) => name)
+          : name === "spoken_terms" ? engines.recognizer.takesHints === true
+          : name === "auto_detection" ? (voice ? engines.recognizer.detects : engines.detector.readiness().ready) : true)).map(({ name }) => name)
     })
   }
   return offers

@@ -9,14 +9,18 @@ export type Refusal =
   /** A 400 with a text of its own. */
   | { readonly _tag: "Refused"; readonly message: string; readonly code?: string; readonly detail?: string }
   | { readonly _tag: "UnsupportedLanguage"; readonly name: "source_lang" | "target_lang"; readonly pair: boolean }
-  | { readonly _tag: "Forbidden" }
+  | { readonly _tag: "Forbidden"; readonly message?: string; readonly detail?: string }
+  /** An asset's credential that is wrong or late, or a thing whose time is over. */
+  | { readonly _tag: "Gone" }
+  | { readonly _tag: "Conflict"; readonly detail?: string }
+  | { readonly _tag: "TooLarge" }
   | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
   | { readonly _tag: "NotFound"; readonly what?: string }
   | { readonly _tag: "Limited"; readonly retryAfterMs: number }
-  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key" }
   /** A translation that is still being made is asked for. */
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "TooLarge" }
+  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key"; readonly message?: string }
   /** Something this path depends on is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
   /** The whole server is busy, not one caller too fast. */
@@ -40,13 +44,16 @@ export const problem = (refusal: Refusal): Response => {
       code: refusal.pair ? "unsupported_language_pair" : "unsupported_language" })
     case "BodyRefusal": return refusal.reason === "content-type" ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
       : answer(400, { message: refusal.detail, code: "invalid_json" })
-    case "Forbidden": return answer(403, { message: "Forbidden" })
+    case "Forbidden": return answer(403, { message: refusal.message ?? "Forbidden", ...(refusal.detail === undefined ? {} : { code: "forbidden", detail: refusal.detail }) })
+    case "Gone": return answer(410, { message: "Gone", code: "not_found" })
+    case "Conflict": return answer(409, { message: "Conflict", code: "conflict", ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
+    case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
     case "MissingScopes": return answer(403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${refusal.scopes.join(", ")}` })
     case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
     case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
-    case "QuotaExceeded": return answer(456, { message: "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
     case "DocumentNotReady": return answer(503, { message: "Document translation is not done", code: "document_not_ready" }, retryAfter(retrySeconds * 1_000))
     case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
+    case "QuotaExceeded": return answer(456, { message: refusal.message ?? "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
     case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
     case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))
   }

@@ -4,11 +4,14 @@ import type { Handler, Response, Route, Service, SocketRoute } from "../../runti
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
 import type { TranslationCache } from "./cache.ts"
+import { AdminRoutes } from "./admin.ts"
+import { detectBytesMax, detectLanguage } from "./detect.ts"
 import { guardOf, type Guard, type Limits } from "./guard.ts"
 import { KeyRing } from "./keys.ts"
 import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
 import { refused } from "./problems.ts"
 import type { HashKey } from "./records.ts"
+import { resources, type ResourceDeps, type Resources } from "./resources.ts"
 import { TextTranslation, translateBytesMax } from "./text.ts"
 import { Usage } from "./usage.ts"
 
@@ -27,6 +30,10 @@ export interface TranslationDeps {
   readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
   /** Documents (documents.ts), with the same ring and usage. */
   readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
+  readonly fixtures?: ResourceDeps["fixtures"]
+  /** Made here when absent; documents and text then share it. */ readonly kept?: Resources
+  /** `https://host[:port]` that clients see; else taken from each request. */
+  readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */
   readonly corsOrigins?: ReadonlyArray<string>
 }
@@ -34,7 +41,8 @@ export interface TranslationDeps {
 export const translation = (deps: TranslationDeps): Service => {
   const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const text = new TextTranslation({ engines, usage, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
+  const kept = deps.kept ?? resources({ ...deps, ring, usage })
+  const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
   const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))
 
@@ -47,13 +55,14 @@ export const translation = (deps: TranslationDeps): Service => {
     { method: "GET", path: "/v2/glossary-language-pairs", handle: guard("glossaries:read", glossaryPairs(engines)) },
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
+    { method: "POST", path: "/v3/detect/language", body: { as: "buffer", bytesMax: detectBytesMax }, handle: guard(undefined, detectLanguage(engines)) },
     { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
-    ...deps.voice?.routes(guard) ?? [],
-    ...deps.documents?.routes(guard) ?? []
+    ...deps.documents?.routes(guard) ?? [],
+    ...kept.routes(guard), ...new AdminRoutes({ ...deps, ring, usage }).routes(), ...deps.voice?.routes(guard) ?? []
   ]
   return {
     name: "translation",
-    prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/quality-evaluation", "/healthz"],
+    prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/assets/", "/v1/quality-evaluation", "/healthz"],
     routes: deps.corsOrigins === undefined || deps.corsOrigins.length === 0 ? routes : withOrigins(routes, new Set(deps.corsOrigins)),
     ...(deps.voice === undefined ? {} : { sockets: [deps.voice.socket] }),
     refused

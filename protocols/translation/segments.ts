@@ -220,10 +220,46 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
   for (let i = tail.length - 1; i >= 0; i--) draft.literal(tail[i]!)
 }
 
+/** What a memory compares with: the sentence's text, placeholders included, markup left out. */
+export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: boolean): string =>
+  segment.units.map((unit) => unit.kind === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!).join("")
+/** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the sentence's own. */
+export const answerWith = ({ raws }: Draft["sentences"][number], text: string): Segment => {
+  const units: Array<Unit> = []
+  let from = 0
+  const places = raws.map((raw, id) => ({ id, at: raw === "" ? -1 : text.indexOf(raw), raw })).filter(({ at }) => at >= 0).sort((a, b) => a.at - b.at)
+  for (const { id, at, raw } of places) {
+    if (at < from) continue
+    if (at > from) units.push({ kind: "text", text: text.slice(from, at) })
+    units.push({ kind: "opaque", id })
+    from = at + raw.length
+  }
+  if (from < text.length) units.push({ kind: "text", text: text.slice(from) })
+  return { units }
+}
+/** Parts of a sentence's text become opaque units that come out as `target`. True when nothing is left to translate. */
+export const protect = (draft: Draft, at: number, find: (text: string) => ReadonlyArray<{ readonly from: number; readonly to: number; readonly target: string }>, escape: boolean): boolean => {
+  const { segment, raws: known, first, last } = draft.sentences[at]!, units: Array<Unit> = [], raws = [...known]
+  for (const unit of segment.units) {
+    if (unit.kind === "opaque") { units.push(unit); continue }
+    let rest = 0
+    for (const { from, to, target } of find(unit.text)) {
+      if (from > rest) units.push({ kind: "text", text: unit.text.slice(rest, from) })
+      units.push({ kind: "opaque", id: raws.length })
+      raws.push(escape ? escaped(target) : target)
+      rest = to
+    }
+    if (rest < unit.text.length) units.push({ kind: "text", text: unit.text.slice(rest) })
+  }
+  if (raws.length > known.length) draft.sentences[at] = { segment: { units }, raws, first, last }
+  return !units.some((unit) => unit.kind === "text" && letters.test(unit.text))
+}
+
 export interface Rendering {
   /** Give back a first capital and an end mark that the source has and the engine lost. */ readonly repair: boolean
   /** Text from the engine goes into markup. */ readonly escape: boolean
   readonly target: Language
+  /** Sentences whose answer is not repaired: it is somebody's own wording. */ readonly verbatim?: ReadonlySet<number>
 }
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 const endMark = /[.!?\u2026\u3002\uFF01\uFF1F]$/
@@ -256,6 +292,7 @@ const rendered = (sentence: Sentence, answer: Segment, { repair, escape, target 
 /** `answers`: one segment per sentence of the draft, in order. */
 export const render = (draft: Draft, answers: ReadonlyArray<Segment>, how: Rendering): string => {
   let text = ""
-  for (const part of draft.parts) text += typeof part === "string" ? part : rendered(draft.sentences[part]!, answers[part]!, how)
+  for (const part of draft.parts) text += typeof part === "string" ? part
+    : rendered(draft.sentences[part]!, answers[part]!, how.verbatim?.has(part) === true ? { ...how, repair: false } : how)
   return text
 }

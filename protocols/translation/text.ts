@@ -1,15 +1,20 @@
-/** POST /v2/translate: parameters, quota, detection, sentences through the engine, the bill. Nothing is billed unless the answer is 200.
- *  Source: translation section 3. */
+/** POST /v2/translate: parameters, quota, detection, memory, glossaries and then the engine for the sentences, the bill. Nothing is billed
+ *  unless the answer is 200. Source: translation section 3. */
 import { EngineFault, type Engines, type Segment, type TranslateRequest, type TranslateResult } from "../../actors/engines/ports.ts"
 import type { Request, Response } from "../../runtime/http.ts"
+import type { Store } from "../../storage/store.ts"
 import { readBody } from "../shared/body.ts"
+import type { Aid, Aids } from "./aids.ts"
 import { TranslationCache } from "./cache.ts"
 import { refusalOf, translated } from "./engine.ts"
 import type { KeyInUse } from "./keys.ts"
+import type { MemorySearch } from "./memories/search.ts"
+import { durable } from "./resource.ts"
+import { lined, Sheet } from "./sheet.ts"
 import { languageOf, pairFor, type Known } from "./languages.ts"
 import { cutMarkup, MarkupFault } from "./markup.ts"
 import { problem, type Refusal } from "./problems.ts"
-import { cut, Draft, render, withPlaceholders } from "./segments.ts"
+import { cut, Draft, withPlaceholders, type Rendering } from "./segments.ts"
 import { codePoints, readReportingTag, readTextOptions, type TextOptions } from "./text-options.ts"
 import type { Usage } from "./usage.ts"
 import { translationsJson, type Translated } from "./wire.ts"
@@ -18,13 +23,18 @@ export const translateBytesMax = 131_072
 /** When nothing can be detected. */
 const fallback = languageOf("en")!
 
-export interface TextDeps { readonly engines: Engines; readonly usage: Usage; readonly cache?: TranslationCache }
+export interface TextDeps {
+  readonly engines: Engines; readonly usage: Usage; readonly aids: Aids; readonly memories: MemorySearch; readonly store: Store; readonly clock: () => number
+  readonly cache?: TranslationCache
+}
 
-/** A text that needs the engine: where its answer goes, and what it is made of. */
-interface Job { readonly at: number; readonly source: Known; readonly pair: string; readonly draft: Draft; /** Absent: not to be remembered. */ readonly key: string | undefined }
+/** A text that is to be translated: where its answer goes, and what it is made of. */
+interface Job { readonly at: number; readonly source: Known; readonly pair: string; readonly sheet: Sheet; /** Absent: not to be remembered. */ readonly key: string | undefined }
 /** One request while it is worked on. */
 interface Run {
   readonly options: TextOptions
+  readonly aid: Aid
+  /** Places of the memory's segments that were applied. */ readonly applied: Array<number>
   readonly billed: ReadonlyArray<number>
   readonly answers: Array<Translated>
   readonly engineIds: Set<string>
@@ -36,11 +46,13 @@ export class TextTranslation {
   private readonly engines: Engines
   private readonly usage: Usage
   private readonly cache: TranslationCache
+  private readonly deps: TextDeps
 
-  constructor({ engines, usage, cache = new TranslationCache() }: TextDeps) {
-    this.engines = engines
-    this.usage = usage
-    this.cache = cache
+  constructor(deps: TextDeps) {
+    this.deps = deps
+    this.engines = deps.engines
+    this.usage = deps.usage
+    this.cache = deps.cache ?? new TranslationCache()
   }
 
   handle(request: Request, using: KeyInUse): Response | Promise<Response> {
@@ -51,8 +63,10 @@ export class TextTranslation {
     const read = readTextOptions(body.bag, this.engines.translator)
     if ("refusal" in read) return problem(read.refusal)
     const { options } = read
-    const missing = this.unsupported(options) ?? referenced(options)
+    const missing = this.unsupported(options)
     if (missing !== undefined) return problem(missing)
+    const aid = this.deps.aids.of(using.account.accountId, options)
+    if ("_tag" in aid) return problem(aid)
 
     const billed: Array<number> = []
     let characters = 0
@@ -60,11 +74,12 @@ export class TextTranslation {
     const reservation = this.usage.reserve(using, "translate", characters)
     if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", whose: reservation })
 
-    const run: Run = { options, billed, answers: new Array(options.texts.length), engineIds: new Set(), cachePrefix: cachePrefix(using.account.accountId, options) }
+    const run: Run = { options, aid, applied: [], billed, answers: new Array(options.texts.length), engineIds: new Set(), cachePrefix: cachePrefix(using.account.accountId, options, aid) }
     const finish = (refusal: Refusal | undefined): Response | Promise<Response> => {
       if (refusal !== undefined) { reservation.release(); return problem(refusal) }
       const kept = reservation.book(characters, tagged.tag)
-      return kept === undefined ? answer(run) : kept.then(() => answer(run), () => problem({ _tag: "Down", status: 504 }))
+      const last = (): Response | Promise<Response> => this.marked(run, () => answer(run))
+      return kept === undefined ? last() : kept.then(last, () => problem({ _tag: "Down", status: 504 }))
     }
     const release = (defect: unknown): never => { reservation.release(); throw defect }
     try {
@@ -91,11 +106,17 @@ export class TextTranslation {
     return { source: known?.source === true ? known : fallback, alone: own.reliable }
   }
 
+  /** When the memory served, says when in its segments, before the answer. */
+  private marked({ aid: { memory }, applied }: Run, answered: () => Response): Response | Promise<Response> {
+    const { memories, store, clock } = this.deps
+    return memory === undefined || applied.length === 0 ? answered() : durable(store, memories.applied(memory, applied, clock()), answered)
+  }
+
   /** Answers what needs no engine; what is left is cut into sentences. */
-  private plan({ options, billed, answers, engineIds, cachePrefix }: Run): ReadonlyArray<Job> | Refusal {
+  private plan({ options, aid, billed, answers, engineIds, cachePrefix }: Run): ReadonlyArray<Job> | Refusal {
     const { texts, target, markup, split } = options, jobs: Array<Job> = []
     for (const [at, text] of texts.entries()) {
-      const key = cachePrefix + text, known = this.cache.get(key)
+      const key = cachePrefix + text, known = aid.memory === undefined ? this.cache.get(key) : undefined
       if (known !== undefined) {
         answers[at] = { detected: known.detected, text: known.text, billed: billed[at]! }
         engineIds.add(known.engine)
@@ -103,41 +124,58 @@ export class TextTranslation {
       }
       const { source, alone } = options.source !== undefined ? { source: options.source, alone: true } : this.sourceFor(text, texts)
       const draft = new Draft()
-      if (markup === undefined) cut(withPlaceholders(text), split, source.base, draft)
+      if (markup === undefined) cut(aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms), split, source.base, draft)
       else try { cutMarkup(text, markup, split, source.base, draft) } catch (fault) {
         if (fault instanceof MarkupFault) return refusedTags
         throw fault
       }
-      if (source.base === target.base || draft.sentences.length === 0) { answers[at] = { detected: source.base.toUpperCase(), text, billed: billed[at]! }; continue }
+      const detected = source.base.toUpperCase()
+      if (source.base === target.base) { answers[at] = { detected, text, billed: billed[at]! }; continue }
+      const sheet = new Sheet(text, draft, markup !== undefined)
+      if (aid.memory === undefined && aid.terms !== undefined) sheet.protect(aid.terms)
+      if (aid.memory === undefined && sheet.done) { answers[at] = { detected, text: sheet.text(this.rendering(options)), billed: billed[at]! }; continue }
       const pair = pairFor(this.engines.translator, source.base, target)
       if (pair === undefined) return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
-      jobs.push({ at, source, pair, draft, key: alone ? key : undefined })
+      jobs.push({ at, source, pair, sheet, key: alone && aid.memory === undefined ? key : undefined })
     }
     return jobs
   }
 
-  /** Calls the engine once per source language. */
+  /** The memory first, then the glossaries, then one call of the engine per source language. */
   private async work(run: Run, jobs: ReadonlyArray<Job>, client: Pick<Request, "signal">): Promise<Refusal | undefined> {
+    const { memory, terms } = run.aid
+    if (memory !== undefined) for (const { sheet, source } of jobs) {
+      if (source.base === memory.memory.source) run.applied.push(...await sheet.remember(memory, this.deps.memories))
+      if (terms !== undefined) sheet.protect(terms)
+    }
     const groups = new Map<string, Array<Job>>()
-    for (const job of jobs) { const group = groups.get(job.source.base); if (group === undefined) groups.set(job.source.base, [job]); else group.push(job) }
+    for (const job of jobs) {
+      if (job.sheet.done) { this.settle(run, [job], { segments: [], engine: "" }); continue }
+      const group = groups.get(job.source.base)
+      if (group === undefined) groups.set(job.source.base, [job])
+      else group.push(job)
+    }
     const refusals = await Promise.all([...groups.values()].map(async (group) => {
-      const result = await translated(this.engines.translator, requestFor(group, run.options), client)
+      const result = await translated(this.engines.translator, requestFor(group, run), client)
       if (result instanceof EngineFault) return refusalOf(result)
       this.settle(run, group, result)
       return undefined
     }))
     return refusals.find((refusal) => refusal !== undefined)
   }
-  private settle({ options, billed, answers, engineIds }: Run, group: ReadonlyArray<Job>, { segments, engine }: TranslateResult): void {
-    const how = { repair: !options.preserveFormatting, escape: options.markup !== undefined, target: options.target.code.toLowerCase() }
-    const keep = this.steady(engine)
-    engineIds.add(engine)
+  private settle({ options, aid, billed, answers, engineIds }: Run, group: ReadonlyArray<Job>, { segments, engine }: TranslateResult): void {
+    const how = this.rendering(options), keep = engine !== "" && this.steady(engine)
+    if (engine !== "") engineIds.add(engine)
     let from = 0
-    for (const { at, draft, source, key } of group) {
-      const text = render(draft, segments.slice(from, from += draft.sentences.length), how), detected = source.base.toUpperCase()
+    for (const { at, sheet, source, key } of group) {
+      from += sheet.take(segments, from, aid.finish)
+      const text = sheet.text(how), detected = source.base.toUpperCase()
       answers[at] = { detected, text, billed: billed[at]! }
       if (keep && key !== undefined) this.cache.set(key, { text, detected, engine })
     }
+  }
+  private rendering({ preserveFormatting, markup, target }: TextOptions): Rendering {
+    return { repair: !preserveFormatting && this.engines.translator.verbatim !== true, escape: markup !== undefined, target: target.code.toLowerCase() }
   }
   /** Only engines of this machine answer the same text the same way. */
   private steady(engine: string): boolean { return this.engines.all().some(({ info, port }) => port === "translator" && info.id === engine && info.tier !== "remote") }
@@ -149,15 +187,9 @@ const answer = ({ options, answers, engineIds }: Run): Response => {
 }
 const plainHeaders = [["Content-Type", "application/json"], ["Cache-Control", "no-store"]] as const
 
-/** Glossaries, style lists and memories that a request names: this service keeps none, so every id is unknown. */
-const referenced = ({ glossaryIds, styleId, memoryId }: TextOptions): Refusal | undefined =>
-  glossaryIds.length > 0 ? { _tag: "NotFound", what: "Glossary" }
-    : styleId !== undefined ? { _tag: "NotFound", what: "Style list" }
-    : memoryId !== undefined ? { _tag: "NotFound", what: "Translation memory" } : undefined
-
-const requestFor = (group: ReadonlyArray<Job>, { formality, context, instructions }: TextOptions): TranslateRequest => {
-  const segments: Array<Segment> = []
-  for (const { draft } of group) for (const { segment } of draft.sentences) segments.push(segment)
+const requestFor = (group: ReadonlyArray<Job>, { options: { formality, context, instructions: own }, aid }: Run): TranslateRequest => {
+  const segments: Array<Segment> = [], instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
+  for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
   return {
     source: group[0]!.source.base, target: group[0]!.pair, segments, formality,
     ...(context === undefined ? {} : { context }), ...(instructions.length === 0 ? {} : { instructions })
@@ -165,9 +197,9 @@ const requestFor = (group: ReadonlyArray<Job>, { formality, context, instruction
 }
 
 /** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell what others translate. */
-const cachePrefix = (accountId: string, options: TextOptions): string => {
+const cachePrefix = (accountId: string, options: TextOptions, aid: Aid): string => {
   const { source, target, split, preserveFormatting, formality, context, instructions, markup } = options
-  const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} `
+  const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${aid.name} `
   if (markup === undefined && context === undefined && instructions.length === 0) return `${plain}\0`
   const shape = markup === undefined ? null : [markup.kind, markup.version, markup.outline, [...markup.splitting], [...markup.nonSplitting], [...markup.ignored]]
   return `${plain}${JSON.stringify([context ?? null, instructions, shape])}\0`

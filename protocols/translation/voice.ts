@@ -10,11 +10,13 @@ import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
 import { readBody, readForm } from "../shared/body.ts"
 import { Params } from "../shared/params.ts"
+import { Glossaries } from "./glossaries/records.ts"
 import type { Guard, Guarded } from "./guard.ts"
 import type { KeyRing } from "./keys.ts"
 import { pairFor, sourceOf, targetOf, voiceMediaTargets, voiceSources, voiceTargets } from "./languages.ts"
 import { problem } from "./problems.ts"
-import { readReportingTag } from "./text-options.ts"
+import { SpokenTermsTable } from "./spoken-terms.ts"
+import { isUuid, readReportingTag } from "./text-options.ts"
 import { usedOf, type Usage } from "./usage.ts"
 import { Connection, type Held } from "./voice-connection.ts"
 import { Pace } from "./voice-pace.ts"
@@ -152,11 +154,14 @@ export class Voice {
       if (!(voiceMediaTargets.has(target.code) || voiceMediaTargets.has(target.base)) || !synthesizer.languages().includes(target.base)) return invalid("target_media_languages")
     }
     if (encoderFor(mediaType) === undefined) return invalid("target_media_content_type")
-    for (const name of ["spoken_terms_id", "glossary_id"]) if (params.has(name)) return invalid(name)   // none exist yet, so every id is unknown
+    const { store } = this.deps, idOf = (name: string) => params.string(name)?.toLowerCase() ?? "", glossaryId = idOf("glossary_id"), spokenTermsId = idOf("spoken_terms_id")
+    if (params.has("glossary_id") && (!isUuid(glossaryId) || Glossaries.get(store, [accountId, glossaryId]) === undefined)) return invalid("glossary_id")
+    if (params.has("spoken_terms_id") && (!isUuid(spokenTermsId) || SpokenTermsTable.get(store, [accountId, spokenTermsId]) === undefined)) return invalid("spoken_terms_id")
     return {
       accountId, keyId, contentType, format, sourceLanguage: source === undefined ? null : source.code, fixed: mode === "fixed", targets,
       mediaTargets: targets.filter((target) => media.some((spelled) => spelled.toLowerCase() === target.toLowerCase())), mediaType, voice,
-      formality: formality === "formal" || formality === "more" ? "more" : formality === "informal" || formality === "less" ? "less" : "default", tag
+      formality: formality === "formal" || formality === "more" ? "more" : formality === "informal" || formality === "less" ? "less" : "default", tag,
+      ...(glossaryId === "" ? {} : { glossaryId }), ...(spokenTermsId === "" ? {} : { spokenTermsId })
     }
   }
 

@@ -11,6 +11,7 @@ it.each([
   ["chat", ["chat-stream", "chat-turns"]],
   ["store", ["store-list", "store-read", "store-create"]],
   ["documents", ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)],
+  ["language", ["tags", "memory", "glossary"]],
   ["start", ["cold-start"]]
 ])("bench smoke: %s", async (_, names) => {
   const { stdout } = await promisify(execFile)(process.execPath, ["dist/bench/run.js", "--smoke", ...names], { timeout: 100_000 })

@@ -43,7 +43,7 @@ export const openaiTranscription = ({ url, key, model }: { readonly url: string;
     info: { id, version: model, tier: "remote", licence: "service" },
     readiness: () => ({ ready: true }),
     languages: () => languages,
-    detects: true,
+    detects: true, takesHints: true,
     capacity: () => ({ used, max: hearingsMax }),
     hear: (audio, { language, hints = [] }) => Stream.unwrap(Effect.gen(function* () {
       yield* Effect.acquireRelease(Effect.sync(() => { used++ }), () => Effect.sync(() => { used-- }))

@@ -16,13 +16,14 @@ export interface Script {
   readonly capacity?: number
   readonly partials?: boolean
 }
-export const scriptedRecognizer = (script: Script = {}): Recognizer & { hearings: number } => {
+export const scriptedRecognizer = (script: Script = {}): Recognizer & { hearings: number; readonly hints: Array<ReadonlyArray<string>> } => {
   const info = { id: "scripted", version: "1", tier: "embedded", licence: "MIT" } as const
   let used = 0
   const recognizer = {
-    info, readiness: () => ({ ready: true } as const), languages: () => ["en"], detects: false, hearings: 0,
+    info, readiness: () => ({ ready: true } as const), languages: () => ["en"], detects: false, takesHints: true, hearings: 0, hints: [] as Array<ReadonlyArray<string>>,
     capacity: () => ({ used, max: script.capacity ?? 1_000 }),
-    hear: (audio: Stream.Stream<Pcm>) => Stream.unwrap(Effect.sync(() => {
+    hear: (audio: Stream.Stream<Pcm>, options?: { readonly hints?: ReadonlyArray<string> }) => Stream.unwrap(Effect.sync(() => {
+      recognizer.hints.push(options?.hints ?? [])
       const hearing = ++recognizer.hearings
       used++
       let rest = new Int16Array(0), at = 0, heard = 0

@@ -8,6 +8,7 @@ import { KeyRing } from "../../../protocols/translation/keys.ts"
 import { createAccount, createKey, type Account, type NewAccount, type NewKey } from "../../../protocols/translation/records.ts"
 import { translation, type TranslationDeps } from "../../../protocols/translation/routes.ts"
 import { Usage } from "../../../protocols/translation/usage.ts"
+import { RouteTable } from "../../../runtime/transport/route-table.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -18,6 +19,8 @@ export interface Script {
   readonly change?: (text: string) => string
   /** Answers at once, or this instead. */ readonly instead?: (request: TranslateRequest) => Effect.Effect<never, EngineFault>
   readonly tier?: "embedded" | "local" | "remote"
+  /** Whether the recognizer takes hints. */ readonly hints?: boolean
+  /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but French. */ readonly writes?: ReadonlyArray<Language>
   /** Text → reliable language; what is absent is not detected. */ readonly detects?: Readonly<Record<string, Language>>
 }
 const bases = ["en", "de", "fr", "es", "it", "pt", "ja", "zh", "ru", "ko"]
@@ -46,20 +49,34 @@ export const scripted = (script: Script = {}): { readonly engines: Engines; read
       const language = found(text) ?? together?.map(found).find((other) => other !== undefined)
       return { language, confidence: language === undefined ? 0 : 1, reliable: found(text) !== undefined }
     } },
-    recognizer: { info: { ...info, id: "fake-ear" }, readiness: ready, languages: () => ["en", "de"], detects: false, capacity: () => ({ used: 0, max: 1 }), hear: () => Stream.empty },
+    recognizer: { info: { ...info, id: "fake-ear" }, readiness: ready, languages: () => ["en", "de"], detects: false, takesHints: script.hints ?? true, capacity: () => ({ used: 0, max: 1 }), hear: () => Stream.empty },
     synthesizer: { info: { ...info, id: "fake-voice" }, readiness: ready, languages: () => ["en"], speak: () => Effect.fail(fault("unsupported")) },
     all: () => [{ ...translator, port: "translator" }]
   }
-  return { engines, asked }
+  const { writes } = script
+  return { engines: writes === undefined ? engines : {
+    ...engines,
+    corrector: { info: { ...info, id: "fake-corrector" }, readiness: ready, languages: () => writes, correct: (text) =>
+      Effect.succeed([...text.matchAll(/teh/g)].map(({ index }) => ({ from: index, to: index + 3, text: "the", kind: "spelling" as const }))) },
+    rephraser: { info: { ...info, id: "fake-rephraser" }, readiness: ready, languages: () => writes, styles: (language) => !language.startsWith("fr"),
+      rephrase: (text, { language, style, tone }) => text === "fail" ? Effect.fail(fault("timeout")) : Effect.succeed(`${language} ${style ?? ""} ${tone ?? ""}: ${text}`) }
+  }, asked }
 }
 
 export interface Call {
   readonly method?: string; readonly path?: string; readonly query?: string
   readonly key?: string | undefined; readonly headers?: Readonly<Record<string, string>>
   /** An object goes as JSON, a string as it is. */ readonly body?: unknown; readonly type?: string | undefined
+  /** The body in pieces, for routes that stream. */ readonly stream?: AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
 }
 export interface Answer { readonly status: number; readonly body: any; readonly text: string; readonly header: (name: string) => string | undefined }
+
+const streamed = async (body: Extract<Response["body"], (...given: any) => any>, signal: AbortSignal): Promise<string> => {
+  const parts: Array<Buffer> = []
+  await body({ write: (chunk) => { parts.push(Buffer.from(chunk)); return true }, drained: () => Promise.resolve(), end: () => Promise.resolve(true), signal })
+  return Buffer.concat(parts).toString()
+}
 
 export class World {
   readonly store: Store
@@ -94,21 +111,23 @@ export class World {
     return (await createKey(this.store, this.hash, this.account, { nowMs: this.nowMs, ...given })).secret
   }
 
-  route(method: string, path: string): Route | undefined { return this.service.routes.find((route) => route.method === method && route.path === path) }
-  async call({ method = "POST", path = "/v2/translate", query = "", key = this.secret, headers = {}, body, type, signal = new AbortController().signal }: Call): Promise<Answer> {
+  private table: RouteTable | undefined
+  route(method: string, path: string): Route | undefined { return this.matched(method, path).route }
+  private matched(method: string, path: string) { return (this.table ??= new RouteTable([this.service])).match(method, path) }
+  async call({ method = "POST", path = "/v2/translate", query = "", key = this.secret, headers = {}, body, type, stream, signal = new AbortController().signal }: Call): Promise<Answer> {
     const given = new Map(Object.entries(headers))
     if (key !== undefined && key !== "" && !given.has("authorization")) given.set("authorization", `DeepL-Auth-Key ${key}`)
     const asJson = typeof body === "object" && body !== null && !(body instanceof Uint8Array)
     if (type !== undefined) { if (type !== "") given.set("content-type", type) }
     else if (body !== undefined) given.set("content-type", asJson ? "application/json" : "application/x-www-form-urlencoded")
     const bytes = body === undefined ? new Uint8Array(0) : body instanceof Uint8Array ? body : new TextEncoder().encode(asJson ? JSON.stringify(body) : String(body))
+    const { route, params } = this.matched(method, path)
     const request: Request = {
-      method, path, query, params: {}, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client: "127.0.0.1", scheme: "http",
-      traceId: "0".repeat(32), body: bytes, stream: (async function* () {})(), signal
+      method, path, query, params, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client: "127.0.0.1", scheme: "http",
+      traceId: "0".repeat(32), body: bytes, stream: stream ?? (async function* () { yield bytes })(), signal
     }
-    const route = this.route(method, path)
     const response: Response = route === undefined ? this.service.refused(404, request) : await route.handle(request)
-    const text = typeof response.body === "string" ? response.body : ""
+    const text = typeof response.body === "function" ? await streamed(response.body, signal) : typeof response.body === "string" ? response.body : ""
     return { status: response.status, text, body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : undefined,
       header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1] }
   }

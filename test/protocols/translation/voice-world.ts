@@ -10,6 +10,7 @@ import { KeyRing } from "../../../protocols/translation/keys.ts"
 import { createAccount, createKey, type Account, type NewAccount } from "../../../protocols/translation/records.ts"
 import { translation } from "../../../protocols/translation/routes.ts"
 import { Usage } from "../../../protocols/translation/usage.ts"
+import { voiceAids } from "../../../protocols/translation/voice-aids.ts"
 import { Voice } from "../../../protocols/translation/voice.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
@@ -82,7 +83,7 @@ export class VoiceWorld {
     this.system = new ActorSystem({ store: this.store, nowMs: () => this.nowMs })
     this.engines = voiceEngines(script)
     this.system.host(RateWindow, Context.empty())
-    this.system.host(VoiceSession, Context.make(VoiceEngines, this.engines))
+    this.system.host(VoiceSession, Context.make(VoiceEngines, { ...this.engines, aids: voiceAids(this.store, this.engines.translator) }))
     this.ring = new KeyRing(this.store, this.hash)
     this.usage = new Usage(this.store, () => this.nowMs)
     this.voice = new Voice({ store: this.store, actors: this.system, engines: this.engines, usage: this.usage, ring: this.ring, hashToken: this.hash, newToken: () => `token${++this.tokens}-${crypto.randomUUID()}`, clock: () => this.nowMs })

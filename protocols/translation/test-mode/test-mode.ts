@@ -1,0 +1,83 @@
+/** Test mode: the same service over a fixture engine and accounts that come with their first request, and the hooks by which the vendor's
+ *  client test-suites steer it. Only over a store of its own, never beside real accounts. Source: translation section 18. */
+import { randomUUID } from "node:crypto"
+import { json, type Handler, type Request, type Response, type Route, type Service } from "../../../runtime/http.ts"
+import { committed } from "../../../storage/store.ts"
+import { readForm } from "../../shared/body.ts"
+import { limitsDefault } from "../guard.ts"
+import { problem } from "../problems.ts"
+import { Accounts, KeyHashes, Keys, labelDefault } from "../records.ts"
+import { noStore, ok } from "../resource.ts"
+import { translation, type TranslationDeps } from "../routes.ts"
+import { fixtureEngines, fixtureMemoryId, fixtureStyle, memoryRow, putFixtures } from "./fixtures.ts"
+import { Sessions, type Session } from "./sessions.ts"
+
+const lastRequestPath = "/__session__/last-request"
+const secretOf = (authorization: string | undefined): string | undefined => /^deepl-auth-key[ \t]+(\S{1,200})[ \t]*$/i.exec(authorization ?? "")?.[1]
+const limited = /^\/v2\/(?:translate|write\/)/
+const refusal = (status: number, message: string): Response => json(status, { message }, noStore)
+/** Never answers; the connection stays open until the client goes. */
+const silence = (): Promise<Response> => new Promise(() => {})
+
+export interface TestMode { readonly service: Service; /** Documents read their delays and failures from here. */ readonly sessions: Sessions }
+
+export const testMode = async (deps: Omit<TranslationDeps, "engines" | "fixtures">): Promise<TestMode> => {
+  const { store, hashKey, clock } = deps, sessions = new Sessions(clock)
+  await putFixtures(store)
+  const service = translation({ ...deps, engines: fixtureEngines(), limits: { ...limitsDefault, calls: 1_000_000 }, fixtures: { styles: [fixtureStyle], memories: new Set([fixtureMemoryId]) } })
+
+  /** A key of its own account, made on first use. */
+  const admitted = async (authorization: string | undefined, session: Session | undefined): Promise<void> => {
+    const secret = secretOf(authorization)
+    if (secret === undefined || secret === "invalid" || KeyHashes.get(store, [hashKey(secret)]) !== undefined) return
+    const accountId = randomUUID(), keyId = randomUUID(), nowMs = clock(), none = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
+    await committed(store, [
+      Accounts.put([accountId], { accountId, tier: secret.endsWith(":fx") ? "free" : "paid", createdMs: nowMs, limits: { ...none,
+        characters: session === undefined ? 20_000_000 : session.characterLimit, documents: session === undefined ? 10_000 : session.documentLimit, teamDocuments: session?.teamDocumentLimit ?? null } }),
+      Keys.put([accountId, keyId], { accountId, keyId, role: secret.endsWith(":adm") ? "admin" : "developer", label: labelDefault, createdMs: nowMs, deactivatedMs: null, limits: none, scopes: null, masked: `${secret.slice(0, 4)}****${secret.slice(-4)}` }),
+      KeyHashes.put([hashKey(secret)], { accountId, keyId }, "absent"), memoryRow(accountId)
+    ]).catch(() => {})                                                  // a neighbour request has made it in the same turn
+  }
+  const steered = (route: Route): Handler => async (request) => {
+    const session = sessions.of(request)
+    if (session !== undefined) {
+      const query = readForm(request.query)
+      session.last = { method: request.method, path: request.path, headers: Object.fromEntries(request.headers.entries()), query: "_tag" in query ? {} : { ...query.bag } as Record<string, string>, body: Buffer.from(request.body).toString("utf8") }
+      if (session.noResponse > 0) { session.noResponse--; return silence() }
+      if (session.failing > 0) { session.failing--; return refusal(session.failingStatus, "Failure by request of the session") }
+      if (session.expectsProxy && request.headers.get("forwarded") === undefined) return refusal(400, "Expected proxy requests")
+    }
+    if ((request.headers.get("user-agent") ?? "") === "" && session?.allowsMissingUserAgent !== true && !request.path.startsWith("/v3/assets/")) return refusal(400, "Missing User-Agent header")
+    if (session !== undefined && session.tooMany > 0 && limited.test(request.path)) { session.tooMany--; return problem({ _tag: "Limited", retryAfterMs: 1_000 }) }
+    await admitted(request.headers.get("authorization"), session)
+    const response = await route.handle(request)
+    return session === undefined || response.status !== 200 || typeof response.body !== "string" ? response : retold(route.path, request, response, session)
+  }
+  /** What a session's settings change in an answer. */
+  const retold = (path: string, request: Request, response: Response, session: Session): Response => {
+    if (path === "/v2/usage" && session.characterLimit === null) {
+      return ok(Object.fromEntries(Object.entries(JSON.parse(response.body as string) as object).filter(([name]) => !name.startsWith("character_"))))
+    }
+    if (path === "/v3/translation_memories/jobs/:job_id" && session.memoryPolls > 0) {
+      const job = JSON.parse(response.body as string) as { operation: string; results: ReadonlyArray<{ status: string }> }
+      if (sessions.polling(session, request.params["job_id"] ?? "")) {
+        return ok({ ...job, results: [job.operation === "import" ? { status: "awaiting_input", status_metadata: { required_action: "Waiting for upload" } } : { status: "processing" }] })
+      }
+    }
+    return response
+  }
+  const translate = service.routes.find(({ path, method }) => path === "/v2/translate" && method === "POST")!
+  const routes = [...service.routes, { ...translate, path: "/v2/translate_secondary" }].map((route) => route.path === "/healthz" ? route : { ...route, handle: steered(route) })
+  return {
+    sessions,
+    service: {
+      ...service, prefixes: [...service.prefixes, "/__session__/"],
+      routes: [...routes, { method: "GET", path: lastRequestPath, handle: (request) => {
+        const name = request.headers.get("mock-server-session")
+        if (name === undefined || name === "") return refusal(400, "Missing mock-server-session header")
+        const last = sessions.known(name)?.last
+        return last === undefined ? refusal(404, "No request of this session") : ok(last)
+      } }]
+    }
+  }
+}
