@@ -4,6 +4,7 @@ import { RateWindow } from "../../actors/rate-window.ts"
 import { literalAddress, sourceOf } from "./addresses.ts"
 import type { Authority } from "./authority.ts"
 import { Documents, freshMs } from "./document-cache.ts"
+import { Fields } from "./fields.ts"
 import { authenticationFailed, Problem, quoted, slowDown } from "./problems.ts"
 import { bearerGrant, Clients, grantTypes, type Client } from "./records.ts"
 import { redirectUriFault } from "./redirect-uris.ts"
@@ -16,9 +17,6 @@ const urlLengthMax = 2_048, nameLengthMax = 200, redirectUrisMax = 20
 const documentBytesMax = 1_048_576
 const failedKeptMs = 30_000
 const newUrlsPerMinute = 20
-
-/** Whether an id is to be resolved here rather than looked up. */
-export const isDocumentUrl = (id: string, { enabled, requireHttps }: Rules): boolean => enabled && (id.startsWith("https://") || (!requireHttps && id.startsWith("http://")))
 
 /** The rules of 11.1, on the text as sent: the URL parser would forgive most of what they forbid. */
 export const documentUrlFault = (id: string, { allowPrivateAddresses }: Pick<Rules, "allowPrivateAddresses">): string | undefined => {
@@ -36,12 +34,6 @@ export const documentUrlFault = (id: string, { allowPrivateAddresses }: Pick<Rul
   return literalAddress(host) !== undefined && !allowPrivateAddresses ? "the URL's host is an address" : undefined
 }
 
-/** What registration, too, demands of a name (2.1). */
-export const isClientName = (name: string): boolean => {
-  const length = [...name.trim()].length
-  return length >= 1 && length <= nameLengthMax && !/[\p{Cc}\u202a-\u202e\u2066-\u2069]/u.test(name)
-}
-
 const readable = new Set<string>(grantTypes)
 const permitted = new Set<string>([grantTypes[0], grantTypes[1], bearerGrant])
 const isTexts = (value: unknown): value is ReadonlyArray<string> => Array.isArray(value) && value.every((item) => typeof item === "string")
@@ -50,8 +42,8 @@ type Described = Pick<Client, "redirectUris" | "clientName" | "grantTypes" | "re
 /** The rules of 11.3; a string says which one is broken. */
 export const describedBy = (url: string, document: Members): Described | string => {
   if (document["client_id"] !== url) return "client_id is not the document's URL"
-  const { client_name: name, redirect_uris: uris, token_endpoint_auth_method: method, grant_types: grants, response_types: responses } = document
-  if (typeof name !== "string" || !isClientName(name)) return "client_name is missing or not acceptable"
+  const name = new Fields(document, "invalid_client").text("client_name", nameLengthMax), { redirect_uris: uris, token_endpoint_auth_method: method, grant_types: grants, response_types: responses } = document
+  if (name === undefined) return "client_name is missing or not acceptable"
   if (!isTexts(uris) || uris.length === 0) return "redirect_uris is missing or empty"
   if (uris.length > redirectUrisMax) return "redirect_uris has too many entries"
   for (const uri of uris) {
@@ -66,7 +58,7 @@ export const describedBy = (url: string, document: Members): Described | string 
   if (forbidden !== undefined) return `grant_types: ${quoted(forbidden)} is not for public clients`
   if (known.length === 0) return "grant_types holds none that is supported"
   if (responses !== undefined && !(isTexts(responses) && responses.includes("code"))) return "response_types does not hold code"
-  return { redirectUris: uris, clientName: name.trim(), grantTypes: known, responseTypes: known.includes(grantTypes[0]) ? ["code"] : [],
+  return { redirectUris: uris, clientName: name, grantTypes: known, responseTypes: known.includes(grantTypes[0]) ? ["code"] : [],
     applicationType: document["application_type"] === "native" ? "native" : "web" }
 }
 

@@ -17,7 +17,7 @@ export interface FederationGiven {
   readonly fetcher: SafeFetch
   readonly pages: { error(problem: Problem, request: Request): Response }
   /** Whether this authorization request waits for a login. */ readonly waits: (req: string) => boolean
-  /** Opens a session of method "fed" for the user and goes on with the request ("": none). */ readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
+  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("": none). */ readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
   /** To the client of the request; undefined when there is none. */ readonly redirectError: (req: string, error: ErrorCode, description: string) => Response | undefined | Promise<Response | undefined>
 }
 interface LoggingIn { readonly atMs: number; readonly req: string; readonly nonce: string; readonly verifier: string }
@@ -84,7 +84,6 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
     const user = await userOf(claims)
     if (user === undefined) { await failed("email_in_use"); return page(request, "conflict", "the e-mail address belongs to another account") }
     if (user.status !== "active") return denied("disabled", "access_denied", "the account is disabled")
-    audit.later("user.oidc_login", { actorId: user.id, ip: request.client })
     return logIn(user, state.req, request)
   }
 

@@ -52,6 +52,7 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
   // The upstream was asked in between: the bounds must still hold when the row is written.
   const brokerNow = provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
   if (provider.protocol === "oauth" && (brokerNow === undefined || brokerNow.revokedMs !== null)) return connect("consent_missing", `the user has not connected ${provider.slug}`)
+  if (brokerNow !== undefined && !within(upstreamOf(target, scopes), brokerNow.scopesGranted)) return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
   const outcome = books.commit([issuanceRow(issuance), Issuances.check([parent.jti], Issuances.unchanged(parent)), Consents.check([consent.id], Consents.unchanged(consent)),
     ...(brokerNow === undefined ? [] : [BrokerGrants.check([parent.userId, provider.id], BrokerGrants.unchanged(brokerNow))])])
   if (!(outcome instanceof Promise)) return invalidGrant("the authorization is no longer valid")

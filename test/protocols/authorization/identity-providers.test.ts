@@ -123,6 +123,8 @@ describe("how often", () => {
     status = 404
     await expect(idps.refresh(idp)).rejects.toMatchObject({ _tag: "FetchFault", reason: "broken" })
     expect(await has(idps, idp, "ES256", "a")).toBe(true)
+    idps.forget("idp-1")
+    expect([await has(idps, idp, "ES256", "a"), idps.fetchedMs("idp-1"), server.heard.length]).toEqual([false, undefined, 4])
   })
 })
 
