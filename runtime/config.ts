@@ -2,7 +2,9 @@
  *  are told at once. Source: design section 6. */
 import { existsSync, readFileSync } from "node:fs"
 
-type Kind = "string" | "integer" | "boolean" | "list" | "json" | readonly string[]
+import { authorizationItems } from "./config/authorization.ts"
+
+type Kind = "string" | "integer" | "boolean" | "list" | "json" | "duration" | readonly string[]
 export interface Item { readonly env: string; readonly kind: Kind; readonly initial: string | number | boolean | ReadonlyArray<string> | undefined; readonly doc: string; readonly secret?: true; readonly min?: number; readonly max?: number }
 const item = <const I extends Item>(given: I): I => given
 
@@ -68,11 +70,12 @@ export const items = {
   storeTimeZone: item({ env: "STORE_TIME_ZONE", kind: "string", initial: "UTC", doc: "Time zone of the store's datetimes." }),
   storeDataKey: item({ env: "STORE_DATA_KEY", kind: "string", initial: undefined, secret: true, doc: "32 bytes, base64, for encrypted fields; several, newest first, with commas; else from the master key." }),
   storeAdminPassword: item({ env: "STORE_ADMIN_PASSWORD", kind: "string", initial: undefined, secret: true, doc: "Password of the console user admin, set at the store's first boot; no demo is made then." }),
+  ...authorizationItems,
   storeWebhookPrivateTargets: item({ env: "STORE_WEBHOOK_PRIVATE_TARGETS", kind: "boolean", initial: false, doc: "Webhooks may call http and private addresses. Development only." })
 }
 type Items = typeof items
 type ValueOf<I extends Item> = I["kind"] extends "string" ? I["initial"] extends string ? string : string | undefined
-  : I["kind"] extends "integer" ? number : I["kind"] extends "boolean" ? boolean : I["kind"] extends "list" ? ReadonlyArray<string>
+  : I["kind"] extends "integer" | "duration" ? number : I["kind"] extends "boolean" ? boolean : I["kind"] extends "list" ? ReadonlyArray<string>
   : I["kind"] extends "json" ? unknown : I["kind"] extends ReadonlyArray<infer A> ? A : never
 export type Config = { readonly [N in keyof Items]: ValueOf<Items[N]> }
 
@@ -81,6 +84,13 @@ export class ConfigFault extends Error {
   constructor(faults: ReadonlyArray<string>) { super(`configuration:\n  ${faults.join("\n  ")}`); this.name = "ConfigFault"; this.faults = faults }
 }
 
+const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+/** Go style: `90s`, `1h30m`; a bare number is milliseconds. */
+const durationMs = (text: string): number | undefined => /^\d+$/.test(text) ? Number(text) : !/^(?:\d+(?:ms|s|m|h))+$/.test(text) ? undefined
+  : [...text.matchAll(/(\d+)(ms|s|m|h)/g)].reduce((sum, [, count, unit]) => sum + Number(count) * unitsMs[unit!]!, 0)
+/** `server: { issuer: … }` is `server.issuer`. */
+const flat = (content: Record<string, unknown>, under = ""): Record<string, unknown> => Object.fromEntries(Object.entries(content).flatMap(([name, value]) =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(`${under}${name}` in items) ? Object.entries(flat(value as Record<string, unknown>, `${under}${name}.`)) : [[`${under}${name}`, value]]))
 const parsed = (given: unknown, { kind, min, max }: Item): { readonly value: unknown } | string => {
   if (kind === "list") {
     const list = typeof given === "string" ? given.split(",").map((part) => part.trim()).filter((part) => part !== "") : given
@@ -91,6 +101,10 @@ const parsed = (given: unknown, { kind, min, max }: Item): { readonly value: unk
     return typeof value === "number" && Number.isSafeInteger(value) && value >= (min ?? -Infinity) && value <= (max ?? Infinity) ? { value } : `wants an integer from ${min} to ${max}`
   }
   if (kind === "boolean") return given === true || given === "true" || given === "1" ? { value: true } : given === false || given === "false" || given === "0" ? { value: false } : "wants true or false"
+  if (kind === "duration") {
+    const value = typeof given === "string" ? durationMs(given.trim()) : given
+    return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? { value } : "wants a duration such as 90s, 15m or 1h30m"
+  }
   if (kind === "json") {
     if (typeof given !== "string") return { value: given }
     try { return { value: JSON.parse(given) as unknown } } catch { return "wants JSON" }
@@ -107,7 +121,7 @@ export const loadConfig = async (env: Readonly<Record<string, string | undefined
     if (!existsSync(file)) throw new ConfigFault([`${file}: no such file`])
     try {
       const content: unknown = (await import("yaml")).parse(readFileSync(file, "utf8"))
-      if (typeof content === "object" && content !== null && !Array.isArray(content)) fromFile = content as Record<string, unknown>
+      if (typeof content === "object" && content !== null && !Array.isArray(content)) fromFile = flat(content as Record<string, unknown>)
       else if (content !== null) faults.push(`${file}: wants names and values`)
     } catch (cause) { faults.push(`${file}: ${(cause as Error).message.split("\n")[0]}`) }
     for (const name of Object.keys(fromFile)) if (!(name in items)) faults.push(`${file}: ${name} is no configuration key`)

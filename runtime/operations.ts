@@ -45,11 +45,11 @@ export const operations = ({ actors, answers, engines, adapter, isOperator, keys
     prefixes: ["/"],
     refused: (status, _, allow) => json(status, { message: status === 404 ? "Not found" : status === 405 ? "Method not allowed" : `Refused (${status})` }, [...noStore, ...(allow === undefined ? [] : [["Allow", allow] as const])]),
     routes: [
-      { method: "GET", path: "/livez", handle: () => text("ok") },
-      { method: "GET", path: "/ready", handle: () => actors.running ? text("ok") : fail(503, "stopping") },
+      { method: "GET", path: "/livez", handle: () => ok({ status: "ok" }) },
+      { method: "GET", path: "/ready", handle: () => json(actors.running ? 200 : 503, { status: actors.running ? "ok" : "stopping", time: new Date().toISOString(), db: "ok" }, noStore) },
       { method: "GET", path: "/health", handle: () => {
         const draining = !actors.running || probes?.draining() === true
-        return json(draining ? 503 : 200, { status: draining ? "draining" : "ok", proxy: true, timestamp: new Date().toISOString() }, noStore)
+        return json(draining ? 503 : 200, { status: draining ? "draining" : "ok", proxy: true, timestamp: new Date().toISOString(), time: new Date().toISOString(), db: "ok" }, noStore)
       } },
       { method: "GET", path: "/health/details", handle: async ({ headers }) => probes?.barred("/health/details", headers) ?? ok({
         status: actors.running ? "ok" : "stopping", ...await probes?.details(), upSeconds: Math.round((Date.now() - startedMs) / 1_000), adapter: adapter(), durability: actors.store.durability,

@@ -1,62 +1,45 @@
 /** A running node, from configuration: store, actors, engines, services, listener; and how it stops. Part of the composition root. */
 import { statSync } from "node:fs"
+import { createServer } from "node:net"
 import { join } from "node:path"
 import { Context, Effect, Exit, Scope } from "effect"
 import { EngineProcess, EngineStarts } from "../actors/engines/process.ts"
 import { RateWindow } from "../actors/rate-window.ts"
-import { VoiceEngines, VoiceSession } from "../actors/voice-session.ts"
-import { TranslationCache } from "../protocols/translation/cache.ts"
-import { KeyRing } from "../protocols/translation/keys.ts"
-import { Accounts, createAccount, createKey, Keys } from "../protocols/translation/records.ts"
-import { translation } from "../protocols/translation/routes.ts"
-import { Usage } from "../protocols/translation/usage.ts"
-import { voiceAids } from "../protocols/translation/voice-aids.ts"
-import { Voice } from "../protocols/translation/voice.ts"
-import { documentService } from "./services/documents.ts"
-import { testMode } from "../protocols/translation/test-mode/test-mode.ts"
-import { startTestProxy } from "./test-proxy.ts"
-import { openMemory } from "../storage/memory.ts"
 import { openLmdb } from "../storage/lmdb.ts"
+import { openMemory } from "../storage/memory.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../storage/seal.ts"
-import type { Store } from "../storage/store.ts"
 import type { Config } from "./config.ts"
 import { buildEngines } from "./engines.ts"
 import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-secrets.ts"
 import { operations } from "./operations.ts"
 import { Actors } from "./registry.ts"
+import { startAuthorization, storeTokens } from "./services/authorization.ts"
 import { chatService } from "./services/chat.ts"
 import { startStore } from "./services/store.ts"
+import { demoTranslation, startTranslation } from "./services/translation.ts"
 import { Answers, logger } from "./telemetry.ts"
+import { startTestProxy } from "./test-proxy.ts"
 import { listenWith } from "./transport/listen.ts"
 
 export interface RunningNode {
   readonly url: string
   readonly port: number
-  /** What a first start has made; undefined later. */ readonly made: LocalSecrets | undefined
+  /** What this start has made for the first time; undefined when nothing. */ readonly made: LocalSecrets | undefined
   /** Lines about what is missing, for a person. */ readonly notes: ReadonlyArray<string>
   /** Starts in the background what would be slow at the first request. */ warm(): Promise<void>
   stop(): Promise<void>
 }
 const loopback = /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i
-
-/** A first start makes a demo account and its keys, on a machine that only serves itself. */
-const firstStart = async (store: Store, config: Config, seal: ReturnType<typeof sealer>, hashKey: (secret: string) => string): Promise<LocalSecrets | undefined> => {
-  const host = config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname
-  if (!loopback.test(host) || readLocalSecrets(config.data, seal) !== undefined || Accounts.range(store, { limit: 1 }).length > 0) return undefined
-  const nowMs = Date.now()
-  const account = await createAccount(store, { tier: "paid", nowMs })
-  const developer = await createKey(store, hashKey, account, { label: "demo", nowMs })
-  const admin = await createKey(store, hashKey, account, { role: "admin", label: "demo admin", nowMs })
-  const made: LocalSecrets = { accountId: account.accountId, developerKey: developer.secret, adminKey: admin.secret, operatorToken: randomToken() }
-  writeLocalSecrets(config.data, seal, made)
-  return made
-}
+/** An issuer must be known before there is a listener. */
+const freePort = (host: string): Promise<number> => new Promise((resolve, reject) => {
+  const probe = createServer().once("error", reject).listen(0, host, () => { const { port } = probe.address() as { readonly port: number }; probe.close(() => resolve(port)) })
+})
 
 export const startNode = async (config: Config): Promise<RunningNode> => {
   const log = logger(config.logLevel)
   const scope = Effect.runSync(Scope.make())
   const seal = sealer(masterKey(config.data, config.masterKey))
-  const hashKey = (secret: string): string => seal.hash(secret, "translation key")
+  const port = config.port === 0 ? await freePort(config.host) : config.port
   const store = config.testMode ? openMemory() : await openLmdb({ folder: config.data, durability: config.durability })
   try {
     const system = await Effect.runPromise(Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax })))
@@ -64,25 +47,24 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     system.host(EngineProcess, Context.make(EngineStarts, starts))
     system.host(RateWindow, Context.empty())
     const engines = buildEngines(config, system, starts)
-    system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
 
-    let made = await firstStart(store, config, seal, hashKey)
-    let secrets = made ?? readLocalSecrets(config.data, seal)
-    const shop = await startStore({ config, store, system, seal, loopback: loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname) })
-    if (shop.demo !== undefined && secrets !== undefined) {
-      secrets = { ...secrets, ...shop.demo }
-      if (made !== undefined) made = secrets
+    // Demo accounts and keys are made on a machine that only serves itself, and each only once.
+    const local = !config.testMode && loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname)
+    let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal), made: LocalSecrets | undefined
+    const keep = (more: Partial<LocalSecrets> | undefined): void => {
+      if (more === undefined || (secrets === undefined && more.accountId === undefined)) return
+      made = secrets = { ...secrets ?? { operatorToken: randomToken() }, ...more } as LocalSecrets
       writeLocalSecrets(config.data, seal, secrets)
     }
-    const made = config.testMode ? undefined : await firstStart(store, config, seal, hashKey)
-    const secrets = made ?? readLocalSecrets(config.data, seal)
-    const ring = new KeyRing(store, hashKey), usage = new Usage(store, system.nowMs)
-    const voice = new Voice({
-      store, actors: system, engines, usage, ring, clock: system.nowMs, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken,
-      ...(config.publicBase === undefined ? {} : { publicBase: config.publicBase })
-    })
-    const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => statSync(join(config.data, "store.lmdb")).size })
-    const documents = await documentService({ store, actors: system, engines, usage, ring, clock: system.nowMs, log })
+    if (local && secrets === undefined) keep(await demoTranslation(store, seal))
+    const translation = await startTranslation({ config, store, system, engines, seal, log })
+    const authorization = await startAuthorization({ config, store, system, seal, log, port, known: secrets, loopback: local && secrets !== undefined })
+    keep(authorization?.demo)
+    const tokens = authorization === undefined ? undefined : await storeTokens(authorization.open, config.storeDomain === undefined ? `${authorization.issuer}/api/v1/` : `https://${config.storeDomain}/api/v1/`)
+    const shop = await startStore({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, ...(tokens === undefined ? {} : { tokens }) })
+    keep(shop.demo)
+    const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size })
+
     const answers = new Answers()
     let adapter = ""
     const services = [
@@ -90,32 +72,15 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         actors: system, answers, adapter: () => adapter,
         engines: () => engines.all().map(({ port, info, readiness }) => { const is = readiness(); return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) } }),
         isOperator: (token) => secrets !== undefined && equalSecrets(token, secrets.operatorToken),
-        keys: {
-          list: () => secrets === undefined ? [] : ring.list(secrets.accountId),
-          create: async (label) => {
-            const account = secrets === undefined ? undefined : Accounts.get(store, [secrets.accountId])
-            if (account === undefined) throw new Error("there is no local account")
-            const { key, secret } = await createKey(store, hashKey, account, { nowMs: Date.now(), ...(label === undefined ? {} : { label }) })
-            return { ...key, key: secret }
-          },
-          deactivate: (keyId) => secrets === undefined || Keys.get(store, [secrets.accountId, keyId]) === undefined ? Promise.resolve(undefined)
-            : ring.deactivate(secrets.accountId, keyId, Date.now())
-        },
+        keys: translation.keys(secrets?.accountId),
         backup: (folder) => store.backup(folder),
         check: () => store.check(),
         probes: chat.probes
       }),
-      config.testMode ? (await testMode({ store, actors: system, hashKey, clock: system.nowMs, ring, usage, publicBase: config.publicBase })).service : translation({
-        store, actors: system, engines, hashKey, clock: system.nowMs, ring, usage, cache: new TranslationCache(),
-        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, documents
-      }),
-      chat.service,
-      shop.open.service
-        limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins, voice, publicBase: config.publicBase
-      })
+      translation.service, chat.service, shop.open.service, ...(authorization === undefined ? [] : [authorization.open.service])
     ]
     const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {
-      host: config.host, port: config.port, trustedProxies: config.trustedProxies,
+      host: config.host, port, trustedProxies: config.trustedProxies,
       ...(config.tlsCert === undefined || config.tlsKey === undefined ? {} : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
     })
     adapter = server.adapter
@@ -129,16 +94,20 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     let stopping: Promise<void> | undefined
     return {
       url, port: server.port, made,
-      notes: translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`],
+      notes: [
+        ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
+        ...(authorization !== undefined || config["authorization.enabled"] === "off" ? [] : ["the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"])
+      ],
       warm: () => engines.warm(),
       stop: () => stopping ??= (async () => {
         await chat.drain()
         await proxy?.close()
         await server.drain(config.drainMs)
         chat.close()
-        voice.close()
+        translation.close()
+        await authorization?.open.close()
         await shop.open.settled()
-        await usage.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
+        await translation.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
         await Effect.runPromise(Scope.close(scope, Exit.void))
         await store.close()
         log("info", "stopped")

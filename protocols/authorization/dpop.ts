@@ -1,6 +1,6 @@
 /** Proof of possession: the DPoP header of a token request, its nonces, and that no proof counts twice. Checked with node:crypto in this thread.
  *  Source: authorization section 6; RFC 9449. */
-import { createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
+import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
 import { hashOf, type Authority } from "./authority.ts"
 import { Problem } from "./problems.ts"
 import { ProofIds } from "./records.ts"
@@ -60,15 +60,16 @@ export class Proofs {
     return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs
   }
 
-  /** The thumbprint of the key, in the order of section 6.1; the proof is spent when it has passed. undefined: no proof, or switched off. */
-  check(header: string | undefined, method: string, url: string): string | Problem | undefined {
+  /** The thumbprint of the key, in the order of section 6.1; the proof is spent when it has passed. undefined: no proof, or switched off.
+   *  `accessToken`: at a resource, where the proof must name the token it goes with (`ath`). */
+  check(header: string | undefined, method: string, url: string, accessToken?: string): string | Problem | undefined {
     if (header === undefined || !this.authority.settings.dpop.enabled) return undefined
-    const result = this.checked(header, method, url)
+    const result = this.checked(header, method, url, accessToken)
     const outcome = result instanceof Problem ? result.error : "accepted"
     this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1)
     return result
   }
-  private checked(header: string, method: string, url: string): string | Problem {
+  private checked(header: string, method: string, url: string, accessToken: string | undefined): string | Problem {
     const { settings, books, nowMs } = this.authority
     const jwt = header.length > proofBytesMax ? undefined : parseJwt(header)
     if (jwt === undefined) return invalid("one compact JWS is wanted")
@@ -85,6 +86,7 @@ export class Proofs {
     const { htm, htu, iat, jti, nonce } = jwt.claims
     if (htm !== method) return invalid("htm is not the method")
     if (typeof htu !== "string" || target(htu) !== target(url)) return invalid("htu is not this endpoint")
+    if (accessToken !== undefined && jwt.claims["ath"] !== createHash("sha256").update(accessToken).digest("base64url")) return invalid("ath is not of this token")
     const nowSeconds = nowMs() / 1_000, lifeSeconds = settings.dpop.proofMs / 1_000
     if (typeof iat !== "number" || !Number.isInteger(iat) || iat < nowSeconds - lifeSeconds || iat > nowSeconds + futureSeconds) return invalid("iat is not now")
     if ((settings.dpop.requireNonce || nonce !== undefined) && !this.isNonce(nonce)) {

@@ -52,7 +52,6 @@ export const problem = (refusal: Refusal): Response => {
     case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
     case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
     case "DocumentNotReady": return answer(503, { message: "Document translation is not done", code: "document_not_ready" }, retryAfter(retrySeconds * 1_000))
-    case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
     case "QuotaExceeded": return answer(456, { message: refusal.message ?? "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
     case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
     case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))

@@ -56,7 +56,7 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
     const { secrets } = await client()
     if (secrets === undefined) throw new Error("no local keys: nothing has started in this data folder, or its master key is another")
     say(json(), secrets, () => columns([["developer key", secrets.developerKey], ["admin key", secrets.adminKey], ["operator token", secrets.operatorToken], ["account", secrets.accountId],
-      ...(secrets.storeToken === undefined ? [] : [["store token", secrets.storeToken], ["store console", `${secrets.storeUser} / ${secrets.storePassword}`]])]))
+      ...Object.entries(secrets).filter(([name]) => /^(?:store|oauth)/.test(name)).map(([name, value]) => [name.replace(/[A-Z]/g, (upper) => ` ${upper.toLowerCase()}`), String(value)])]))
   })
   interface KeyRow { readonly keyId: string; readonly label: string; readonly masked: string; readonly role: string; readonly deactivatedMs: number | null }
   keys.command("list").description("every key, masked").action(async () => {

@@ -3,7 +3,7 @@
 import type { Config, Item } from "../config.ts"
 import type { SettingsGiven } from "../../protocols/authorization/settings.ts"
 
-const text = (env: string, doc: string, initial: string | undefined = undefined) => ({ env, kind: "string", initial, doc } as const)
+const text = <const I extends string | undefined = undefined>(env: string, doc: string, initial?: I) => ({ env, kind: "string", initial: initial as I, doc } as const)
 const secret = (env: string, doc: string) => ({ env, kind: "string", initial: undefined, secret: true, doc } as const)
 const flag = (env: string, initial: boolean, doc: string) => ({ env, kind: "boolean", initial, doc } as const)
 const time = (env: string, initial: number, doc: string) => ({ env, kind: "duration", initial, min: 0, doc } as const)

@@ -17,7 +17,8 @@ export interface StartedStore { readonly open: OpenStore; readonly demo: DemoSto
 export interface StoreParts {
   readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly seal: Sealer
   /** The address only serves this machine. */ readonly loopback: boolean
-  /** The authorization server's, once it is connected; else the store's own. */ readonly tokens?: AppTokens
+  /** The authorization server's; else the store's own. */ readonly tokens?: AppTokens
+  /** The user of the authorization server who is the demo shop's admin. */ readonly subject?: string | undefined
 }
 const keyIdBytes = 4
 const adminUser = "admin"
@@ -39,17 +40,17 @@ const vaultOf = (given: string | undefined, seal: Sealer): Vault => {
     }
   }
 }
-const demoOf = async ({ apps, staff, engine }: OpenStore): Promise<DemoStore> => {
+const demoOf = async ({ apps, staff, engine }: OpenStore, subject: string | undefined): Promise<DemoStore> => {
   await demoProducts(engine)
   const scopes = ["catalog", "people", "orders", "custom_fields", "settings", "system", "import"]
   const { app } = await apps.create({ name: "Demo app", scopes })
   const { token } = await apps.createToken(app.appId, { scopes, label: "demo" })
   const password = randomToken().slice(0, 20)
-  await staff.add({ username: adminUser, password })
+  await staff.add({ username: adminUser, password, ...(subject === undefined ? {} : { subject }) })
   return { storeToken: token, storeUser: adminUser, storePassword: password }
 }
 
-export const startStore = async ({ config, store, system, seal, loopback, tokens }: StoreParts): Promise<StartedStore> => {
+export const startStore = async ({ config, store, system, seal, loopback, tokens, subject }: StoreParts): Promise<StartedStore> => {
   const open = openStore({
     store, actors: system, clock: system.nowMs, secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken }, vault: vaultOf(config.storeDataKey, seal),
     ...(tokens === undefined ? {} : { tokens }), ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
@@ -60,5 +61,5 @@ export const startStore = async ({ config, store, system, seal, loopback, tokens
   system.host(open.delivery, Context.make(Deliveries, open.webhooks))
   const first = await open.begin()
   if (first && config.storeAdminPassword !== undefined) { await open.staff.add({ username: adminUser, password: config.storeAdminPassword }); return { open, demo: undefined } }
-  return { open, demo: first && loopback ? await demoOf(open) : undefined }
+  return { open, demo: first && loopback ? await demoOf(open, subject) : undefined }
 }
