@@ -26,7 +26,7 @@ export class StreamReply {
   private sink: Sink | undefined
   private waiting = ""
   private behind = false
-  private flow: Flow | undefined
+  /** Of every upstream call that feeds this answer; those which are over ignore it. */ private readonly flows: Array<Flow> = []
   private pausing = false
   private over = false
   private writes = 0
@@ -44,7 +44,7 @@ export class StreamReply {
     this.timers.push(options.deadlines.start(options.commitMs, () => this.commit()))
   }
   commit(flow?: Flow): void {
-    if (flow !== undefined) { this.flow = flow; if (this.pausing) flow.pause() }
+    if (flow !== undefined) { this.flows.push(flow); if (this.pausing) flow.pause() }
     if (this.committed || this.over) return
     this.committed = true
     this.stopTimers()
@@ -86,7 +86,7 @@ export class StreamReply {
       stalled.stop()
       this.behind = false
       this.send()
-      if (!this.behind && this.pausing) { this.pausing = false; this.flow?.resume() }
+      if (!this.behind && this.pausing) { this.pausing = false; for (const flow of this.flows) flow.resume() }
       if (this.over && !this.behind) this.finish()
     })
   }
@@ -94,7 +94,7 @@ export class StreamReply {
     if (this.pausing) return
     this.pausing = true
     this.options.onBackpressure()
-    this.flow?.pause()
+    for (const flow of this.flows) flow.pause()
   }
   /** All that was written leaves, then the body ends. */
   end(): void {

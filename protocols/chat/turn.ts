@@ -1,6 +1,7 @@
 /** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer cannot stand), and the answer's end.
  *  Source: chat sections 7.4 to 7.6, 11, 13.6, 14. */
-import { Ajv } from "ajv"
+import { createRequire } from "node:module"
+import type { Ajv } from "ajv"
 import { attempt, type AttemptOptions, type RetrySink } from "../../actors/engines/chat/attempts.ts"
 import { badResponse, estimated, type Message, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
@@ -191,7 +192,9 @@ export class TurnRun {
     return false
   }
 }
-const ajv = new Ajv({ strict: false, logger: false, validateSchema: false })
+/** Loaded when a schema is first looked at. */
+let validator: Ajv | undefined
+const ajv = (): Ajv => validator ??= new (createRequire(import.meta.url)("ajv") as { Ajv: typeof Ajv }).Ajv({ strict: false, logger: false, validateSchema: false })
 const schemasMax = 256
 const compiled = new Map<string, (value: unknown) => boolean>()
 /** A schema that is none holds for everything. */
@@ -201,8 +204,8 @@ export const conforms = (schema: object, text: string): boolean => {
   const key = JSON.stringify(schema)
   let check = compiled.get(key)
   if (check === undefined) {
-    try { check = ajv.compile(schema) as (value: unknown) => boolean } catch { check = () => true }
-    if (compiled.size >= schemasMax) { compiled.clear(); ajv.removeSchema() }
+    try { check = ajv().compile(schema) as (value: unknown) => boolean } catch { check = () => true }
+    if (compiled.size >= schemasMax) { compiled.clear(); ajv().removeSchema() }
     compiled.set(key, check)
   }
   return check(value)

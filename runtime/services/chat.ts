@@ -110,7 +110,7 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
       ...upstreams.all.map(({ record, breaker }) => [`proxy_upstream_breaker{upstream="${record.id}"}`, ["Closed", "Probing", "Open"].indexOf(actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed")] as const)
     ])
     },
-    resume: () => background.resume(),
+    resume: async () => { void upstreams.list(); await background.resume() },
     drain: () => turns.drain(config.shutdownGraceMs),
     close: () => { loop.disable(); sessions.close(); upstreams.close() }
   }

@@ -1,6 +1,6 @@
 /** Calls to a model server over undici: bytes by callback, pause and resume, a deadline for the first byte and between bytes, abort that closes
  *  the socket. Faults are worded by status, never by what the server's address or key is. Source: chat sections 13, 14, 17.1, 17.2. */
-import { Pool, type Dispatcher } from "undici"
+import type { Dispatcher, Pool } from "undici"
 import { UpstreamFault, type Flow } from "./model.ts"
 
 /** Deadlines in one set, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
@@ -73,19 +73,29 @@ export const faultOf = (status: number, body: string, retryAfter: number | undef
 }
 
 export class HttpClient {
-  private readonly pool: Pool
+  /** Loaded with the first call: a node without remote models never pays for it (bench/cold-start). */
+  private pool: Pool | undefined = undefined
+  private opening: Promise<void> | undefined = undefined
+  private closed = false
   private readonly prefix: string
   private readonly http: UpstreamHttp
   constructor(http: UpstreamHttp) {
     this.http = http
-    const url = new URL(http.base)
-    this.prefix = url.pathname.replace(/\/+$/, "")
-    this.pool = new Pool(url.origin, { connections: http.connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: http.limits.connectMs }, keepAliveTimeout: 30_000 })
+    this.prefix = new URL(http.base).pathname.replace(/\/+$/, "")
   }
-  close(): void { void this.pool.destroy() }
+  private open(): Promise<void> {
+    const { base, connections, limits } = this.http
+    return this.opening ??= import("undici").then(({ Pool }) => {
+      this.pool = new Pool(new URL(base).origin, { connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: limits.connectMs }, keepAliveTimeout: 30_000 })
+      if (this.closed) void this.pool.destroy()
+    })
+  }
+  close(): void { this.closed = true; void this.pool?.destroy() }
 
   /** Resolves when the whole answer has been received. */
   send(method: "GET" | "POST" | "DELETE", path: string, body: string | undefined, receiver: Receiver, signal: AbortSignal): Promise<void> {
+    const { pool } = this
+    if (pool === undefined) return this.open().then(() => this.send(method, path, body, receiver, signal))
     const { limits, deadlines } = this.http
     return new Promise((resolve, reject) => {
       let settled = false, control: Dispatcher.DispatchController | undefined, status = 0, retryAfter: number | undefined, failed: Array<Buffer> | undefined, failedBytes = 0
@@ -104,10 +114,10 @@ export class HttpClient {
       if (signal.aborted) return abort()
       signal.addEventListener("abort", abort, { once: true })
       const flow: Flow = {
-        pause: () => { paused = true; deadline.renew(Infinity); control?.pause() },
-        resume: () => { if (!paused) return; paused = false; deadline.renew(limits.idleMs); control?.resume() }
+        pause: () => { if (settled) return; paused = true; deadline.renew(Infinity); control?.pause() },
+        resume: () => { if (!paused || settled) return; paused = false; deadline.renew(limits.idleMs); control?.resume() }
       }
-      this.pool.dispatch({ method, path: this.prefix + path, headers: this.http.headers, ...(body === undefined ? {} : { body }) }, {
+      pool.dispatch({ method, path: this.prefix + path, headers: this.http.headers, ...(body === undefined ? {} : { body }) }, {
         onRequestStart: (controller) => { control = controller; if (settled) controller.abort(new Error("abandoned")) },
         onResponseStart: (_, code, headers) => {
           if (settled || code < 200) return

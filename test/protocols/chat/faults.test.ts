@@ -233,3 +233,6 @@ it("headers are held back, then keep-alive comments flow on an idle stream", asy
   expect(rest).toContain("data: [DONE]")
   await own.close()
 })
+it("a wrong upstream record stops the start with 78, in one line that names it", async () => {
+  await expect(World.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({ exitCode: 78, message: expect.stringContaining("UPSTREAMS[0].base_url: is missing") })
+})
