@@ -111,7 +111,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     return {
       url, port: server.port, made,
       notes: translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`],
-      warm: () => engines.warm(),
+      warm: async () => { await Promise.all([engines.warm(), shop.open.warm()]) },
       stop: () => stopping ??= (async () => {
         await server.drain(config.drainMs)
         voice.close()
