@@ -98,7 +98,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
         ...(authorization !== undefined || config["authorization.enabled"] === "off" ? [] : ["the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"])
       ],
-      warm: () => engines.warm(),
+      warm: async () => { await Promise.all([engines.warm(), shop.open.warm()]) },
       stop: () => stopping ??= (async () => {
         await chat.drain()
         await proxy?.close()

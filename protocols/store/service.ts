@@ -42,7 +42,9 @@ export interface OpenStore {
   /** The delivery actor; host it with `webhooks` as its Deliveries, then call `begin`. */ readonly delivery: ReturnType<typeof webhookDelivery>
   /** Makes a first boot's records; true when this was one. */ readonly begin: () => Promise<boolean>
   readonly settled: () => Promise<void>
+  /** Reads, in the background, the columns that lists of products are mostly asked by. */ readonly warm: () => Promise<void>
 }
+const warmColumns = ["item_name", "item_number", "price", "product_status_id", "primary_category_id", "updated_at"]
 export const loopbackNames = ["localhost", "127.0.0.1", "[::1]"]
 
 export const openStore = (options: StoreOptions): OpenStore => {
@@ -65,6 +67,7 @@ export const openStore = (options: StoreOptions): OpenStore => {
   return {
     service, engine, apps, staff, webhooks, windows, tokens, delivery,
     begin: async () => { const first = await firstBoot(engine); webhooks.wakeAll(); return first },
-    settled: () => windows.settled()
+    settled: () => windows.settled(),
+    warm: async () => { await engine.columnsOf("products").ready(warmColumns)?.catch(() => { /* the process stops; or else the first list tells */ }) }
   }
 }

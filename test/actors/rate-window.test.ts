@@ -9,9 +9,9 @@ const world = () => {
   const system = new ActorSystem({ store: openMemory(), nowMs: () => clock.nowMs })
   system.host(RateWindow, Context.empty())
   const window = system.ref(RateWindow, "a")
-  const take = (cost = 1, limit = 3, windowMs = 10_000): unknown => {
+  const take = (cost = 1, limit = 3, windowMs = 10_000, known?: { startMs: number; made: number }): unknown => {
     let heard: unknown = "later"
-    window.askNow("Take", { cost, limit, windowMs }, (answer) => { heard = answer })
+    window.askNow("Take", { cost, limit, windowMs, ...(known === undefined ? {} : { known }) }, (answer) => { heard = answer })
     return heard
   }
   return { clock, take }
@@ -48,5 +48,19 @@ describe("rate window", () => {
     expect(take(1, 200, 2_000)).toEqual(limited(2_000))
     clock.nowMs += 2_000
     expect(take(1, 200, 2_000)).toHaveProperty("reply")
+  })
+  it("what the asker has seen counts, so that an actor which lost its memory gives nothing away", () => {
+    const { take } = world()
+    expect(take(1, 3, 10_000, { startMs: 20_000, made: 3 })).toEqual(limited(10_000))
+    expect(take(1, 3, 10_000, { startMs: 10_000, made: 3 })).toEqual({ reply: { made: 1, remaining: 2, resetMs: 10_000 } })
+  })
+  it("a clock that steps back by a window or less keeps the window it was in; by more, it starts anew", () => {
+    const { clock, take } = world()
+    clock.nowMs = 30_000
+    take(3)
+    clock.nowMs = 25_000
+    expect(take()).toEqual(limited(15_000))
+    clock.nowMs = 15_000
+    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 5_000 } })
   })
 })

@@ -94,7 +94,7 @@ describe("a first start with nothing configured", () => {
     expect(await troupe(["store", "import", "nowhere.jsonl"])).toMatchObject({ code: 1 })
     expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storeToken)
     expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storePassword)
-  })
+  }, 60_000)
   it("translate answers or says in one line what is missing", async () => {
     const { code, out, err } = await troupe(["translate", "The house is big.", "--to", "ES", "--from", "EN"])
     if (code === 0) expect(out.trim()).toBe("La casa es grande.")
