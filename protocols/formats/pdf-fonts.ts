@@ -18,10 +18,12 @@ export const faceOf = (name: string, family: string): Face => {
 interface Shaper { readonly unitsPerEm: number; shape(text: string): ReadonlyArray<{ readonly glyph: number; readonly advance: number; readonly cluster: number }> }
 const shaperOf = async (bytes: Uint8Array): Promise<Shaper> => {
   const hb = await import("harfbuzzjs"), face = new hb.Face(new hb.Blob(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer)), font = new hb.Font(face)
+  // One buffer for all: what the library frees only with the collector would grow with every line.
+  const buffer = new hb.Buffer()
   return {
     unitsPerEm: face.upem,
     shape: (text) => {
-      const buffer = new hb.Buffer()
+      buffer.clearContents()
       buffer.addText(text)
       buffer.guessSegmentProperties()
       hb.shape(font, buffer, [new hb.Feature("liga", 0), new hb.Feature("clig", 0)])
@@ -32,6 +34,7 @@ const shaperOf = async (bytes: Uint8Array): Promise<Shaper> => {
 }
 const fileOf = (face: Face): Buffer => readFileSync(createRequire(import.meta.url).resolve(`dejavu-fonts-ttf/ttf/DejaVu${face}.ttf`))
 
+const wordsMax = 50_000
 /** One face in one document: text is measured and noted first, then the subset is made, then text is encoded in its glyphs. */
 export class DocumentFont {
   readonly ref: PDFRef
@@ -49,7 +52,21 @@ export class DocumentFont {
     this.name = `Troupe${face.replace("-", "")}`
   }
   static async open(doc: PDFDocument, face: Face): Promise<DocumentFont> { return new DocumentFont(doc, face, await shaperOf(fileOf(face))) }
-  width(text: string, size: number): number { return this.shaper.shape(text).reduce((sum, { advance }) => sum + advance, 0) * size / this.shaper.unitsPerEm }
+  /** By the word, each shaped once: a line that is broken is measured again and again. */
+  width(text: string, size: number): number {
+    let units = 0
+    for (const [i, word] of text.split(" ").entries()) units += this.unitsOf(word) + (i === 0 ? 0 : this.unitsOf(" "))
+    return units * size / this.shaper.unitsPerEm
+  }
+  private readonly units = new Map<string, number>()
+  private unitsOf(word: string): number {
+    let units = this.units.get(word)
+    if (units === undefined) {
+      units = this.shaper.shape(word).reduce((sum, { advance }) => sum + advance, 0)
+      if (this.units.size < wordsMax) this.units.set(word, units)
+    }
+    return units
+  }
   note(text: string): void { for (const letter of text) this.noted.add(letter) }
   private program: Buffer = Buffer.alloc(0)
   async subset(): Promise<void> {

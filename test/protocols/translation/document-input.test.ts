@@ -79,7 +79,7 @@ describe("packages", () => {
     bytes.writeUInt32LE(12_345, recordOf(bytes, mainPart) + 16)
     expect(await outcome("a.docx", bytes)).toMatch(/^S .*damaged archive/)
   })
-  it("DOC-10 a bomb of 300 MB: refused without being unpacked", async () => {
+  it("DOC-10 a part that declares 300 MB: refused without being unpacked", async () => {
     const packed = deflateRawSync(Buffer.alloc(1_048_576, 32), { level: 9 }), bytes = zipOf(docxParts(p("words"), { "word/bomb.xml": "x" }))
     expect(packed.length).toBeLessThan(2_000)
     bytes.writeUInt32LE(300 * 1_048_576, recordOf(bytes, "word/bomb.xml") + 24)
@@ -101,7 +101,7 @@ describe("packages", () => {
   })
   it.each(["../../etc/x", "/etc/passw", "a\\b\\c\\d\\e\\", "a\u0000b\u0000c\u0000de\u0000"])("DOC-14 an entry named %j: U damaged archive", async (name) =>
     expect(await outcome("a.docx", zipOf(docxParts(p("words"), { [name]: "x" })))).toMatch(/^U .*damaged archive/))
-  it("DOC-15 100,000 entries: U too many parts", async () =>
+  it("DOC-15 too many entries (30,000 stand for 100,000): U too many parts", async () =>
     expect(await outcome("a.docx", zipOf(docxParts(p("words"), Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [`x/${i}`, ""])))))).toMatch(/^U .*too many parts/))
   it("DOC-16 ZIP64, bytes before the archive, a comment: byte-equal when nothing changes", async () => {
     const number = docxOf(p("1234"))
