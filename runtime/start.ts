@@ -13,9 +13,9 @@ import { buildEngines } from "./engines.ts"
 import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-secrets.ts"
 import { operations } from "./operations.ts"
 import { Actors } from "./registry.ts"
-import { startAuthorization, storeTokens } from "./services/authorization.ts"
+import { startAuthorization, storeSlug, storeTokens } from "./services/authorization.ts"
 import { chatService } from "./services/chat.ts"
-import { startStore } from "./services/store.ts"
+import { grantableBy, startStore, type StartedStore } from "./services/store.ts"
 import { demoTranslation, startTranslation } from "./services/translation.ts"
 import { Answers, logger } from "./telemetry.ts"
 import { startTestProxy } from "./test-proxy.ts"
@@ -58,10 +58,12 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     }
     if (local && secrets === undefined) keep(await demoTranslation(store, seal))
     const translation = await startTranslation({ config, store, system, engines, seal, log })
-    const authorization = await startAuthorization({ config, store, system, seal, log, port, known: secrets, loopback: local && secrets !== undefined })
+    const authorization = await startAuthorization({ config, store, system, seal, log, port, known: secrets, loopback: local && secrets !== undefined,
+      // Asked only once there is a listener, when the store is open.
+      grantable: (resource, userId, scopes) => resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes })
     keep(authorization?.demo)
     const tokens = authorization === undefined ? undefined : await storeTokens(authorization.open, config.storeDomain === undefined ? `${authorization.issuer}/api/v1/` : `https://${config.storeDomain}/api/v1/`)
-    const shop = await startStore({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, ...(tokens === undefined ? {} : { tokens }) })
+    const shop: StartedStore = await startStore({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, ...(tokens === undefined ? {} : { tokens }) })
     keep(shop.demo)
     const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size })
 

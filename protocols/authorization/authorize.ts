@@ -9,7 +9,7 @@ import { errorPage } from "./pages/pages.ts"
 import { authenticationFailed, Problem } from "./problems.ts"
 import { Clients, Codes, Requests, type AuthorizationRequest, type Client, type ConsentGrant } from "./records.ts"
 import { isLoopbackUri, isRegistered, redirectUriFault } from "./redirect-uris.ts"
-import { catalogHas, inCatalogOrder, namesOf, readScope, refusedScope, resourceOf, within } from "./resources.ts"
+import { catalogHas, inCatalogOrder, namesOf, readScope, refusedScope, resourceById, resourceOf, within } from "./resources.ts"
 import type { Services } from "./services.ts"
 import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readPairs, type Form } from "./wire.ts"
@@ -100,7 +100,11 @@ const checkedRequest = (services: Services, client: Client, form: Form, redirect
 }
 
 /** Steps 15 to 17, for a request whose user is signed in. */
-export const proceed = async (services: Services, client: Client, req: string, request: AuthorizationRequest, signedIn: SignedIn, status: 302 | 303): Promise<Response> => {
+export const proceed = async (services: Services, client: Client, req: string, asked: AuthorizationRequest, signedIn: SignedIn, status: 302 | 303): Promise<Response> => {
+  const scopes = services.grantable?.(resourceById(services, asked.resourceId)?.slug ?? "", signedIn.user.id, asked.scopes) ?? asked.scopes
+  if (scopes.length === 0) return refusedTo(services, asked, new Problem("invalid_scope", "the user cannot give any of these scopes"))
+  const request = scopes.length === asked.scopes.length ? asked : { ...asked, scopes }
+  if (request !== asked) await services.books.write([Requests.put([hashOf(services, req, "request")], request, Requests.unchanged(asked))])
   const consent = liveConsent(services, signedIn.user.id, client.clientId, request.resourceId)
   const covered = consent?.clientIssuedMs === client.issuedMs && within(request.scopes, consent.scopes)
   const provable = request.redirectUri.startsWith("https:") || client.authMethod !== "none"

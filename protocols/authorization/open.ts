@@ -31,6 +31,7 @@ export interface AuthorizationDeps {
   readonly log?: Authority["log"]
   readonly lookup?: Authority["lookup"]
   readonly version?: string
+  readonly grantable?: Services["grantable"]
   readonly seed?: SeedGiven
   /** Parts that a test plays itself. */ readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
 }
@@ -47,7 +48,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   const sessions = new BrowserSessions(authority), keys = new SigningKeyRing(authority), families = new Families(authority, deps.intents)
   const outside = outsideOf(authority)
   const services: Services = { ...authority, keys, families, limits: new Limits(authority), passwords: passwordsOf(settings.hashConcurrency),
-    documents: outside.documents, idps: outside.idps, vault: outside.vault, ...deps.instead }
+    documents: outside.documents, idps: outside.idps, vault: outside.vault, grantable: deps.grantable, ...deps.instead }
   await keys.load()
   await families.resume()
   const seeded = deps.seed === undefined ? undefined : await seedRows(authority, deps.seed, { hashPassword: (password) => services.passwords.hash(password) })

@@ -71,12 +71,15 @@ export class DocumentService {
       }),
       languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
       translate: deps.translate ?? ((batch) => translateBatch(engines, deps.aids, batch)),
-      fingerprint: ({ target, options }, source) => JSON.stringify([source, target, options, engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
+      fingerprint: ({ accountId, target, options }, source) => JSON.stringify([source, target, options, this.named({ accountId, source, target, options }), engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
       reserve: (id, meta, characters) => this.reserve(id, meta, characters),
       release: (id) => this.release(id),
       billed: ({ format }, characters) => { const min = documentTypeOf(format)!.billedMin; return min === null ? 0 : Math.max(min, characters) }
     }
   }
+
+  /** Glossaries and style with their versions. */
+  private named(batch: Parameters<AidOf>[0]): string { const aid = this.deps.aids?.of(batch); return aid === undefined || "_tag" in aid ? "" : aid.name }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const small = { as: "buffer", bytesMax: queryBodyBytesMax } as const

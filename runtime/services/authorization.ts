@@ -28,14 +28,16 @@ export interface AuthorizationParts {
   readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly seal: Sealer; readonly log: Log; readonly port: number
   /** Of an earlier start. */ readonly known: Partial<DemoAuthorization> | undefined
   /** Secrets may be made and shown. */ readonly loopback: boolean
+  readonly grantable: NonNullable<OpenAuthorization["services"]["grantable"]>
 }
 export interface StartedAuthorization { readonly open: OpenAuthorization; readonly issuer: string; readonly demo: DemoAuthorization | undefined }
 
+export const storeSlug = "store"
 const demoUser = "demo@localhost"
 const demoGrants = ["client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"]
 
 /** undefined: switched off, or not configured for an issuer that others can reach. */
-export const startAuthorization = async ({ config, store, system, seal, log, port, known, loopback }: AuthorizationParts): Promise<StartedAuthorization | undefined> => {
+export const startAuthorization = async ({ config, store, system, seal, log, port, known, loopback, grantable }: AuthorizationParts): Promise<StartedAuthorization | undefined> => {
   const enabled = config["authorization.enabled"], configured = config["server.issuer"]
   const issuer = configured ?? config.publicBase?.replace(/\/+$/, "") ?? `${config.tlsCert === undefined ? "http" : "https"}://localhost:${port}`
   if (enabled === "off" || (enabled === "auto" && configured === undefined && !isLocalIssuer(issuer))) return undefined
@@ -47,7 +49,7 @@ export const startAuthorization = async ({ config, store, system, seal, log, por
   const rows = (name: "seed.resources" | "seed.clients" | "seed.users" | "seed.broker_providers" | "seed.idps") => (config[name] ?? []) as NonNullable<SeedGiven["clients"]>
   for (const definition of [RefreshFamily, Lockout] as const) system.host(definition as typeof RefreshFamily, Context.empty())
   const open = await openAuthorization({
-    store, actors: system, seal, settings, intents: intentsIn(join(config.data, "revocation-intents")), clock: system.nowMs, log,
+    store, actors: system, seal, settings, intents: intentsIn(join(config.data, "revocation-intents")), clock: system.nowMs, log, grantable,
     seed: { resources: rows("seed.resources"), clients: rows("seed.clients"), users: rows("seed.users"), brokerProviders: rows("seed.broker_providers"), idps: rows("seed.idps") }
   })
   const first = loopback && known?.oauthClientId === undefined && madeKey !== undefined
@@ -76,7 +78,7 @@ const demoOf = async (open: OpenAuthorization, oauthAdminKey: string): Promise<D
 
 /** The store's apps are clients of the authorization server, its tokens are our access tokens for the store's resource. Source: store section 3.3. */
 export const storeTokens = async (open: OpenAuthorization, resourceUri: string): Promise<AppTokens> => {
-  const { services } = open, { books, settings } = services, proofs = new Proofs(services), slug = "store"
+  const { services } = open, { books, settings } = services, proofs = new Proofs(services), slug = storeSlug
   if (!books.resources().some((resource) => resource.slug === slug)) {
     const nowMs = books.nowMs(), row = { id: books.id(), slug, uri: resourceUri, backend: "mint" as const, providerId: "", displayName: "Store", exchangeClients: [], runtimeClients: ["store-resource-server"], returnUrls: [],
       scopes: Object.entries(storeScopes).map(([name, description]) => ({ name, description, upstream: [] })), createdMs: nowMs, updatedMs: nowMs }

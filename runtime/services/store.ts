@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto"
 import { Context } from "effect"
 import { Deliveries } from "../../actors/webhook-delivery.ts"
+import { areasOf, isScope } from "../../protocols/store/access.ts"
 import { demoProducts } from "../../protocols/store/resources/all.ts"
 import type { AppTokens } from "../../protocols/store/app-tokens.ts"
 import type { Vault } from "../../protocols/store/engine.ts"
@@ -48,6 +49,12 @@ const demoOf = async ({ apps, staff, engine }: OpenStore, subject: string | unde
   const password = randomToken().slice(0, 20)
   await staff.add({ username: adminUser, password, ...(subject === undefined ? {} : { subject }) })
   return { storeToken: token, storeUser: adminUser, storePassword: password }
+}
+
+/** Of the scopes of the store's resource, those whose areas the user holds. */
+export const grantableBy = ({ staff }: OpenStore, subject: string, scopes: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const areas = staff.bySubject(subject)?.areas
+  return areas === undefined ? [] : scopes.filter((scope) => isScope(scope) && areasOf[scope].some((area) => areas.has(area)))
 }
 
 export const startStore = async ({ config, store, system, seal, loopback, tokens, subject }: StoreParts): Promise<StartedStore> => {

@@ -10,6 +10,7 @@ import { issuanceRow, mint } from "../tokens.ts"
 import { invalidGrant, type Body, type Grant, type GrantCall } from "./grant.ts"
 
 const algorithms = ["ES256", "RS256", "PS256"] as const
+const fetchFailed = "the issuer's keys cannot be had"
 const rowsMax = 10_000
 const skewSeconds = 5, lifeSecondsMax = 3_600
 const spentAfterMs = 60_000
@@ -18,7 +19,7 @@ export const jwtBearer: Grant = async (call) => {
   const answer = await granted(call)
   if (answer instanceof Problem) {
     const { client, ip, traceId, services } = call
-    await services.audit.now("jwt_bearer.denied", { clientId: client.clientId, ip, traceId, detail: { error: answer.error, reason: answer.description } })
+    await services.audit.now("jwt_bearer.denied", { clientId: client.clientId, ip, traceId, detail: { error: answer.error, reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description } })
   }
   return answer
 }
@@ -33,7 +34,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   const idp = Idps.range(books.store, { limit: rowsMax }).map(({ value }) => value).find(({ issuer }) => issuer === jwt.claims["iss"])
   if (idp === undefined || !idp.enabled) return invalidGrant("the assertion's issuer is not trusted")
   const key = await services.idps.keyFor(idp, { alg: algorithm, ...(typeof jwt.header["kid"] === "string" ? { kid: jwt.header["kid"] } : {}) })
-  if (key === undefined) return invalidGrant("the issuer's key is not known")
+  if (key === undefined) return invalidGrant(services.idps.hasKeys?.(idp.id) === false ? fetchFailed : "the issuer's key is not known")
   if (!verifies(algorithm, key, jwt.signed, jwt.signature)) return invalidGrant("the assertion's signature does not verify")
   const claims = checkedClaims(services, jwt.claims, idp, client.clientId)
   if (claims instanceof Problem) return claims
