@@ -1,4 +1,4 @@
-/** The command line. Exit codes: 0 done, 1 failed, 2 wrong use. `--json` prints one JSON value instead of words. */
+/** The command line. Exit codes: 0 done, 1 failed, 2 wrong use, 78 a configuration that cannot be used. `--json` prints one JSON value instead of words. */
 import { Command, CommanderError } from "commander"
 import { existsSync } from "node:fs"
 import { ConfigFault, items, loadConfig, shown, type Item } from "../config.ts"
@@ -137,7 +137,7 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
       return cause.exitCode === 0 ? 0 : 2
     }
     console.error(cause instanceof ConfigFault || cause instanceof Error ? cause.message : String(cause))
-    return cause instanceof ConfigFault ? 2 : 1
+    return cause instanceof ConfigFault ? 78 : 1
   }
 }
 const readInput = async (): Promise<string> => {
