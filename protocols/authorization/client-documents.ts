@@ -1,7 +1,7 @@
 /** Clients that are named by the URL of a document about them. Guarantee: nothing is fetched for an identifier that breaks a rule, one URL has one
  *  fetch in flight, and a document that could not be fetched again is never used. Source: authorization section 11. */
 import { RateWindow } from "../../actors/rate-window.ts"
-import { literalAddress, sourceOf } from "./addresses.ts"
+import { literalAddress, sourceOf } from "../shared/addresses.ts"
 import type { Authority } from "./authority.ts"
 import { Documents, freshMs } from "./document-cache.ts"
 import { Fields } from "./fields.ts"

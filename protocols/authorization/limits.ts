@@ -1,18 +1,10 @@
 /** How often a source may call, and how often it may fail. Each window and each lock is an actor. Source: authorization section 3.5. */
-import { isIPv6 } from "node:net"
 import { Lockout } from "../../actors/lockout.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
+import { sourceOf } from "../shared/addresses.ts"
 import type { Authority } from "./authority.ts"
 import { Problem, slowDown } from "./problems.ts"
 
-/** IPv6 hosts own a /64. */
-export const sourceOf = (ip: string): string => {
-  if (!isIPv6(ip)) return ip
-  const [head = "", tail = ""] = ip.split("%")[0]!.split("::") as [string, string?]
-  const left = head.split(":").filter((word) => word !== ""), right = tail.split(":").filter((word) => word !== "")
-  const words = ip.includes("::") ? [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill("0"), ...right] : left
-  return `${words.slice(0, 4).map((word) => parseInt(word, 16).toString(16)).join(":")}::/64`
-}
 const bucket = (callsPerSecond: number, burst: number) => ({ cost: 1, limit: burst, windowMs: Math.max(1, Math.round(burst / callsPerSecond * 1_000)) })
 
 export class Limits {

@@ -5,7 +5,7 @@ import * as http from "node:http"
 import * as https from "node:https"
 import type { LookupAddress } from "node:dns"
 import { createGunzip } from "node:zlib"
-import { isBlockedAddress, literalAddress } from "./addresses.ts"
+import { isBlockedAddress, literalAddress } from "../shared/addresses.ts"
 
 export class FetchFault extends Data.TaggedError("FetchFault")<{
   readonly reason: "url" | "port" | "lookup" | "blocked" | "connect" | "tls" | "timeout" | "redirect" | "encoding" | "too-large" | "broken" | "busy" }> {

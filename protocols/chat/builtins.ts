@@ -4,23 +4,16 @@
 import { lookup } from "node:dns/promises"
 import { request as httpRequest, type IncomingMessage } from "node:http"
 import { request as httpsRequest } from "node:https"
-import { BlockList, isIP } from "node:net"
+import { isIP } from "node:net"
 import type { Tool, ToolCall } from "../../actors/engines/chat/model.ts"
+import { isBlockedAddress } from "../shared/addresses.ts"
 
 export interface Builtins { readonly allowed: ReadonlyArray<Tool>; readonly roundsMax: number; run(call: ToolCall, signal: AbortSignal): Promise<string> }
 
 const callMs = 30_000, fetchMs = 10_000, fetchBytesMax = 1_048_576, redirectsMax = 5
 
-// Two lists: one for both would take ::ffff:0:0/96 for every IPv4 address.
-const closed = new BlockList(), closed6 = new BlockList()
-for (const [net, bits] of [["0.0.0.0", 8], ["10.0.0.0", 8], ["100.64.0.0", 10], ["127.0.0.0", 8], ["169.254.0.0", 16], ["172.16.0.0", 12], ["192.0.0.0", 24], ["192.0.2.0", 24],
-  ["192.168.0.0", 16], ["198.18.0.0", 15], ["198.51.100.0", 24], ["203.0.113.0", 24], ["224.0.0.0", 4], ["240.0.0.0", 4]] as const) closed.addSubnet(net, bits, "ipv4")
-for (const [net, bits] of [["::", 96], ["::ffff:0:0", 96], ["64:ff9b::", 96], ["100::", 64], ["2001::", 23], ["2001:db8::", 32], ["2002::", 16], ["fc00::", 7], ["fe80::", 10], ["ff00::", 8]] as const) closed6.addSubnet(net, bits, "ipv6")
 /** Not this machine, its neighbours, or any range set aside. */
-export const isPublic = (address: string): boolean => {
-  const family = isIP(address)
-  return family === 4 ? !closed.check(address, "ipv4") : family === 6 && !closed6.check(address, "ipv6")
-}
+export const isPublic = (address: string): boolean => !isBlockedAddress(address)
 export type Resolve = (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>
 const resolveAll: Resolve = (host) => lookup(host, { all: true })
 

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path"
 import { createSecureContext } from "node:tls"
 import { gzipSync } from "node:zlib"
 import { afterEach, describe, expect, it } from "vitest"
-import { isBlockedAddress, sourceOf } from "../../../protocols/authorization/addresses.ts"
+import { isBlockedAddress, sourceOf } from "../../../protocols/shared/addresses.ts"
 import { FetchFault, isJson, SafeFetch, type Fetched, type Limits, type Outbound } from "../../../protocols/authorization/safe-fetch.ts"
 import { buildChild, startChild } from "../../child.ts"
 import { Upstream, World, type Said } from "./outside.ts"
@@ -31,7 +31,7 @@ describe("ranges", () => {
     "::", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::FFFF:10.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2002:c0a8:101::", "100::1", "2001::1", "2001:1ff::1",
     "2001:db8::1", "fc00::1", "fdff::1", "fe80::1", "fe80::1%eth0", "febf::1", "ff02::1", "localhost", "", "127.1"])("blocked: %s", (address) => expect(isBlockedAddress(address)).toBe(true))
   it.each(["1.1.1.1", "8.8.8.8", "11.0.0.0", "100.63.255.255", "100.128.0.0", "172.15.0.1", "172.32.0.1", "192.0.1.1", "192.169.0.1", "198.20.0.1", "223.255.255.255",
-    "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", "2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "fec0::1", "101::1"])("not blocked: %s", (address) => expect(isBlockedAddress(address)).toBe(false))
+    "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1", "2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "101::1"])("not blocked: %s", (address) => expect(isBlockedAddress(address)).toBe(false))
   it("callers are one by address, IPv6 by /64", () => {
     expect(["192.0.2.1", "2001:db8:1:2:3::4", "2001:db8:1:2::9", "2001:db8:1:3::", "::ffff:192.0.2.1"].map(sourceOf))
       .toEqual(["192.0.2.1", "2001:db8:1:2::/64", "2001:db8:1:2::/64", "2001:db8:1:3::/64", "192.0.2.1"])

@@ -1,5 +1,5 @@
 /** Which network addresses the server must not talk to on behalf of a stranger, and how addresses are grouped for limits. Pure.
- *  Source: authorization sections 11.2 and 3.5. */
+ *  Source: authorization sections 11.2 and 3.5, store section 9.1, chat section 11.7; IANA special-purpose address registries. */
 import { BlockList, isIPv4, isIPv6 } from "node:net"
 
 const blockedV4 = new BlockList(), blockedV6 = new BlockList()
@@ -8,7 +8,7 @@ for (const range of ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", 
   const [net, prefix] = range.split("/")
   blockedV4.addSubnet(net!, Number(prefix), "ipv4")
 }
-for (const range of ["::/128", "::1/128", "100::/64", "2001::/23", "2001:db8::/32", "fc00::/7", "fe80::/10", "ff00::/8"]) {
+for (const range of ["::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"]) {
   const [net, prefix] = range.split("/")
   blockedV6.addSubnet(net!, Number(prefix), "ipv6")
 }
