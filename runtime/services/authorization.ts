@@ -41,8 +41,9 @@ export const startAuthorization = async ({ config, store, system, seal, log, por
   const enabled = config["authorization.enabled"], configured = config["server.issuer"]
   const issuer = configured ?? config.publicBase?.replace(/\/+$/, "") ?? `${config.tlsCert === undefined ? "http" : "https"}://localhost:${port}`
   if (enabled === "off" || (enabled === "auto" && configured === undefined && !isLocalIssuer(issuer))) return undefined
-  const madeKey = known?.oauthAdminKey ?? (loopback ? randomToken() : undefined)
-  const settings = settingsOf(authorizationGiven(config, issuer, config["admin.api_key"] ?? (isLocalIssuer(issuer) ? madeKey ?? "" : "")))
+  // Never open: where nobody is shown a key, nobody has one.
+  const madeKey = known?.oauthAdminKey ?? randomToken()
+  const settings = settingsOf(authorizationGiven(config, issuer, config["admin.api_key"] ?? (isLocalIssuer(issuer) ? madeKey : "")))
   const faults = settingsFaults(settings)
   if (faults.length > 0) throw new ConfigFault(faults)
   if (settings.registration.mode === "open" && !isLocalIssuer(issuer)) log("warn", "anyone may register clients (dcr.mode is open)")
@@ -52,7 +53,7 @@ export const startAuthorization = async ({ config, store, system, seal, log, por
     store, actors: system, seal, settings, intents: intentsIn(join(config.data, "revocation-intents")), clock: system.nowMs, log, grantable,
     seed: { resources: rows("seed.resources"), clients: rows("seed.clients"), users: rows("seed.users"), brokerProviders: rows("seed.broker_providers"), idps: rows("seed.idps") }
   })
-  const first = loopback && known?.oauthClientId === undefined && madeKey !== undefined
+  const first = loopback && known?.oauthClientId === undefined
   return { open, issuer, demo: first ? await demoOf(open, madeKey) : undefined }
 }
 
