@@ -9,7 +9,7 @@ import { shown } from "./login.ts"
 import { consentPage, donePage, errorPage, type ConsentView } from "./pages/pages.ts"
 import { Problem } from "./problems.ts"
 import { Clients, Prompts, Requests, Users, type Client, type Prompt, type Resource } from "./records.ts"
-import { isLoopbackUri } from "./redirect-uris.ts"
+import { formTargetOf, isLoopbackUri } from "./redirect-uris.ts"
 import { resourceById, resourceOf } from "./resources.ts"
 import type { Services } from "./services.ts"
 import type { BrowserSessions } from "./sessions.ts"
@@ -35,11 +35,10 @@ export const showConsent = async (services: Services, sessions: BrowserSessions,
   if (signedIn === undefined || row.sessionHash !== signedIn.sessionHash) return goTo(`/login?req=${req}`)
   const client = await findClient(services, row.clientId, request.client)
   if (client === undefined || client instanceof Problem || client.status !== "active") return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
-  const { host, origin } = new URL(row.redirectUri)
   return consentPage({
     ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes), action: "/consent", csrf: sessions.csrf("consent", signedIn.sessionHash, req!), hidden: { req: req! },
-    destination: host, loopback: isLoopbackUri(row.redirectUri), email: signedIn.user.email
-  }, { formAction: origin })
+    destination: new URL(row.redirectUri).host, loopback: isLoopbackUri(row.redirectUri), email: signedIn.user.email
+  }, { formTargets: [formTargetOf(row.redirectUri)] })
 }
 
 export const consent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
@@ -81,8 +80,10 @@ export const showPrompt = (services: Services, sessions: BrowserSessions, reques
   return consentPage({
     ...about(services, client, signedIn.user.id, found.resource, found.prompt.scopes), action: "/authorize", csrf: sessions.csrf("prompt", signedIn.sessionHash, found.resource.id, client.clientId),
     hidden: { resource: found.resource.slug, client: client.clientId, return_url: query.get("return_url") ?? "" }, destination: undefined, loopback: false, email: signedIn.user.email
-  })
+  }, { formTargets: [allowedReturn(services, found.resource, query.get("return_url"))].filter((url) => url !== undefined).map(formTargetOf) })
 }
+const allowedReturn = ({ settings }: Services, { returnUrls }: Resource, url: string | undefined): string | undefined =>
+  url !== undefined && (settings.connect.allowedReturnUrls.includes(url) || returnUrls.includes(url)) ? url : undefined
 const promptOf = (services: Services, userId: string, named: string | undefined, scope: string | undefined, clientId?: string): { readonly prompt: Prompt; readonly resource: Resource } | undefined => {
   const resource = named === undefined ? undefined : resourceOf(services, named)
   if (resource === undefined) return undefined
@@ -93,7 +94,7 @@ const promptOf = (services: Services, userId: string, named: string | undefined,
   return prompt === undefined ? undefined : { prompt, resource }
 }
 export const answerPrompt = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
-  const form = readForm(request.headers.get("content-type"), request.query, request.body), { books, audit, settings } = services
+  const form = readForm(request.headers.get("content-type"), request.query, request.body), { books, audit } = services
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
   const signedIn = sessions.of(request), clientId = form.get("client"), resource = resourceOf(services, form.get("resource") ?? "")
   if (signedIn === undefined || clientId === undefined || resource === undefined || !sessions.isCsrf(form.get("csrf"), "prompt", signedIn.sessionHash, resource.id, clientId)) return shown(services, request, foreign())
@@ -101,7 +102,7 @@ export const answerPrompt = async (services: Services, sessions: BrowserSessions
   if (found === undefined || client?.status !== "active") return shown(services, request, sessionExpired())
   const allowed = form.get("decision") === "allow", { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
   await books.write([...(allowed ? rows : []), Prompts.delete([signedIn.user.id, clientId, resource.id]), audit.event(allowed ? "consent.granted" : "consent.denied", { actorId: signedIn.user.id, clientId, ip: request.client, traceId: request.traceId })])
-  const returnUrl = form.get("return_url")
-  if (returnUrl !== undefined && (settings.connect.allowedReturnUrls.includes(returnUrl) || resource.returnUrls.includes(returnUrl))) return goTo(returnUrl, 303)
+  const returnUrl = allowedReturn(services, resource, form.get("return_url"))
+  if (returnUrl !== undefined) return goTo(returnUrl, 303)
   return donePage(allowed ? `${client.clientName} may go on.` : `${client.clientName} gets no access.`)
 }

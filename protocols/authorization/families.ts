@@ -72,7 +72,12 @@ export class Families {
     const fresh = !this.doomed.has(familyId)
     this.doomed.add(familyId)
     const answer = await this.ask(familyId, "Revoke", { because, rows })
-    if ("reply" in answer) { this.authority.books.written(rows); if (fresh) this.doomed.delete(familyId); return }
+    if ("reply" in answer) {
+      // It was over already, and wrote nothing.
+      if (answer.reply) this.authority.books.written(rows); else if (rows.length > 0) await this.authority.books.write(rows)
+      if (fresh) this.doomed.delete(familyId)
+      return
+    }
     this.failed(familyId, because, 1_000)
   }
   /** An older token was shown: over in memory first, then in the store. */
@@ -99,7 +104,8 @@ export class Families {
     const left = this.intents.all()
     for (const familyId of left) this.doomed.add(familyId)
     const answers = await Promise.all(left.map((familyId) => this.ask(familyId, "Revoke", { because: "reuse", rows: [] })))
-    if (answers.every((answer) => "reply" in answer)) { this.intents.clear(); this.doomed.clear() }
+    if (answers.every((answer) => "reply" in answer)) { this.intents.clear(); this.doomed.clear(); return }
+    for (const [at, answer] of answers.entries()) if (!("reply" in answer)) this.failed(left[at]!, "reuse", 1_000)
   }
 }
 export const unavailable = (): Problem => new Problem("server_error", "temporarily unavailable", { status: 503, headers: [["Retry-After", "1"]] })

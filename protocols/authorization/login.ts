@@ -4,7 +4,9 @@ import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
 import { goTo, proceed, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import { findClient } from "./clients.ts"
 import { authenticationFailed, Problem, problemResponse, slowDown } from "./problems.ts"
+import { oauthConfig, providerBySlug, resourcesOf } from "./providers.ts"
 import { Clients, Requests, UserEmails, Users } from "./records.ts"
+import { formTargetOf } from "./redirect-uris.ts"
 import type { Services } from "./services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "./wire.ts"
@@ -26,7 +28,14 @@ const view = (services: Services, sessions: BrowserSessions, nonce: string, req:
     localLogin: federation.showLocalLogin, federation: federation.enabled ? federation.displayName || new URL(federation.issuer).host : undefined
   }
 }
-const formActionOf = ({ settings: { federation } }: Services): { readonly formAction?: string } => federation.enabled ? { formAction: new URL(federation.issuer).origin } : {}
+/** Signing in may lead on at once: to the application that has its consent already, to the provider to be connected and back from it. */
+const formTargets = (services: Services, redirectUri: string | undefined, next: string): ReadonlyArray<string> => {
+  const { settings: { federation, connect }, books } = services, { pathname, searchParams } = new URL(next, "http://localhost")
+  const provider = /^\/connect\/(.+)$/.exec(pathname)?.[1], connecting = provider === undefined ? undefined : providerBySlug(books, provider), returnUrl = searchParams.get("return_url") ?? ""
+  const returns = connecting !== undefined && (connect.allowedReturnUrls.includes(returnUrl) || resourcesOf(books, connecting).some(({ returnUrls }) => returnUrls.includes(returnUrl)))
+  return [...(federation.enabled ? [federation.issuer] : []), ...(redirectUri === undefined ? [] : [redirectUri]),
+    ...(connecting?.protocol === "oauth" ? [oauthConfig(connecting).authorizeUrl] : []), ...(returns ? [returnUrl] : [])].map(formTargetOf)
+}
 
 export const showLogin = (services: Services, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
@@ -35,7 +44,7 @@ export const showLogin = (services: Services, sessions: BrowserSessions, request
   const known = requestOf(services, req)
   if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next))) return shown(services, request, sessionExpired())
   const { nonce, cookie } = sessions.before(request)
-  return loginPage(view(services, sessions, nonce, req, next, known?.request.loginHint ?? "", undefined), { ...formActionOf(services), ...(cookie === undefined ? {} : { headers: [cookie] }) })
+  return loginPage(view(services, sessions, nonce, req, next, known?.request.loginHint ?? "", undefined), { formTargets: formTargets(services, known?.request.redirectUri, next), ...(cookie === undefined ? {} : { headers: [cookie] }) })
 }
 
 export const login = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
@@ -58,7 +67,7 @@ export const login = async (services: Services, sessions: BrowserSessions, reque
     const lockedNow = await limits.loginFailed(ip, email)
     await books.write([audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }), ...(lockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])])
     const problem = new Problem("invalid_grant", wrong)
-    return /text\/html/i.test(request.headers.get("accept") ?? "") ? loginPage(view(services, sessions, nonce, req, next, email, wrong), { status: 400, ...formActionOf(services) }) : problemResponse(problem, request, settings)
+    return /text\/html/i.test(request.headers.get("accept") ?? "") ? loginPage(view(services, sessions, nonce, req, next, email, wrong), { status: 400, formTargets: formTargets(services, known?.request.redirectUri, next) }) : problemResponse(problem, request, settings)
   }
   limits.loginSucceeded(ip, email)
   const begun = sessions.begin(user, "pwd", ip)

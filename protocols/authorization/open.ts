@@ -62,6 +62,9 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
       register: register(authority, { limited: ({ client }) => services.limits.registration(client) }),
       browser: browserRoutes(services, sessions, outside), admin: administration(services, outside, deps.version ?? "", clock())
     }), services, sessions, sweep,
-    close: async () => { clearInterval(sweeping); await authority.audit.settle() }
+    close: async () => {
+      clearInterval(sweeping)
+      await authority.audit.settle().catch((cause: unknown) => log("error", "the last audit rows could not be kept", { cause: String(cause) }))
+    }
   }
 }

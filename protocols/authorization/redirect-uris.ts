@@ -38,4 +38,7 @@ export const isRegistered = (sent: string, registered: ReadonlyArray<string>, lo
     return host === itsHost && path === itsPath && query === itsQuery
   })
 }
+/** What `form-action` must name for a form whose answer leads there, because browsers hold redirects to it too. An IPv6 address cannot be
+ *  written in a Content-Security-Policy: its scheme stands for it. */
+export const formTargetOf = (uri: string): string => { const { protocol, hostname, origin } = new URL(uri); return hostname.startsWith("[") ? protocol : origin }
 export const isLoopbackUri = (uri: string): boolean => isLoopbackHost(new URL(uri).hostname)

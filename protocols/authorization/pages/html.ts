@@ -28,19 +28,20 @@ button, .button { display: block; width: 100%; margin-top: .9rem; padding: .65re
 :focus-visible { outline: 3px solid var(--act); outline-offset: 2px }
 .soft { color: var(--soft); font-size: .9rem }
 .fault, .warn { padding: .6rem .75rem; border-left: 4px solid var(--warn); background: var(--warnback); color: var(--warn) }
+.fault::first-letter { text-transform: uppercase }
 .host { padding: .6rem .75rem; border: 1px solid var(--line); border-radius: .4rem; font-weight: 600; overflow-wrap: anywhere }
 li { overflow-wrap: anywhere } ul { padding-left: 1.2rem }
 dt { color: var(--soft); font-size: .9rem } dd { margin: 0 0 .5rem; overflow-wrap: anywhere }
 `
 const styleHash = createHash("sha256").update(style).digest("base64")
 
-export interface PageOptions { readonly status?: number; /** Where else a form may lead: an origin. */ readonly formAction?: string; readonly headers?: ReadonlyArray<readonly [string, string]> }
-export const page = (title: string, body: Html, { status = 200, formAction, headers = [] }: PageOptions = {}): Response => ({
+export interface PageOptions { readonly status?: number; /** Where else a form may lead, at the end of its redirects. */ readonly formTargets?: ReadonlyArray<string>; readonly headers?: ReadonlyArray<readonly [string, string]> }
+export const page = (title: string, body: Html, { status = 200, formTargets = [], headers = [] }: PageOptions = {}): Response => ({
   status,
   headers: [
     ["Content-Type", "text/html; charset=utf-8"], ["Cache-Control", "no-store"], ["X-Frame-Options", "DENY"], ["Cross-Origin-Opener-Policy", "same-origin"],
     ["Permissions-Policy", "publickey-credentials-get=(), camera=(), microphone=(), geolocation=()"],
-    ["Content-Security-Policy", `default-src 'none'; style-src 'sha256-${styleHash}'; img-src 'self' data:; form-action 'self'${formAction === undefined ? "" : ` ${formAction}`}; frame-ancestors 'none'; base-uri 'none'`],
+    ["Content-Security-Policy", `default-src 'none'; style-src 'sha256-${styleHash}'; img-src 'self' data:; form-action ${[...new Set(["'self'", ...formTargets])].join(" ")}; frame-ancestors 'none'; base-uri 'none'`],
     ...headers
   ],
   body: html`<!DOCTYPE html>

@@ -33,9 +33,9 @@ export const consentPage = (view: ConsentView, options: PageOptions = {}): Respo
   page("Allow access?", html`<h1>Allow ${view.clientName} access?</h1>
 ${view.selfDeclared ? html`<p class="soft">The name is self-declared${view.clientHost === undefined ? "" : ` by ${view.clientHost}`}.</p>` : html``}
 <p>You are signed in as <strong>${view.email}</strong>.</p>
-${view.resourceName === undefined ? html`` : html`<h2>At</h2><p>${view.resourceName}${view.resourceUri === "" ? html`` : html`<br><span class="soft">${view.resourceUri}</span>`}</p>`}
+${view.resourceName === undefined ? html`` : html`<h2>Where</h2><p>${view.resourceName}${view.resourceUri === "" ? html`` : html`<br><span class="soft">${view.resourceUri}</span>`}</p>`}
 <h2>It asks to</h2><ul>${view.scopes.map(({ name, description, granted }) => html`<li>${description === "" ? name : description}${description === "" ? html`` : html` <span class="soft">(${name})</span>`}${granted ? html` <span class="soft">already allowed</span>` : html``}</li>`)}</ul>
-${view.destination === undefined ? html`` : html`<h2>The answer goes to</h2><p class="host">${view.destination}</p>${view.loopback ? html`<p class="warn">This is a program on this computer. Any program here can claim to be ${view.clientName}: allow it only if you have just started it.</p>` : html``}`}
+${view.destination === undefined ? html`` : html`<h2>The answer goes to</h2><p class="host">${view.destination}</p>${view.loopback ? html`<p class="warn">This is a program on this device. Any program here can claim to be ${view.clientName}: allow it only if you have just started it.</p>` : html``}`}
 <form method="post" action="${view.action}"><input type="hidden" name="csrf" value="${view.csrf}">${Object.entries(view.hidden).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
 <button type="submit" name="decision" value="allow">Allow</button><button class="plain" type="submit" name="decision" value="deny">Deny</button></form>`, options)
 

@@ -6,7 +6,7 @@ import { RateWindow } from "../../../actors/rate-window.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { secretHashOf } from "../../../protocols/authorization/client-secrets.ts"
 import { intentsInMemory, type Intents } from "../../../protocols/authorization/families.ts"
-import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
+import { openAuthorization, type AuthorizationDeps, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import { Clients, Consents, Issuances, Resources, UserEmails, Users, type Client, type Resource, type User } from "../../../protocols/authorization/records.ts"
 import { settingsOf, type SettingsGiven } from "../../../protocols/authorization/settings.ts"
 import { thumbprint } from "../../../protocols/authorization/signing-keys.ts"
@@ -24,7 +24,8 @@ export const sha256 = (text: string): string => createHash("sha256").update(text
 
 export interface Answer { readonly status: number; readonly headers: Headers; readonly text: string; readonly body: any }
 export interface Tokens { readonly access_token: string; readonly refresh_token: string; readonly token_type: string; readonly scope: string; readonly expires_in: number }
-export interface WorldOptions { readonly settings?: SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number }
+export interface WorldOptions { readonly settings?: SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number;
+  /** By the machine's clock, for clients that read it themselves. */ readonly live?: boolean; readonly log?: AuthorizationDeps["log"] }
 
 /** The hash of `password` with small parameters: what is tested is not how slow it is. */
 let passwordHash = ""
@@ -44,14 +45,14 @@ export class World {
     Object.defineProperty(this, "nowMs", { get: () => clock.nowMs, set: (ms: number) => { clock.nowMs = ms } })
   }
   static async make(options: WorldOptions = {}): Promise<World> {
-    const store = options.store ?? openMemory(), clock = { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
+    const store = options.store ?? openMemory(), clock = options.live === true ? { get nowMs() { return Date.now() } } as { nowMs: number } : { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
     const port = await freePort()
     const issuer = options.settings?.issuer ?? `http://localhost:${port}`
     const settings = settingsOf({ rate: { enabled: false }, ...options.settings, issuer })
     const actors = new ActorSystem({ store, nowMs: () => clock.nowMs })
     for (const definition of [RefreshFamily, Lockout, RateWindow] as const) actors.host(definition as typeof RefreshFamily, Context.empty())
     const open = await openAuthorization({
-      store, actors, seal: sealer(new Uint8Array(32)), settings, intents: options.intents ?? intentsInMemory(), clock: () => clock.nowMs,
+      store, actors, seal: sealer(new Uint8Array(32)), settings, intents: options.intents ?? intentsInMemory(), clock: () => clock.nowMs, ...(options.log === undefined ? {} : { log: options.log }),
       ...(options.parts === undefined ? {} : { instead: options.parts as never }), ...(options.lookup === undefined ? {} : { lookup: options.lookup })
     })
     const server = await listenWith(options.adapter ?? "auto", () => {}, [open.service], { host: "127.0.0.1", port, ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }) })
@@ -154,6 +155,11 @@ export class Browser {
     const page = await this.call(path)
     if (page.status !== 200) return page
     return this.post("/login", { ...this.hidden(page.text), email: user.email, password: secret })
+  }
+  /** A client's URL, followed to where the browser ends up. */
+  async visit(url: URL, user: User, decision?: string): Promise<URL> {
+    if (url.origin !== this.world.issuer) throw new Error(`not ours: ${url.origin}`)
+    return new URL((await this.authorize(`${url.pathname}${url.search}`, user, decision)).headers.get("location")!)
   }
   /** Follows our own pages: signs in and allows where asked. The last answer. */
   async authorize(path: string, user: User, decision = "allow"): Promise<Answer> {

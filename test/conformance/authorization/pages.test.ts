@@ -1,0 +1,189 @@
+/** Sign-in, consent, errors and connections in a real browser: Debian's Chromium, headless, driven from outside (the pages hold no script).
+ *  `TROUPE_SCREENSHOTS=folder` keeps pictures of every page to look at. Authorization sections 7.5 to 7.8. */
+import { existsSync, mkdirSync } from "node:fs"
+import { createServer, type Server as HttpServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { join } from "node:path"
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { Providers, type Client, type User } from "../../../protocols/authorization/records.ts"
+import { password, pkce, World } from "../../protocols/authorization/world.ts"
+
+const executablePath = process.env["TROUPE_CHROMIUM"] ?? "/usr/bin/chromium", pictures = process.env["TROUPE_SCREENSHOTS"]
+const present = existsSync(executablePath)
+if (!present) console.warn(`no Chromium at ${executablePath}: the tests of the pages in a real browser are skipped (apt-get install chromium, or set TROUPE_CHROMIUM)`)
+const phone: BrowserContextOptions = { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true }
+const longName = "The Remarkably Thorough Document Assistant of Examplehausen und Umgebung"
+
+type Known = Client & { readonly secret: string }
+let world: World, browser: Browser, application: HttpServer, user: User, web: Known, open: Known, callback: string
+const arrived: Array<string> = []
+const { verifier, challenge } = pkce()
+/** A page, and every complaint of the browser about it. */
+const tab = async (options: BrowserContextOptions = {}): Promise<{ readonly page: Page; readonly complaints: ReadonlyArray<string> }> => {
+  const context = await browser.newContext(options), page = await context.newPage(), complaints: Array<string> = []
+  page.setDefaultTimeout(8_000)
+  page.on("console", (message) => { if (!/the server responded with a status of 4\d\d/.test(message.text())) complaints.push(message.text()) })
+  page.on("pageerror", (error) => complaints.push(String(error)))
+  return { page, complaints }
+}
+const shoot = async (page: Page, name: string): Promise<void> => {
+  if (pictures === undefined) return
+  mkdirSync(pictures, { recursive: true })
+  await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
+}
+const urlOf = (client: Known, given: Record<string, string> = {}): string => `${world.issuer}${world.authorizeUrl(client, { redirect_uri: callback, code_challenge: challenge, scope: "files:read files:write", resource: "https://mcp.example.com/files", ...given })}`
+const signIn = async (page: Page, secret = password, by = user): Promise<void> => {
+  await page.getByLabel("E-mail").fill(by.email)
+  await page.getByLabel("Password").fill(secret)
+  await page.getByRole("button", { name: "Sign in" }).click()
+}
+const heading = (page: Page): Promise<string> => page.getByRole("heading", { level: 1 }).innerText()
+const atApplication = async (page: Page): Promise<URLSearchParams> => { await page.getByText("Back in the application").waitFor(); return new URL(page.url()).searchParams }
+const redeem = (client: Known, code: string, redirectUri = callback) => world.token(client, { grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier })
+const listening = (host: string): Promise<HttpServer> => new Promise((resolve) => {
+  const server = createServer((request, response) => { arrived.push(request.url!); response.setHeader("Content-Type", "text/html").end("<title>Application</title><link rel=icon href=data:><p>Back in the application") })
+  server.listen(0, host, () => resolve(server))
+})
+
+/** Runs in the page: everything it shows that is too faint to read, text against what lies behind it, below 4.5 to 1 (WCAG 2.2, 1.4.3). */
+const faint = `(() => {
+  const rgb = (text) => { const [r = 0, g = 0, b = 0, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a] }
+  const luminance = ([r, g, b]) => { const [x, y, z] = [r, g, b].map((value) => { const s = value / 255; return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4 }); return 0.2126 * x + 0.7152 * y + 0.0722 * z }
+  const behind = (element) => { for (let at = element; at !== null; at = at.parentElement) { const color = rgb(getComputedStyle(at).backgroundColor); if (color[3] > 0) return color } return [255, 255, 255] }
+  return [...document.querySelectorAll("body *")].filter((element) => [...element.childNodes].some(({ nodeType, textContent }) => nodeType === 3 && textContent.trim() !== "")).flatMap((element) => {
+    const [light, dark] = [luminance(rgb(getComputedStyle(element).color)), luminance(behind(element))].sort((a, b) => b - a), ratio = (light + 0.05) / (dark + 0.05)
+    return ratio < 4.5 ? [element.textContent + " " + ratio.toFixed(1)] : []
+  })
+})()`
+const sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+const shape = "[document.documentElement.lang, document.querySelectorAll('h1').length, document.title !== '', document.querySelectorAll('script').length]"
+const focused = "[document.activeElement.tagName, document.activeElement.getAttribute('name'), document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle].join(' ')"
+
+describe.skipIf(!present)("in Chromium", () => {
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] })
+    application = await listening("127.0.0.1")
+    callback = `http://127.0.0.1:${(application.address() as AddressInfo).port}/cb`
+    world = await World.make({ live: true })
+    await world.resource({ slug: "files", uri: "https://mcp.example.com/files", displayName: "Example Files", scopes: [{ name: "files:read", description: "Read your files", upstream: [] }, { name: "files:write", description: "", upstream: [] }] })
+    user = await world.user({ email: "alice@example.com" })
+    web = await world.client({ redirectUris: [callback], clientName: "Example Notes" })
+    open = await world.client({ redirectUris: [callback], clientName: longName, authMethod: "none", source: "dcr" })
+  })
+  afterAll(async () => { await browser.close(); application.close(); await world.close() })
+
+  it("a wrong password, the right one, consent, allow: a code that can be redeemed, and nothing for the browser to complain of", async () => {
+    const { page, complaints } = await tab()
+    await page.goto(urlOf(web))
+    expect([await heading(page), await page.getByText("to go on to Example Notes").count()]).toEqual(["Sign in", 1])
+    await shoot(page, "login")
+    await signIn(page, "not the password")
+    expect([await page.getByRole("alert").textContent(), await page.getByLabel("E-mail").inputValue(), await page.getByLabel("Password").inputValue()]).toEqual(["the e-mail or password is wrong", user.email, ""])
+    await shoot(page, "login-wrong")
+    await signIn(page)
+    expect(await heading(page)).toBe("Allow Example Notes access?")
+    expect(await page.getByRole("listitem").allInnerTexts()).toEqual(["Read your files (files:read)", "files:write"])
+    await shoot(page, "consent")
+    await page.getByRole("button", { name: "Allow" }).click()
+    const answer = await atApplication(page)
+    expect([answer.get("state"), answer.get("iss"), answer.get("error")]).toEqual(["xyz", world.issuer, null])
+    expect((await redeem(web, answer.get("code")!)).body.scope).toBe("files:read files:write")
+    expect(complaints).toEqual([])
+  })
+  it("deny: the application hears access_denied", async () => {
+    const { page, complaints } = await tab()
+    await page.goto(urlOf(open))
+    await signIn(page)
+    await page.getByRole("button", { name: "Deny" }).click()
+    const answer = await atApplication(page)
+    expect([answer.get("error"), answer.get("iss"), answer.get("code"), complaints]).toEqual(["access_denied", world.issuer, null, []])
+  })
+  it("signed out, but allowed before: signing in leads straight to the application", async () => {
+    const allowed = await world.user(), first = await tab(), second = await tab()
+    await first.page.goto(urlOf(web))
+    await signIn(first.page, password, allowed)
+    await first.page.getByRole("button", { name: "Allow" }).click()
+    await atApplication(first.page)
+    await second.page.goto(urlOf(web))
+    await signIn(second.page, password, allowed)
+    const answer = await atApplication(second.page)
+    expect([(await redeem(web, answer.get("code")!)).status, second.complaints]).toEqual([200, []])
+  })
+  it("a loopback application at an IPv6 address", async () => {
+    const six = await listening("::1"), at = `http://[::1]:${(six.address() as AddressInfo).port}/cb`, client = await world.client({ redirectUris: [at], authMethod: "none" }), { page, complaints } = await tab()
+    await page.goto(urlOf(client, { redirect_uri: at }))
+    await signIn(page)
+    await page.getByRole("button", { name: "Allow" }).click()
+    const answer = await atApplication(page)
+    expect([(await redeem(client, answer.get("code")!, at)).status, complaints]).toEqual([200, []])
+    six.close()
+  })
+  it("signed out on the way to a provider: signing in leads there", async () => {
+    const { books } = world.open.services, at = { createdMs: 0, updatedMs: 0 }, provider = new URL(callback).origin
+    await books.write([Providers.put(["p"], { id: "p", slug: "drive", displayName: "Drive", protocol: "oauth", config: { client_id: "x", authorize_url: `${provider}/authorize`, token_url: `${provider}/token` }, sealedSecret: null, ...at })])
+    await world.resource({ slug: "drive", backend: "broker", providerId: "p" })
+    const { page, complaints } = await tab()
+    await page.goto(`${world.issuer}/connect/drive`)
+    await signIn(page)
+    const query = await atApplication(page)
+    expect([query.get("client_id"), query.get("redirect_uri"), complaints]).toEqual(["x", `${world.issuer}/connect/drive/callback`, []])
+  })
+  it("a program on this device is warned of, with its host; a web application is not", async () => {
+    const { page } = await tab()
+    await page.goto(urlOf(open))
+    await signIn(page)
+    await page.getByText("This is a program on this device.").waitFor()
+    expect([await page.locator(".host").innerText(), await page.getByText("self-declared").count()]).toEqual([new URL(callback).host, 1])
+    await shoot(page, "consent-loopback")
+    const remote = await world.client({ redirectUris: ["https://app.example.com/cb"] })
+    await page.goto(urlOf(remote, { redirect_uri: "https://app.example.com/cb" }))
+    expect([await page.locator(".host").innerText(), await page.getByText("program on this device").count()]).toEqual(["app.example.com", 0])
+  })
+  it("by keyboard alone", async () => {
+    const { page } = await tab(), at = () => page.evaluate<string>(focused)
+    await page.goto(urlOf(open))
+    for (let presses = 0; presses < 5 && !(await at()).startsWith("INPUT email"); presses++) await page.keyboard.press("Tab")
+    await page.keyboard.type(user.email)
+    await page.keyboard.press("Tab")
+    await page.keyboard.type(password)
+    await page.keyboard.press("Tab")
+    expect(await at()).toBe("BUTTON  Sign in solid")
+    await shoot(page, "login-focus")
+    await page.keyboard.press("Enter")
+    await page.getByRole("button", { name: "Allow" }).waitFor()
+    await page.keyboard.press("Tab")
+    expect(await at()).toBe("BUTTON decision Allow solid")
+    await page.keyboard.press("Tab")
+    expect(await at()).toBe("BUTTON decision Deny solid")
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Enter")
+    expect((await atApplication(page)).has("code")).toBe(true)
+  })
+  it.each([["light", "desktop", {}], ["dark", "desktop", {}], ["light", "phone", phone], ["dark", "phone", phone]] as const)("%s, %s: every page legible, none wider than its screen", async (colorScheme, kind, screen) => {
+    const { page, complaints } = await tab({ ...screen, colorScheme }), name = (of: string) => `${of}-${kind}-${colorScheme}`
+    const looks = async (of: string): Promise<void> => {
+      await shoot(page, name(of))
+      expect([of, await page.evaluate(faint), await page.evaluate(sideways), await page.evaluate(shape)]).toEqual([of, [], 0, ["en", 1, true, 0]])
+    }
+    await page.goto(urlOf(open))
+    await looks("login")
+    await signIn(page, "wrong")
+    await looks("login-wrong")
+    await signIn(page)
+    await page.getByRole("button", { name: "Allow" }).waitFor()
+    await looks("consent")
+    await page.goto(`${world.issuer}/connections`)
+    await looks("connections")
+    await page.goto(`${world.issuer}/consent?req=unknown`)
+    await looks("error")
+    expect(complaints).toEqual([])
+  })
+  it("AS-22 another site cannot frame the pages", async () => {
+    const { page, complaints } = await tab()
+    await page.goto(callback)
+    await page.setContent(`<iframe src="${world.issuer}/login"></iframe>`)
+    await expect.poll(() => complaints.some((words) => /frame/i.test(words))).toBe(true)
+    expect(await page.frameLocator("iframe").getByLabel("E-mail").count()).toBe(0)
+  })
+})
