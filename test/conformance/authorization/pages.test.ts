@@ -6,7 +6,7 @@ import { createServer, type Server as HttpServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { Prompts, Providers, type Client, type User } from "../../../protocols/authorization/records.ts"
 import { Upstream } from "../../protocols/authorization/outside.ts"
 import { jws, password, pkce, World } from "../../protocols/authorization/world.ts"
@@ -17,6 +17,9 @@ if (!present) console.warn(`no Chromium at ${executablePath}: the tests of the p
 const phone: BrowserContextOptions = { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true }
 const longName = "The Remarkably Thorough Document Assistant of Examplehausen und Umgebung"
 
+// A browser on a busy machine starts when it can.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+
 type Known = Client & { readonly secret: string }
 let world: World, browser: Browser, application: HttpServer, user: User, web: Known, open: Known, callback: string
 const arrived: Array<string> = []
@@ -24,7 +27,7 @@ const { verifier, challenge } = pkce()
 /** A page, and every complaint of the browser about it. */
 const tab = async (options: BrowserContextOptions = {}): Promise<{ readonly page: Page; readonly complaints: ReadonlyArray<string> }> => {
   const context = await browser.newContext(options), page = await context.newPage(), complaints: Array<string> = []
-  page.setDefaultTimeout(8_000)
+  page.setDefaultTimeout(30_000)
   page.on("console", (message) => { if (!/the server responded with a status of 4\d\d/.test(message.text())) complaints.push(message.text()) })
   page.on("pageerror", (error) => complaints.push(String(error)))
   return { page, complaints }
