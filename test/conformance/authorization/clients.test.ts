@@ -2,9 +2,12 @@
  *  The browser is played by fetch through the real pages. (The client of the Model Context Protocol: mcp.test.ts.) */
 import * as oauth from "oauth4webapi"
 import * as oidc from "openid-client"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import type { Client, User } from "../../../protocols/authorization/records.ts"
 import { callback, World } from "../../protocols/authorization/world.ts"
+
+// RSA keys are made when they are found.
+vi.setConfig({ testTimeout: 60_000 })
 
 type Known = Client & { readonly secret: string }
 const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange", accessType = "urn:ietf:params:oauth:token-type:access_token"

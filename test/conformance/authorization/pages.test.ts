@@ -1,19 +1,24 @@
 /** Sign-in, consent, errors and connections in a real browser: Debian's Chromium, headless, driven from outside (the pages hold no script).
  *  `TROUPE_SCREENSHOTS=folder` keeps pictures of every page to look at. Authorization sections 7.5 to 7.8. */
+import { generateKeyPairSync } from "node:crypto"
 import { existsSync, mkdirSync } from "node:fs"
 import { createServer, type Server as HttpServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { Providers, type Client, type User } from "../../../protocols/authorization/records.ts"
-import { password, pkce, World } from "../../protocols/authorization/world.ts"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { Prompts, Providers, type Client, type User } from "../../../protocols/authorization/records.ts"
+import { Upstream } from "../../protocols/authorization/outside.ts"
+import { jws, password, pkce, World } from "../../protocols/authorization/world.ts"
 
 const executablePath = process.env["TROUPE_CHROMIUM"] ?? "/usr/bin/chromium", pictures = process.env["TROUPE_SCREENSHOTS"]
 const present = existsSync(executablePath)
 if (!present) console.warn(`no Chromium at ${executablePath}: the tests of the pages in a real browser are skipped (apt-get install chromium, or set TROUPE_CHROMIUM)`)
 const phone: BrowserContextOptions = { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true }
 const longName = "The Remarkably Thorough Document Assistant of Examplehausen und Umgebung"
+
+// A browser on a busy machine starts when it can.
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
 type Known = Client & { readonly secret: string }
 let world: World, browser: Browser, application: HttpServer, user: User, web: Known, open: Known, callback: string
@@ -22,7 +27,7 @@ const { verifier, challenge } = pkce()
 /** A page, and every complaint of the browser about it. */
 const tab = async (options: BrowserContextOptions = {}): Promise<{ readonly page: Page; readonly complaints: ReadonlyArray<string> }> => {
   const context = await browser.newContext(options), page = await context.newPage(), complaints: Array<string> = []
-  page.setDefaultTimeout(8_000)
+  page.setDefaultTimeout(30_000)
   page.on("console", (message) => { if (!/the server responded with a status of 4\d\d/.test(message.text())) complaints.push(message.text()) })
   page.on("pageerror", (error) => complaints.push(String(error)))
   return { page, complaints }
@@ -59,6 +64,18 @@ const faint = `(() => {
 const sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 const shape = "[document.documentElement.lang, document.querySelectorAll('h1').length, document.title !== '', document.querySelectorAll('script').length]"
 const focused = "[document.activeElement.tagName, document.activeElement.getAttribute('name'), document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle].join(' ')"
+
+it("the pages let their forms lead to listed addresses only", async () => {
+  const plain = await World.make(), at = { createdMs: 0, updatedMs: 0 }
+  await plain.open.services.books.write([Providers.put(["p"], { id: "p", slug: "drive", displayName: "Drive", protocol: "oauth", config: { client_id: "x", authorize_url: "https://drive.example.com/authorize", token_url: "https://drive.example.com/token" }, sealedSecret: null, ...at })])
+  await plain.resource({ slug: "drive", backend: "broker", providerId: "p", returnUrls: ["https://ok.example.com/back"] })
+  const targets = async (next: string) => / form-action ([^;]+);/.exec((await plain.call(`/login?next=${encodeURIComponent(next)}`, { headers: { Accept: "text/html" } })).headers.get("content-security-policy")!)![1]
+  expect(await targets("/connections")).toBe("'self'")
+  expect(await targets("/connect/unknown")).toBe("'self'")
+  expect(await targets("/connect/drive?return_url=https://evil.example.com/back")).toBe("'self' https://drive.example.com")
+  expect(await targets("/connect/drive?return_url=https://ok.example.com/back")).toBe("'self' https://drive.example.com https://ok.example.com")
+  await plain.close()
+})
 
 describe.skipIf(!present)("in Chromium", () => {
   beforeAll(async () => {
@@ -128,6 +145,36 @@ describe.skipIf(!present)("in Chromium", () => {
     await signIn(page)
     const query = await atApplication(page)
     expect([query.get("client_id"), query.get("redirect_uri"), complaints]).toEqual(["x", `${world.issuer}/connect/drive/callback`, []])
+  })
+  it("an upstream provider that signs in without a word: button, provider, back, and on to the application", async () => {
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), provider: Upstream = await Upstream.open(({ path, body }) => {
+      const issuer = provider.at(""), query = new URL(path, issuer).searchParams, nowS = Math.floor(Date.now() / 1_000)
+      if (path.startsWith("/.well-known")) return { body: { issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token`, jwks_uri: `${issuer}/jwks` } }
+      if (path === "/jwks") return { body: { keys: [{ ...pair.publicKey.export({ format: "jwk" }), kid: "k", alg: "ES256", use: "sig" }] } }
+      if (path.startsWith("/authorize")) return { status: 302, headers: { Location: `${query.get("redirect_uri")}?${new URLSearchParams({ state: query.get("state")!, code: query.get("nonce")! }).toString()}` } }
+      return { body: { id_token: jws({ alg: "ES256", kid: "k" }, { iss: issuer, aud: "troupe", sub: "ada", email: "ada@example.org", nonce: new URLSearchParams(body).get("code"), iat: nowS, exp: nowS + 60 }, pair.privateKey) } }
+    })
+    const federated = await World.make({ live: true, settingsAt: (issuer) => ({ federation: { enabled: true, issuer: provider.at(""), clientId: "troupe", clientSecret: "s3cret", redirectUri: `${issuer}/oidc/callback`, displayName: "Example Directory" } }) })
+    await federated.resource({ slug: "files" })
+    const client = await federated.client({ redirectUris: [callback] })
+    for (const visit of ["first", "second"]) {
+      const { page, complaints } = await tab()
+      await page.goto(`${federated.issuer}${federated.authorizeUrl(client, { redirect_uri: callback, code_challenge: challenge })}`)
+      await shoot(page, "login-federated")
+      await page.getByRole("button", { name: "Sign in with Example Directory" }).click()
+      if (visit === "first") await page.getByRole("button", { name: "Allow" }).click()
+      expect([(await atApplication(page)).has("code"), complaints]).toEqual([true, []])
+    }
+    await federated.close()
+    await provider.close()
+  })
+  it("a consent that a token exchange asked for: signed out, allow, and back at a listed address", async () => {
+    const { books } = world.open.services, back = `${callback}?allowed`, resource = await world.resource({ slug: "more", uri: "https://mcp.example.com/more", returnUrls: [back] }), { page, complaints } = await tab()
+    await books.write([Prompts.put([user.id, web.clientId, resource.id], { userId: user.id, clientId: web.clientId, resourceId: resource.id, scopes: ["files:read"], createdMs: world.nowMs, expiresMs: world.nowMs + 60_000 })])
+    await page.goto(`${world.issuer}/authorize?${new URLSearchParams({ resource: "more", scope: "files:read", return_url: back }).toString()}`)
+    await signIn(page)
+    await page.getByRole("button", { name: "Allow" }).click()
+    expect([(await atApplication(page)).has("allowed"), complaints]).toEqual([true, []])
   })
   it("a program on this device is warned of, with its host; a web application is not", async () => {
     const { page } = await tab()

@@ -24,7 +24,7 @@ export const sha256 = (text: string): string => createHash("sha256").update(text
 
 export interface Answer { readonly status: number; readonly headers: Headers; readonly text: string; readonly body: any }
 export interface Tokens { readonly access_token: string; readonly refresh_token: string; readonly token_type: string; readonly scope: string; readonly expires_in: number }
-export interface WorldOptions { readonly settings?: SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number;
+export interface WorldOptions { readonly settings?: SettingsGiven; /** What must know where the server is. */ readonly settingsAt?: (issuer: string) => SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number;
   /** By the machine's clock, for clients that read it themselves. */ readonly live?: boolean; readonly log?: AuthorizationDeps["log"] }
 
 /** The hash of `password` with small parameters: what is tested is not how slow it is. */
@@ -48,7 +48,7 @@ export class World {
     const store = options.store ?? openMemory(), clock = options.live === true ? { get nowMs() { return Date.now() } } as { nowMs: number } : { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
     const port = await freePort()
     const issuer = options.settings?.issuer ?? `http://localhost:${port}`
-    const settings = settingsOf({ rate: { enabled: false }, ...options.settings, issuer })
+    const settings = settingsOf({ rate: { enabled: false }, ...options.settings, ...options.settingsAt?.(issuer), issuer })
     const actors = new ActorSystem({ store, nowMs: () => clock.nowMs })
     for (const definition of [RefreshFamily, Lockout, RateWindow] as const) actors.host(definition as typeof RefreshFamily, Context.empty())
     const open = await openAuthorization({
