@@ -4,7 +4,7 @@ import { expect, it } from "vitest"
 
 /** Sizes that only show that each bench runs and its work is right; never its time. */
 it.each([["kernel", ["tell", "tell-1000", "ask", "ask-1000", "idle", "rate-window"]], ["storage", ["durable-1", "durable-64", "recovery"]],
-  ["transport", ["http-json", "translate-hit", "translate-miss"]], ["voice", ["voice-v3", "voice-v4"]], ["start", ["cold-start"]]])("bench smoke: %s", async (_, names) => {
+  ["transport", ["http-json", "translate-hit", "translate-miss"]], ["voice", ["voice-v3", "voice-v4"]], ["authorization", ["oauth-client-credentials", "oauth-refresh", "oauth-introspect-opaque", "oauth-introspect-jwt"]], ["start", ["cold-start"]]])("bench smoke: %s", async (_, names) => {
   const { stdout } = await promisify(execFile)(process.execPath, ["dist/bench/run.js", "--smoke", ...names], { timeout: 100_000 })
   for (const candidate of ["troupe", "first answer (lazy)"].filter((name) => stdout.includes(name))) expect(stdout).toContain(`| ${candidate} |`)
   expect(stdout.match(/^\| bench \|/gm)).toHaveLength(names.length)
