@@ -3,6 +3,7 @@
  *  (durability "full"), and so does every commit accepted before it. Source: design section 4. */
 import { Data, Schema } from "effect"
 import { Packr } from "msgpackr"
+import { plainOf } from "./plain.ts"
 
 /** A table key: strings and safe integers, ordered element by element (numbers before strings). At most 1,900 bytes when packed. */
 export type Key = ReadonlyArray<string | number>
@@ -99,12 +100,14 @@ export interface Packing<A> { readonly pack: (value: A) => Uint8Array; readonly 
 export const packing = <A>(schema: Schema.Codec<A, any>, version = 1, upcast?: (old: any, version: number) => unknown): Packing<A> => {
   const encode = Schema.encodeSync(schema)
   const decode = Schema.decodeUnknownSync(schema)
+  const isPlain = plainOf(schema.ast) ?? (() => false)
   return {
-    pack: (value) => packr.pack([version, encode(value)]),
+    pack: (value) => packr.pack([version, isPlain(value) ? value : encode(value)]),
     unpack: (bytes) => {
       const [stored, encoded] = packr.unpack(bytes as Buffer) as [number, unknown]
       if (stored > version) throw new StorageFault({ reason: "newer-schema", detail: `value of version ${stored}, this build knows ${version}` })
-      return decode(stored < version && upcast !== undefined ? upcast(encoded, stored) : encoded)
+      const current = stored < version && upcast !== undefined ? upcast(encoded, stored) : encoded
+      return isPlain(current) ? current as A : decode(current)
     }
   }
 }

@@ -21,7 +21,8 @@ export class Audit {
   event(action: string, given: AuditGiven = {}): Write {
     this.counts.set(action, (this.counts.get(action) ?? 0) + 1)
     const id = this.books.id()
-    const detail = Object.entries(given.detail ?? {}).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}=${encodeURIComponent(String(value).slice(0, textMax))}`).join(" ")
+    let detail = ""
+    for (const [name, value] of Object.entries(given.detail ?? {})) if (value !== undefined) detail += `${detail === "" ? "" : " "}${name}=${encodeURIComponent(String(value).slice(0, textMax))}`
     return AuditEvents.put([id], { id, action, actorId: given.actorId ?? "", clientId: given.clientId ?? "", ip: given.ip ?? "", detail, traceId: given.traceId ?? "", createdMs: this.books.nowMs() })
   }
   /** Written with others, within half a second; a crash may lose it. For successes only. */

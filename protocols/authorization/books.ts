@@ -4,7 +4,7 @@ import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
 import { AssertionIds, AuditEvents, Clients, Codes, Consents, Expiries, Idempotency, Issuances, ProofIds, Prompts, Providers, Requests, Resources, Sessions, UsedStates, Users, type Resource } from "./records.ts"
 
-const keptTables = new Set([Clients.name, Users.name, Resources.name, Consents.name, Providers.name])
+const keptTables = new Set([Clients.name, Users.name, Resources.name, Consents.name, Providers.name, Issuances.name])
 const expiringTables = new Map([AssertionIds, Codes, Idempotency, ProofIds, Prompts, Requests, Sessions, UsedStates].map((table) => [table.name, table as Pick<Table<{ readonly expiresMs: number }>, "get">]))
 const keptMax = 20_000
 export const resourcesMax = 10_000
@@ -14,20 +14,22 @@ const issuanceKeptMs = 8 * 86_400_000
 const auditKeptMs = 90 * 86_400_000
 
 const random = Buffer.alloc(10 * 256)
-let drawn = random.length, lastMs = 0, sequence = 0
+let drawn = random.length, lastMs = 0, sequence = 0, timeMs = 0, time = ""
 /** UUID version 7 (RFC 9562 5.7): in the order of their making, also within one millisecond. */
 export const uuid7 = (nowMs: number): string => {
   if (drawn === random.length) { randomFillSync(random); drawn = 0 }
   if (nowMs > lastMs) { lastMs = nowMs; sequence = random.readUInt16BE(drawn) & 0x7ff } else if (++sequence > 0xfff) { lastMs++; sequence = 0 }
-  const time = lastMs.toString(16).padStart(12, "0"), tail = random.toString("hex", drawn + 2, drawn + 10)
+  if (timeMs !== lastMs) { timeMs = lastMs; const digits = lastMs.toString(16).padStart(12, "0"); time = `${digits.slice(0, 8)}-${digits.slice(8)}-7` }
+  const tail = random.toString("hex", drawn + 2, drawn + 10)
   drawn += 10
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence.toString(16).padStart(3, "0")}-${"89ab"[parseInt(tail[0]!, 16) & 3]}${tail.slice(1, 4)}-${tail.slice(4)}`
+  return `${time}${sequence.toString(16).padStart(3, "0")}-${"89ab"[parseInt(tail[0]!, 16) & 3]}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
 export class Books {
   readonly store: Store
   readonly nowMs: () => number
-  private readonly kept = new Map<string, unknown>()
+  /** By table, each with its own limit: no table crowds another out. */
+  private readonly kept = new Map<string, Map<string, unknown>>()
   private resourceList: ReadonlyArray<Resource> | undefined
 
   constructor(store: Store, nowMs: () => number) {
@@ -38,11 +40,13 @@ export class Books {
 
   get<A>(table: Table<A>, key: Key): A | undefined {
     if (!keptTables.has(table.name)) return table.get(this.store, key)
-    const address = `${table.name}\0${key.join("\0")}`
-    if (this.kept.has(address)) return this.kept.get(address) as A | undefined
+    let rows = this.kept.get(table.name)
+    if (rows === undefined) this.kept.set(table.name, rows = new Map())
+    const address = addressOf(key), known = rows.get(address)
+    if (known !== undefined || rows.has(address)) return known as A | undefined
     const row = table.get(this.store, key)
-    if (this.kept.size >= keptMax) this.kept.delete(this.kept.keys().next().value!)
-    this.kept.set(address, row)
+    if (rows.size >= keptMax) rows.delete(rows.keys().next().value!)
+    rows.set(address, row)
     return row
   }
   resources(): ReadonlyArray<Resource> {
@@ -60,16 +64,15 @@ export class Books {
     return durable
   }
   /** Rejects with the Conflict too. */
-  async write(writes: ReadonlyArray<Write>): Promise<void> {
+  write(writes: ReadonlyArray<Write>): Promise<void> {
     const outcome = this.commit(writes)
-    if (!(outcome instanceof Promise)) throw outcome
-    await outcome
+    return outcome instanceof Promise ? outcome : Promise.reject(outcome)
   }
   /** Rows that an actor wrote with its events. */
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
       if ((write.op !== "put" && write.op !== "delete") || !keptTables.has(write.table)) continue
-      this.kept.delete(`${write.table}\0${write.key.join("\0")}`)
+      this.kept.get(write.table)?.delete(addressOf(write.key))
       if (write.table === Resources.name) this.resourceList = undefined
     }
   }
@@ -100,5 +103,6 @@ export class Books {
     return writes.length
   }
 }
+const addressOf = (key: Key): string => key.length === 1 ? String(key[0]) : key.join("\0")
 /** When a UUIDv7 was made, epoch ms. */
 export const timeOf = (uuid: string): number => parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)

@@ -1,11 +1,12 @@
 /** Refresh tokens and their families, seen from the edge: making and reading the text, and ending a family even when the store refuses to write.
  *  Token: `rt1.` family id `.` 32 bytes, which are the generation (6) and a MAC (26): nothing of it is kept.
  *  Source: authorization sections 8.4, 8.5. */
+import { timingSafeEqual } from "node:crypto"
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
 import { RefreshFamily, type Living } from "../../actors/refresh-family.ts"
 import type { Answer, Ref } from "../../runtime/registry.ts"
-import { equalSecrets } from "../../storage/seal.ts"
 import type { Write } from "../../storage/store.ts"
+import { askedNow } from "../shared/now.ts"
 import type { Authority } from "./authority.ts"
 import { familyHasEnded } from "./liveness.ts"
 import { Problem } from "./problems.ts"
@@ -24,6 +25,7 @@ export const intentsIn = (path: string): Intents => ({
   clear: () => rmSync(path, { force: true })
 })
 
+interface Looked { readonly living: Living | null; readonly ended: { readonly grant: Living["grant"]; readonly generation: number } | null }
 export class Families {
   private readonly authority: Authority
   private readonly intents: Intents
@@ -38,23 +40,23 @@ export class Families {
     this.intents = intents
   }
 
-  private macOf(id: Uint8Array, generation: Uint8Array): Buffer {
-    return Buffer.from(this.authority.seal.hash(`${Buffer.from(id).toString("hex")}.${Buffer.from(generation).toString("hex")}`, "authorization refresh"), "base64url").subarray(0, macBytes)
+  private macOf(idHex: string, generation: number): Buffer {
+    return Buffer.from(this.authority.seal.hash(`${idHex}.${generation.toString(16).padStart(2 * generationBytes, "0")}`, "authorization refresh"), "base64url").subarray(0, macBytes)
   }
   tokenOf(familyId: string, generation: number): string {
-    const id = Buffer.from(familyId.replaceAll("-", ""), "hex"), count = Buffer.alloc(generationBytes)
-    count.writeUIntBE(generation, 0, generationBytes)
-    return `rt1.${id.toString("base64url")}.${Buffer.concat([count, this.macOf(id, count)]).toString("base64url")}`
+    const idHex = familyId.replaceAll("-", ""), secret = Buffer.alloc(generationBytes + macBytes)
+    secret.writeUIntBE(generation, 0, generationBytes)
+    this.macOf(idHex, generation).copy(secret, generationBytes)
+    return `rt1.${Buffer.from(idHex, "hex").toString("base64url")}.${secret.toString("base64url")}`
   }
   /** undefined: not a token that we made. */
   read(token: string): { readonly familyId: string; readonly generation: number } | undefined {
     const [, id64, secret64] = /^rt1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/.exec(token) ?? []
     if (id64 === undefined || secret64 === undefined) return undefined
     const id = Buffer.from(id64, "base64url"), secret = Buffer.from(secret64, "base64url")
-    const count = secret.subarray(0, generationBytes), mac = secret.subarray(generationBytes)
-    if (mac.length !== macBytes || !equalSecrets(mac.toString("base64url"), this.macOf(id, count).toString("base64url"))) return undefined
-    const hex = id.toString("hex")
-    return { familyId: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-"), generation: count.readUIntBE(0, generationBytes) }
+    const hex = id.toString("hex"), generation = secret.readUIntBE(0, generationBytes), mac = secret.subarray(generationBytes)
+    if (mac.length !== macBytes || !timingSafeEqual(mac, this.macOf(hex, generation))) return undefined
+    return { familyId: `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`, generation }
   }
 
   isOver(familyId: string): boolean { return this.doomed.has(familyId) || familyHasEnded(this.authority, familyId) }
@@ -62,9 +64,8 @@ export class Families {
   ask<C extends keyof Commands & string>(familyId: string, command: C, payload: Parameters<FamilyAsk["askNow"]>[1]): Promise<Answer<Commands[C]>> {
     return new Promise((resolve) => (this.authority.actors.ref(RefreshFamily, familyId).askNow as any)(command, payload, resolve))
   }
-  async look(familyId: string): Promise<{ readonly living: Living | null; readonly ended: { readonly grant: Living["grant"]; readonly generation: number } | null } | Problem> {
-    const answer = await this.ask(familyId, "Look", {})
-    return "reply" in answer ? answer.reply : unavailable()
+  look(familyId: string): Looked | Problem | Promise<Looked | Problem> {
+    return askedNow((done) => this.authority.actors.ref(RefreshFamily, familyId).askNow("Look", {}, (answer) => done("reply" in answer ? answer.reply : unavailable())))
   }
 
   /** Ends a family with the rows that go with it. If that cannot be kept it is over all the same, now and after a restart, and is tried again. */

@@ -2,6 +2,7 @@
 import { Lockout } from "../../actors/lockout.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
 import { sourceOf } from "../shared/addresses.ts"
+import { askedNow } from "../shared/now.ts"
 import type { Authority } from "./authority.ts"
 import { Problem, slowDown } from "./problems.ts"
 
@@ -26,8 +27,8 @@ export class Limits {
     return this.taken(`register/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
   }
   private lock(name: string) { return this.authority.actors.ref(Lockout, `authorization/${name}`) }
-  private check(name: string): Promise<Problem | undefined> {
-    return new Promise((resolve) => this.lock(name).askNow("Check", {}, (answer) => resolve("refuse" in answer ? slowDown(answer.refuse.retryAfterMs) : undefined)))
+  private check(name: string): Problem | undefined | Promise<Problem | undefined> {
+    return askedNow((done) => this.lock(name).askNow("Check", {}, (answer) => done("refuse" in answer ? slowDown(answer.refuse.retryAfterMs) : undefined)))
   }
   private fail(name: string, max: number, windowMs: number, lockMs: number): Promise<boolean> {
     return max === 0 ? Promise.resolve(false) : new Promise((resolve) => this.lock(name).askNow("Fail", { max, windowMs, lockMs }, (answer) => resolve("reply" in answer && answer.reply)))
@@ -44,7 +45,7 @@ export class Limits {
   }
   loginSucceeded(ip: string, email: string): void { this.lock(`login/${sourceOf(ip)}/${email.toLowerCase()}`).tell("Clear", {}) }
 
-  clientAllowed(ip: string, clientId: string): Promise<Problem | undefined> { return this.check(`client/${sourceOf(ip)}/${clientId}`) }
+  clientAllowed(ip: string, clientId: string): Problem | undefined | Promise<Problem | undefined> { return this.check(`client/${sourceOf(ip)}/${clientId}`) }
   async clientFailed(ip: string, clientId: string): Promise<void> { if (this.authority.settings.rate.enabled) await this.fail(`client/${sourceOf(ip)}/${clientId}`, 20, 60_000, 60_000) }
   /** Locks are in memory, so they answer in this very turn. 0: free to try. */
   adminRetryAfterMs(ip: string): number {
@@ -53,10 +54,4 @@ export class Limits {
     return waitMs
   }
   adminFailed(ip: string): void { if (this.authority.settings.rate.enabled) void this.fail(`admin/${sourceOf(ip)}`, 10, 60_000, 60_000) }
-}
-/** The answer itself when it came in this turn. */
-export const askedNow = <A>(ask: (done: (answer: A) => void) => void): A | Promise<A> => {
-  let answered: { readonly value: A } | undefined, later: ((answer: A) => void) | undefined
-  ask((value) => { if (later === undefined) answered = { value }; else later(value) })
-  return answered === undefined ? new Promise((resolve) => { later = resolve }) : answered.value
 }

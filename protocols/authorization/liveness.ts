@@ -35,7 +35,7 @@ export const isRevoked = (authority: Authority, families: { isOver(familyId: str
   for (let climbed = 0; climbed <= generationsMax; climbed++) {
     if (at.revokedMs !== null || (at.familyId !== "" && families.isOver(at.familyId)) || !stillHolds(authority, at)) return true
     if (at.parentJti === "") return false
-    at = Issuances.get(authority.books.store, [at.parentJti])
+    at = authority.books.get(Issuances, [at.parentJti])
     if (at === undefined) return true
   }
   return true

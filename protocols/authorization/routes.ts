@@ -1,6 +1,7 @@
 /** The authorization server: its paths, what guards them, the headers that all answers carry. Source: authorization sections 1.2, 3, 21. */
 import { randomUUID } from "node:crypto"
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
+import { thenNow } from "../shared/now.ts"
 import { authorize } from "./authorize.ts"
 import { answerPrompt, consent, showConsent, showPrompt } from "./consent.ts"
 import { Proofs } from "./dpop.ts"
@@ -28,17 +29,12 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
   const { settings, limits } = services, proofs = new Proofs(services)
   const always = [["X-Content-Type-Options", "nosniff"], ["Referrer-Policy", "no-referrer"],
     ...(settings.issuer.startsWith("https:") ? [["Strict-Transport-Security", "max-age=31536000"] as const] : [])] as ReadonlyArray<readonly [string, string]>
-  const secured = (response: Response): Response => ({ ...response, headers: [...response.headers ?? [], ...always, ["X-Request-Id", randomUUID()]] })
+  const secured = ({ status, headers = [], body }: Response): Response => ({ status, headers: headers.concat(always, [["X-Request-Id", randomUUID()]]), ...(body === undefined ? {} : { body }) })
 
   const answered = (request: Request, answer: Response | Problem): Response => answer instanceof Problem ? problemResponse(answer, request, settings) : answer
   /** Limited by source (unless said otherwise), problems worded, headers added. */
   const open = (handle: Answering, limited = true): Handler => (request) => {
-    const go = (problem: Problem | undefined): Response | Promise<Response> => {
-      const answer = problem ?? handle(request)
-      return answer instanceof Promise ? answer.then((later) => secured(answered(request, later))) : secured(answered(request, answer))
-    }
-    const over = limited ? limits.call(request.client) : undefined
-    return over instanceof Promise ? over.then(go) : go(over)
+    return thenNow(limited ? limits.call(request.client) : undefined, (problem) => thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer))))
   }
   const origins = new Set(settings.allowedOrigins)
   const corsOf = (request: Request): ReadonlyArray<readonly [string, string]> => {
@@ -53,8 +49,7 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
     return [
       { method: "POST", path, body: whole, handle: (request) => {
         const add = (response: Response): Response => { const cors = corsOf(request); return cors.length === 0 ? response : { ...response, headers: [...response.headers ?? [], ...cors] } }
-        const answer = run(request)
-        return answer instanceof Promise ? answer.then(add) : add(answer)
+        return thenNow(run(request), add)
       } },
       ...(origins.size === 0 ? [] : [{ method: "OPTIONS", path, handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }) }])
     ]

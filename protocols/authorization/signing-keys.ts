@@ -118,7 +118,8 @@ export class SigningKeyRing {
   verify(token: string): Jwt | undefined {
     const known = this.verified.get(token)
     if (known !== undefined) return known
-    const jwt = parseJwt(token)
+    // Base64url of "{", with which every header of ours begins: a refresh token has three parts too.
+    const jwt = token[0] === "e" ? parseJwt(token) : undefined
     if (jwt === undefined) return undefined
     const { header } = jwt, key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : undefined
     if (key === undefined || key.row.status === "retired" || header["alg"] !== key.row.algorithm || "crit" in header || header["b64"] === false) return undefined

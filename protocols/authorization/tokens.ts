@@ -67,6 +67,6 @@ export const ownToken = (services: Services, token: string): OwnToken | undefine
   if (jwt === undefined) return undefined
   const { iss, exp, iat, jti } = jwt.claims
   if (iss !== settings.issuer || typeof exp !== "number" || exp * 1_000 <= nowMs() || typeof iat !== "number" || typeof jti !== "string") return undefined
-  const issuance = Issuances.get(books.store, [jti])
+  const issuance = books.get(Issuances, [jti])
   return issuance !== undefined && isLive(services, services.families, issuance) ? { ...jwt, issuance } : undefined
 }

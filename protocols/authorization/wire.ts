@@ -9,19 +9,25 @@ export const fieldsMax = 1_000
 /** May repeat; what several values mean is the grant's to say. */
 const repeatable = new Set(["resource", "audience"])
 
+const nothing: ReadonlyArray<never> = []
+
 /** Decoded values by name, empty ones absent. */
 export class Form {
   private readonly values: ReadonlyMap<string, ReadonlyArray<string>>
   constructor(values: ReadonlyMap<string, ReadonlyArray<string>>) { this.values = values }
   get(name: string): string | undefined { return this.values.get(name)?.[0] }
   /** Distinct values, in order. */
-  all(name: string): ReadonlyArray<string> { return [...new Set(this.values.get(name) ?? [])] }
+  all(name: string): ReadonlyArray<string> { const values = this.values.get(name) ?? nothing; return values.length < 2 ? values : [...new Set(values)] }
   /** Given more than once, which only `resource` and `audience` may be. */
-  get repeated(): ReadonlyArray<string> { return [...this.values].filter(([name, values]) => values.length > 1 && !repeatable.has(name)).map(([name]) => name) }
+  get repeated(): ReadonlyArray<string> {
+    let repeated: Array<string> | undefined
+    for (const [name, values] of this.values) if (values.length > 1 && !repeatable.has(name)) (repeated ??= []).push(name)
+    return repeated ?? nothing
+  }
   has(name: string): boolean { return this.values.has(name) }
   get names(): ReadonlyArray<string> { return [...this.values.keys()] }
 }
-const decoded = (part: string): string | undefined => {
+export const formDecoded = (part: string): string | undefined => {
   const spaced = part.includes("+") ? part.replaceAll("+", " ") : part
   if (!spaced.includes("%")) return spaced
   try { return decodeURIComponent(spaced) } catch { return undefined }
@@ -34,7 +40,7 @@ export const readPairs = (text: string): Form | WireFault => {
     if (pair === "") continue
     if (++seen > fieldsMax) return fault("too many parameters")
     const equals = pair.indexOf("=")
-    const name = decoded(equals < 0 ? pair : pair.slice(0, equals)), value = equals < 0 ? "" : decoded(pair.slice(equals + 1))
+    const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals)), value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
     if (name === undefined || value === undefined) return fault("malformed percent encoding")
     if (name.includes("\0") || value.includes("\0")) return fault("a NUL byte")
     if (value === "") continue
@@ -47,14 +53,17 @@ export const readPairs = (text: string): Form | WireFault => {
 
 const secretsInQuery = ["client_secret", "code", "refresh_token", "subject_token", "actor_token", "assertion"]
 const textOf = (body: Uint8Array): string => Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")
+const formType = "application/x-www-form-urlencoded"
+const plainForm = { type: formType, charset: "utf-8" }
 const mediaTypeOf = (contentType: string | undefined): { readonly type: string; readonly charset: string } => {
+  if (contentType === formType) return plainForm
   const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase())
   return { type, charset: parameters.find((parameter) => parameter.startsWith("charset="))?.slice(8).replaceAll("\"", "") ?? "utf-8" }
 }
 /** The form of a POST endpoint. */
 export const readForm = (contentType: string | undefined, query: string, body: Uint8Array): Form | WireFault => {
   const { type, charset } = mediaTypeOf(contentType)
-  if (type !== "application/x-www-form-urlencoded" || charset !== "utf-8") return fault("the content type must be application/x-www-form-urlencoded")
+  if (type !== formType || charset !== "utf-8") return fault("the content type must be application/x-www-form-urlencoded")
   if (query !== "") {
     const inQuery = readPairs(query)
     if (isWireFault(inQuery)) return inQuery

@@ -46,6 +46,7 @@ export const literalAddress = (hostname: string): string | undefined =>
 
 /** One caller for limits: an IPv4 address, or an IPv6 /64. */
 export const sourceOf = (address: string): string => {
+  if (!address.includes(":")) return address
   const bare = withoutZone(address)
   if (!isIPv6(bare)) return bare
   const groups = groupsOf(bare)

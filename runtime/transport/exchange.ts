@@ -36,6 +36,8 @@ export class FlatHeaders implements Headers {
     for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) value = value === undefined ? flat[i + 1]! : `${value}, ${flat[i + 1]!}`
     return value
   }
+  /** As on the wire: name, colon, value, line end. */
+  get bytes(): number { let bytes = 0; for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4; return bytes }
   *entries(): Iterable<readonly [string, string]> {
     for (let i = 0; i < this.flat.length; i += 2) yield [this.flat[i]!, this.flat[i + 1]!]
   }

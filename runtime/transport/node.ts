@@ -108,9 +108,7 @@ class Node {
     const chunked = headers.get("transfer-encoding") !== undefined
     const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
     if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return refuse(414)
-    let headBytes = 0
-    for (const [name, value] of headers.entries()) headBytes += name.length + value.length + 4
-    if (headBytes > this.limits.headerBytesMax) return refuse(431)
+    if (headers.bytes > this.limits.headerBytesMax) return refuse(431)
     if (length !== undefined && !Number.isSafeInteger(length)) return refuse(400)
     if (this.draining) return refuse(503)
     const { route } = match

@@ -43,11 +43,6 @@ class Exchange implements Request {
     req.forEach((name, value) => { flat.push(name, value) })
     this.headers = new FlatHeaders(flat)
   }
-  headBytes(): number {
-    let bytes = 0
-    for (const [name, value] of this.headers.entries()) bytes += name.length + value.length + 4
-    return bytes
-  }
   private get address(): string { return this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()) }
   get client(): string { return this.node.proxies.client(this.address, this.headers) }
   get scheme(): "http" | "https" { return this.node.proxies.any ? this.node.proxies.scheme(this.address, this.node.secure, this.headers) : this.node.secure ? "https" : "http" }
@@ -126,7 +121,7 @@ class Node {
     const chunked = headers.get("transfer-encoding") !== undefined
     const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
     if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return this.refuse(exchange, 414)
-    if (exchange.headBytes() > this.limits.headerBytesMax) return this.refuse(exchange, 431)
+    if (headers.bytes > this.limits.headerBytesMax) return this.refuse(exchange, 431)
     if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
     if (this.draining) return this.refuse(exchange, 503)
     const { route } = match

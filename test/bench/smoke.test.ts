@@ -12,6 +12,7 @@ it.each([
   ["store", ["store-list", "store-read", "store-create"]],
   ["documents", ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)],
   ["language", ["tags", "memory", "glossary"]],
+  ["oauth", ["oauth-client-credentials", "oauth-refresh", "oauth-introspect-opaque", "oauth-introspect-jwt"]],
   ["start", ["cold-start"]]
 ])("bench smoke: %s", async (_, names) => {
   const { stdout } = await promisify(execFile)(process.execPath, ["dist/bench/run.js", "--smoke", ...names], { timeout: 100_000 })

@@ -18,7 +18,7 @@ export const refreshToken: Grant = async (call) => {
   const token = families.read(shown)
   if (token === undefined) return invalidGrant("the refresh token is not known")
   const { familyId, generation } = token
-  const family = await families.look(familyId)
+  const looked = families.look(familyId), family = looked instanceof Promise ? await looked : looked
   if (family instanceof Problem) return family
   const { living, ended } = family, grant = living?.grant ?? ended?.grant
   if (grant === undefined || grant.clientId !== client.clientId) return invalidGrant("the refresh token is not known")
