@@ -77,7 +77,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         keys: translation.keys(secrets?.accountId),
         backup: (folder) => store.backup(folder),
         check: () => store.check(),
-        probes: chat.probes
+        probes: { ...chat.probes, metrics: () => `${chat.probes.metrics()}${authorization?.open.metrics() ?? ""}` }
       }),
       translation.service, chat.service, shop.open.service, ...(authorization === undefined ? [] : [authorization.open.service])
     ]

@@ -38,7 +38,10 @@ export const showConsent = async (services: Services, sessions: BrowserSessions,
   return consentPage({
     ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes), action: "/consent", csrf: sessions.csrf("consent", signedIn.sessionHash, req!), hidden: { req: req! },
     destination: new URL(row.redirectUri).host, loopback: isLoopbackUri(row.redirectUri), email: signedIn.user.email
-  }, { formTargets: [formTargetOf(row.redirectUri)] })
+  }, {
+    // Browsers apply form-action to the whole chain of redirects, and an application may send its user on to another of its hosts.
+    formTargets: [formTargetOf(row.redirectUri), "https:"]
+  })
 }
 
 export const consent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {

@@ -9,6 +9,7 @@ import { Audit } from "./audit.ts"
 import type { Authority } from "./authority.ts"
 import { Books } from "./books.ts"
 import { browserRoutes } from "./browser.ts"
+import { Proofs } from "./dpop.ts"
 import { Families, type Intents } from "./families.ts"
 import { Limits } from "./limits.ts"
 import { outsideOf } from "./outside.ts"
@@ -35,7 +36,7 @@ export interface AuthorizationDeps {
   readonly seed?: SeedGiven
   /** Parts that a test plays itself. */ readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
 }
-export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; sweep(): Promise<void>; close(): Promise<void> }
+export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; /** Prometheus text. */ metrics(): string; sweep(): Promise<void>; close(): Promise<void> }
 
 const sweepEveryMs = 30_000
 
@@ -47,7 +48,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   }
   const sessions = new BrowserSessions(authority), keys = new SigningKeyRing(authority), families = new Families(authority, deps.intents)
   const outside = outsideOf(authority)
-  const services: Services = { ...authority, keys, families, limits: new Limits(authority), passwords: passwordsOf(settings.hashConcurrency),
+  const services: Services = { ...authority, keys, families, limits: new Limits(authority), proofs: new Proofs(authority), passwords: passwordsOf(settings.hashConcurrency),
     documents: outside.documents, idps: outside.idps, vault: outside.vault, grantable: deps.grantable, ...deps.instead }
   await keys.load()
   await families.resume()
@@ -61,10 +62,16 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     service: authorization(services, sessions, {
       register: register(authority, { limited: ({ client }) => services.limits.registration(client) }),
       browser: browserRoutes(services, sessions, outside), admin: administration(services, outside, deps.version ?? "", clock())
-    }), services, sessions, sweep,
+    }), services, sessions, sweep, metrics: () => metricsOf(services),
     close: async () => {
       clearInterval(sweeping)
       await authority.audit.settle().catch((cause: unknown) => log("error", "the last audit rows could not be kept", { cause: String(cause) }))
     }
   }
 }
+
+const metricsOf = ({ audit, families, proofs }: Services): string => [
+  "# HELP authorization_events_total What was audited, by action.", "# TYPE authorization_events_total counter", ...[...audit.counts].map(([action, count]) => `authorization_events_total{action="${action}"} ${count}`),
+  "# HELP authorization_dpop_proofs_total Proofs by outcome.", "# TYPE authorization_dpop_proofs_total counter", ...[...proofs.counts].map(([outcome, count]) => `authorization_dpop_proofs_total{outcome="${outcome}"} ${count}`),
+  "# HELP refresh_revocation_failures_total Families that could not be revoked in the store.", "# TYPE refresh_revocation_failures_total counter", `refresh_revocation_failures_total ${families.failures}`, ""
+].join("\n")

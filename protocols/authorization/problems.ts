@@ -43,6 +43,9 @@ export const quoted = (text: unknown): string => `'${ascii(String(text)).slice(0
 export const slowDown = (retryAfterMs: number): Problem => new Problem("slow_down", "too many requests", { headers: [["Retry-After", String(Math.max(1, Math.ceil(retryAfterMs / 1_000)))]] })
 export const authenticationFailed = "client authentication failed"
 
+/** What X-Request-Id says and a person can name; the trace id of the logs in the form of a UUID. */
+export const requestIdOf = (traceId: string): string => `${traceId.slice(0, 8)}-${traceId.slice(8, 12)}-${traceId.slice(12, 16)}-${traceId.slice(16, 20)}-${traceId.slice(20)}`
+
 /** The same bytes under another media type for callers which accept nothing else (3.3). */
 const mediaType = (accept: string | undefined, settings: Settings): string =>
   settings.errorJsonNegotiation && accept !== undefined && /application\/json/i.test(accept) && !/application\/problem\+json|\*\/\*|application\/\*/i.test(accept)
@@ -50,7 +53,7 @@ const mediaType = (accept: string | undefined, settings: Settings): string =>
 
 export const problemResponse = (problem: Problem, request: Pick<Request, "traceId"> & Partial<Pick<Request, "headers">>, settings: Settings): Response => {
   const { error, status, members } = problem
-  const description = status >= 500 ? `internal error (${request.traceId})` : problem.description
+  const description = status >= 500 ? `internal error (${requestIdOf(request.traceId)})` : problem.description
   const challenge: ReadonlyArray<Header> =
     error === "invalid_client" ? [["WWW-Authenticate", `Basic realm="${settings.realm}"`]]
     : error === "invalid_admin_key" ? [["WWW-Authenticate", "Bearer realm=\"admin\""]]

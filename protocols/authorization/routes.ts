@@ -1,14 +1,12 @@
 /** The authorization server: its paths, what guards them, the headers that all answers carry. Source: authorization sections 1.2, 3, 21. */
-import { randomUUID } from "node:crypto"
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { thenNow } from "../shared/now.ts"
 import { authorize } from "./authorize.ts"
 import { answerPrompt, consent, showConsent, showPrompt } from "./consent.ts"
-import { Proofs } from "./dpop.ts"
 import { introspect } from "./introspect.ts"
 import { goOn, login, logout, showLogin } from "./login.ts"
 import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
-import { Problem, problemResponse, refusedBy } from "./problems.ts"
+import { Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
 import { revoke } from "./revoke.ts"
 import type { Services } from "./services.ts"
 import type { BrowserSessions } from "./sessions.ts"
@@ -26,15 +24,15 @@ export interface More {
 }
 
 export const authorization = (services: Services, sessions: BrowserSessions, more: More): Service => {
-  const { settings, limits } = services, proofs = new Proofs(services)
+  const { settings, limits, proofs } = services
   const always = [["X-Content-Type-Options", "nosniff"], ["Referrer-Policy", "no-referrer"],
     ...(settings.issuer.startsWith("https:") ? [["Strict-Transport-Security", "max-age=31536000"] as const] : [])] as ReadonlyArray<readonly [string, string]>
-  const secured = ({ status, headers = [], body }: Response): Response => ({ status, headers: headers.concat(always, [["X-Request-Id", randomUUID()]]), ...(body === undefined ? {} : { body }) })
+  const secured = ({ status, headers = [], body }: Response, { traceId }: Pick<Request, "traceId">): Response => ({ status, headers: headers.concat(always, [["X-Request-Id", requestIdOf(traceId)]]), ...(body === undefined ? {} : { body }) })
 
   const answered = (request: Request, answer: Response | Problem): Response => answer instanceof Problem ? problemResponse(answer, request, settings) : answer
   /** Limited by source (unless said otherwise), problems worded, headers added. */
   const open = (handle: Answering, limited = true): Handler => (request) => {
-    return thenNow(limited ? limits.call(request.client) : undefined, (problem) => thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer))))
+    return thenNow(limited ? limits.call(request.client) : undefined, (problem) => thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer), request)))
   }
   const origins = new Set(settings.allowedOrigins)
   const corsOf = (request: Request): ReadonlyArray<readonly [string, string]> => {
@@ -51,7 +49,7 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
         const add = (response: Response): Response => { const cors = corsOf(request); return cors.length === 0 ? response : { ...response, headers: [...response.headers ?? [], ...cors] } }
         return thenNow(run(request), add)
       } },
-      ...(origins.size === 0 ? [] : [{ method: "OPTIONS", path, handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }) }])
+      ...(origins.size === 0 ? [] : [{ method: "OPTIONS", path, handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }, request) }])
     ]
   }
   const metadata = open((request) => cacheable(request, serverMetadata(services), true))
@@ -81,5 +79,5 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
     ...more.admin.map((route) => ({ ...route, handle: open(route.handle, false) }))
   ]
   const refused = refusedBy(settings)
-  return { name: "authorization", prefixes, routes, refused: (status, request, allow) => secured(refused(status, request, allow)) }
+  return { name: "authorization", prefixes, routes, refused: (status, request, allow) => secured(refused(status, request, allow), request) }
 }

@@ -1,6 +1,7 @@
 /** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the outside. */
 import type { KeyObject } from "node:crypto"
 import type { Authority } from "./authority.ts"
+import type { Proofs } from "./dpop.ts"
 import type { Families } from "./families.ts"
 import type { Limits } from "./limits.ts"
 import type { Passwords } from "./passwords.ts"
@@ -13,6 +14,7 @@ export interface Services extends Authority {
   readonly keys: SigningKeyRing
   readonly families: Families
   readonly limits: Limits
+  readonly proofs: Proofs
   readonly passwords: Passwords
   readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
   readonly idps: { keyFor(idp: Idp, header: { readonly alg: string; readonly kid?: string | undefined }): Promise<KeyObject | undefined>; /** False: nothing could be fetched. */ hasKeys?(idpId: string): boolean }

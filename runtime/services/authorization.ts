@@ -5,7 +5,6 @@ import { join } from "node:path"
 import { Lockout } from "../../actors/lockout.ts"
 import { RefreshFamily } from "../../actors/refresh-family.ts"
 import { secretHashOf } from "../../protocols/authorization/client-secrets.ts"
-import { Proofs } from "../../protocols/authorization/dpop.ts"
 import { intentsIn } from "../../protocols/authorization/families.ts"
 import { openAuthorization, type OpenAuthorization } from "../../protocols/authorization/open.ts"
 import { Clients, Resources, UniqueNames, UserEmails, Users, type Client } from "../../protocols/authorization/records.ts"
@@ -79,7 +78,7 @@ const demoOf = async (open: OpenAuthorization, oauthAdminKey: string): Promise<D
 
 /** The store's apps are clients of the authorization server, its tokens are our access tokens for the store's resource. Source: store section 3.3. */
 export const storeTokens = async (open: OpenAuthorization, resourceUri: string): Promise<AppTokens> => {
-  const { services } = open, { books, settings } = services, proofs = new Proofs(services), slug = storeSlug
+  const { services } = open, { books, proofs, settings } = services, slug = storeSlug
   if (!books.resources().some((resource) => resource.slug === slug)) {
     const nowMs = books.nowMs(), row = { id: books.id(), slug, uri: resourceUri, backend: "mint" as const, providerId: "", displayName: "Store", exchangeClients: [], runtimeClients: ["store-resource-server"], returnUrls: [],
       scopes: Object.entries(storeScopes).map(([name, description]) => ({ name, description, upstream: [] })), createdMs: nowMs, updatedMs: nowMs }
