@@ -4,7 +4,7 @@
 import { cpus } from "node:os"
 import { Effect } from "effect"
 import { DocumentJob, Documents as Rows, openCount, documentCounts, openMax, type Look } from "../../actors/document-job.ts"
-import { blobOf, Desk, jobOfBlob, Vault, type JobMeta, type Ports } from "../../actors/documents/ports.ts"
+import { blobOf, Desk, jobOfBlob, Vault, type JobFault, type JobMeta, type Ports } from "../../actors/documents/ports.ts"
 import { keysOf, newDocumentId, newDocumentKey, opened, openedText, opening, sameCheck, sealedText, sealing, type DocumentKeys } from "../../actors/documents/sealed.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import { BodyFault, json, type Request, type Response, type Route } from "../../runtime/http.ts"
@@ -33,6 +33,7 @@ export interface DocumentDeps {
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
   /** Glossaries, style lists and memories, above every engine. */ readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
   /** Default: the translator, sentence by sentence. */ readonly translate?: Ports["translate"]
+  /** Stands before the work of each job of an account: delays and failures of test mode. */ readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
   /** Documents translating at once. */ readonly atOnce?: number
 }
 const path = "/v2/document"
@@ -41,6 +42,8 @@ const uploadBytesMax = 101 * mebibyte, fieldBytesMax = 65_536, fieldsMax = 100, 
 const charactersMax = { free: 500_000, paid: 1_000_000 } as const
 const perAccount = 2
 const noStore = ["Cache-Control", "no-store"] as const
+/** An account is its own team. */
+const leastOf = (own: number | null, team: number | null): number | null => own === null ? team : team === null ? own : Math.min(own, team)
 const notFound: Refusal = { _tag: "NotFound", what: "Document" }
 const noFile: Refusal = { _tag: "Refused", message: "Invalid file data." }
 
@@ -65,10 +68,10 @@ export class DocumentService {
     this.ports = {
       blobs: store.blobs, vault: this.vault, log,
       desk: new Desk({ atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1), perAccount, nowMs: clock }),
-      work: (meta, source) => this.threads.work(source, meta.format, {
+      work: (meta, source) => Effect.andThen(deps.before?.(meta.accountId) ?? Effect.void, this.threads.work(source, meta.format, {
         target: meta.target, charactersMax: meta.charactersMax, ...(meta.source === null ? {} : { source: meta.source }),
         ...(meta.watermark ? { watermark: "Translated by Troupe" } : {}), ...(meta.convertTo === null ? {} : { convertTo: meta.convertTo })
-      }),
+      })),
       languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
       translate: deps.translate ?? ((batch) => translateBatch(engines, deps.aids, batch)),
       fingerprint: ({ accountId, target, options }, source) => JSON.stringify([source, target, options, this.named({ accountId, source, target, options }), engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
@@ -184,7 +187,7 @@ export class DocumentService {
     }
     if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0)))) return { _tag: "QuotaExceeded", whose: "account" }
     this.vault.put(id, keys)
-    const received = await Effect.runPromise(Effect.result(this.deps.actors.ref(DocumentJob, id).ask("Receive", { meta, documentsMax: account.limits.documents })))
+    const received = await Effect.runPromise(Effect.result(this.deps.actors.ref(DocumentJob, id).ask("Receive", { meta, documentsMax: leastOf(account.limits.documents, account.limits.teamDocuments) })))
     if (received._tag === "Success") return undefined
     this.vault.drop(id)
     if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", whose: "account" }

@@ -46,11 +46,11 @@ const product = (type: string, key: number, account: number, unit: "characters" 
   api_key_character_count: unit === "characters" ? key : 0, character_count: unit === "characters" ? account : 0
 })
 
-/** Documents are counted for the account; teams are not kept, so a team's count is that of none. */
+/** Documents are counted for the account, which is its own team. */
 export const usageJson = ({ tier, account, key, accountLimits, keyLimits, documents, startMs, endMs }: UsageReport): Readonly<Record<string, unknown>> => ({
   character_count: characters(account), character_limit: orNoLimit(accountLimits.characters),
   ...(accountLimits.documents === null ? {} : { document_count: documents, document_limit: accountLimits.documents }),
-  ...(accountLimits.teamDocuments === null ? {} : { team_document_count: 0, team_document_limit: accountLimits.teamDocuments }),
+  ...(accountLimits.teamDocuments === null ? {} : { team_document_count: documents, team_document_limit: accountLimits.teamDocuments }),
   ...(tier === "free" ? {} : {
     products: [
       product("translate", key.translate + key.document, account.translate + account.document, "characters"),

@@ -4,11 +4,12 @@ import { Context } from "effect"
 import { VoiceEngines, VoiceSession } from "../../actors/voice-session.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import { TranslationCache } from "../../protocols/translation/cache.ts"
+import type { DocumentDeps } from "../../protocols/translation/documents.ts"
 import type { DocumentOptions } from "../../protocols/translation/document-options.ts"
 import { KeyRing } from "../../protocols/translation/keys.ts"
 import { languageOf } from "../../protocols/translation/languages.ts"
 import { Accounts, createAccount, createKey, Keys } from "../../protocols/translation/records.ts"
-import { resources } from "../../protocols/translation/resources.ts"
+import { resources, type Resources } from "../../protocols/translation/resources.ts"
 import { translation } from "../../protocols/translation/routes.ts"
 import { testMode } from "../../protocols/translation/test-mode/test-mode.ts"
 import { Usage } from "../../protocols/translation/usage.ts"
@@ -47,22 +48,24 @@ export const startTranslation = async ({ config, store, system, engines, seal, l
   const voice = new Voice({
     store, actors: system, engines, usage, ring, clock, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken, ...(publicBase === undefined ? {} : { publicBase })
   })
-  const make = async (): Promise<Service> => {
-    const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
+  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) => {
     const named = (accountId: string, source: ReturnType<typeof languageOf>, target: DocumentOptions["target"], { glossaryIds, styleId, memoryId, memoryThreshold }: DocumentOptions["steering"]) =>
       kept.aids.of(accountId, { source, target, glossaryIds, styleId: styleId ?? undefined, memoryId: memoryId ?? undefined, memoryThreshold })
-    const documents = await documentService({
-      store, actors: system, engines, usage, ring, clock, log,
+    return documentService({
+      store, actors: system, engines: over, usage, ring, clock, log, ...(before === undefined ? {} : { before }),
       references: (accountId, { source, target, steering }) => { const aid = named(accountId, source, target, steering); return "_tag" in aid ? aid : undefined },
       aids: { memories: kept.memories, of: ({ accountId, source, target, options }) => named(accountId, languageOf(source), languageOf(target)!, options) }
     })
+  }
+  const make = async (): Promise<Service> => {
+    const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
     return translation({
-      store, actors: system, engines, hashKey, clock, ring, usage, cache: new TranslationCache(), kept, voice, documents, publicBase,
+      store, actors: system, engines, hashKey, clock, ring, usage, cache: new TranslationCache(), kept, voice, documents: await documentsOver(engines, kept), publicBase,
       limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins
     })
   }
   return {
-    service: config.testMode ? (await testMode({ store, actors: system, hashKey, clock, ring, usage, publicBase })).service : await make(),
+    service: config.testMode ? (await testMode({ store, actors: system, hashKey, clock, ring, usage, publicBase, documents: documentsOver })).service : await make(),
     keys: (accountId) => ({
       list: () => accountId === undefined ? [] : ring.list(accountId),
       create: async (label) => {

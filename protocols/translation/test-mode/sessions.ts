@@ -20,6 +20,7 @@ const prefix = "mock-server-session-"
 
 export class Sessions {
   private readonly byName = new Map<string, Session>()
+  /** The session whose request made the account. */ private readonly byAccount = new Map<string, Session>()
   private readonly clock: () => number
   constructor(clock: () => number) { this.clock = clock }
 
@@ -33,6 +34,11 @@ export class Sessions {
     if (this.byName.size > sessionsMax) for (const [other, { usedMs }] of this.byName) { if (nowMs - usedMs >= idleMs || this.byName.size > sessionsMax) this.byName.delete(other); else break }
     return session
   }
+  owns(accountId: string, session: Session): void {
+    if (this.byAccount.size >= sessionsMax) this.byAccount.delete(this.byAccount.keys().next().value!)
+    this.byAccount.set(accountId, session)
+  }
+  ofAccount(accountId: string): Session | undefined { return this.byAccount.get(accountId) }
   known(name: string): Session | undefined { return this.byName.get(name) }
   /** True while a job of the session still has to look unfinished. */
   polling(session: Session, jobId: string): boolean {

@@ -8,29 +8,50 @@ import { limitsDefault } from "../guard.ts"
 import { problem } from "../problems.ts"
 import { Accounts, KeyHashes, Keys, labelDefault } from "../records.ts"
 import { noStore, ok } from "../resource.ts"
+import { KeyRing } from "../keys.ts"
 import { translation, type TranslationDeps } from "../routes.ts"
+import { Usage } from "../usage.ts"
+import { Effect } from "effect"
+import { JobFault } from "../../../actors/documents/ports.ts"
+import type { Engines } from "../../../actors/engines/ports.ts"
+import type { DocumentDeps } from "../documents.ts"
+import { resources, type Resources } from "../resources.ts"
 import { fixtureEngines, fixtureMemoryId, fixtureStyle, memoryRow, putFixtures } from "./fixtures.ts"
 import { Sessions, type Session } from "./sessions.ts"
 
 const lastRequestPath = "/__session__/last-request"
 const secretOf = (authorization: string | undefined): string | undefined => /^deepl-auth-key[ \t]+(\S{1,200})[ \t]*$/i.exec(authorization ?? "")?.[1]
+const looksMax = 150, lookEveryMs = 20
 const limited = /^\/v2\/(?:translate|write\/)/
 const refusal = (status: number, message: string): Response => json(status, { message }, noStore)
 /** Never answers; the connection stays open until the client goes. */
 const silence = (): Promise<Response> => new Promise(() => {})
 
-export interface TestMode { readonly service: Service; /** Documents read their delays and failures from here. */ readonly sessions: Sessions }
+export interface TestMode { readonly service: Service; readonly sessions: Sessions }
+export interface TestModeDeps extends Omit<TranslationDeps, "engines" | "fixtures" | "documents" | "kept"> {
+  /** Documents over these engines; they read their delays and failures through `before`. */
+  readonly documents?: (engines: Engines, kept: Resources, before: NonNullable<DocumentDeps["before"]>) => Promise<TranslationDeps["documents"]>
+}
 
-export const testMode = async (deps: Omit<TranslationDeps, "engines" | "fixtures">): Promise<TestMode> => {
-  const { store, hashKey, clock } = deps, sessions = new Sessions(clock)
+export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDeps): Promise<TestMode> => {
+  const { store, hashKey, clock, ring = new KeyRing(store, hashKey), usage = new Usage(store, clock) } = deps, sessions = new Sessions(clock), engines = fixtureEngines()
   await putFixtures(store)
-  const service = translation({ ...deps, engines: fixtureEngines(), limits: { ...limitsDefault, calls: 1_000_000 }, fixtures: { styles: [fixtureStyle], memories: new Set([fixtureMemoryId]) } })
+  const kept = resources({ ...deps, ring, usage, engines, fixtures: { styles: [fixtureStyle], memories: new Set([fixtureMemoryId]) } })
+  const documents = await makeDocuments?.(engines, kept, (accountId) => Effect.suspend(() => {
+    const session = sessions.ofAccount(accountId)
+    if (session === undefined) return Effect.void
+    if (session.documentFailures > 0) { session.documentFailures--; return Effect.fail(new JobFault({ text: "Translation error triggered" })) }
+    return Effect.sleep(session.documentQueueMs + session.documentTranslateMs)
+  }))
+  const service = translation({ ...deps, ring, usage, engines, kept, limits: { ...limitsDefault, calls: 1_000_000 }, ...(documents === undefined ? {} : { documents }) })
 
   /** A key of its own account, made on first use. */
   const admitted = async (authorization: string | undefined, session: Session | undefined): Promise<void> => {
     const secret = secretOf(authorization)
     if (secret === undefined || secret === "invalid" || KeyHashes.get(store, [hashKey(secret)]) !== undefined) return
-    const accountId = randomUUID(), keyId = randomUUID(), nowMs = clock(), none = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
+    const accountId = randomUUID()
+    if (session !== undefined) sessions.owns(accountId, session)
+    const keyId = randomUUID(), nowMs = clock(), none = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
     await committed(store, [
       Accounts.put([accountId], { accountId, tier: secret.endsWith(":fx") ? "free" : "paid", createdMs: nowMs, limits: { ...none,
         characters: session === undefined ? 20_000_000 : session.characterLimit, documents: session === undefined ? 10_000 : session.documentLimit, teamDocuments: session?.teamDocumentLimit ?? null } }),
@@ -50,8 +71,18 @@ export const testMode = async (deps: Omit<TranslationDeps, "engines" | "fixtures
     if ((request.headers.get("user-agent") ?? "") === "" && session?.allowsMissingUserAgent !== true && !request.path.startsWith("/v3/assets/")) return refusal(400, "Missing User-Agent header")
     if (session !== undefined && session.tooMany > 0 && limited.test(request.path)) { session.tooMany--; return problem({ _tag: "Limited", retryAfterMs: 1_000 }) }
     await admitted(request.headers.get("authorization"), session)
-    const response = await route.handle(request)
+    const response = await settled(route, request, session)
     return session === undefined || response.status !== 200 || typeof response.body !== "string" ? response : retold(route.path, request, response, session)
+  }
+  /** Documents are done at once unless the session wants them slow: a client which sees one unfinished looks again only after seconds. */
+  const settled = async (route: Route, request: Request, session: Session | undefined): Promise<Response> => {
+    const slow = session !== undefined && session.documentQueueMs + session.documentTranslateMs > 0
+    for (let looks = 0; ; looks++) {
+      const response = await route.handle(request)
+      const unfinished = route.path === "/v2/document/:id" && typeof response.body === "string" && /"status":"(?:queued|translating)"/.test(response.body)
+      if (slow || !unfinished || looks >= looksMax) return response
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+    }
   }
   /** What a session's settings change in an answer. */
   const retold = (path: string, request: Request, response: Response, session: Session): Response => {
