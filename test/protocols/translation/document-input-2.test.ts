@@ -1,5 +1,6 @@
 /** Documents, section 11, the second half: PDF, HTML, XLIFF, SRT, JSON, DITA, MIF, IDML, pictures; and what happens around an upload. */
-import { createCanvas, loadImage } from "@napi-rs/canvas"
+import { createRequire } from "node:module"
+import { createCanvas, GlobalFonts, loadImage } from "@napi-rs/canvas"
 import { PDFDict, PDFName, PDFNumber, PDFString } from "@cantoo/pdf-lib"
 import { Effect } from "effect"
 import { crc32, deflateSync } from "node:zlib"
@@ -205,12 +206,14 @@ describe("DITA, MIF, IDML", () => {
   })
 })
 describe("pictures", () => {
+  // A face of our own: what a machine calls sans-serif may have no letters.
+  GlobalFonts.registerFromPath(createRequire(import.meta.url).resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf"), "Painted")
   const picture = (words: string, width = 700, height = 120) => {
     const canvas = createCanvas(width, height), context = canvas.getContext("2d")
     context.fillStyle = "white"
     context.fillRect(0, 0, width, height)
     context.fillStyle = "black"
-    context.font = "40px sans-serif"
+    context.font = "40px Painted"
     context.fillText(words, 20, 70)
     return canvas
   }
