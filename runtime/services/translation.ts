@@ -4,9 +4,7 @@ import { Context } from "effect"
 import { VoiceEngines, VoiceSession } from "../../actors/voice-session.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import { TranslationCache } from "../../protocols/translation/cache.ts"
-import type { DocumentOptions } from "../../protocols/translation/document-options.ts"
 import { KeyRing } from "../../protocols/translation/keys.ts"
-import { languageOf } from "../../protocols/translation/languages.ts"
 import { Accounts, createAccount, createKey, Keys } from "../../protocols/translation/records.ts"
 import { resources } from "../../protocols/translation/resources.ts"
 import { translation } from "../../protocols/translation/routes.ts"
@@ -21,7 +19,7 @@ import type { Service } from "../http.ts"
 import type { Log } from "../kind.ts"
 import type { Operations } from "../operations.ts"
 import type { ActorSystem } from "../registry.ts"
-import { documentService } from "./documents.ts"
+import { documentAids, documentService } from "./documents.ts"
 
 export interface TranslationParts { readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly engines: Engines; readonly seal: Sealer; readonly log: Log }
 export interface DemoTranslation { readonly accountId: string; readonly developerKey: string; readonly adminKey: string }
@@ -49,12 +47,8 @@ export const startTranslation = async ({ config, store, system, engines, seal, l
   })
   const make = async (): Promise<Service> => {
     const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
-    const named = (accountId: string, source: ReturnType<typeof languageOf>, target: DocumentOptions["target"], { glossaryIds, styleId, memoryId, memoryThreshold }: DocumentOptions["steering"]) =>
-      kept.aids.of(accountId, { source, target, glossaryIds, styleId: styleId ?? undefined, memoryId: memoryId ?? undefined, memoryThreshold })
     const documents = await documentService({
-      store, actors: system, engines, usage, ring, clock, log,
-      references: (accountId, { source, target, steering }) => { const aid = named(accountId, source, target, steering); return "_tag" in aid ? aid : undefined },
-      aids: { memories: kept.memories, of: ({ accountId, source, target, options }) => named(accountId, languageOf(source), languageOf(target)!, options) }
+      store, actors: system, engines, usage, ring, clock, log, ...documentAids(kept)
     })
     return translation({
       store, actors: system, engines, hashKey, clock, ring, usage, cache: new TranslationCache(), kept, voice, documents, publicBase,
