@@ -25,6 +25,7 @@ export const extractXml = (text: string, dialect: Dialect, options: ExtractOptio
   const scan = new XmlScanner(text), frames: Array<Frame> = []
   let builder = new Builder(), rooted = false
   const flush = (preserve: boolean): void => {
+    if (builder.empty) return
     if (builder.hasText) segments.add(builder, preserve ? preserving : writing)
     builder = new Builder()
   }
