@@ -77,6 +77,9 @@ const batchesOf = (segments: ReadonlyArray<WorkSegment>, known: ReadonlyMap<stri
   return batches
 }
 
+/** An engine that answers at once would otherwise keep the event loop for the whole document: each batch waits for a turn of its own. */
+const breath = Effect.callback<void>((resume) => { const waiting = setImmediate(() => resume(Effect.void)); return Effect.sync(() => clearImmediate(waiting)) })
+
 const translate = (id: string, meta: JobMeta, source: string, work: DocumentWork, keys: DocumentKeys, ports: Ports): Effect.Effect<ReadonlyMap<number, string>, JobFault> => Effect.gen(function* () {
   const { segments } = work
   if (segments.length === 0) return new Map()
@@ -85,9 +88,9 @@ const translate = (id: string, meta: JobMeta, source: string, work: DocumentWork
   const batches = batchesOf(segments, known)
   const all = segments.reduce((sum, { billed }) => sum + billed, 0), left = batches.reduce((sum, { billed }) => sum + billed, 0)
   ports.desk.begin(id, all, all - left)
-  yield* Effect.forEach(batches, ({ texts, context, billed }) => ports.translate({
+  yield* Effect.forEach(batches, ({ texts, context, billed }) => Effect.andThen(breath, ports.translate({
     source, target: meta.target, accountId: meta.accountId, options: meta.options, texts, ...(context === undefined ? {} : { context })
-  }).pipe(
+  })).pipe(
     Effect.retry({ times: retriesMax, schedule: Schedule.exponential("200 millis"), while: (fault: EngineFault) => retryable(fault) }),
     Effect.catch((fault: EngineFault) => Effect.fail(new JobFault({ text: fault.reason === "unsupported" ? "Value for 'target_lang' not supported." : interrupted }))),
     Effect.flatMap(({ texts: made }) => {

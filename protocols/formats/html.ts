@@ -20,11 +20,10 @@ type Token =
   | { readonly is: "open" | "close"; readonly name: string; readonly from: number; readonly to: number; readonly alone: boolean }
 
 /** Every token with its place; together they are the whole text. */
-const tokensOf = (text: string): ReadonlyArray<Token> => {
-  const tokens: Array<Token> = []
+const eachToken = (text: string, told: (token: Token) => void): void => {
   let at = 0, name = "", open = 0
-  const upTo = (to: number, is: "text" | "other"): void => { if (to > at) { tokens.push({ is, from: at, to }); at = to } }
-  const tag = (is: "open" | "close", to: number, alone: boolean): void => { upTo(open, "other"); tokens.push({ is, name, from: open, to, alone }); at = to }
+  const upTo = (to: number, is: "text" | "other"): void => { if (to > at) { const from = at; at = to; told({ is, from, to }) } }
+  const tag = (is: "open" | "close", to: number, alone: boolean): void => { upTo(open, "other"); at = to; told({ is, name, from: open, to, alone }) }
   const tokenizer = new Tokenizer({ decodeEntities: false }, {
     onattribdata: () => {}, onattribentity: () => {}, onattribend: () => {}, onattribname: () => {}, ontextentity: () => {},
     ontext: (from, to) => { upTo(from, "other"); upTo(to, "text") },
@@ -42,10 +41,10 @@ const tokensOf = (text: string): ReadonlyArray<Token> => {
   tokenizer.write(text)
   tokenizer.end()
   upTo(text.length, "other")
-  return tokens
 }
 const attribute = /([^\s=<>"'/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?/g
 interface Attribute { readonly name: string; readonly value: string; readonly from: number; readonly to: number; readonly quote: string }
+const none: ReadonlyArray<Attribute> = []
 const attributesOf = (tag: string, at: number): ReadonlyArray<Attribute> => {
   const found: Array<Attribute> = [], from = /^<[^\s/>]+/.exec(tag)?.[0].length ?? 0
   for (const match of tag.slice(from).matchAll(attribute)) {
@@ -82,21 +81,23 @@ class Reading {
     this.inPre = { escape }
   }
   read(): void {
-    for (const token of tokensOf(this.text)) {
-      if (this.skipping !== undefined) { this.skip(token); continue }
+    eachToken(this.text, (token) => {
+      if (this.skipping !== undefined) return this.skip(token)
       switch (token.is) {
         case "text": this.words(token.from, token.to); break
         case "other": if (!this.builder.empty) this.builder.point(token.from, token.to); break
         case "open": this.opened(token); break
         case "close": this.closed(token); break
       }
-    }
+    })
     if (this.skipping !== undefined && !this.builder.empty) this.builder.point(this.skipping.from, this.text.length)
     this.flush()
   }
   private get locked(): boolean { return this.frames.at(-1)?.locked === true }
-  private get pre(): boolean { return (this.open.get("pre") ?? 0) > 0 || (this.open.get("textarea") ?? 0) > 0 }
+  private preserving = 0
+  private get pre(): boolean { return this.preserving > 0 }
   private flush(): void {
+    if (this.builder.empty) return
     if (this.builder.hasText) this.segments.add(this.builder, this.pre ? this.inPre : this.writing)
     this.builder = new Builder()
   }
@@ -119,10 +120,10 @@ class Reading {
     this.skipping = undefined
   }
   private opened({ name, from, to, alone }: Extract<Token, { is: "open" | "close" }>): void {
-    const tag = this.text.slice(from, to), found = /[\s/]/.test(tag) ? attributesOf(tag, from) : []
+    const tag = this.text.slice(from, to), found = to - from > name.length + 2 ? attributesOf(tag, from) : none
     const asked = found.find((one) => one.name === "translate")?.value.toLowerCase(), classed = found.some((one) => one.name === "class" && /(?:^|\s)notranslate(?:\s|$)/.test(one.value))
     const locked = asked === "no" || classed ? true : asked === "yes" || asked === "" ? false : this.locked
-    if (!locked) this.attributes(name, found)
+    if (!locked && found.length > 0) this.attributes(name, found)
     if (name === "html") {
       const lang = found.find((one) => one.name === "lang")
       if (lang !== undefined && lang.value !== this.options.target) this.edits.push(replace(lang.from, lang.to, `${lang.quote}${this.options.target}${lang.quote}`))
@@ -139,6 +140,7 @@ class Reading {
     else if (!block) this.builder.point(from, to, undefined, true)
     this.frames.push({ name, locked, pair })
     this.open.set(name, (this.open.get(name) ?? 0) + 1)
+    if (name === "pre" || name === "textarea") this.preserving++
   }
   private closed({ name, from, to }: Extract<Token, { is: "open" | "close" }>): void {
     const block = blocks.has(name)
@@ -157,7 +159,11 @@ class Reading {
     while (this.frames.at(-1)!.name !== name) this.pop()
     this.pop()
   }
-  private pop(): void { const { name } = this.frames.pop()!; this.open.set(name, this.open.get(name)! - 1) }
+  private pop(): void {
+    const { name } = this.frames.pop()!
+    this.open.set(name, this.open.get(name)! - 1)
+    if (name === "pre" || name === "textarea") this.preserving--
+  }
   private attributes(tag: string, found: ReadonlyArray<Attribute>): void {
     const value = (name: string): string => found.find((one) => one.name === name)?.value ?? ""
     for (const { name, value: text, from, to, quote } of found) {

@@ -11,9 +11,10 @@ const edgeOf: Readonly<Record<string, Edge>> = { "\uFDD1": "open", "\uFDD2": "cl
 export const mark = /\uFDD0(\d{1,7})([\uFDD1-\uFDD4])/g
 const strays = /[\uFDD0-\uFDD4]/g
 
-export const markOf = (code: number, edge: keyof typeof edges): string => `${begin}${code}${edges[edge]}`
+export const markOf = (code: number, edge: keyof typeof edges): string => begin + code + edges[edge]
+const anyMark = /[\uFDD0-\uFDD4]/
 /** Text of a document that is not to be taken for a mark. */
-export const hasMarks = (text: string): boolean => /[\uFDD0-\uFDD4]/.test(text)
+export const hasMarks = (text: string): boolean => anyMark.test(text)
 export const plainOf = (text: string): string => text.includes(begin) ? text.replace(mark, "") : text
 
 export const piecesOf = (text: string): Array<Piece> => {

@@ -5,32 +5,27 @@ import { Builder, replace, type Edit, type Segments, type Writing } from "./spli
 import { namespaces } from "./office-package.ts"
 import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
 
-const names = (list: string): ReadonlySet<string> => new Set(list.split(" "))
-const paragraphs = names("w:p a:p x:si x:is x:text c:v")
-const runs = names("w:r a:r x:r")
-const texts = names("w:t a:t x:t")
-const looks = names("w:rPr a:rPr x:rPr")
-/** Of the paragraph itself: not part of its text. */
-const aside = names("w:pPr a:pPr a:endParaRPr x:phoneticPr")
-const dropped = names("w:proofErr w:lastRenderedPageBreak")
-const pairs = names("w:ins w:hyperlink w:fldSimple w:smartTag w:moveTo w:customXml w:dir w:bdo w:sdt")
-const needed = names("w:hyperlink w:sdt w:fldSimple")
-const passed = names("w:sdtContent")
-/** May hold paragraphs of their own. */
-const deep = names("w:drawing w:pict w:object mc:AlternateContent")
+/** What an element is here; by one look-up, since every tag asks. `aside`: of the paragraph itself, not part of its text. `deep`: may hold
+ *  paragraphs of its own. `needed`: a pair that does not go when it is empty. */
+type Place = "paragraph" | "run" | "text" | "looks" | "aside" | "dropped" | "pair" | "needed" | "passed" | "deep"
+const places: ReadonlyMap<string, Place> = new Map(Object.entries({
+  paragraph: "w:p a:p x:si x:is x:text c:v", run: "w:r a:r x:r", text: "w:t a:t x:t", looks: "w:rPr a:rPr x:rPr", aside: "w:pPr a:pPr a:endParaRPr x:phoneticPr",
+  dropped: "w:proofErr w:lastRenderedPageBreak", pair: "w:ins w:smartTag w:moveTo w:customXml w:dir w:bdo", needed: "w:hyperlink w:sdt w:fldSimple",
+  passed: "w:sdtContent", deep: "w:drawing w:pict w:object mc:AlternateContent"
+}).flatMap(([place, list]) => list.split(" ").map((name) => [name, place as Place] as const)))
 const uncounted = /^\s*(?:PAGE|NUMPAGES|SECTIONPAGES|SECTION|SEQ|DATE|TIME|CREATEDATE|SAVEDATE|PRINTDATE|=|FORMULA|NUMCHARS|NUMWORDS|FILESIZE|REVNUM)\b|^\s*=/i
 
-interface Look { readonly key: string; readonly open: string; readonly close: string; readonly textOpen: string; readonly textClose: string }
+interface Look { readonly key: string; readonly open: string; readonly close: string; readonly wrap: Wrap }
 type Draft =
   | { readonly is: "text"; readonly text: string; readonly from: number; readonly to: number; readonly look: Look }
   | { readonly is: "point"; readonly from: number; readonly to: number; readonly look: Look | undefined; readonly lock: boolean }
   | { readonly is: "open" | "close"; readonly from: number; readonly to: number; readonly needed: boolean }
 interface Paragraph {
-  readonly drafts: Array<Draft>; readonly depth: number; readonly also: Array<Edit>; readonly fallback: boolean
-  look: Look; run: number; runTag: string; runFrom: number; /** What is written anew when runs change their order. */ start: number; end: number; readonly openPairs: Array<{ readonly depth: number }>
+  readonly drafts: Array<Draft>; readonly depth: number; also: Array<Edit> | undefined; readonly fallback: boolean
+  /** Of the run that is open, once it is asked for. */ look: Look | undefined; run: number; runTag: string; runFrom: number; /** What is written anew when runs change their order. */ start: number; end: number; /** Depths of the pairs not yet closed. */ openPairs: Array<number> | undefined
 }
 interface Deep { readonly depth: number; readonly from: number; readonly look: Look | undefined }
-const plainLook: Look = { key: "", open: "", close: "", textOpen: "", textClose: "" }
+const plainLook: Look = { key: "", open: "", close: "", wrap: { open: "", close: "" } }
 
 /** What makes no visible difference. */
 const keyOf = (raw: string): string => raw.replace(/<(?:\w+:)?(?:lang|noProof|webHidden)\b[^>]*?\/>/g, "").replace(/\s(?:lang|altLang|dirty|err|smtClean|noProof|w:rsid\w*)="[^"]*"/g, "")
@@ -39,7 +34,7 @@ const localOf = (raw: string): string => /^<([^\s/>]+)/.exec(raw)![1]!
 const lookOf = (runTag: string, properties: string): Look => {
   const tag = localOf(runTag), text = tag.replace(/r$/, "t"), word = !/^a:|^x:/.test(tag)
   const open = `${runTag}${properties}`
-  return { key: keyOf(properties), open, close: `</${tag}>`, textOpen: `${open}<${text}${word ? ' xml:space="preserve"' : ""}>`, textClose: `</${text}></${tag}>` }
+  return { key: keyOf(properties), open, close: `</${tag}>`, wrap: { open: `${open}<${text}${word ? ' xml:space="preserve"' : ""}>`, close: `</${text}></${tag}>` } }
 }
 
 export interface TextOptions {
@@ -62,7 +57,6 @@ class OfficeText {
   /** Complex fields: the code as far as it has been read, and whether the result has begun. They may span paragraphs. */
   private readonly fields: Array<{ code: string; result: boolean }> = []
   private readonly fallbacks: Array<number> = []
-  private readonly tags = new Map<number, { readonly from: number; readonly to: number }>()
   constructor(text: string, segments: Segments, options: TextOptions) {
     this.text = text
     this.segments = segments
@@ -77,6 +71,7 @@ class OfficeText {
     if (look === undefined && this.looks.size < 10_000) this.looks.set(key, look = lookOf(runTag, properties))
     return look ?? lookOf(runTag, properties)
   }
+  private lookIn(paragraph: Paragraph): Look { return paragraph.look ??= paragraph.runTag === "" ? plainLook : this.lookOf(paragraph.runTag, "") }
   private get paragraph(): Paragraph | undefined { return this.open.at(-1) }
 
   read(): void {
@@ -92,41 +87,42 @@ class OfficeText {
     if (options.altTexts === true && /:(?:cNvPr|docPr)$/.test(name)) this.altTexts()
     if (options.leaves?.(name, this.text, scan.from) === true) { scan.skip(); return }
     if (name === "mc:Fallback" && kind === "open") { this.fallbacks.push(scan.depth); return }
-    if (paragraphs.has(name) && (name !== "c:v" || options.cached === true)) {
+    const place = places.get(name)
+    if (place === "paragraph" && (name !== "c:v" || options.cached === true)) {
       if (kind === "empty") return
-      this.open.push({ drafts: [], depth: scan.depth, also: [], fallback: this.fallbacks.length > 0, look: plainLook, run: 0, runTag: "", runFrom: 0, start: -1, end: 0, openPairs: [] })
+      this.open.push({ drafts: [], depth: scan.depth, also: undefined, fallback: this.fallbacks.length > 0, look: undefined, run: 0, runTag: "", runFrom: 0, start: -1, end: 0, openPairs: undefined })
       if (name === "c:v") this.characters()
       return
     }
     if (paragraph === undefined) return
     if (this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth) return             // inside of a picture, around its paragraphs
     const { from } = scan
-    if (runs.has(name)) {
+    if (place === "run") {
       if (kind === "empty") return
       paragraph.run = scan.depth
       paragraph.runFrom = scan.from
       paragraph.runTag = scan.raw
-      paragraph.look = this.lookOf(scan.raw, "")
+      paragraph.look = undefined
       return
     }
-    if (looks.has(name)) {
+    if (place === "looks") {
       if (kind === "open") scan.skip()
       if (paragraph.run > 0) paragraph.look = this.lookOf(paragraph.runTag, this.text.slice(from, scan.to))
       return
     }
-    if (texts.has(name)) { if (kind === "open") this.characters(); return }
-    if (aside.has(name) || dropped.has(name)) { scan.skip(); return }
-    if (name === "x:rPh") { scan.skip(); paragraph.also.push(replace(from, scan.to, "")); return }
-    if (passed.has(name)) return
+    if (place === "text") { if (kind === "open") this.characters(); return }
+    if (place === "aside" || place === "dropped") { scan.skip(); return }
+    if (name === "x:rPh") { scan.skip(); (paragraph.also ??= []).push(replace(from, scan.to, "")); return }
+    if (place === "passed") return
     const inRun = paragraph.run > 0
-    if (!inRun && pairs.has(name) && kind === "open") return this.pair(paragraph, name)
+    if (!inRun && (place === "pair" || place === "needed") && kind === "open") return this.pair(paragraph, name)
     if (name === "w:fldChar") this.field(scan.local("fldCharType"))
-    if (deep.has(name) && kind === "open") { this.deeps.push({ depth: scan.depth, from, look: inRun ? paragraph.look : undefined }); return }
+    if (place === "deep" && kind === "open") { this.deeps.push({ depth: scan.depth, from, look: inRun ? this.lookIn(paragraph) : undefined }); return }
     const code = name === "w:instrText" && kind === "open"
     scan.skip()
     if (code && this.fields.length > 0) this.fields.at(-1)!.code += this.text.slice(from, scan.to).replace(/<[^>]*>/g, "")
     const lock = name === "a:fld" || name === "w:sym" || name === "m:oMath" || name === "w:ruby"
-    this.put(paragraph, { is: "point", from, to: scan.to, look: inRun ? paragraph.look : undefined, lock })
+    this.put(paragraph, { is: "point", from, to: scan.to, look: inRun ? this.lookIn(paragraph) : undefined, lock })
   }
   private pair(paragraph: Paragraph, name: string): void {
     const { scan } = this, { from } = scan
@@ -138,22 +134,22 @@ class OfficeText {
     const depth = scan.depth
     // A content control opens with its properties, up to where its content begins.
     if (name === "w:sdt") while (scan.next() && scan.name !== "w:sdtContent" && scan.depth >= depth) if (scan.kind === "open") scan.skip()
-    paragraph.openPairs.push({ depth })
-    this.put(paragraph, { is: "open", from, to: scan.to, needed: needed.has(name) })
+    const openPairs = paragraph.openPairs ??= []
+    openPairs.push(depth)
+    this.put(paragraph, { is: "open", from, to: scan.to, needed: places.get(name) === "needed" })
   }
   /** The text of the element just opened; positions are those of its characters. */
   private characters(): void {
-    const { scan } = this, paragraph = this.paragraph!, tag = { from: scan.from, to: scan.to }, from = scan.to, depth = scan.depth
-    const locked = this.fields.some(({ code, result }) => result && uncounted.test(code))
+    const { scan } = this, paragraph = this.paragraph!, depth = scan.depth
+    const look = this.lookIn(paragraph), locked = this.fields.length > 0 && this.fields.some(({ code, result }) => result && uncounted.test(code))
     while (scan.next() && scan.depth >= depth) {
       const at = scan.from, end = scan.to
       if (scan.kind === "text") {
-        if (locked) this.put(paragraph, { is: "point", from: at, to: end, look: { ...paragraph.look, open: paragraph.look.textOpen, close: paragraph.look.textClose }, lock: true })
+        if (locked) this.put(paragraph, { is: "point", from: at, to: end, look: { ...look, ...look.wrap }, lock: true })
         else {
-          if (at === from) this.tags.set(from, tag)
-          textRuns(scan.raw, at, (words, a, b) => this.put(paragraph, { is: "text", text: words, from: a, to: b, look: paragraph.look }), (a, b) => this.put(paragraph, { is: "point", from: a, to: b, look: undefined, lock: true }))
+          textRuns(scan.raw, at, (words, a, b) => this.put(paragraph, { is: "text", text: words, from: a, to: b, look }), (a, b) => this.put(paragraph, { is: "point", from: a, to: b, look: undefined, lock: true }))
         }
-      } else if (scan.kind === "cdata") this.put(paragraph, { is: "text", text: scan.raw.slice(9, -3), from: at, to: end, look: paragraph.look })
+      } else if (scan.kind === "cdata") this.put(paragraph, { is: "text", text: scan.raw.slice(9, -3), from: at, to: end, look })
       else { scan.skip(); this.put(paragraph, { is: "point", from: at, to: scan.to, look: undefined, lock: false }) }
     }
     if (paragraph.depth > scan.depth) this.finish()
@@ -165,7 +161,7 @@ class OfficeText {
   }
   private point(from: number, to: number): void {
     const paragraph = this.paragraph
-    if (paragraph !== undefined && !(this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth)) this.put(paragraph, { is: "point", from, to, look: paragraph.run > 0 ? paragraph.look : undefined, lock: false })
+    if (paragraph !== undefined && !(this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth)) this.put(paragraph, { is: "point", from, to, look: paragraph.run > 0 ? this.lookIn(paragraph) : undefined, lock: false })
   }
   private closed(): void {
     const { scan } = this, depth = scan.depth + 1, paragraph = this.paragraph
@@ -179,9 +175,9 @@ class OfficeText {
     if (paragraph === undefined) return
     if (paragraph.depth === depth) return this.finish()
     if (paragraph.run === depth) { paragraph.run = 0; if (paragraph.start >= 0) paragraph.end = scan.to; return }
-    if (passed.has(scan.name) && paragraph.openPairs.at(-1)?.depth === depth - 1) { this.controlEnd = scan.from; return }
-    if (paragraph.openPairs.at(-1)?.depth === depth) {
-      paragraph.openPairs.pop()
+    if (paragraph.openPairs !== undefined && places.get(scan.name) === "passed" && paragraph.openPairs?.at(-1) === depth - 1) { this.controlEnd = scan.from; return }
+    if (paragraph.openPairs?.at(-1) === depth) {
+      paragraph.openPairs!.pop()
       this.put(paragraph, { is: "close", from: this.controlEnd ?? scan.from, to: scan.to, needed: false })
       this.controlEnd = undefined
     }
@@ -195,14 +191,14 @@ class OfficeText {
   }
   private finish(): void {
     const { drafts, also, fallback, start, end } = this.open.pop()!
-    if (!drafts.some((draft) => draft.is === "text" && draft.text !== "")) return
+    if (!drafts.some(worded)) return
     if (this.options.keeps?.(drafts.map((draft) => draft.is === "text" ? draft.text : "").join("")) === true) return
-    const base = mostUsed(drafts), builder = new Builder(), wrap = wrapOf(base)
+    const base = mostUsed(drafts), builder = new Builder(), { wrap } = base
     let current = base
     const turn = (look: Look, at: number): void => {
       if (look.key === current.key) return
       if (current.key !== base.key) builder.end(at, at)
-      if (look.key !== base.key) builder.start(at, at, { wrap: wrapOf(look) })
+      if (look.key !== base.key) builder.start(at, at, { wrap: look.wrap })
       current = look
     }
     for (const draft of drafts) {
@@ -214,16 +210,16 @@ class OfficeText {
       }
     }
     turn(base, drafts.at(-1)!.to)
-    this.segments.add(builder, { ...this.writing, ...(wrap.open === "" ? {} : { wrap, region: { from: start, to: end } }) }, { unbilled: fallback, also })
+    const { escape, leaf } = this.writing, writing = wrap.open === "" ? this.writing : { escape, leaf, wrap, region: { from: start, to: end } }
+    this.segments.add(builder, writing, also === undefined ? fallback ? unbilled : undefined : { unbilled: fallback, also })
   }
   /** White space at the edges of an element's text counts only where the element says so. */
-  private readonly writing: Writing = {
+  private readonly writing: Required<Pick<Writing, "escape" | "leaf">> = {
     escape: escapeXml,
     leaf: (item, text) => {
-      const edit = replace(item.from, item.to, escapeXml(text)), tag = this.tags.get(item.from)
-      if (tag === undefined || (text.trim() === text && !/\s\s/.test(text))) return [edit]
-      const raw = this.text.slice(tag.from, tag.to)
-      return raw.includes("xml:space") || raw.startsWith("<a:") || raw.startsWith("<c:") ? [edit] : [replace(tag.from, tag.to, raw.replace(/>$/, ' xml:space="preserve">')), edit]
+      const edit = replace(item.from, item.to, escapeXml(text)), raw = text.trim() === text && !/\s\s/.test(text) ? undefined : tagBefore(this.text, item.from)
+      if (raw === undefined) return [edit]
+      return raw.includes("xml:space") || raw.startsWith("<a:") || raw.startsWith("<c:") ? [edit] : [replace(item.from - raw.length, item.from, raw.replace(/>$/, ' xml:space="preserve">')), edit]
     }
   }
   private altTexts(): void {
@@ -235,8 +231,17 @@ class OfficeText {
     }
   }
 }
-const wrapOf = (look: Look): Wrap => ({ open: look.textOpen, close: look.textClose })
+/** The opening tag that ends here. */
+const tagBefore = (text: string, at: number): string | undefined => {
+  if (text.charCodeAt(at - 1) !== 62) return undefined
+  const raw = text.slice(text.lastIndexOf("<", at - 1), at)
+  return /^<[^/!?]/.test(raw) && !raw.endsWith("/>") ? raw : undefined
+}
+const unbilled = { unbilled: true }
+const worded = (draft: Draft): boolean => draft.is === "text" && draft.text !== ""
 const mostUsed = (drafts: ReadonlyArray<Draft>): Look => {
+  const first = drafts.find((draft) => draft.is === "text")?.look ?? plainLook
+  if (drafts.every((draft) => draft.is !== "text" || draft.look === first)) return first
   const counts = new Map<string, { look: Look; count: number }>()
   let best: { look: Look; count: number } | undefined
   for (const draft of drafts) {

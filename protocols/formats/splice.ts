@@ -1,7 +1,7 @@
 /** The original text with some spans replaced; a replacement may keep parts of the span it replaces, with the replacements inside them.
  *  And how a segment's translation becomes such replacements. Pure. Source: documents 1, 2 "Runs". */
 import { BadDocument, type Code, type ExtractOptions, type Item, type Segment, type Span, type Wrap } from "./document.ts"
-import { hasMarks, markOf, piecesOf, plainOf, repaired, textOf, type Piece } from "./marks.ts"
+import { hasMarks, markOf, piecesOf, repaired, textOf, type Piece } from "./marks.ts"
 
 /** `parts`: new text, or spans of the original to be kept there. */
 export interface Edit { readonly from: number; readonly to: number; readonly parts: ReadonlyArray<string | { readonly from: number; readonly to: number }> }
@@ -10,7 +10,7 @@ export const replace = (from: number, to: number, text: string): Edit => ({ from
 /** Edits that lie inside another count only where that one keeps the span they stand in. Linear but for nesting. */
 export const splice = (text: string, edits: ReadonlyArray<Edit>, start = 0, end = text.length): string => {
   if (edits.length === 0) return text.slice(start, end)
-  const sorted = [...edits].sort((a, b) => a.from - b.from || b.to - a.to)
+  const sorted = inOrder(edits) ? edits : [...edits].sort((a, b) => a.from - b.from || b.to - a.to)
   const first = (at: number): number => {
     let low = 0, high = sorted.length
     while (low < high) { const middle = (low + high) >> 1; if (sorted[middle]!.from < at) low = middle + 1; else high = middle }
@@ -33,11 +33,16 @@ export const splice = (text: string, edits: ReadonlyArray<Edit>, start = 0, end 
   return out.join("")
 }
 
+const inOrder = (edits: ReadonlyArray<Edit>): boolean => {
+  for (let i = 1; i < edits.length; i++) if ((edits[i]!.from - edits[i - 1]!.from || edits[i - 1]!.to - edits[i]!.to) < 0) return false
+  return true
+}
+
 /** A segment with the places it came from. */
 export interface Placed {
   readonly segment: Segment
   readonly items: ReadonlyArray<Item>
-  readonly codes: ReadonlyMap<number, Code>
+  /** By id, from 1. */ readonly codes: ReadonlyArray<Code>
   readonly writing: Writing
   /** What else changes when the segment does. */ readonly also: ReadonlyArray<Edit>
 }
@@ -62,49 +67,58 @@ export const isLanguage = (text: string): boolean => {
   return !link.test(trimmed) && !(token.test(trimmed) && /[_/\\\d]|\.\w+\./.test(trimmed))
 }
 
+const highSurrogate = /[\uD800-\uDBFF]/
 export const codePoints = (text: string): number => {
   let count = text.length
+  if (!highSurrogate.test(text)) return count
   for (let i = 0; i < text.length - 1; i++) if ((text.charCodeAt(i) & 0xFC00) === 0xD800 && (text.charCodeAt(i + 1) & 0xFC00) === 0xDC00) { count--; i++ }
   return count
 }
 
-/** Gathers one segment's items; points and pairs are numbered from 1. */
+const none: ReadonlyArray<never> = []
+/** Gathers one segment's items; points and pairs are numbered from 1. Most segments are one text without codes: nothing is made for what they lack. */
 export class Builder {
   readonly items: Array<Item> = []
-  readonly codes = new Map<number, Code>()
-  private readonly open: Array<{ readonly id: number; readonly at: number }> = []
+  private coded: Array<Code> | undefined = undefined
+  private open: Array<{ readonly id: number; readonly at: number }> | undefined = undefined
   private worded = false
+  /** By id, from 1. */
+  get codes(): ReadonlyArray<Code> { return this.coded ?? none }
+  private code(kind: Code["kind"], more?: { readonly needed?: boolean; readonly wrap?: Wrap }): number {
+    const coded = this.coded ??= [], id = coded.length + 1
+    coded.push(more === undefined ? { id, kind } : { id, kind, ...more })
+    return id
+  }
   text(text: string, from: number, to: number): void {
     if (hasMarks(text)) { this.point(from, to); return }
     this.items.push({ is: "text", text, from, to })
     if (text !== "") this.worded = true
   }
   point(from: number, to: number, wrap?: Wrap, lock = false): void {
-    const id = this.codes.size + 1
-    this.codes.set(id, { id, kind: lock ? "lock" : "point" })
-    this.items.push({ is: "whole", id, from, to, ...(wrap === undefined ? {} : { wrap }) })
+    const id = this.code(lock ? "lock" : "point")
+    this.items.push(wrap === undefined ? { is: "whole", id, from, to } : { is: "whole", id, from, to, wrap })
   }
-  start(from: number, to: number, more: { readonly needed?: boolean; readonly wrap?: Wrap } = {}): number {
-    const id = this.codes.size + 1
-    this.codes.set(id, { id, kind: "pair", ...more })
-    this.open.push({ id, at: this.items.length })
+  start(from: number, to: number, more?: { readonly needed?: boolean; readonly wrap?: Wrap }): number {
+    const id = this.code("pair", more)
+    ;(this.open ??= []).push({ id, at: this.items.length })
     this.items.push({ is: "open", id, from, to })
     return id
   }
-  end(from: number, to: number): void { this.items.push({ is: "close", id: this.open.pop()!.id, from, to }) }
-  get depth(): number { return this.open.length }
+  end(from: number, to: number): void { this.items.push({ is: "close", id: this.open!.pop()!.id, from, to }) }
+  get depth(): number { return this.open === undefined ? 0 : this.open.length }
   get hasText(): boolean { return this.worded }
   get empty(): boolean { return this.items.length === 0 }
   /** Pairs that were not closed here, and those closed only here, are points: the markup is kept as it is. */
   settle(): void {
+    if (this.open === undefined) return
     for (const { id, at } of this.open.splice(0)) {
-      this.codes.set(id, { ...this.codes.get(id)!, kind: "point" })
+      this.coded![id - 1] = { ...this.coded![id - 1]!, kind: "point" }
       this.items[at] = { ...this.items[at]!, is: "whole" } as Item
     }
   }
 }
-const none: ReadonlyArray<never> = []
-const collapsed = (text: string): string => text.replace(/[ \t\r\n\f]+/g, " ")
+const uncollapsed = /[\t\r\n\f]| {2}/
+const collapsed = (text: string): string => uncollapsed.test(text) ? text.replace(/[ \t\r\n\f]+/g, " ") : text
 /** Segments of one part, gathered in document order. */
 export class Segments {
   readonly placed: Array<Placed> = []
@@ -113,18 +127,20 @@ export class Segments {
   private readonly charactersMax: number
   constructor({ charactersMax }: Pick<ExtractOptions, "charactersMax">) { this.charactersMax = charactersMax }
   /** What is not language is left where it is, and not billed. */
-  add(builder: Builder, writing: Writing, more: { readonly context?: string; /** It stands twice. */ readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> } = {}): void {
+  add(builder: Builder, writing: Writing, more?: { readonly context?: string | undefined; /** It stands twice. */ readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> }): void {
     builder.settle()
-    let text = ""
-    for (const item of builder.items) text += item.is === "text" ? writing.collapse === true ? collapsed(item.text) : item.text
-      : markOf(item.id, item.is === "whole" && builder.codes.get(item.id)!.kind === "lock" ? "lock" : item.is)
-    const plain = plainOf(text)
+    const { items, codes } = builder, collapse = writing.collapse === true
+    let text = "", plain = ""
+    for (const item of items) {
+      if (item.is === "text") { const words = collapse ? collapsed(item.text) : item.text; plain += words; text += words }
+      else text += markOf(item.id, item.is === "whole" && codes[item.id - 1]!.kind === "lock" ? "lock" : item.is)
+    }
     if (!isLanguage(plain)) return
-    const billed = more.unbilled === true ? 0 : codePoints(plain)
+    const billed = more?.unbilled === true ? 0 : codePoints(plain), id = this.list.length, context = more?.context
     this.count(billed)
-    const segment: Segment = { id: this.list.length, text, billed, ...(more.context === undefined ? {} : { context: more.context }) }
+    const segment: Segment = context === undefined ? { id, text, billed } : { id, text, billed, context }
     this.list.push(segment)
-    this.placed.push({ segment, items: builder.items, codes: builder.codes, writing, also: more.also ?? none })
+    this.placed.push({ segment, items, codes, writing, also: more?.also ?? none })
   }
   /** Stops before any engine is asked. */
   count(characters: number): void {
@@ -147,7 +163,8 @@ export const editsOf = (placed: Placed, translation: string | undefined): Readon
   const edits = translation === undefined || translation === placed.segment.text ? none : changesOf(placed, translation)
   return edits.length > 0 && placed.also.length > 0 ? [...edits, ...placed.also] : edits
 }
-const changesOf = ({ segment, items, codes, writing }: Placed, translation: string): ReadonlyArray<Edit> => {
+const changesOf = ({ segment, items, codes: list, writing }: Placed, translation: string): ReadonlyArray<Edit> => {
+  const codes = new Map(list.map((code) => [code.id, code]))
   const source = piecesOf(segment.text), made = repaired(source, piecesOf(legal(translation)), codes)
   if (textOf(made) === textOf(source)) return none
   if (writing.fixed === true) return inLeaves(items, made, writing) ?? []
@@ -207,6 +224,6 @@ const rewritten = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, codes
 }
 export const spliced = (text: string, placed: ReadonlyArray<Placed>, translated: (id: number) => string | undefined, more: ReadonlyArray<Edit> = []): string => {
   const edits: Array<Edit> = [...more]
-  for (const one of placed) edits.push(...editsOf(one, translated(one.segment.id)))
+  for (const one of placed) for (const edit of editsOf(one, translated(one.segment.id))) edits.push(edit)
   return splice(text, edits)
 }

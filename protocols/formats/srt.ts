@@ -3,34 +3,44 @@ import { BadDocument, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, Segments, spliced, type Writing } from "./splice.ts"
 
-const line = /([^\r\n]*)(\r\n|\r|\n|$)/g
 const time = /^\s*-?\d{1,3}:\d{1,2}:\d{1,2}(?:[,.]\d{1,4})?\s*-->\s*-?\d{1,3}:\d{1,2}:\d{1,2}(?:[,.]\d{1,4})?(?:\s.*)?$/
 const tag = /<(\/?)([A-Za-z][\w]*)(?:\s[^<>]*)?>|\{\\[^{}]*\}/g
 const columnsMax = 42
 
 interface Line { readonly text: string; readonly from: number; readonly to: number; readonly end: string }
+/** Ends at CR LF, CR or LF; what follows the last of them is a line only if it is not empty. */
+const linesOf = (text: string): ReadonlyArray<Line> => {
+  const lines: Array<Line> = []
+  let feed = -1, back = -1
+  for (let from = 0; from < text.length;) {
+    // Each is looked for again only when it was passed: looking for what is not there would read to the end every time.
+    if (feed < from) { feed = text.indexOf("\n", from); if (feed < 0) feed = text.length }
+    if (back < from) { back = text.indexOf("\r", from); if (back < 0) back = text.length }
+    const to = Math.min(feed, back), end = to === text.length ? "" : to === feed ? "\n" : feed === back + 1 ? "\r\n" : "\r"
+    lines.push({ text: text.slice(from, to), from, to, end })
+    from = to + end.length
+  }
+  return lines
+}
+const number = /^\s*\d+\s*$/
 
 export const srt: Format = {
   id: "srt", extensions: ["srt"], mime: "application/x-subrip",
   inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty") },
   extract: (bytes, options) => {
-    const file = decodePlain(bytes), lines: Array<Line> = []
-    for (const found of file.text.matchAll(line)) {
-      if (found[0] === "") break
-      lines.push({ text: found[1]!, from: found.index, to: found.index + found[1]!.length, end: found[2]! })
-    }
+    const file = decodePlain(bytes)
     const segments = new Segments(options)
     let cue: Array<Line> = [], inCue = false, times = 0, said = ""
     const turn = (): void => {
       for (const part of spokenParts(cue)) {
         add(segments, part, said)
-        said = part.map(({ text }) => text).join(" ").slice(0, 200)
+        said = (part.length === 1 ? part[0]!.text : part.map(({ text }) => text).join(" ")).slice(0, 200)
       }
       cue = []
     }
-    for (const each of lines) {
-      if (time.test(each.text)) {
-        if (inCue && cue.length > 0 && /^\s*\d+\s*$/.test(cue.at(-1)!.text)) cue.pop()      // the number of a cue without a blank line before it
+    for (const each of linesOf(file.text)) {
+      if (each.text.includes("-->") && time.test(each.text)) {
+        if (inCue && cue.length > 0 && number.test(cue.at(-1)!.text)) cue.pop()      // the number of a cue without a blank line before it
         turn()
         inCue = true
         times++
@@ -50,10 +60,21 @@ export const srt: Format = {
 }
 /** Lines that begin with a dash are different speakers, and translated one by one. */
 const spokenParts = (cue: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<Line>> =>
-  cue.length > 1 && cue.every(({ text }) => /^\s*(?:<[^<>]*>)*[-\u2013\u2014]/.test(text)) ? cue.map((each) => [each]) : cue.length === 0 ? [] : [cue]
+  cue.length === 0 ? [] : cue.length > 1 && cue.every(({ text }) => speaker.test(text)) ? cue.map((each) => [each]) : [cue]
+const speaker = /^\s*(?:<[^<>]*>)*[-\u2013\u2014]/
+const maybeTag = /[<{]/
 
 const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): void => {
-  const builder = new Builder(), names: Array<string> = [], tagged = lines.some(({ text }) => text.search(tag) >= 0)
+  const builder = new Builder(), more = { context: context === "" ? undefined : context }
+  if (!lines.some(({ text }) => maybeTag.test(text))) {
+    for (const [i, { text, from, to }] of lines.entries()) {
+      if (i > 0) builder.text(" ", lines[i - 1]!.to, from)
+      builder.text(text, from, to)
+    }
+    segments.add(builder, writingOf(lines), more)
+    return
+  }
+  const names: Array<string> = [], tagged = lines.some(({ text }) => text.search(tag) >= 0)
   for (const [i, { text, from }] of lines.entries()) {
     let at = 0
     const words = (to: number): void => { if (to > at) builder.text(text.slice(at, to), from + at, from + to) }
@@ -72,12 +93,13 @@ const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): v
     if (tagged) builder.point(lines[i]!.to, lines[i + 1]!.from)
     else builder.text(" ", lines[i]!.to, lines[i + 1]!.from)
   }
-  segments.add(builder, tagged ? { escape } : writingOf(lines), context === "" ? {} : { context })
+  segments.add(builder, tagged ? oneLine : writingOf(lines), more)
 }
 const escape = (text: string): string => text.replace(/[\r\n]+/g, " ").replaceAll("-->", "\u2192")
+const oneLine: Writing = { escape }
 /** The breaks of a cue stand as blanks in its text; where that text changes it is broken anew, into as many lines. */
 const writingOf = (lines: ReadonlyArray<Line>): Writing => {
-  if (lines.length === 1) return { escape }
+  if (lines.length === 1) return oneLine
   const widths = lines.map(({ text }) => Math.max(1, text.length)), all = widths.reduce((sum, width) => sum + width, 0), end = lines[0]!.end
   const columns = widths.every((width) => width <= columnsMax) ? columnsMax : Infinity
   return { escape, leaf: (item, text) => [{ from: item.from, to: item.to, parts: [text === "" ? "" : broken(escape(text), lines.length, widths, all, columns, end)] }] }

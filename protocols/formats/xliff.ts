@@ -2,7 +2,7 @@
  *  Source: documents 5.7; OASIS XLIFF 1.2, 2.0, 2.1. */
 import { BadDocument, type ExtractOptions, type Format } from "./document.ts"
 import { decodeXml, encodeXml } from "./encoding.ts"
-import { Builder, editsOf, replace, Segments, splice, type Edit, type Placed } from "./splice.ts"
+import { Builder, editsOf, replace, Segments, splice, type Edit, type Placed, type Writing } from "./splice.ts"
 import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
 
 interface Range { readonly from: number; readonly to: number }
@@ -10,10 +10,11 @@ interface Range { readonly from: number; readonly to: number }
 interface Element extends Range { readonly tag: Range; readonly inner: Range; readonly empty: boolean }
 interface Unit { source: Element | undefined; segmented: Element | undefined; target: Element | undefined; readonly tag: Range; readonly translate: boolean; /** Copied, not translated. */ readonly ignorable: boolean }
 
+const writing: Writing = { escape: escapeXml }
 const inlinePoints = new Set(["x", "ph", "it", "bx", "ex", "cp", "sm", "em"])
 const local = (name: string): string => name.slice(name.indexOf(":") + 1)
 const majorOf = (text: string): 1 | 2 => {
-  const root = /<(?:[\w.-]+:)?xliff\b[^>]*>/.exec(text.replace(/<!--[\s\S]*?-->/g, (comment) => " ".repeat(comment.length)))?.[0]
+  const root = /<(?:[\w.-]+:)?xliff\b[^>]*>/.exec(text.includes("<!--") ? text.replace(/<!--[\s\S]*?-->/g, (comment) => " ".repeat(comment.length)) : text)?.[0]
   if (root === undefined) throw new BadDocument("not an XLIFF file")
   const version = /\sversion\s*=\s*["']([^"']*)["']/.exec(root)?.[1]
   if (version === "1.2" || version === "1.1" || version === "1.0") return 1
@@ -23,6 +24,12 @@ const majorOf = (text: string): 1 | 2 => {
 
 /** The content of one source or segment, and of the sub-flows inside its codes. */
 const inline = (text: string, { from, to }: Range, segments: Segments): void => {
+  if (text.indexOf("<", from) === to) {                                // the usual one: text alone, up to its closing tag
+    const builder = new Builder()
+    textRuns(text.slice(from, to), from, (words, a, b) => builder.text(words, a, b), (a, b) => builder.point(a, b))
+    segments.add(builder, writing)
+    return
+  }
   const scan = new XmlScanner(text.slice(from, to), { fragment: true }), builder = new Builder(), pairs: Array<string> = []
   while (scan.next()) {
     const at = from + scan.from, end = from + scan.to, name = local(scan.name)
@@ -54,7 +61,7 @@ const inline = (text: string, { from, to }: Range, segments: Segments): void => 
       case "doctype": break
     }
   }
-  segments.add(builder, { escape: escapeXml })
+  segments.add(builder, writing)
 }
 /** The parts of a segmented source that are translated one by one. */
 const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range> => {
@@ -68,8 +75,10 @@ const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range>
   return found
 }
 
-const unitsOf = (text: string, major: 1 | 2): ReadonlyArray<Unit> => {
+/** `language` is told the tags that say what the target is. */
+const unitsOf = (text: string, major: 1 | 2, language: (tag: string, from: number, to: number) => void): ReadonlyArray<Unit> => {
   const scan = new XmlScanner(text), units: Array<Unit> = [], inherited: Array<boolean> = []
+  const speaks = major === 1 ? "file" : "xliff"
   let unit: Unit | undefined, unitDepth = 0
   const element = (): Element => {
     const tag = { from: scan.from, to: scan.to }, empty = scan.kind === "empty"
@@ -88,6 +97,7 @@ const unitsOf = (text: string, major: 1 | 2): ReadonlyArray<Unit> => {
       continue
     }
     if (name === "alt-trans" || name === "matches" || name === "glossary") { scan.skip(); continue }
+    if (name === speaks) language(scan.raw, scan.from, scan.to)
     const said = scan.local("translate"), translate = said === "no" ? false : said === "yes" ? true : inherited.at(-1) ?? true
     if (scan.kind === "empty") continue
     inherited.push(translate)
@@ -100,45 +110,56 @@ const unitsOf = (text: string, major: 1 | 2): ReadonlyArray<Unit> => {
   return units
 }
 
+const patterns = new Map<string, RegExp>()
+/** Of the few names that are written here. */
+const attributePattern = (name: string): RegExp => {
+  let pattern = patterns.get(name)
+  if (pattern === undefined) patterns.set(name, pattern = new RegExp(`(\\s${name}\\s*=\\s*)(?:"[^"]*"|'[^']*')`))
+  return pattern
+}
 const withAttribute = (tag: string, name: string, value: string): string => {
-  const had = new RegExp(`(\\s${name}\\s*=\\s*)(?:"[^"]*"|'[^']*')`)
+  const had = attributePattern(name)
   return had.test(tag) ? tag.replace(had, `$1"${escapeAttribute(value)}"`) : tag.replace(/\s*(\/?)>$/, ` ${name}="${escapeAttribute(value)}"$1>`)
 }
-const withoutAttribute = (tag: string, name: string): string => tag.replace(new RegExp(`\\s${name}\\s*=\\s*(?:"[^"]*"|'[^']*')`), "")
+const withoutAttribute = (tag: string, name: string): string => tag.replace(attributePattern(name), "")
 
 class Reading {
   readonly segments: Segments
   private readonly text: string
   private readonly major: 1 | 2
-  private readonly target: string
+  private readonly languages: Array<Edit> = []
   private readonly units: ReadonlyArray<{ readonly unit: Unit; readonly placed: ReadonlyArray<Placed> }>
   constructor(text: string, options: ExtractOptions) {
     this.text = text
     this.major = majorOf(text)
-    this.target = options.target
     this.segments = new Segments(options)
-    this.units = unitsOf(text, this.major).flatMap((unit) => {
-      if (unit.source === undefined || !unit.translate) return []
+    const attribute = this.major === 1 ? "target-language" : "trgLang", units: Array<{ readonly unit: Unit; readonly placed: ReadonlyArray<Placed> }> = this.units = []
+    for (const unit of unitsOf(text, this.major, (tag, from, to) => {
+      const changed = withAttribute(tag, attribute, options.target)
+      if (changed !== tag) this.languages.push(replace(from, to, changed))
+    })) {
+      if (unit.source === undefined || !unit.translate) continue
       const before = this.segments.placed.length
       if (!unit.ignorable) {
         const parts = unit.segmented === undefined ? [] : markedSegments(text, unit.segmented.inner)
         for (const part of parts.length > 0 ? parts : [unit.source.inner]) inline(text, part, this.segments)
       }
-      return [{ unit, placed: this.segments.placed.slice(before) }]
-    })
+      units.push({ unit, placed: this.segments.placed.slice(before) })
+    }
   }
   write(translated: (id: number) => string | undefined): string {
-    const edits: Array<Edit> = [...this.languages()]
+    const edits: Array<Edit> = [...this.languages]
     for (const { unit, placed } of this.units) {
-      const made: Array<Edit> = placed.flatMap((one) => editsOf(one, translated(one.segment.id)))
+      const made: Array<Edit> = []
+      for (const one of placed) made.push(...editsOf(one, translated(one.segment.id)))
       const { inner } = unit.segmented ?? unit.source!
-      edits.push(...this.unit(unit, splice(this.text, made, inner.from, inner.to)))
+      this.unit(unit, splice(this.text, made, inner.from, inner.to), edits)
     }
     return splice(this.text, edits)
   }
-  private unit(unit: Unit, content: string): ReadonlyArray<Edit> {
-    const { text, major } = this, { source, target, segmented, tag } = unit, edits: Array<Edit> = [], raw = text.slice(tag.from, tag.to)
-    const changed = major === 1 ? (/\sapproved\s*=\s*["']yes["']/.test(raw) ? withAttribute(raw, "approved", "no") : raw)
+  private unit(unit: Unit, content: string, edits: Array<Edit>): void {
+    const { text, major } = this, { source, target, segmented, tag } = unit, raw = text.slice(tag.from, tag.to)
+    const changed = major === 1 ? (raw.includes("approved") && /\sapproved\s*=\s*["']yes["']/.test(raw) ? withAttribute(raw, "approved", "no") : raw)
       : unit.ignorable ? raw : withoutAttribute(withAttribute(raw, "state", "translated"), "subState")
     if (changed !== raw) edits.push(replace(tag.from, tag.to, changed))
     if (target !== undefined) {
@@ -150,23 +171,21 @@ class Reading {
         if (opening !== was) edits.push(replace(target.tag.from, target.tag.to, opening))
         edits.push(replace(target.inner.from, target.inner.to, content))
       }
-      return edits
+      return
     }
-    const after = segmented ?? source!, name = /^<([^\s/>]+)/.exec(text.slice(source!.from, source!.tag.to))![1]!.replace(/source$/, "target")
-    const indent = /(?:\r\n|\r|\n)?[ \t]*$/.exec(text.slice(Math.max(0, after.from - 200), after.from))![0]
-    const space = major === 2 ? /\sxml:space\s*=\s*(?:"[^"]*"|'[^']*')/.exec(text.slice(source!.tag.from, source!.tag.to))?.[0] ?? "" : ""
+    const after = segmented ?? source!, opening = text.slice(source!.tag.from, source!.tag.to), name = opening === "<source>" ? "target" : /^<([^\s/>]+)/.exec(opening)![1]!.replace(/source$/, "target")
+    const indent = text.slice(indentAt(text, after.from), after.from)
+    const space = major === 2 ? /\sxml:space\s*=\s*(?:"[^"]*"|'[^']*')/.exec(opening)?.[0] ?? "" : ""
     edits.push(replace(after.to, after.to, `${indent}<${name}${space}>${content}</${name}>`))
-    return edits
   }
-  private languages(): ReadonlyArray<Edit> {
-    const edits: Array<Edit> = [], [element, attribute] = this.major === 1 ? ["file", "target-language"] : ["xliff", "trgLang"], scan = new XmlScanner(this.text)
-    while (scan.next()) {
-      if ((scan.kind !== "open" && scan.kind !== "empty") || local(scan.name) !== element) continue
-      const changed = withAttribute(scan.raw, attribute!, this.target)
-      if (changed !== scan.raw) edits.push(replace(scan.from, scan.to, changed))
-    }
-    return edits
-  }
+}
+/** Where the blanks before an element begin, with the line's end before them; not far back. */
+const indentAt = (text: string, from: number): number => {
+  const first = Math.max(0, from - 200)
+  let at = from
+  while (at > first && (text.charCodeAt(at - 1) === 32 || text.charCodeAt(at - 1) === 9)) at--
+  if (at > first && text.charCodeAt(at - 1) === 10) return at - 1 > first && text.charCodeAt(at - 2) === 13 ? at - 2 : at - 1
+  return at > first && text.charCodeAt(at - 1) === 13 ? at - 1 : at
 }
 
 export const xliff: Format = {

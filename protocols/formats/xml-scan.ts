@@ -17,6 +17,25 @@ const nameStart = (code: number): boolean => (code >= 97 && code <= 122) || (cod
 const nameEnd = (code: number): boolean => space(code) || code === 62 || code === 47 || code === 61
 const illegalInXml = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/
 
+/** Few names are compared with each other, many by a set. */
+const doubled = (text: string, spans: ReadonlyArray<number>, count: number): boolean => {
+  if (count > 8) {
+    const names = new Set<string>()
+    for (let i = 0; i < count; i++) names.add(text.slice(spans[2 * i], spans[2 * i + 1]))
+    return names.size < count
+  }
+  for (let i = 1; i < count; i++) {
+    const from = spans[2 * i]!, length = spans[2 * i + 1]! - from
+    for (let j = 0; j < i; j++) {
+      const other = spans[2 * j]!
+      if (spans[2 * j + 1]! - other !== length) continue
+      let k = 0
+      while (k < length && text.charCodeAt(from + k) === text.charCodeAt(other + k)) k++
+      if (k === length) return true
+    }
+  }
+  return false
+}
 interface Scope { readonly depth: number; readonly prefixes: ReadonlyMap<string, string>; readonly names: Map<string, string> }
 
 export class XmlScanner {
@@ -27,7 +46,12 @@ export class XmlScanner {
   /** Of open, close and empty. */ name = ""
   depth = 0
   private readonly options: ScanOptions
+  /** Names of what is open, as written and as told. */
   private readonly stack: Array<string> = []
+  private readonly told: Array<string> = []
+  /** Of the open or empty tag at hand: how many attributes, and where their names begin and end. */
+  private attributeCount = 0
+  private readonly nameSpans: Array<number> = []
   private readonly scopes: Array<Scope> = []
   private rooted = false
 
@@ -97,13 +121,14 @@ export class XmlScanner {
   }
   private close(from: number): true {
     const { text } = this
-    const end = this.nameAt(from + 2), name = text.slice(from + 2, end)
-    let at = end
+    const name = this.stack.pop()
+    if (name === undefined || !text.startsWith(name, from + 2)) this.fail(from)
+    let at = from + 2 + name!.length
     while (space(text.charCodeAt(at))) at++
-    if (text.charCodeAt(at) !== 62 || this.stack.pop() !== name) this.fail(from)
+    if (text.charCodeAt(at) !== 62) this.fail(from)
     this.kind = "close"
     this.to = at + 1
-    this.name = this.resolved(name)
+    this.name = this.told.pop()!
     if (this.scopes.length > 1 && this.scopes.at(-1)!.depth === this.depth) this.scopes.pop()
     this.depth--
     return true
@@ -111,14 +136,17 @@ export class XmlScanner {
   private open(from: number): true {
     const { text } = this
     const end = this.nameAt(from + 1), name = text.slice(from + 1, end)
-    let at = end, attributes = 0, spaces = false
+    const { nameSpans } = this
+    let at = end, spaces = false, count = 0
     for (;;) {
       while (space(text.charCodeAt(at))) at++
       const code = text.charCodeAt(at)
       if (code === 62 || code === 47) break
-      if (!nameStart(code) || ++attributes > limits.attributesMax) this.fail(from)
+      if (!nameStart(code) || count >= limits.attributesMax) this.fail(from)
       const nameFrom = at
       at = this.nameAt(at)
+      nameSpans[2 * count] = nameFrom
+      nameSpans[2 * count++ + 1] = at
       if (at - nameFrom >= 5 && text.startsWith("xmlns", nameFrom)) spaces = true
       while (space(text.charCodeAt(at))) at++
       if (text.charCodeAt(at) !== 61) this.fail(from)
@@ -134,7 +162,8 @@ export class XmlScanner {
       const after = text.charCodeAt(at)
       if (!space(after) && after !== 62 && after !== 47) this.fail(from)
     }
-    if (attributes > 1) this.noDoubles(end, at)
+    this.attributeCount = count
+    if (count > 1 && doubled(text, nameSpans, count)) this.fail(from)
     const empty = text.charCodeAt(at) === 47
     if (empty && text.charCodeAt(at + 1) !== 62) this.fail(from)
     if (this.depth === 0) { if (this.rooted && this.options.fragment !== true) this.fail(from); this.rooted = true }
@@ -144,15 +173,8 @@ export class XmlScanner {
     const scoped = spaces && this.options.namespaces !== undefined
     if (scoped) this.scopes.push(this.scope(this.depth + 1))
     this.name = this.resolved(name)
-    if (empty) { if (scoped) this.scopes.pop() } else { this.stack.push(name); this.depth++ }
+    if (empty) { if (scoped) this.scopes.pop() } else { this.stack.push(name); this.told.push(this.name); this.depth++ }
     return true
-  }
-  private noDoubles(from: number, to: number): void {
-    const seen = new Set<string>()
-    for (const [, name] of this.text.slice(from, to).matchAll(/([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')/g)) {
-      if (seen.has(name!)) this.fail(this.from)
-      seen.add(name!)
-    }
   }
   private scope(depth: number): Scope {
     const prefixes = new Map(this.scopes.at(-1)!.prefixes)
@@ -179,9 +201,9 @@ export class XmlScanner {
   attributes(): ReadonlyArray<{ readonly name: string; readonly value: string; readonly from: number; readonly to: number }> {
     return attributesOf(this.raw).map(({ name, value, from, to }) => ({ name, value, from: this.from + from, to: this.from + to }))
   }
-  attribute(name: string): string | undefined { return this.raw.includes(name) ? this.attributes().find((found) => found.name === name)?.value : undefined }
+  attribute(name: string): string | undefined { return this.attributeCount > 0 && this.raw.includes(name) ? this.attributes().find((found) => found.name === name)?.value : undefined }
   /** By the name's end, whatever its prefix. */
-  local(name: string): string | undefined { return this.raw.includes(name) ? this.attributes().find((found) => found.name === name || found.name.endsWith(`:${name}`))?.value : undefined }
+  local(name: string): string | undefined { return this.attributeCount > 0 && this.raw.includes(name) ? this.attributes().find((found) => found.name === name || found.name.endsWith(`:${name}`))?.value : undefined }
   /** Passes over the rest of the element just opened; its end is the token at hand then. */
   skip(): void {
     if (this.kind !== "open") return

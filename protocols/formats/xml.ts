@@ -25,6 +25,7 @@ export const extractXml = (text: string, dialect: Dialect, options: ExtractOptio
   const scan = new XmlScanner(text), frames: Array<Frame> = []
   let builder = new Builder(), rooted = false
   const flush = (preserve: boolean): void => {
+    if (builder.empty) return
     if (builder.hasText) segments.add(builder, preserve ? preserving : writing)
     builder = new Builder()
   }
@@ -100,25 +101,29 @@ export const extractXml = (text: string, dialect: Dialect, options: ExtractOptio
 }
 const lockText = (builder: Builder, scan: XmlScanner): void => builder.point(scan.from, scan.to, undefined, true)
 
+const visible = /\S/
 /** Structural, block or inline, by element name and majority over the document. */
 export const outlineOf = (text: string): ((name: string) => Role) => {
   interface Count { inStructure: number; inText: number; structural: number; text: number }
-  const counts = new Map<string, Count>(), stack: Array<{ readonly name: string; words: boolean; elements: Array<string> }> = []
+  interface Open { readonly count: Count; words: boolean; /** Of those inside, whose place is known at the end. */ inner: Array<Count> | undefined }
+  const counts = new Map<string, Count>(), stack: Array<Open> = []
   const countOf = (name: string): Count => { let count = counts.get(name); if (count === undefined) counts.set(name, count = { inStructure: 0, inText: 0, structural: 0, text: 0 }); return count }
-  const settle = ({ name, words, elements }: { readonly name: string; readonly words: boolean; readonly elements: ReadonlyArray<string> }): void => {
-    const count = countOf(name)
+  const settle = (open: Open): void => {
+    const { count, words, inner } = open
     if (words) count.text++
-    else if (elements.length > 0) count.structural++
-    for (const inner of elements) if (words) countOf(inner).inText++; else countOf(inner).inStructure++
+    else if (inner !== undefined && inner.length > 0) count.structural++
+    if (inner === undefined) return
+    for (const one of inner) if (words) one.inText++; else one.inStructure++
   }
   const scan = new XmlScanner(text)
   while (scan.next()) {
+    const top = stack.length > 0 ? stack[stack.length - 1] : undefined
     if (scan.kind === "open" || scan.kind === "empty") {
-      stack.at(-1)?.elements.push(scan.name)
-      if (scan.kind === "open") stack.push({ name: scan.name, words: false, elements: [] })
-      else countOf(scan.name)
+      const count = countOf(scan.name)
+      if (top !== undefined) (top.inner ??= []).push(count)
+      if (scan.kind === "open") stack.push({ count, words: false, inner: undefined })
     } else if (scan.kind === "close") settle(stack.pop()!)
-    else if ((scan.kind === "text" || scan.kind === "cdata") && stack.length > 0 && scan.raw.trim() !== "") stack.at(-1)!.words = true
+    else if (top !== undefined && !top.words && (scan.kind === "text" || scan.kind === "cdata") && visible.test(scan.raw)) top.words = true
   }
   return (name) => {
     const count = counts.get(name)

@@ -9,6 +9,9 @@ import type { FromDocument, ToDocument } from "../formats/workers/documents.ts"
 const heapMiBMax = 1_024
 const inspectMsMax = 10_000, extractMsMax = 300_000, rebuildMsMax = 600_000
 const inspectionsAtOnce = 2
+/** Copied to the thread in one turn of the event loop. */
+const piecesMax = 1_000
+const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 const tooLarge = "Invalid file: too large to process"
 const ours = "The document could not be processed."
 
@@ -74,12 +77,20 @@ export class DocumentThreads {
         const characters = await asked<number>(thread, log, extractMsMax, { call: "extract", bytes, extension, options }, transfer, (message) => {
           if (message.is !== "segments") return undefined
           for (const segment of message.segments) segments.push(segment)
+          if (!message.last) thread.send({ call: "more" })
           if (message.last && message.warnings.length > 0) log("info", "a document has its limits", { warnings: message.warnings })
           return message.last ? { value: message.characters } : undefined
         })
         return { segments, characters, rebuild: (translated) => Effect.tryPromise({
-          try: () => asked<Buffer>(thread, log, rebuildMsMax, { call: "rebuild", translated: [...translated] }, [], (message) =>
-            message.is === "rebuilt" ? { value: Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength) } : undefined),
+          try: async () => {
+            let piece: Array<readonly [number, string]> = []
+            for (const pair of translated) {
+              if (piece.length === piecesMax) { thread.send({ call: "rebuild", translated: piece, last: false }); piece = []; await turn() }
+              piece.push(pair)
+            }
+            return asked<Buffer>(thread, log, rebuildMsMax, { call: "rebuild", translated: piece, last: true }, [], (message) =>
+              message.is === "rebuilt" ? { value: Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength) } : undefined)
+          },
           catch: faultOf
         }) }
       },

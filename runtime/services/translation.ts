@@ -5,9 +5,7 @@ import { VoiceEngines, VoiceSession } from "../../actors/voice-session.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import { TranslationCache } from "../../protocols/translation/cache.ts"
 import type { DocumentDeps } from "../../protocols/translation/documents.ts"
-import type { DocumentOptions } from "../../protocols/translation/document-options.ts"
 import { KeyRing } from "../../protocols/translation/keys.ts"
-import { languageOf } from "../../protocols/translation/languages.ts"
 import { Accounts, createAccount, createKey, Keys } from "../../protocols/translation/records.ts"
 import { resources, type Resources } from "../../protocols/translation/resources.ts"
 import { translation } from "../../protocols/translation/routes.ts"
@@ -22,7 +20,7 @@ import type { Service } from "../http.ts"
 import type { Log } from "../kind.ts"
 import type { Operations } from "../operations.ts"
 import type { ActorSystem } from "../registry.ts"
-import { documentService } from "./documents.ts"
+import { documentAids, documentService } from "./documents.ts"
 
 export interface TranslationParts { readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly engines: Engines; readonly seal: Sealer; readonly log: Log }
 export interface DemoTranslation { readonly accountId: string; readonly developerKey: string; readonly adminKey: string }
@@ -48,15 +46,9 @@ export const startTranslation = async ({ config, store, system, engines, seal, l
   const voice = new Voice({
     store, actors: system, engines, usage, ring, clock, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken, ...(publicBase === undefined ? {} : { publicBase })
   })
-  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) => {
-    const named = (accountId: string, source: ReturnType<typeof languageOf>, target: DocumentOptions["target"], { glossaryIds, styleId, memoryId, memoryThreshold }: DocumentOptions["steering"]) =>
-      kept.aids.of(accountId, { source, target, glossaryIds, styleId: styleId ?? undefined, memoryId: memoryId ?? undefined, memoryThreshold })
-    return documentService({
-      store, actors: system, engines: over, usage, ring, clock, log, ...(before === undefined ? {} : { before }),
-      references: (accountId, { source, target, steering }) => { const aid = named(accountId, source, target, steering); return "_tag" in aid ? aid : undefined },
-      aids: { memories: kept.memories, of: ({ accountId, source, target, options }) => named(accountId, languageOf(source), languageOf(target)!, options) }
-    })
-  }
+  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) => documentService({
+    store, actors: system, engines: over, usage, ring, clock, log, ...documentAids(kept), ...(before === undefined ? {} : { before })
+  })
   const make = async (): Promise<Service> => {
     const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
     return translation({

@@ -6,7 +6,8 @@ import { BadDocument, type Extraction, type ExtractOptions, type Segment } from 
 export type ToDocument =
   | { readonly call: "inspect"; readonly bytes: Uint8Array; readonly extension: string; readonly source?: string | undefined; readonly target: string }
   | { readonly call: "extract"; readonly bytes: Uint8Array; readonly extension: string; readonly options: ExtractOptions }
-  | { readonly call: "rebuild"; readonly translated: ReadonlyArray<readonly [number, string]> }
+  /** The next segments: those that arrive in one turn of the event loop are read in it, so each piece is asked for. */ | { readonly call: "more" }
+  | { readonly call: "rebuild"; readonly translated: ReadonlyArray<readonly [number, string]>; /** Else more of them follow. */ readonly last: boolean }
 export type FromDocument =
   | { readonly is: "inspected" }
   | { readonly is: "segments"; readonly segments: ReadonlyArray<Segment>; readonly last: boolean; readonly characters: number; readonly warnings: ReadonlyArray<string> }
@@ -15,28 +16,34 @@ export type FromDocument =
   /** A fault of ours; `name` says where, without text of the document. */
   | { readonly is: "defect"; readonly name: string }
 
-const segmentsPerMessage = 2_000
+const segmentsPerMessage = 1_000
 const port = parentPort!
 let extraction: Extraction | undefined
+let sent = 0
+const translated = new Map<number, string>()
 const buffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-const say = (message: FromDocument): void => port.postMessage(message)
+const say = (message: FromDocument, handed: ReadonlyArray<ArrayBuffer> = []): void => port.postMessage(message, handed as ReadonlyArray<any>)
+const sayMore = ({ segments, characters, warnings }: Extraction): void => {
+  const from = sent
+  sent += segmentsPerMessage
+  say({ is: "segments", segments: segments.slice(from, sent), last: sent >= segments.length, characters, warnings })
+}
 
 const answer = async (message: ToDocument): Promise<void> => {
   if (message.call === "rebuild") {
-    const translated = new Map(message.translated), bytes = await extraction!.rebuild((id) => translated.get(id))
-    say({ is: "rebuilt", bytes })
-    return
+    for (const [id, text] of message.translated) translated.set(id, text)
+    if (!message.last) return
+    const bytes = await extraction!.rebuild((id) => translated.get(id)), { buffer: memory } = bytes
+    return say({ is: "rebuilt", bytes }, memory instanceof ArrayBuffer && bytes.byteLength === memory.byteLength ? [memory] : [])
   }
+  if (message.call === "more") return sayMore(extraction!)
   const format = await documentTypeOf(message.extension)!.load()
   if (message.call === "inspect") {
     await format.inspect(buffer(message.bytes), message.extension, { source: message.source, target: message.target })
     return say({ is: "inspected" })
   }
   extraction = await format.extract(buffer(message.bytes), message.options)
-  const { segments, characters, warnings } = extraction
-  for (let at = 0; at === 0 || at < segments.length; at += segmentsPerMessage) {
-    say({ is: "segments", segments: segments.slice(at, at + segmentsPerMessage), last: at + segmentsPerMessage >= segments.length, characters, warnings })
-  }
+  sayMore(extraction)
 }
 port.on("message", (message: ToDocument) => {
   answer(message).catch((cause: unknown) => {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { Zip } from "../../../protocols/formats/zip.ts"
 import { XmlScanner } from "../../../protocols/formats/xml-scan.ts"
 import { docxOf, docxParts, mainPart, p, pptxOf, w, xlsxOf, zipOf } from "../formats/build.ts"
+import { TmxFault, TmxReader } from "../../../protocols/formats/tmx.ts"
 import { sample } from "../formats/pseudo.ts"
 import { DocumentWorld } from "./document-world.ts"
 
@@ -79,6 +80,11 @@ describe("packages", () => {
     bytes.writeUInt32LE(12_345, recordOf(bytes, mainPart) + 16)
     expect(await outcome("a.docx", bytes)).toMatch(/^S .*damaged archive/)
   })
+  it("DOC-10 a zip bomb of 300 MB, 1:1000, as it is made: refused without being unpacked", async () => {
+    const real = zipOf(docxParts(p("words"), { "word/bomb.xml": Buffer.alloc(300 * 1_048_576, 32) }))
+    expect(real.length).toBeLessThan(400_000)
+    expect(await outcome("a.docx", real)).toMatch(/^U .*too large when unpacked/)
+  })
   it("DOC-10 a part that declares 300 MB: refused without being unpacked", async () => {
     const packed = deflateRawSync(Buffer.alloc(1_048_576, 32), { level: 9 }), bytes = zipOf(docxParts(p("words"), { "word/bomb.xml": "x" }))
     expect(packed.length).toBeLessThan(2_000)
@@ -101,8 +107,16 @@ describe("packages", () => {
   })
   it.each(["../../etc/x", "/etc/passw", "a\\b\\c\\d\\e\\", "a\u0000b\u0000c\u0000de\u0000"])("DOC-14 an entry named %j: U damaged archive", async (name) =>
     expect(await outcome("a.docx", zipOf(docxParts(p("words"), { [name]: "x" })))).toMatch(/^U .*damaged archive/))
-  it("DOC-15 too many entries (30,000 stand for 100,000): U too many parts", async () =>
-    expect(await outcome("a.docx", zipOf(docxParts(p("words"), Object.fromEntries(Array.from({ length: 30_000 }, (_, i) => [`x/${i}`, ""])))))).toMatch(/^U .*too many parts/))
+  it("DOC-15 100,000 entries, by a ZIP64 end and by a count that overflows: U too many parts", async () => {
+    const bytes = manyEntries()
+    expect(await outcome("a.docx", bytes)).toMatch(/^U .*too many parts/)
+    const end = Buffer.from(bytes.subarray(-22)), narrow = Buffer.concat([bytes.subarray(0, -98), end])       // without the ZIP64 records
+    end.writeUInt16LE(100_000 & 0xFFFF, 8)
+    end.writeUInt16LE(100_000 & 0xFFFF, 10)
+    const said = Buffer.concat([narrow.subarray(0, -22), end])
+    said.writeUInt32LE(bytes.readUInt32LE(bytes.length - 98 + 48), said.length - 6)
+    expect(await outcome("a.docx", said)).toMatch(/^U .*too many parts/)
+  })
   it("DOC-16 ZIP64, bytes before the archive, a comment: byte-equal when nothing changes", async () => {
     const number = docxOf(p("1234"))
     const commented = Buffer.concat([number.subarray(0, -2), u16(5), Buffer.from("hello")]), prefixed = Buffer.concat([Buffer.from("PK before"), number])
@@ -131,6 +145,20 @@ describe("packages", () => {
   })
   it("DOC-20 a main part that is not well-formed: S with part and offset", async () => expect(await outcome("a.docx", docxOf(`<w:document ${w}><w:body><w:p></w:body></w:document>`))).toMatch(/^S .*damaged document \(word\/document\.xml offset \d+\)/))
 })
+/** 100,000 entries: the parts of two archives in one, with a ZIP64 end that says so. */
+const manyEntries = (): Buffer => {
+  const halves = ["x", "y"].map((folder) => zipOf({ ...(folder === "x" ? docxParts(p("words")) : {}), ...Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`${folder}/${i}`, ""])) }))
+  const [locals, directories] = [halves.map((half) => half.subarray(0, half.readUInt32LE(half.length - 6))), halves.map((half) => Buffer.from(half.subarray(half.readUInt32LE(half.length - 6), -22)))]
+  for (let at = 0; at < directories[1]!.length; at += 46 + directories[1]!.readUInt16LE(at + 28)) directories[1]!.writeUInt32LE(directories[1]!.readUInt32LE(at + 42) + locals[0]!.length, at + 42)
+  const bytes = zip64(Buffer.concat([...locals, ...directories, halves[0]!.subarray(-22)])), record = bytes.length - 98, last = bytes.length - 22
+  const count = halves.reduce((sum, half) => sum + half.readUInt16LE(half.length - 12), 0), at = locals[0]!.length + locals[1]!.length, size = directories[0]!.length + directories[1]!.length
+  expect(count).toBeGreaterThanOrEqual(100_000)
+  for (const [value, offset] of [[count, 24], [count, 32], [size, 40], [at, 48]] as const) bytes.writeBigUInt64LE(BigInt(value), record + offset)
+  bytes.writeUInt16LE(0xFFFF, last + 8)
+  bytes.writeUInt16LE(0xFFFF, last + 10)
+  bytes.writeUInt32LE(size, last + 12)
+  return bytes
+}
 /** The same archive with a ZIP64 end. */
 const zip64 = (bytes: Buffer): Buffer => {
   const end = bytes.length - 22, at = bytes.readUInt32LE(end + 16), size = bytes.readUInt32LE(end + 12), count = bytes.readUInt16LE(end + 10), record = Buffer.alloc(56), locator = Buffer.alloc(20), last = Buffer.from(bytes.subarray(end))
@@ -150,6 +178,11 @@ describe("markup", () => {
     expect(await text("a.xml", `<?xml version="1.0"?>${bomb}<x>hello &c; there</x>`)).toBe(`<?xml version="1.0"?>${bomb}<x>HELLO &c; THERE</x>`)
     expect(await outcome("a.xlf", `${bomb}<xliff version="1.2"><file><body><trans-unit id="1"><source>hi &c; you</source></trans-unit></body></file></xliff>`)).toBe("OK")
     expect(await outcome("a.docx", docxOf(`${bomb}<w:document ${w}><w:body>${p("&c;")}</w:body></w:document>`))).toMatch(/^S .*DOCTYPE is not allowed/)
+  })
+  it("DOC-21 an entity bomb in TMX: never expanded; a reference to what only a DOCTYPE declares is refused", () => {
+    const read = (segment: string) => { const reader = new TmxReader(), units = reader.push(Buffer.from(`<?xml version="1.0"?>${bomb}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>${segment}</seg></tuv></tu></body></tmx>`)); return [...units, ...reader.end()] }
+    expect(read("plain &amp; simple")).toEqual([{ variants: [{ language: "en", text: "plain & simple" }] }])
+    expect(() => read("hello &c; there")).toThrow(TmxFault)
   })
   it("DOC-22 external entities and DTDs: as 21, nothing is fetched", async () => {
     const source = '<!DOCTYPE x SYSTEM "http://127.0.0.1:9/x.dtd" [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>see &e; now</x>'

@@ -4,11 +4,12 @@ import * as deepl from "deepl-node"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { KeyRing } from "../../../protocols/translation/keys.ts"
 import { createAccount, createKey, type Account, type NewAccount, type NewKey } from "../../../protocols/translation/records.ts"
+import { resources } from "../../../protocols/translation/resources.ts"
 import { translation } from "../../../protocols/translation/routes.ts"
 import type { DocumentDeps, DocumentService } from "../../../protocols/translation/documents.ts"
 import { Usage } from "../../../protocols/translation/usage.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { documentService } from "../../../runtime/services/documents.ts"
+import { documentAids, documentService } from "../../../runtime/services/documents.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
 import { openMemory } from "../../../storage/memory.ts"
@@ -55,9 +56,10 @@ export class DocumentWorld {
   async start({ adapter = "uws", deps = {} }: { readonly adapter?: "uws" | "node"; readonly deps?: Partial<DocumentDeps> } = {}): Promise<void> {
     const system = this.system = new ActorSystem({ store: this.store, nowMs: this.clock })
     system.host(RateWindow, Context.empty())
-    this.service = await documentService({ store: this.store, actors: system, engines: this.engines, usage: this.usage, ring: this.ring, clock: this.clock, atOnce: 2, ...deps })
+    const kept = resources({ store: this.store, actors: system, engines: this.engines, usage: this.usage, ring: this.ring, clock: this.clock, hashKey: this.hash })
+    this.service = await documentService({ store: this.store, actors: system, engines: this.engines, usage: this.usage, ring: this.ring, clock: this.clock, atOnce: 2, ...documentAids(kept), ...deps })
     const service = translation({ store: this.store, actors: system, engines: this.engines, hashKey: this.hash, clock: this.clock, ring: this.ring, usage: this.usage,
-      limits: { calls: 1_000_000, windowMs: 2_000, inFlight: 64 }, documents: this.service })
+      limits: { calls: 1_000_000, windowMs: 2_000, inFlight: 64 }, documents: this.service, kept })
     this.server = await listenWith(adapter, () => {}, [service], { host: "127.0.0.1", port: 0 })
     this.url = `http://127.0.0.1:${this.server.port}`
     this.ticking = setInterval(() => system.tick(), 10)
