@@ -28,6 +28,7 @@ class Exchange implements Request {
   answered = false
   lastByteMs = 0
   private controller: AbortController | undefined = undefined
+  private hearer: (() => void) | undefined = undefined
   private peer: string | undefined = undefined
   private drains: Array<() => void> | undefined = undefined
   readonly res: uWS.HttpResponse
@@ -57,8 +58,10 @@ class Exchange implements Request {
     if (this.gone) this.controller.abort()
     return this.controller.signal
   }
+  whenGone(hear: () => void): void { if (this.gone) hear(); else this.hearer = hear }
   aborted(): void {
     this.gone = true
+    this.hearer?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
     this.wake()
