@@ -60,7 +60,7 @@ const readModalities = (fields: Fields): boolean => {
 }
 export const defined = <A extends object>(value: A): { [N in keyof A]?: Exclude<A[N], undefined> } => {
   const kept: Record<string, unknown> = {}
-  for (const [name, member] of Object.entries(value)) if (member !== undefined) kept[name] = member
+  for (const name in value) if (value[name] !== undefined) kept[name] = value[name]
   return kept as { [N in keyof A]?: Exclude<A[N], undefined> }
 }
 export const readModel = (fields: Fields): string => {
@@ -71,6 +71,13 @@ export const readModel = (fields: Fields): string => {
 const hintNames = ["service_tier", "prompt_cache_key", "safety_identifier", "verbosity", "prediction"] as const
 const known = new Set<string>(["model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "temperature", "top_p", "max_tokens", "max_completion_tokens",
   "reasoning_effort", "n", "stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "response_format", "modalities", "user", "functions", "function_call", "audio", "store", "metadata", ...hintNames])
+const isHint = new Set<string>(hintNames)
+/** undefined when there are none. */
+const picked = (body: Json, wanted: (name: string) => boolean): Record<string, unknown> | undefined => {
+  let found: Array<readonly [string, unknown]> | undefined
+  for (const name of Object.keys(body)) if (wanted(name)) (found ??= []).push([name, body[name]])
+  return found === undefined ? undefined : Object.fromEntries(found)
+}
 const messagesMax = 4_096
 
 export const readChat = (body: Json): ChatSpec => {
@@ -103,8 +110,7 @@ export const readChat = (body: Json): ChatSpec => {
   const tools: ReadonlyArray<Tool> | undefined = given?.tools ?? functions
   const chosen = legacy ? oldChoice : choice
   checkChoice(chosen, tools, legacy ? "function_call" : "tool_choice")
-  const hints = Object.fromEntries(hintNames.flatMap((name) => fields.has(name) ? [[name, fields.raw(name)]] : []))
-  const unknown = Object.fromEntries(Object.entries(body).filter(([name]) => !known.has(name)))
+  const hints = picked(body, (name) => isHint.has(name) && fields.has(name)), unknown = picked(body, (name) => !known.has(name))
   const user = fields.raw("user")
   return {
     model, includeUsage, legacy, external: tools !== undefined, choice: chosen,
@@ -113,7 +119,7 @@ export const readChat = (body: Json): ChatSpec => {
       ...defined({
         tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n, stop, seed, frequencyPenalty, presencePenalty,
         logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined, user: typeof user === "string" ? user : undefined,
-        hints: Object.keys(hints).length === 0 ? undefined : hints, unknown: Object.keys(unknown).length === 0 ? undefined : unknown
+        hints, unknown
       })
     }
   }

@@ -14,7 +14,7 @@ const jsonType = ["Content-Type", "application/json; charset=utf-8"] as const
 
 export const completions = (turns: Turns) => (request: Request): Promise<Response> => {
   const spec = readChat(readObject(request.body))
-  const turn = turns.begin(request.signal)
+  const turn = turns.begin(request)
   return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
 }
 

@@ -33,7 +33,7 @@ export class Filter implements RetrySink {
   usage: Usage | undefined = undefined
   outputBytes = 0
   cut = false
-  private wasBegun = false
+  begunOnce = false
   readonly literal: ((text: string) => void) | undefined
   private readonly output: Output
   private readonly rules: Rules
@@ -43,7 +43,7 @@ export class Filter implements RetrySink {
     this.output = output
     this.rules = rules
     this.keepsText = keepsText
-    this.wasBegun = begun
+    this.begunOnce = begun
     const { literal } = output
     this.literal = literal === undefined || rules.names.hides || rules.bridge !== undefined || keepsText ? undefined : (text) => {
       this.of(0).content = true
@@ -60,7 +60,7 @@ export class Filter implements RetrySink {
     this.usage = undefined
     this.output.reset()
   }
-  begun(flow?: Flow): void { if (!this.wasBegun) this.output.begun(flow); else if (flow !== undefined) this.output.begun(flow); this.wasBegun = true }
+  begun(flow?: Flow): void { if (!this.begunOnce || flow !== undefined) this.output.begun(flow); this.begunOnce = true }
   flush(): void { this.output.flush() }
   private of(choice: number): ChoiceState {
     let state = this.choices.get(choice)

@@ -102,7 +102,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     const opened = await runs.open(body, owner)
     if (opened.spec.background) return background.accept(opened, body, request)
     let turn: Turn
-    try { turn = turns.begin(request.signal) } catch (refusal) { sessions.leave(opened.sessionId); throw refusal }
+    try { turn = turns.begin(request) } catch (refusal) { sessions.leave(opened.sessionId); throw refusal }
     return opened.spec.request.stream ? streamed(opened, turn) : whole(opened, turn)
   }
   /** Ends a foreground turn: what is to be stored is on disk when it resolves. */

@@ -83,17 +83,20 @@ const internalMax = 64
 export const internalName = (name: string): string => prefix.length + name.length <= internalMax ? prefix + name
   : `${prefix}${name.slice(0, 45)}_${createHash("sha256").update(name).digest("hex").slice(0, 8)}`
 
+const nothing = new Map<string, string>()
 /** The map of one request. `plain` where nothing can collide: names pass unchanged. */
 export class Namespace {
   readonly plain: boolean
-  private readonly publicNames = new Map<string, string>()
-  private readonly internals: ReadonlyArray<string>
-  private readonly pattern: RegExp | undefined
+  private readonly publicNames: Map<string, string> = nothing
+  private readonly internals: ReadonlyArray<string> = []
+  private readonly pattern: RegExp | undefined = undefined
   constructor(tools: ReadonlyArray<Tool>, messages: ReadonlyArray<Message>, plain: boolean) {
     this.plain = plain
+    if (plain) return
+    this.publicNames = new Map()
     const names = new Set(tools.map(({ name }) => name))
     for (const { calls } of messages) for (const call of calls ?? []) names.add(call.name)
-    if (!plain) for (const name of names) this.publicNames.set(internalName(name), name)
+    for (const name of names) this.publicNames.set(internalName(name), name)
     // Longer names first, so that one which begins with another is not cut in two.
     this.internals = [...this.publicNames.keys()].sort((a, b) => b.length - a.length)
     this.pattern = this.internals.length === 0 ? undefined : new RegExp(this.internals.map((name) => name.replace(/[^A-Za-z0-9_]/g, "\\$&")).join("|"), "g")

@@ -2,8 +2,9 @@
  *  Source: chat sections 7.4 to 7.6, 11, 13.6, 14. */
 import { createRequire } from "node:module"
 import type { Ajv } from "ajv"
-import { attempt, type AttemptOptions, type RetrySink } from "../../actors/engines/chat/attempts.ts"
-import { badResponse, estimated, type Message, type ModelRequest, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
+import { signalOf, type Abort } from "../../actors/engines/chat/abort.ts"
+import { attempt, type AttemptOptions } from "../../actors/engines/chat/attempts.ts"
+import { badResponse, estimated, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
@@ -18,11 +19,16 @@ export interface TurnDeps extends AttemptOptions {
 }
 export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
 
+const partTypesOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Part["type"]> => {
+  const types: Array<Part["type"]> = []
+  for (const { content } of messages) if (typeof content === "object" && content !== null) for (const { type } of content) types.push(type)
+  return types
+}
 const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
 export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
   const may = supportsOf(target)
-  const parts = request.messages.flatMap(({ content }) => typeof content === "string" || content === null ? [] : content.map(({ type }) => type))
+  const parts = partTypesOf(request.messages)
   if (request.logprobs === true && may.logprobs === false) throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
   if (request.audio === true && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
   if (parts.includes("image") && may.images === false) throw unsupportedValue("messages", "This model takes no images.")
@@ -41,6 +47,9 @@ export const fitted = (request: ModelRequest, target: Target, unsupported: "drop
   return fit
 }
 
+const noTools: ReadonlyArray<Tool> = [], noNames: ReadonlySet<string> = new Set()
+const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> => tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
+
 export class TurnRun {
   private readonly spec: TurnSpec
   private readonly output: Output
@@ -51,11 +60,12 @@ export class TurnRun {
   private guessed = false
   private ran = false
   private begun = false
+  private namespace: Namespace | undefined
   private retried = { unknown: false, required: false, schema: false, repair: false }
-  private readonly signal: AbortSignal
+  private readonly signal: Abort
 
   /** `abort` ends the signal from inside, for an answer that grows too long. */
-  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: AbortSignal, abort: () => void) {
+  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: Abort, abort: () => void) {
     this.abort = abort
     this.spec = spec
     this.output = output
@@ -78,7 +88,7 @@ export class TurnRun {
         this.ran = true
         const calls = filter.asToolCalls()
         this.extra.push({ role: "assistant", content: filter.said === "" ? null : filter.said, calls })
-        for (const call of calls) this.extra.push({ role: "tool", callId: call.id, content: await this.deps.builtins.run(call, this.signal) })
+        for (const call of calls) this.extra.push({ role: "tool", callId: call.id, content: await this.deps.builtins.run(call, signalOf(this.signal)) })
         if (round <= this.deps.builtins.roundsMax) continue
       }
       if (this.again(filter, target)) { output.reset(); continue }
@@ -91,17 +101,20 @@ export class TurnRun {
 
   private tools(): ReadonlyArray<Tool> {
     const { request: { tools }, choice } = this.spec
-    return tools === undefined ? [] : choice.allowed === undefined ? tools : tools.filter(({ name }) => choice.allowed!.has(name))
+    return tools === undefined ? noTools : choice.allowed === undefined ? tools : tools.filter(({ name }) => choice.allowed!.has(name))
   }
   private plain(target: Target): boolean { const { record } = target.upstream; return !(record.namespace ?? record.kind === "embedded") }
+  private names(target: Target): Namespace {
+    const plain = this.plain(target)
+    return this.namespace?.plain === plain ? this.namespace : this.namespace = new Namespace(this.tools(), this.spec.request.messages, plain)
+  }
   private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
 
   private filterFor(target: Target, builtins: ReadonlyArray<Tool>): Filter {
     const { request } = this.spec, tools = this.tools()
     const rules: Rules = {
-      names: new Namespace(tools, request.messages, this.plain(target)),
-      external: new Set(request.toolChoice === "none" ? [] : tools.map(({ name }) => name)),
-      builtins: new Set(builtins.map(({ name }) => name)),
+      names: this.names(target),
+      external: request.toolChoice === "none" ? noNames : namesOf(tools), builtins: namesOf(builtins),
       dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
       bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
       onTooLong: this.abort
@@ -112,8 +125,9 @@ export class TurnRun {
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
     const { request: spec } = this.spec
     const request = fitted(spec, target, this.deps.unsupported)
-    const tools = this.tools(), names = new Namespace(tools, request.messages, this.plain(target))
-    let messages: ReadonlyArray<Message> = [...request.messages, ...this.extra].map((message) => names.message(message))
+    const tools = this.tools(), names = this.names(target)
+    let messages = this.extra.length === 0 ? request.messages : [...request.messages, ...this.extra]
+    if (!names.plain) messages = messages.map((message) => names.message(message))
     const may = supportsOf(target)
     const unoffered = may.tools === false || (spec.toolChoice === "none" && may.tool_choice_none === false)
     let offered: ReadonlyArray<Tool> = unoffered ? [] : [...tools.map((tool) => names.tool(tool)), ...builtins]
@@ -131,23 +145,19 @@ export class TurnRun {
   private async ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const { signal } = this
     const n = this.spec.request.n ?? 1, may = supportsOf(target)
-    const watched: RetrySink = {
-      get started() { return filter.started }, literal: filter.literal, reset: () => filter.reset(), event: (event) => filter.event(event), flush: () => filter.flush(),
-      begun: (flow) => { this.begun = true; filter.begun(flow) }
-    }
     try {
-      if (n === 1 || may.n !== false) return await attempt(target, (to) => this.requestFor(to, builtins), watched, signal, !this.ran, this.deps)
-      const many = new AbortController(), all = AbortSignal.any([signal, many.signal])
+      if (n === 1 || may.n !== false) return await attempt(target, (to) => this.requestFor(to, builtins), filter, signal, !this.ran, this.deps)
+      const many = new AbortController(), all = AbortSignal.any([signalOf(signal), many.signal])
       let input = 0, output = 0
       await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => { const { n: __, ...one } = this.requestFor(to, builtins); return one },
-        Object.defineProperty({ ...renumbered(watched, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), all, false, this.deps)
+        Object.defineProperty({ ...renumbered(filter, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), all, false, this.deps)
         .catch((fault: unknown) => { many.abort(); throw fault })))
       if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
       return target
     } catch (fault) {
       if (filter.cut) return target
       throw fault
-    }
+    } finally { this.begun ||= filter.begunOnce }
   }
   private count(filter: Filter, target: Target): void {
     let { usage } = filter

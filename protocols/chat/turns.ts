@@ -1,9 +1,11 @@
 /** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client that goes, a limit or a shutdown abort
  *  the same controller; `refusal` tells them apart. Source: chat sections 1.3, 17, 18. */
+import { Aborter, type Abort } from "../../actors/engines/chat/abort.ts"
 import type { AttemptOptions } from "../../actors/engines/chat/attempts.ts"
 import { Deadlines, type Clock, type Deadline } from "../../actors/engines/chat/http.ts"
 import { UpstreamFault } from "../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../actors/engines/chat/upstreams.ts"
+import type { Request } from "../../runtime/http.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
 import type { Output } from "./filter.ts"
@@ -16,6 +18,8 @@ export interface Settings {
   readonly inFlightMax: number; readonly sessionTurnsMax: number; readonly sessionsMax: number; readonly responseBytesMax: number; readonly retentionMs: number
   readonly unsupported: "drop" | "error"; readonly backoffMs: number
 }
+/** As much of a request as a turn needs. */
+type Client = Pick<Request, "whenGone">
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
 export interface TurnsDeps {
   readonly settings: Settings; readonly upstreams: Upstreams; readonly builtins: Builtins; readonly metrics: ChatMetrics; readonly clock: Clock
@@ -24,14 +28,19 @@ export interface TurnsDeps {
 
 export class Turns {
   readonly deps: TurnsDeps
+  /** Of every turn. */ readonly options: Omit<TurnDeps, "onAttempt">
   draining = false
   private readonly running = new Set<Turn>()
-  constructor(deps: TurnsDeps) { this.deps = deps }
+  constructor(deps: TurnsDeps) {
+    const { upstreams, deadlines, clock, builtins, settings: { backoffMs, unsupported } } = deps
+    this.deps = deps
+    this.options = { upstreams, deadlines, nowMs: () => clock.nowMs(), backoffMs, builtins, unsupported }
+  }
   get inFlight(): number { return this.running.size }
   nowS(): number { return Math.floor(this.deps.clock.nowMs() / 1_000) }
 
   /** Counts a turn in, or refuses it. Whoever begins one ends it. `client`: its going aborts. */
-  begin(client: AbortSignal | undefined): Turn {
+  begin(client: Client | undefined): Turn {
     if (this.draining) throw shuttingDown()
     if (this.running.size >= this.deps.settings.inFlightMax) throw overloaded()
     const turn = new Turn(this, client, () => { this.running.delete(turn); if (this.running.size === 0) this.idle?.() })
@@ -51,30 +60,26 @@ export class Turns {
 }
 
 export class Turn {
-  readonly signal: AbortSignal
+  readonly signal: Abort
   attempts = 0
   target: Target | undefined = undefined
   readonly startedMs = performance.now()
-  private readonly controller = new AbortController()
+  private readonly aborter = new Aborter()
   private why: "gone" | "timeout" | "shutdown" | "cancelled" | undefined
   private readonly turns: Turns
-  private readonly client: AbortSignal | undefined
   private readonly deadline: Deadline
   private readonly over: () => void
   private upstreamMs = 0
   private firstMs: number | undefined
 
-  constructor(turns: Turns, client: AbortSignal | undefined, over: () => void) {
+  constructor(turns: Turns, client: Client | undefined, over: () => void) {
     this.turns = turns
-    this.client = client
     this.over = over
-    this.signal = this.controller.signal
+    this.signal = this.aborter
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
-    if (client?.aborted === true) this.left()
-    else client?.addEventListener("abort", this.left, { once: true })
+    client?.whenGone(() => this.stop("gone"))
   }
-  private readonly left = (): void => this.stop("gone")
-  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void { if (!this.ended) { this.why ??= why; this.controller.abort() } }
+  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void { if (!this.ended) { this.why ??= why; this.aborter.abort() } }
   get gone(): boolean { return this.why === "gone" }
   get cancelled(): boolean { return this.why === "cancelled" || this.why === "gone" }
   get interrupted(): boolean { return this.why === "shutdown" }
@@ -88,13 +93,12 @@ export class Turn {
     if (target === undefined) throw modelNotFound(spec.model)
     this.target = target
     if (this.signal.aborted) throw new UpstreamFault({ reason: "aborted", detail: "the caller went" })
-    const options: TurnDeps & AttemptOptions = {
-      upstreams: deps.upstreams, deadlines: deps.deadlines, nowMs: () => deps.clock.nowMs(), backoffMs: deps.settings.backoffMs, builtins: deps.builtins, unsupported: deps.settings.unsupported,
+    const options: TurnDeps & AttemptOptions = { ...this.turns.options,
       onAttempt: (to, retryOf) => { this.attempts++; this.target = to; if (retryOf !== undefined) deps.metrics.retry(to.upstream.record.id, retryOf.reason) }
     }
     const began = performance.now()
     try {
-      const result = await new TurnRun(spec, output, options, this.signal, () => this.controller.abort()).run(target)
+      const result = await new TurnRun(spec, output, options, this.signal, () => this.aborter.abort()).run(target)
       this.target = result.target
       deps.metrics.tokens(result.usage.input, result.usage.output)
       return result
@@ -116,7 +120,6 @@ export class Turn {
     if (this.ended) return
     this.ended = true
     this.deadline.stop()
-    this.client?.removeEventListener("abort", this.left)
     const { metrics } = this.turns.deps, now = performance.now()
     metrics.turn(this.target?.upstream.record.id ?? "none", this.target?.model ?? "none", this.why === "gone" ? "client_disconnect" : outcome)
     metrics.duration.note((now - this.startedMs) / 1_000)

@@ -27,6 +27,7 @@ class Exchange implements Request {
   gone = false
   answered = false
   private controller: AbortController | undefined = undefined
+  private hearer: (() => void) | undefined = undefined
 
   constructor(node: Node, message: IncomingMessage) {
     this.method = message.method ?? "GET"
@@ -44,8 +45,10 @@ class Exchange implements Request {
     if (this.gone) this.controller.abort()
     return this.controller.signal
   }
+  whenGone(hear: () => void): void { if (this.gone) hear(); else this.hearer = hear }
   aborted(): void {
     this.gone = true
+    this.hearer?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
   }

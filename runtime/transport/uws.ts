@@ -28,6 +28,7 @@ class Exchange implements Request {
   answered = false
   lastByteMs = 0
   private controller: AbortController | undefined = undefined
+  private hearer: (() => void) | undefined = undefined
   private peer: string | undefined = undefined
   private drains: Array<() => void> | undefined = undefined
   readonly res: uWS.HttpResponse
@@ -52,8 +53,10 @@ class Exchange implements Request {
     if (this.gone) this.controller.abort()
     return this.controller.signal
   }
+  whenGone(hear: () => void): void { if (this.gone) hear(); else this.hearer = hear }
   aborted(): void {
     this.gone = true
+    this.hearer?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
     this.wake()
@@ -147,7 +150,7 @@ class Node {
       if (bytes > bytesMax) { this.reading.delete(exchange); return this.refuse(exchange, 413) }
       if (isLast) {
         this.reading.delete(exchange)
-        if (keep) exchange.body = parts === undefined ? new Uint8Array(chunk.slice(0)) : Buffer.concat([...parts, new Uint8Array(chunk)])
+        if (keep) exchange.body = parts === undefined ? Buffer.from(new Uint8Array(chunk)) : Buffer.concat([...parts, new Uint8Array(chunk)])
         return go()
       }
       if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))

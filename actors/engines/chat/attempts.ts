@@ -1,5 +1,6 @@
 /** One generation over unreliable servers: permits, breaker, retries before anything was sent, then fallbacks. Source: chat section 14. */
 import { breakerPolicy } from "../../circuit-breaker.ts"
+import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./http.ts"
 import { UpstreamFault, type ModelRequest, type ModelSink } from "./model.ts"
 import type { Target, Upstream, Upstreams } from "./upstreams.ts"
@@ -22,10 +23,12 @@ const retryable = new Set<UpstreamFault["reason"]>(["unavailable", "connect-time
 const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "timeout", "broken"])
 
 /** `mayRepeat` false: a side effect has run. */
-export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, signal: AbortSignal, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
+export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, signal: Abort, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
   let last: UpstreamFault | undefined, unusable = 0
-  const candidates = [first, ...mayRepeat ? first.upstream.record.fallbacks.flatMap((name) => options.upstreams.find(name) ?? []) : []]
-  for (const [i, target] of candidates.entries()) {
+  const fallbacks = mayRepeat ? first.upstream.record.fallbacks : []
+  for (let i = 0; i <= fallbacks.length; i++) {
+    const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
+    if (target === undefined) continue
     const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
     for (let turn = 0; turn < tries; turn++) {
       const resting = enter(target.upstream)
@@ -54,7 +57,7 @@ const enter = ({ breaker }: Upstream): UpstreamFault | undefined => {
   breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
   return resting
 }
-const once = async ({ upstream }: Target, request: ModelRequest, sink: RetrySink, signal: AbortSignal, { nowMs }: AttemptOptions): Promise<void> => {
+const once = async ({ upstream }: Target, request: ModelRequest, sink: RetrySink, signal: Abort, { nowMs }: AttemptOptions): Promise<void> => {
   const waits = upstream.gate.enter(signal)
   if (waits !== undefined) try { await waits } catch (fault) { upstream.breaker.tell("Left", {}); throw fault }
   try {
@@ -70,7 +73,7 @@ const once = async ({ upstream }: Target, request: ModelRequest, sink: RetrySink
   } finally { upstream.gate.leave() }
 }
 const ignore = (): void => {}
-const rest = (ms: number, signal: AbortSignal, deadlines: Deadlines): Promise<void> => new Promise((resolve, reject) => {
+const rest = (ms: number, signal: Abort, deadlines: Deadlines): Promise<void> => new Promise((resolve, reject) => {
   const gone = (): void => { deadline.stop(); reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" })) }
   const deadline = deadlines.start(ms, () => { signal.removeEventListener("abort", gone); resolve() })
   if (signal.aborted) gone(); else signal.addEventListener("abort", gone, { once: true })

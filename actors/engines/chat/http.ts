@@ -1,34 +1,42 @@
 /** Calls to a model server over undici: bytes by callback, pause and resume, a deadline for the first byte and between bytes, abort that closes
  *  the socket. Faults are worded by status, never by what the server's address or key is. Source: chat sections 13, 14, 17.1, 17.2. */
 import type { Dispatcher, Pool } from "undici"
+import type { Abort } from "./abort.ts"
 import { UpstreamFault, type Flow } from "./model.ts"
 
 /** Deadlines in one set, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
 export class Deadlines {
   private readonly waiting = new Set<Deadline>()
   private armed = false
-  private readonly clock: Clock
+  readonly clock: Clock
   constructor(clock: Clock) { this.clock = clock }
   start(ms: number, fire: () => void): Deadline {
-    const deadline: Deadline = { atMs: this.clock.nowMs() + ms, fire, renew: (by) => { deadline.atMs = this.clock.nowMs() + by }, stop: () => { this.waiting.delete(deadline) } }
+    const deadline = new Deadline(this, this.clock.nowMs() + ms, fire)
     this.waiting.add(deadline)
-    this.arm()
+    if (!this.armed) this.arm()
     return deadline
   }
+  forget(deadline: Deadline): void { this.waiting.delete(deadline) }
   get size(): number { return this.waiting.size }
   private arm(): void {
-    if (this.armed) return
     this.armed = true
     this.clock.timers.at(this.clock.nowMs() + sweepMs, () => {
       this.armed = false
       const now = this.clock.nowMs()
       for (const deadline of this.waiting) if (deadline.atMs <= now) { this.waiting.delete(deadline); deadline.fire() }
-      if (this.waiting.size > 0) this.arm()
+      if (this.waiting.size > 0 && !this.armed) this.arm()
     })
   }
 }
+export class Deadline {
+  atMs: number
+  readonly fire: () => void
+  private readonly of: Deadlines
+  constructor(of: Deadlines, atMs: number, fire: () => void) { this.of = of; this.atMs = atMs; this.fire = fire }
+  renew(ms: number): void { this.atMs = this.of.clock.nowMs() + ms }
+  stop(): void { this.of.forget(this) }
+}
 const sweepMs = 50
-export interface Deadline { atMs: number; readonly fire: () => void; readonly renew: (ms: number) => void; readonly stop: () => void }
 export interface Clock { nowMs(): number; readonly timers: { at(atMs: number, fire: () => void): void } }
 
 export interface CallLimits { readonly connectMs: number; readonly firstMs: number; readonly idleMs: number }
@@ -93,62 +101,111 @@ export class HttpClient {
   close(): void { this.closed = true; void this.pool?.destroy() }
 
   /** Resolves when the whole answer has been received. */
-  send(method: "GET" | "POST" | "DELETE", path: string, body: string | undefined, receiver: Receiver, signal: AbortSignal): Promise<void> {
+  send(method: Method, path: string, body: string | undefined, receiver: Receiver, signal: Abort): Promise<void> {
     const { pool } = this
     if (pool === undefined) return this.open().then(() => this.send(method, path, body, receiver, signal))
-    const { limits, deadlines } = this.http
     return new Promise((resolve, reject) => {
-      let settled = false, control: Dispatcher.DispatchController | undefined, status = 0, retryAfter: number | undefined, failed: Array<Buffer> | undefined, failedBytes = 0
-      let paused = false
-      const finish = (fault?: unknown): void => {
-        if (settled) return
-        settled = true
-        deadline.stop()
-        signal.removeEventListener("abort", abort)
-        if (fault === undefined) return resolve()
-        reject(fault)
-        control?.abort(fault instanceof Error ? fault : new Error("abandoned"))
-      }
-      const deadline = deadlines.start(limits.firstMs, () => finish(new UpstreamFault({ reason: "timeout", detail: status === 0 ? "no answer in time" : "the answer stopped" })))
-      const abort = (): void => finish(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
-      if (signal.aborted) return abort()
-      signal.addEventListener("abort", abort, { once: true })
-      const flow: Flow = {
-        pause: () => { if (settled) return; paused = true; deadline.renew(Infinity); control?.pause() },
-        resume: () => { if (!paused || settled) return; paused = false; deadline.renew(limits.idleMs); control?.resume() }
-      }
-      pool.dispatch({ method, path: this.prefix + path, headers: this.http.headers, ...(body === undefined ? {} : { body }) }, {
-        onRequestStart: (controller) => { control = controller; if (settled) controller.abort(new Error("abandoned")) },
-        onResponseStart: (_, code, headers) => {
-          if (settled || code < 200) return
-          status = code
-          if (code >= 300) { retryAfter = retryAfterMs(single(headers["retry-after"]), Date.now()); failed = []; return }
-          try { receiver.head?.(single(headers["content-type"]) ?? "", flow) } catch (fault) { finish(fault) }
-        },
-        onResponseData: (_, chunk) => {
-          if (settled) return
-          if (!paused) deadline.renew(limits.idleMs)
-          if (failed !== undefined) { if ((failedBytes += chunk.length) <= faultBytesMax) failed.push(chunk); return }
-          try { receiver.data(chunk) } catch (fault) { finish(fault) }
-        },
-        onResponseEnd: () => finish(failed === undefined ? undefined : faultOf(status, Buffer.concat(failed).toString("utf8"), retryAfter)),
-        onResponseError: (_, cause) => {
-          const code = (cause as NodeJS.ErrnoException).code
-          if (failed !== undefined) return finish(faultOf(status, "", retryAfter))
-          finish(new UpstreamFault({ reason: code === "UND_ERR_CONNECT_TIMEOUT" ? "connect-timeout" : status === 0 ? "unavailable" : "broken", detail: code ?? "the connection broke" }))
-        }
-      })
+      const call = new Call(this.http, receiver, signal, resolve, reject)
+      if (call.begin()) pool.dispatch(body === undefined ? { method, path: this.prefix + path, headers: this.http.headers } : { method, path: this.prefix + path, headers: this.http.headers, body }, call)
     })
   }
   /** A whole answer as JSON. */
-  async json(method: "GET" | "POST" | "DELETE", path: string, body: string | undefined, signal: AbortSignal): Promise<any> {
-    const parts: Array<Buffer> = []
-    let bytes = 0
-    await this.send(method, path, body, { data: (chunk) => {
-      if ((bytes += chunk.length) > answerBytesMax) throw new UpstreamFault({ reason: "bad-response", detail: "the answer is too large" })
-      parts.push(chunk)
-    } }, signal)
-    try { return JSON.parse((parts.length === 1 ? parts[0]! : Buffer.concat(parts)).toString("utf8")) } catch { throw new UpstreamFault({ reason: "bad-response", detail: "the answer is not JSON" }) }
+  json(method: Method, path: string, body: string | undefined, signal: Abort): Promise<any> {
+    const whole = new Whole()
+    return this.send(method, path, body, whole, signal).then(() => whole.json())
+  }
+}
+type Method = "GET" | "POST" | "DELETE"
+
+class Whole implements Receiver {
+  private first: Buffer | undefined = undefined
+  private more: Array<Buffer> | undefined = undefined
+  private bytes = 0
+  data(chunk: Buffer): void {
+    if ((this.bytes += chunk.length) > answerBytesMax) throw new UpstreamFault({ reason: "bad-response", detail: "the answer is too large" })
+    if (this.first === undefined) this.first = chunk
+    else (this.more ??= [this.first]).push(chunk)
+  }
+  json(): any {
+    const all = this.more === undefined ? this.first : Buffer.concat(this.more)
+    try { return JSON.parse(all!.toString("utf8")) } catch { throw new UpstreamFault({ reason: "bad-response", detail: "the answer is not JSON" }) }
+  }
+}
+
+/** One call under way, from its dispatch to its only end. Methods rather than closures: there is one of these per turn (bench/chat-turns). */
+class Call implements Dispatcher.DispatchHandler, Flow {
+  private settled = false
+  private paused = false
+  private status = 0
+  private retryAfter: number | undefined = undefined
+  private failed: Array<Buffer> | undefined = undefined
+  private failedBytes = 0
+  private control: Dispatcher.DispatchController | undefined = undefined
+  private deadline: Deadline | undefined = undefined
+  private readonly http: UpstreamHttp
+  private readonly receiver: Receiver
+  private readonly signal: Abort
+  private readonly resolve: () => void
+  private readonly reject: (fault: unknown) => void
+  constructor(http: UpstreamHttp, receiver: Receiver, signal: Abort, resolve: () => void, reject: (fault: unknown) => void) {
+    this.http = http
+    this.receiver = receiver
+    this.signal = signal
+    this.resolve = resolve
+    this.reject = reject
+  }
+  /** False: it is over before it began. */
+  begin(): boolean {
+    if (this.signal.aborted) { this.gone(); return false }
+    this.deadline = this.http.deadlines.start(this.http.limits.firstMs, this.late)
+    this.signal.addEventListener("abort", this.gone, { once: true })
+    return true
+  }
+  private readonly late = (): void => this.finish(new UpstreamFault({ reason: "timeout", detail: this.status === 0 ? "no answer in time" : "the answer stopped" }))
+  private readonly gone = (): void => this.finish(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
+  private finish(fault?: unknown): void {
+    if (this.settled) return
+    this.settled = true
+    this.deadline?.stop()
+    this.signal.removeEventListener("abort", this.gone)
+    if (fault === undefined) return this.resolve()
+    this.reject(fault)
+    this.control?.abort(fault instanceof Error ? fault : new Error("abandoned"))
+  }
+  pause(): void {
+    if (this.settled) return
+    this.paused = true
+    this.deadline!.renew(Infinity)
+    this.control?.pause()
+  }
+  resume(): void {
+    if (!this.paused || this.settled) return
+    this.paused = false
+    this.deadline!.renew(this.http.limits.idleMs)
+    this.control?.resume()
+  }
+
+  onRequestStart(control: Dispatcher.DispatchController): void {
+    this.control = control
+    if (this.settled) control.abort(new Error("abandoned"))
+  }
+  onResponseStart(_: Dispatcher.DispatchController, code: number, headers: Record<string, string | Array<string> | undefined>): void {
+    if (this.settled || code < 200) return
+    this.status = code
+    if (code >= 300) { this.retryAfter = retryAfterMs(single(headers["retry-after"]), Date.now()); this.failed = []; return }
+    try { this.receiver.head?.(single(headers["content-type"]) ?? "", this) } catch (fault) { this.finish(fault) }
+  }
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.settled) return
+    if (!this.paused) this.deadline!.renew(this.http.limits.idleMs)
+    if (this.failed !== undefined) { if ((this.failedBytes += chunk.length) <= faultBytesMax) this.failed.push(chunk); return }
+    try { this.receiver.data(chunk) } catch (fault) { this.finish(fault) }
+  }
+  onResponseEnd(): void { this.finish(this.failed === undefined ? undefined : faultOf(this.status, Buffer.concat(this.failed).toString("utf8"), this.retryAfter)) }
+  onResponseError(_: Dispatcher.DispatchController, cause: Error): void {
+    const { code } = cause as NodeJS.ErrnoException
+    if (this.failed !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
+    this.finish(new UpstreamFault({ reason: code === "UND_ERR_CONNECT_TIMEOUT" ? "connect-timeout" : this.status === 0 ? "unavailable" : "broken", detail: code ?? "the connection broke" }))
   }
 }
 const answerBytesMax = 64 * 1_048_576

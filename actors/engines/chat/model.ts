@@ -1,6 +1,7 @@
 /** The chat-model port: one normal form for every dialect, request and answer. A model pushes events into a sink; the sink slows it down
  *  through `Flow`; aborting the signal ends the call and frees what it holds. Source: chat sections 12 and 13. */
 import { Data } from "effect"
+import type { Abort } from "./abort.ts"
 
 export type Part =
   | { readonly type: "text"; readonly text: string }
@@ -96,7 +97,7 @@ export interface ChatModel {
   readonly supports: Supports
   /** Where models of one upstream differ. */ supportsFor?(model: string): Supports | undefined
   /** Resolves at a whole answer's end; rejects with UpstreamFault. */
-  generate(request: ModelRequest, sink: ModelSink, signal: AbortSignal): Promise<void>
+  generate(request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>
   /** Forgets the upstream's own session (best effort). */
   forget?(id: string): Promise<void>

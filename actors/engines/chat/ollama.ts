@@ -1,4 +1,5 @@
 /** Ollama's own chat interface: newline-delimited JSON. Source: chat section 13.4. */
+import { signalOf, type Abort } from "./abort.ts"
 import { HttpClient, type UpstreamHttp } from "./http.ts"
 import { argumentsObject, badResponse, newCallId, textOf, UpstreamFault, type ChatModel, type Message, type ModelRequest, type ModelSink } from "./model.ts"
 import { finishOf } from "./openai-chunks.ts"
@@ -8,7 +9,7 @@ export interface OllamaOptions { readonly id: string; readonly http: UpstreamHtt
   readonly fetchImage: ((url: string, signal: AbortSignal) => Promise<Uint8Array>) | undefined }
 
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail, param: "messages" })
-const imagesOf = async ({ content }: Message, { fetchImage }: OllamaOptions, signal: AbortSignal): Promise<ReadonlyArray<string>> => {
+const imagesOf = async ({ content }: Message, { fetchImage }: OllamaOptions, signal: Abort): Promise<ReadonlyArray<string>> => {
   const images: Array<string> = []
   for (const part of typeof content === "string" || content === null ? [] : content) {
     if (part.type === "audio" || part.type === "file") throw unsupported(`this model takes no ${part.type}`)
@@ -16,11 +17,11 @@ const imagesOf = async ({ content }: Message, { fetchImage }: OllamaOptions, sig
     const inline = /^data:[^,]*;base64,(.*)$/s.exec(part.url)
     if (inline !== null) images.push(inline[1]!)
     else if (fetchImage === undefined) throw unsupported("this model takes images as data URLs only")
-    else images.push(Buffer.from(await fetchImage(part.url, signal).catch(() => { throw unsupported("an image cannot be fetched") })).toString("base64"))
+    else images.push(Buffer.from(await fetchImage(part.url, signalOf(signal)).catch(() => { throw unsupported("an image cannot be fetched") })).toString("base64"))
   }
   return images
 }
-export const ollamaBody = async (request: ModelRequest, options: OllamaOptions, signal: AbortSignal): Promise<unknown> => {
+export const ollamaBody = async (request: ModelRequest, options: OllamaOptions, signal: Abort): Promise<unknown> => {
   const names = new Map<string, string>(), messages: Array<unknown> = []
   for (const message of request.messages) {
     for (const { id, name } of message.calls ?? []) names.set(id, name)

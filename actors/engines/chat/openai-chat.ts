@@ -1,4 +1,5 @@
 /** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
+import type { Abort } from "./abort.ts"
 import { HttpClient, type UpstreamHttp } from "./http.ts"
 import { badResponse, UpstreamFault, type ChatModel, type ListedModel, type Message, type ModelRequest, type ModelSink, type Part, type Supports } from "./model.ts"
 import { ChunkReader } from "./openai-chunks.ts"
@@ -53,7 +54,7 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
-  const whole = async (request: ModelRequest, sink: ModelSink, signal: AbortSignal): Promise<void> => {
+  const whole = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const answer = await client.json("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), signal)
     if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
       if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
@@ -62,10 +63,11 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     const reader = new ChunkReader(sink)
     sink.begun()
     // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
-    reader.chunk({ ...answer, choices: answer.choices.map((choice: any) => ({ ...choice, finish_reason: choice?.finish_reason ?? "stop" })) })
+    for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
+    reader.chunk(answer)
     sink.flush()
   }
-  const streamed = async (request: ModelRequest, sink: ModelSink, signal: AbortSignal): Promise<void> => {
+  const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
     let begun = false, flow: Parameters<ModelSink["begun"]>[0], json: Array<Buffer> | undefined
     const sse = new SseReader((payload) => {

@@ -1,5 +1,6 @@
 /** An OpenAI-compatible upstream, responses interface. With `sessions` its own response ids continue a talk, and an id it no longer knows is answered
  *  by sending the whole context once. Source: chat sections 13.2, 15.4, 15.5. */
+import type { Abort } from "./abort.ts"
 import { HttpClient } from "./http.ts"
 import { badResponse, UpstreamFault, type ChatModel, type Message, type ModelRequest, type ModelSink, type Part } from "./model.ts"
 import { effortOf, listedModels, type OpenAiOptions } from "./openai-chat.ts"
@@ -95,7 +96,7 @@ class Reader {
 
 export const openAiResponses = (options: OpenAiOptions & { readonly sessions: boolean }): ChatModel => {
   const client = new HttpClient(options.http), { sessions } = options
-  const once = async (request: ModelRequest, sink: ModelSink, signal: AbortSignal, from: number): Promise<void> => {
+  const once = async (request: ModelRequest, sink: ModelSink, signal: Abort, from: number): Promise<void> => {
     const body = JSON.stringify(responsesBody(request, options, sessions, from)), reader = new Reader(sink, sessions)
     if (!request.stream) {
       const answer = await client.json("POST", "/responses", body, signal)

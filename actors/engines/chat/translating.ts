@@ -2,6 +2,7 @@
  *  sentence as they are done. Source: chat section 13.5, design section 7. */
 import { Effect } from "effect"
 import type { Engines, Language } from "../ports.ts"
+import { signalOf } from "./abort.ts"
 import { UpstreamFault, textOf, type ChatModel, type ModelRequest } from "./model.ts"
 
 const named = new Intl.DisplayNames(["en"], { type: "language" })
@@ -43,7 +44,7 @@ export const translating = (engines: Engines): ChatModel => ({
       const tail = /\s*$/.exec(sentence)![0], body = sentence.slice(0, sentence.length - tail.length)
       let out = body
       if (pair !== undefined && body !== "") {
-        const result = await Effect.runPromise(Effect.result(translator.translate({ source, target: ordered, segments: [{ units: [{ kind: "text", text: body }] }] })), { signal })
+        const result = await Effect.runPromise(Effect.result(translator.translate({ source, target: ordered, segments: [{ units: [{ kind: "text", text: body }] }] })), { signal: signalOf(signal) })
           .catch(() => { throw new UpstreamFault({ reason: "aborted", detail: "the caller went" }) })
         if (result._tag === "Failure") throw new UpstreamFault({ reason: result.failure.reason === "timeout" ? "timeout" : result.failure.reason === "overloaded" ? "overloaded" : "error", detail: result.failure.detail })
         out = result.success.segments[0]!.units.map((unit) => unit.kind === "text" ? unit.text : "").join("")

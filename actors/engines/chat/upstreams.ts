@@ -2,6 +2,7 @@
  *  A list that cannot be had never fails a caller; the last one stays. Source: chat sections 6, 13, 14. */
 import { CircuitBreaker } from "../../circuit-breaker.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
+import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./http.ts"
 import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "./model.ts"
 import type { UpstreamRecord } from "./record.ts"
@@ -15,7 +16,7 @@ export class Gate {
   constructor(limits: { readonly max: number; readonly queue: number; readonly waitMs: number }, deadlines: Deadlines) { this.limits = limits; this.deadlines = deadlines }
   get queued(): number { return this.waiting.length }
   /** In this turn when there is a permit; whoever enters leaves once. */
-  enter(signal: AbortSignal): Promise<void> | undefined {
+  enter(signal: Abort): Promise<void> | undefined {
     if (this.running < this.limits.max) { this.running++; return undefined }
     if (this.waiting.length >= this.limits.queue) return Promise.reject(new UpstreamFault({ reason: "queue-full", detail: "the queue is full" }))
     return new Promise((resolve, reject) => {
@@ -62,8 +63,15 @@ export class Upstream {
 /** A model as one call's destination. */
 export interface Target { readonly upstream: Upstream; readonly model: string }
 /** What the model can, as its dialect knows and as the record says. */
-export const supportsOf = ({ upstream: { model, record }, model: name }: Target): Supports =>
-  ({ ...model.supportsFor?.(name) ?? model.supports, ...record.supports, ...record.native_tools === undefined ? {} : { native_tools: record.native_tools } })
+export const supportsOf = (target: Target): Supports => {
+  let known = supported.get(target)
+  if (known === undefined) {
+    const { upstream: { model, record }, model: name } = target
+    supported.set(target, known = { ...model.supportsFor?.(name) ?? model.supports, ...record.supports, ...record.native_tools === undefined ? {} : { native_tools: record.native_tools } })
+  }
+  return known
+}
+const supported = new WeakMap<Target, Supports>()
 export const publicId = ({ upstream, model }: Target): string => `${upstream.record.id}/${model}`
 export interface PublicModel { readonly id: string; readonly object: "model"; readonly created: number; readonly owned_by: string }
 

@@ -93,7 +93,7 @@ export const turned = (): Promise<void> => new Promise((resolve) => setImmediate
 
 export const requestOf = ({ method = "GET", path = "/", query = "", params = {}, headers = {} }: Partial<Pick<Request, "method" | "path" | "query" | "params">> & { readonly headers?: Readonly<Record<string, string>> }): Request => ({
   method, path, query, params, headers: { get: (name) => headers[name], entries: () => Object.entries(headers) }, client: "192.0.2.7", scheme: "http", traceId: "0".repeat(32),
-  body: new Uint8Array(0), stream: (async function* () {})(), signal: new AbortController().signal
+  body: new Uint8Array(0), stream: (async function* () {})(), signal: new AbortController().signal, whenGone: () => {}
 })
 export const routed = async (routes: ReadonlyArray<Route>, method: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> => {
   const [bare = "", query = ""] = path.split("?", 2) as [string, string?], parts = bare.split("/")

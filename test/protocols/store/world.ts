@@ -72,7 +72,7 @@ export class World {
     if (bytes.length > 0) given.set("content-length", String(bytes.length))
     const [at, query = ""] = (path.startsWith("/api") || path.startsWith("/store/") ? path : `/api/v1${path}`).split("?") as [string, string?]
     return { method, path: at, query, params: {}, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client, scheme, traceId: "0".repeat(32), body: bytes,
-      stream: (async function* () { if (bytes.length > 0) yield bytes })(), signal: new AbortController().signal }
+      stream: (async function* () { if (bytes.length > 0) yield bytes })(), signal: new AbortController().signal, whenGone: () => {} }
   }
   async call(given: Call | string): Promise<Answer> {
     const request = this.request(typeof given === "string" ? { path: given } : given)

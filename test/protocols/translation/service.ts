@@ -124,7 +124,7 @@ export class World {
     const { route, params } = this.matched(method, path)
     const request: Request = {
       method, path, query, params, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client: "127.0.0.1", scheme: "http",
-      traceId: "0".repeat(32), body: bytes, stream: stream ?? (async function* () { yield bytes })(), signal
+      traceId: "0".repeat(32), body: bytes, stream: stream ?? (async function* () { yield bytes })(), signal, whenGone: (hear) => { signal.addEventListener("abort", hear, { once: true }) }
     }
     const response: Response = route === undefined ? this.service.refused(404, request) : await route.handle(request)
     const text = typeof response.body === "function" ? await streamed(response.body, signal) : typeof response.body === "string" ? response.body : ""

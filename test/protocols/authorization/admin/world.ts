@@ -78,7 +78,7 @@ export class World {
     if (body !== undefined) given.set("content-type", type ?? "application/json")
     const bytes = body === undefined ? new Uint8Array(0) : body instanceof Uint8Array ? body : Buffer.from(typeof body === "string" ? body : JSON.stringify(body))
     return { method, path, query, params: {}, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client, scheme: "http", traceId: "0".repeat(32), body: bytes,
-      stream: (async function* () {})(), signal: new AbortController().signal }
+      stream: (async function* () {})(), signal: new AbortController().signal, whenGone: () => {} }
   }
   private answered(response: Response): Answered {
     const text = typeof response.body === "string" ? response.body : ""
