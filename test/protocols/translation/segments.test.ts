@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { expectLinear } from "../../linear.ts"
 import type { Segment } from "../../../actors/engines/ports.ts"
 import { asciiBreaks, cut, Draft, render, withPlaceholders, type Split } from "../../../protocols/translation/segments.ts"
 
@@ -96,13 +97,10 @@ describe("laws", () => {
       expect([text, ...asciiBreaks(text)]).toEqual([text, ...[...segmenter.segment(text)].map(({ index, segment }) => index + segment.length)])
     }
   })
-  it("hostile text takes no more than its share of time", () => {
-    const startedAt = performance.now()
-    for (const text of ["a".repeat(131_072), "a.".repeat(65_536), "@".repeat(131_072), "{".repeat(131_072), "%".repeat(131_072), "http://".repeat(18_000),
-      `http://${".".repeat(131_000)}`, "a@".repeat(65_536), "a@b.".repeat(32_768), "Dr. ".repeat(32_768), " ".repeat(131_072), "\n".repeat(131_072)]) {
-      const draft = draftOf(text)
-      expect(render(draft, draft.segments, plainly)).toBe(text)
-    }
-    expect(performance.now() - startedAt).toBeLessThan(8_000)
-  })
+  it("hostile text takes no more than its share: four times the text, about four times the work", () => {
+    for (const piece of ["a", "a.", "@", "{", "%", "http://", ".", "a@", "a@b.", "Dr. ", " ", "\n"]) expectLinear((length) => {
+      const text = `${piece === "." ? "http://" : ""}${piece.repeat(Math.floor(length / piece.length))}`, draft = draftOf(text)
+      expect(render(draft, draft.segments, plainly) === text).toBe(true)
+    }, 32_768, JSON.stringify(piece))
+  }, 120_000)
 })

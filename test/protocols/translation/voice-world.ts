@@ -3,7 +3,7 @@ import { Context, Effect } from "effect"
 import { WebSocket } from "ws"
 import { pack, unpack } from "msgpackr"
 import { RateWindow } from "../../../actors/rate-window.ts"
-import type { Engines, Synthesizer } from "../../../actors/engines/ports.ts"
+import type { Engines, Recognizer, Synthesizer } from "../../../actors/engines/ports.ts"
 import { EngineFault } from "../../../actors/engines/ports.ts"
 import { VoiceEngines, VoiceSession } from "../../../actors/voice-session.ts"
 import { KeyRing } from "../../../protocols/translation/keys.ts"
@@ -21,7 +21,8 @@ import type { Store } from "../../../storage/store.ts"
 import { scriptedRecognizer, soundOf, type Script as Hearing } from "../../actors/engines/scripted-recognizer.ts"
 import { scripted, type Script } from "./service.ts"
 
-export interface VoiceScript { readonly hearing?: Hearing; readonly translating?: Script; readonly speaks?: boolean; readonly account?: Partial<NewAccount>; readonly store?: Store }
+export interface VoiceScript { readonly hearing?: Hearing; readonly translating?: Script; readonly speaks?: boolean; readonly account?: Partial<NewAccount>; readonly store?: Store
+  /** Another recognizer than the scripted one. */ readonly ear?: (system: ActorSystem) => Recognizer }
 export const pcm = "audio/pcm;encoding=s16le;rate=16000"
 export const until = async (what: () => boolean, ms = 3_000): Promise<void> => {
   for (let waited = 0; waited < ms && !what(); waited += 5) await new Promise((resolve) => setTimeout(resolve, 5))
@@ -81,7 +82,8 @@ export class VoiceWorld {
   private constructor(script: VoiceScript) {
     this.store = script.store ?? openMemory()
     this.system = new ActorSystem({ store: this.store, nowMs: () => this.nowMs })
-    this.engines = voiceEngines(script)
+    const engines = voiceEngines(script)
+    this.engines = script.ear === undefined ? engines : { ...engines, recognizer: Object.assign(engines.recognizer, script.ear(this.system)) }
     this.system.host(RateWindow, Context.empty())
     this.system.host(VoiceSession, Context.make(VoiceEngines, { ...this.engines, aids: voiceAids(this.store, this.engines.translator) }))
     this.ring = new KeyRing(this.store, this.hash)

@@ -3,7 +3,7 @@ import { execFile, spawn, type ChildProcess } from "node:child_process"
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 
 const root = new URL("../../..", import.meta.url).pathname
 const program = join(root, "runtime/bin/troupe.mjs")
@@ -11,9 +11,12 @@ const home = mkdtempSync(join(tmpdir(), "troupe-cli-"))
 const port = 20_000 + Math.floor(Math.random() * 20_000)
 const env = { ...process.env, TROUPE_DATA: join(home, "data"), TROUPE_PORT: String(port) }
 
+/** Each word is a process of its own, on a machine that may be busy. */
+vi.setConfig({ testTimeout: 120_000 })
+
 interface Ran { readonly code: number; readonly out: string; readonly err: string }
 const troupe = (words: ReadonlyArray<string>, more: Record<string, string> = {}): Promise<Ran> => new Promise((resolve) => {
-  execFile(process.execPath, [program, ...words], { env: { ...env, ...more }, cwd: home, timeout: 30_000 }, (cause, out, err) => resolve({ code: cause === null ? 0 : typeof cause.code === "number" ? cause.code : -1, out, err }))
+  execFile(process.execPath, [program, ...words], { env: { ...env, ...more }, cwd: home, timeout: 90_000 }, (cause, out, err) => resolve({ code: cause === null ? 0 : typeof cause.code === "number" ? cause.code : -1, out, err }))
 })
 interface Server { readonly process: ChildProcess; readonly out: () => string; readonly err: () => string; readonly exited: Promise<number | null> }
 const serve = async (more: Record<string, string> = {}, ready = /listens on/): Promise<Server> => {
@@ -22,14 +25,14 @@ const serve = async (more: Record<string, string> = {}, ready = /listens on/): P
   child.stdout.on("data", (data) => { out += String(data) })
   child.stderr.on("data", (data) => { err += String(data) })
   const exited = new Promise<number | null>((resolve) => child.on("close", resolve))
-  for (let waited = 0; waited < 15_000 && !ready.test(out); waited += 20) await new Promise((resolve) => setTimeout(resolve, 20))
+  for (let waited = 0; waited < 60_000 && !ready.test(out); waited += 20) await new Promise((resolve) => setTimeout(resolve, 20))
   return { process: child, out: () => out, err: () => err, exited }
 }
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 
 describe("a first start with nothing configured", () => {
   let server: Server
-  beforeAll(async () => { server = await serve() }, 20_000)
+  beforeAll(async () => { server = await serve() }, 90_000)
   afterAll(async () => { server.process.kill("SIGKILL"); await server.exited })
 
   it("makes its data with a private master key and prints how to try each service", () => {
@@ -94,7 +97,7 @@ describe("a first start with nothing configured", () => {
     expect(await troupe(["store", "import", "nowhere.jsonl"])).toMatchObject({ code: 1 })
     expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storeToken)
     expect(readFileSync(join(home, "data/store.lmdb"), "latin1")).not.toContain(storePassword)
-  }, 60_000)
+  }, 150_000)
   it("translate answers or says in one line what is missing", async () => {
     const { code, out, err } = await troupe(["translate", "The house is big.", "--to", "ES", "--from", "EN"])
     if (code === 0) expect(out.trim()).toBe("La casa es grande.")
@@ -113,7 +116,7 @@ describe("a first start with nothing configured", () => {
     await later.exited
     server = await serve()
     expect(server.out()).toContain("listens on")
-  }, 30_000)
+  }, 150_000)
 })
 
 describe("the command line", () => {
@@ -122,7 +125,7 @@ describe("the command line", () => {
     expect(await troupe(["voice", "--help"])).toMatchObject({ code: 0, out: expect.stringContaining("--to") })
     for (const words of [["dance"], ["translate", "x"], ["voice"], ["serve", "--colour"], ["actors", "journal"]]) expect((await troupe(words)).code, words.join(" ")).toBe(2)
     expect((await troupe(["serve"], { TROUPE_PORT: "x" })).code).toBe(78)
-  }, 30_000)
+  }, 150_000)
   it("no server: one line that says how to start one", async () => {
     const { code, err } = await troupe(["translate", "x", "--to", "ES"], { TROUPE_PORT: "1" })
     expect([code, err.trim().split("\n")]).toEqual([1, [expect.stringContaining("start one with: npx troupe serve")]])

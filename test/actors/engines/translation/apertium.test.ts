@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Result } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
+import { expectLinear } from "../../../linear.ts"
 import type { EngineFault, Segment, Unit } from "../../../../actors/engines/ports.ts"
 import { apertium, canaries, commandOf, directionsIn, escape, languages, segmentOf, streamOf, type Apertium } from "../../../../actors/engines/translation/apertium.ts"
 import { hosted, type Hosted } from "../hosted.ts"
@@ -61,11 +62,8 @@ describe("engines 2.4: how a pipeline is driven", () => {
       expect(segmentOf(stream.text, stream)).toEqual(text(`${hostile}.`))
     }
   })
-  it("100,000 blanks inside a sentence cost no time", () => {
-    const of = text(`a${" ".repeat(100_000)}b`), before = performance.now()
-    const stream = streamOf(of)
-    segmentOf(stream.text, stream)
-    expect(performance.now() - before).toBeLessThan(200)
+  it("100,000 blanks inside a sentence cost what 25,000 cost, four times", () => {
+    expectLinear((blanks) => { const stream = streamOf(text(`a${" ".repeat(blanks)}b`)); segmentOf(stream.text, stream) }, 25_000, "blanks")
   })
   it("every language that a mode may name has a canary", () => {
     for (const language of new Set(Object.values(languages))) expect(canaries[language], language).toMatch(/\p{L}{2}/u)
