@@ -7,8 +7,15 @@ export type Json = { readonly [name: string]: unknown }
 export const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const depthMax = 64
+/** No more brackets than levels allowed, wherever they stand: then there is no need to look closer. */
+const opensAtMost = (body: Buffer, max: number): boolean => {
+  let opens = 0
+  for (const bracket of [123, 91]) for (let at = body.indexOf(bracket); at >= 0; at = body.indexOf(bracket, at + 1)) if (++opens > max) return false
+  return true
+}
 /** Over the raw bytes, because a parsed value of such depth would already have cost its parse. */
-const tooDeep = (body: Uint8Array): boolean => {
+const tooDeep = (body: Buffer): boolean => {
+  if (opensAtMost(body, depthMax)) return false
   let depth = 0, text = false
   for (let i = 0; i < body.length; i++) {
     const byte = body[i]!
@@ -19,12 +26,13 @@ const tooDeep = (body: Uint8Array): boolean => {
   }
   return false
 }
-export const readObject = (body: Uint8Array): Json => {
+export const readObject = (given: Uint8Array): Json => {
+  const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength)
   if (body.length === 0) throw invalidJson("The body is empty.")
   if (!isUtf8(body)) throw invalidJson("The body is not UTF-8.")
   if (tooDeep(body)) throw invalidJson(`The body is nested deeper than ${depthMax} levels.`)
   let value: unknown
-  try { value = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")) } catch { throw invalidJson("The body is not valid JSON.") }
+  try { value = JSON.parse(body.toString("utf8")) } catch { throw invalidJson("The body is not valid JSON.") }
   if (!isObject(value)) throw invalidJson()
   return value
 }

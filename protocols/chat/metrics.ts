@@ -21,23 +21,46 @@ class Histogram {
 }
 const escape = (value: string): string => value.replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`)
 
+interface Count { value: number }
+const tokensIn = "proxy_tokens_total{direction=\"input\"}", tokensOut = "proxy_tokens_total{direction=\"output\"}"
+
 export class ChatMetrics {
   readonly duration = new Histogram(bounds)
   readonly firstToken = new Histogram(bounds)
   readonly overhead = new Histogram(fine)
   readonly commit = new Histogram(bounds)
-  private readonly counts = new Map<string, number>()
+  private readonly counts = new Map<string, Count>()
+  private lastTurn: { readonly upstream: string; readonly label: string; readonly outcome: string; readonly count: Count } | undefined = undefined
   private readonly models = new Set<string>()
   lastCommitMs = 0
 
-  private add(name: string, amount = 1): void { this.counts.set(name, (this.counts.get(name) ?? 0) + amount) }
-  request(endpoint: string, status: number): void { this.add(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`) }
+  /** Names that come with every turn, found without building them anew: by what they are made of. */
+  private readonly known = new Map<number, Map<string, Count>>()
+
+  private count(name: string): Count {
+    let count = this.counts.get(name)
+    if (count === undefined) this.counts.set(name, count = { value: 0 })
+    return count
+  }
+  private add(name: string, amount = 1): void { this.count(name).value += amount }
+  request(endpoint: string, status: number): void {
+    let of = this.known.get(status)
+    if (of === undefined) this.known.set(status, of = new Map())
+    let count = of.get(endpoint)
+    if (count === undefined) of.set(endpoint, count = this.count(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`))
+    count.value++
+  }
   turn(upstream: string, model: string, outcome: string): void {
     const known = this.models.has(model) || this.models.size < modelsMax
     if (known) this.models.add(model)
-    this.add(`proxy_turns_total{upstream="${upstream}",model="${known ? escape(model) : "other"}",outcome="${outcome}"}`)
+    const label = known ? model : "other"
+    let last = this.lastTurn
+    if (last === undefined || last.upstream !== upstream || last.label !== label || last.outcome !== outcome) {
+      last = this.lastTurn = { upstream, label, outcome, count: this.count(`proxy_turns_total{upstream="${upstream}",model="${known ? escape(model) : "other"}",outcome="${outcome}"}`) }
+    }
+    last.count.value++
   }
-  tokens(input: number, output: number): void { this.add("proxy_tokens_total{direction=\"input\"}", input); this.add("proxy_tokens_total{direction=\"output\"}", output) }
+  tokens(input: number, output: number): void { this.add(tokensIn, input); this.add(tokensOut, output) }
   retry(upstream: string, reason: string): void { this.add(`proxy_upstream_retries_total{upstream="${upstream}",reason="${reason}"}`) }
   backpressure(): void { this.add("proxy_stream_backpressure_total") }
   committed(ms: number): void { this.lastCommitMs = ms; this.commit.note(ms / 1_000) }
@@ -47,7 +70,7 @@ export class ChatMetrics {
     for (const name of names) {
       const plain = name.split("{")[0]!
       if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} counter`) }
-      lines.push(`${name} ${this.counts.get(name)!}`)
+      lines.push(`${name} ${this.counts.get(name)!.value}`)
     }
     for (const [name, value] of gauges) {
       const plain = name.split("{")[0]!

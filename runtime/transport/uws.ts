@@ -155,7 +155,7 @@ class Node {
       if (bytes > bytesMax) { this.reading.delete(exchange); return this.refuse(exchange, 413) }
       if (isLast) {
         this.reading.delete(exchange)
-        if (keep) exchange.body = parts === undefined ? new Uint8Array(chunk.slice(0)) : Buffer.concat([...parts, new Uint8Array(chunk)])
+        if (keep) exchange.body = parts === undefined ? Buffer.from(new Uint8Array(chunk)) : Buffer.concat([...parts, new Uint8Array(chunk)])
         return go()
       }
       if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))

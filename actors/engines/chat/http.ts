@@ -110,10 +110,9 @@ export class HttpClient {
     })
   }
   /** A whole answer as JSON. */
-  async json(method: Method, path: string, body: string | undefined, signal: Abort): Promise<any> {
+  json(method: Method, path: string, body: string | undefined, signal: Abort): Promise<any> {
     const whole = new Whole()
-    await this.send(method, path, body, whole, signal)
-    return whole.json()
+    return this.send(method, path, body, whole, signal).then(() => whole.json())
   }
 }
 type Method = "GET" | "POST" | "DELETE"
