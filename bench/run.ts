@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import net from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { chatBench, type Gateway } from "./chat.ts"
 import { cpuMsOf, keep, machine, root, run, runWatched, sideBySide, start, table, type Measured, type Row, type Size } from "./harness.ts"
 
 const words = process.argv.slice(2)
@@ -52,23 +53,6 @@ const voice = (bench: string, sessions: number, rate: number, bytes: number) => 
     ["troupe", candidate("troupe", "/v3/voice/realtime/connect?token=t{}", `${bytes},${n}`)]])
 }
 
-interface ChatLoad { readonly perSecond: number; readonly all: number; readonly wrong: number; readonly p50Ms: number; readonly p99Ms: number }
-/** Gateways in front of one scripted model server; `direct` has none in between, and so costs nothing there: it shows what latency is the load's own. */
-const chat = (bench: string, unit: string, mode: "stream" | "whole", connections: number) => async (): Promise<ReadonlyArray<Row>> => {
-  const n = smoke ? 10 : connections
-  const upstream = await start(1, "chat-upstream", 50, 100_000)
-  const candidate = (kind: string) => async (): Promise<Measured> => {
-    const gateway = kind === "direct" ? undefined : await start(0, "chat-server", kind, upstream.said)
-    try {
-      let before = 0
-      const load = await runWatched<ChatLoad>(1, "load-chat", [(gateway ?? upstream).said, n, size.seconds, mode], () => { before = gateway === undefined ? 0 : cpuMsOf(gateway.pid) })
-      const cpu = gateway === undefined ? 0 : cpuMsOf(gateway.pid) - before
-      if (load.wrong > 0 || load.all === 0) throw new Error(`${bench} ${kind}: ${load.wrong} wrong answers of ${load.all}`)
-      return { value: cpu * 1_000 / load.all, extra: `${Math.round(load.perSecond).toLocaleString("en")}/s, p50 ${load.p50Ms} p99 ${load.p99Ms} ms` }
-    } finally { gateway?.kill() }
-  }
-  try { return await sideBySide(bench, unit, size, [["raw uWS pipe", candidate("raw")], ["direct", candidate("direct")], ["undici pipe", candidate("undici")], ["troupe", candidate("troupe")]]) } finally { upstream.kill() }
-}
 /** One document, extracted and rebuilt with nothing changed, against parsing and packing it. */
 const document = (format: string) => () => sideBySide(`document-${format}`, "ms", size, [["least", "least"], ["troupe", "ours"]].map(([name, candidate]) =>
   [name!, () => run<Measured>(0, "documents", format, candidate!, smoke ? 0.02 : 1)]))
@@ -107,6 +91,8 @@ const recovery = (): Promise<ReadonlyArray<Row>> => {
 const language = (title: string, bench: string, full: number, little: number) => (): Promise<ReadonlyArray<Row>> =>
   sideBySide(title, "µs CPU", { ...size, rounds: 1 }, ["floor", "troupe"].map((candidate) => [candidate, () => run<Measured>(0, "language", bench, candidate, smoke ? little : full)]))
 
+const gateways: ReadonlyArray<Gateway> = ["raw uWS pipe", "direct", "undici pipe", "node:http pipe", "troupe"]
+const withPortkey: ReadonlyArray<Gateway> = [...gateways, "Portkey"]
 const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "tell": micro("tell", "ns CPU", 600_000, ["floor", "troupe", "xstate", "effect", "nact"]),
   "tell-1000": micro("tell-1000", "ns CPU", 600_000, ["floor", "troupe"]),
@@ -125,8 +111,10 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "store-create": shop("store: durable create", "store-create"),
   "voice-v3": voice("voice V3, 500 x 50/s x 640 B", 500, 50, 640),
   "voice-v4": voice("voice V4, 1,000 x 5/s x 6,400 B", 1_000, 5, 6_400),
-  "chat-stream": chat("chat stream, 200 x 50 tokens/s", "µs CPU/token", "stream", 200),
-  "chat-turns": chat("chat turns, 64 connections", "µs CPU/turn", "whole", 64),
+  "chat-stream": chatBench("chat stream (S1), 200 x 100 tokens/s", { mode: "stream", connections: 200, rate: 100, candidates: gateways }, size),
+  "chat-stream-light": chatBench("chat stream (S2), 200 x 20 tokens/s", { mode: "stream", connections: 200, rate: 20, candidates: withPortkey }, size),
+  "chat-turns": chatBench("chat turns (S3), 64 connections", { mode: "whole", connections: 64, candidates: withPortkey }, size),
+  "chat-latency": chatBench("chat turns (S3), 1 connection, 100/s open loop", { mode: "paced", connections: 1, candidates: ["direct", ...withPortkey.filter((name) => name !== "direct")] }, size),
   ...Object.fromEntries(["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => [`document-${format}`, document(format)])),
   "tags": language("tags, 40 paragraphs of XML", "tags", 2_000, 20),
   "memory": language("memory, 1 M segments", "memory", 1_000_000, 5_000),

@@ -1,6 +1,7 @@
 /** One gateway candidate in front of chat-upstream: node chat-server.js KIND UPSTREAM_PORT; prints its port. `raw` is the floor: an HTTP/1.1 client by
- *  hand over node:net, bytes copied into uWebSockets.js unread; `undici` the same with undici; `troupe` the real service. */
+ *  hand over node:net, bytes copied into uWebSockets.js unread; `undici` the same with undici; `node` with node:http on both sides; `troupe` the real service. */
 import { Effect } from "effect"
+import { Agent, createServer, request } from "node:http"
 import { createRequire } from "node:module"
 import net from "node:net"
 import { Pool } from "undici"
@@ -98,6 +99,19 @@ if (kind === "raw") {
       })
     })
   }).listen("127.0.0.1", 0, (token) => say(us_socket_local_port(token as never)))
+} else if (kind === "node") {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1_024 })
+  createServer({ noDelay: true }, (given, reply) => {
+    const { "content-length": length } = given.headers
+    const call = request({ host: "127.0.0.1", port: Number(upstream), path: given.url, method: "POST", agent, headers: { "content-type": json, ...length === undefined ? {} : { "content-length": length } } }, (answer) => {
+      reply.writeHead(answer.statusCode!, answer.headers)
+      reply.flushHeaders()
+      answer.pipe(reply)
+    })
+    call.on("error", () => reply.destroy())
+    reply.on("close", () => { if (!reply.writableFinished) call.destroy() })
+    given.pipe(call)
+  }).listen(0, "127.0.0.1", function (this: net.Server) { say((this.address() as net.AddressInfo).port) })
 } else {
   await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
     const store = openMemory(), actors = yield* Actors.make({ store })

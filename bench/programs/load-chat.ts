@@ -1,13 +1,14 @@
 /** Chat load over raw sockets. `stream`: so many streams at once, opened again as they end, latency of each word from the time it carries.
- *  `whole`: a closed loop, each connection asks again when its answer is in. node load-chat.js PORT CONNECTIONS SECONDS stream|whole */
+ *  `whole`: a closed loop, each connection asks again when its answer is in. `paced`: an open loop, each connection asks 100 times a second, and what
+ *  it waits is counted from when it should have asked. node load-chat.js PORT CONNECTIONS SECONDS stream|whole|paced [UPSTREAM_PORT, for gateways that are told by headers] */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
-const [, , port, connections, seconds, mode] = process.argv
+const [, , port, connections, seconds, mode, upstream] = process.argv
 const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
-const body = JSON.stringify({ model: "m", ...mode === "stream" ? { stream: true } : {}, messages: [{ role: "user", content: "Say something long. ".repeat(mode === "whole" ? 50 : 2) }] })
-const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-test\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+const body = JSON.stringify({ model: "m", ...mode === "stream" ? { stream: true } : {}, messages: [{ role: "user", content: "Say something long. ".repeat(mode === "stream" ? 2 : 50) }] })
+const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-test\r\n${upstream === undefined ? "" : `x-portkey-provider: openai\r\nx-portkey-custom-host: http://127.0.0.1:${upstream}/v1\r\n`}Content-Length: ${body.length}\r\n\r\n${body}`
 let recording = false, units = 0, recorded = 0, wrong = 0
 const stampAt = Buffer.from("t=")
 
@@ -27,19 +28,36 @@ const streaming = (wire: net.Socket): void => {
     if (data.includes("[DONE]")) { fresh = true; rest = undefined; wire.write(request) }
   })
 }
+const lateness = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+const paceMs = 10
+/** Whole answers, one at a time on a connection. */
 const closed = (wire: net.Socket): void => {
-  let sentAt = 0, pending = ""
-  const send = (): void => { sentAt = now(); wire.write(request) }
-  wire.on("connect", send)
+  let sentAt = 0, pending = "", busy = false, dueMs = 0
+  const send = (): void => { busy = true; sentAt = now(); wire.write(request) }
+  /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond, which timers miss. */
+  const pace = (inTime: boolean): void => {
+    const left = dueMs - now()
+    if (left > 1) { setTimeout(pace, left - 1, true); return }
+    while (now() < dueMs);
+    if (recording && inTime) lateness.recordValue(Math.max(1, Math.round((now() - dueMs) * 1_000)))
+    send()
+    sentAt = dueMs
+  }
+  wire.on("connect", () => { if (mode === "paced") { dueMs = now() + paceMs; pace(true) } else send() })
   wire.on("data", (data) => {
     pending += data.toString("latin1")
     const end = pending.indexOf("\r\n\r\n")
-    if (end < 0 || pending.length < end + 4 + Number(/content-length: (\d+)/i.exec(pending)?.[1] ?? 0)) return
+    if (end < 0 || !busy) return
+    const length = /content-length: (\d+)/i.exec(pending.slice(0, end + 2))?.[1]
+    if (length === undefined ? !pending.endsWith("\r\n0\r\n\r\n") : pending.length < end + 4 + Number(length)) return
+    busy = false
     if (!pending.startsWith("HTTP/1.1 200") || !pending.includes("lazy dog")) wrong++
     pending = ""
     units++
     if (recording) { recorded++; histogram.recordValue(Math.max(1, Math.round((now() - sentAt) * 1_000))) }
-    send()
+    if (mode !== "paced") return send()
+    dueMs += paceMs
+    pace(now() < dueMs)
   })
 }
 for (let i = 0; i < Number(connections); i++) {
@@ -60,5 +78,5 @@ await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 await came(before)
 recording = false
 const elapsed = (now() - from) / 1_000
-console.log(JSON.stringify({ perSecond: recorded / elapsed, all: units - before, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000 }))
+console.log(JSON.stringify({ perSecond: recorded / elapsed, all: units - before, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, lateP99Ms: lateness.totalCount === 0 ? 0 : lateness.getValueAtPercentile(99) / 1_000 }))
 process.exit(0)

@@ -8,7 +8,7 @@ it.each([
   ["storage", ["durable-1", "durable-64", "recovery"]],
   ["transport", ["http-json", "translate-hit", "translate-miss"]],
   ["voice", ["voice-v3", "voice-v4"]],
-  ["chat", ["chat-stream", "chat-turns"]],
+  ["chat", ["chat-stream", "chat-stream-light", "chat-turns", "chat-latency"]],
   ["store", ["store-list", "store-read", "store-create"]],
   ["documents", ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)],
   ["language", ["tags", "memory", "glossary"]],
