@@ -42,12 +42,19 @@ const once = async (url: URL, signal: AbortSignal, resolve: Resolve, allow: (add
     request.end()
   })
 }
-export interface FetchOptions { readonly resolve?: Resolve; readonly allow?: (address: string) => boolean; readonly types?: RegExp }
+export interface FetchOptions { readonly resolve?: Resolve; readonly allow?: (address: string) => boolean; readonly types?: RegExp
+  /** What is larger than the limit is a failure, not cut. */ readonly whole?: boolean }
+/** For a model that takes pictures as bytes only. The addresses are checked as those of `web_fetch`; half a picture is none. */
+export const fetchImage = async (address: string, signal: AbortSignal, options: FetchOptions = {}): Promise<Uint8Array> => {
+  const { status, body } = await fetchPublic(address, AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]), { ...options, types: /^image\//i, whole: true })
+  if (status < 200 || status > 299) throw new Error(`status ${status}`)
+  return body
+}
 export const webFetch = async (address: string, signal: AbortSignal, options: FetchOptions = {}): Promise<string> => {
   const { status, body } = await fetchPublic(address, signal, options)
   return `HTTP ${status}\n${body.toString("utf8")}`
 }
-export const fetchPublic = async (address: string, signal: AbortSignal, { resolve = resolveAll, allow = isPublic, types = textType }: FetchOptions = {}): Promise<{ readonly status: number; readonly body: Buffer }> => {
+export const fetchPublic = async (address: string, signal: AbortSignal, { resolve = resolveAll, allow = isPublic, types = textType, whole = false }: FetchOptions = {}): Promise<{ readonly status: number; readonly body: Buffer }> => {
   let url = new URL(address)
   for (let hop = 0; hop <= redirectsMax; hop++) {
     const answer = await once(url, signal, resolve, allow)
@@ -58,7 +65,7 @@ export const fetchPublic = async (address: string, signal: AbortSignal, { resolv
     let bytes = 0
     for await (const part of answer as AsyncIterable<Buffer>) {
       parts.push(part)
-      if ((bytes += part.length) > fetchBytesMax) { answer.destroy(); break }
+      if ((bytes += part.length) > fetchBytesMax) { answer.destroy(); if (whole) throw new Error("too large"); break }
     }
     return { status, body: Buffer.concat(parts).subarray(0, fetchBytesMax) }
   }
@@ -66,14 +73,14 @@ export const fetchPublic = async (address: string, signal: AbortSignal, { resolv
 }
 
 interface Builtin extends Tool { readonly run: (given: Record<string, unknown>, signal: AbortSignal) => Promise<string> }
-const own = (nowMs: () => number): ReadonlyArray<Builtin> => [
+const own = (nowMs: () => number, options: FetchOptions): ReadonlyArray<Builtin> => [
   { name: "web_fetch", description: "Reads a web page or other text over http(s).", parameters: { type: "object", properties: { url: { type: "string" } }, required: ["url"], additionalProperties: false },
-    run: (given, signal) => webFetch(String(given["url"]), AbortSignal.any([signal, AbortSignal.timeout(fetchMs)])) },
+    run: (given, signal) => webFetch(String(given["url"]), AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]), options) },
   { name: "current_time", description: "The time now, UTC.", parameters: { type: "object", properties: {} }, run: () => Promise.resolve(new Date(nowMs()).toISOString()) }
 ]
 /** A listed name matches exactly, or by the suffix `.name` or `/name`; when nothing matches, all are off. */
-export const builtinsOf = (listed: ReadonlyArray<string>, roundsMax: number, nowMs: () => number): Builtins => {
-  const chosen = own(nowMs).filter(({ name }) => listed.some((word) => word === name || word.endsWith(`.${name}`) || word.endsWith(`/${name}`)))
+export const builtinsOf = (listed: ReadonlyArray<string>, roundsMax: number, nowMs: () => number, options: FetchOptions = {}): Builtins => {
+  const chosen = own(nowMs, options).filter(({ name }) => listed.some((word) => word === name || word.endsWith(`.${name}`) || word.endsWith(`/${name}`)))
   return {
     allowed: chosen.map(({ name, parameters, description }) => ({ name, parameters, ...(description === undefined ? {} : { description }) })), roundsMax,
     run: async ({ name, arguments: text }, signal) => {

@@ -11,7 +11,7 @@ import type { Engines } from "../../actors/engines/ports.ts"
 import { endings, ProxySession } from "../../actors/proxy-session.ts"
 import { Access } from "../../protocols/chat/access.ts"
 import { Background } from "../../protocols/chat/background.ts"
-import { builtinsOf, fetchPublic } from "../../protocols/chat/builtins.ts"
+import { builtinsOf, fetchImage, type FetchOptions } from "../../protocols/chat/builtins.ts"
 import { ChatMetrics } from "../../protocols/chat/metrics.ts"
 import { answerOf, invalidKey, unknownUrl } from "../../protocols/chat/problems.ts"
 import { ResponseRuns, responsesApi } from "../../protocols/chat/responses.ts"
@@ -29,6 +29,7 @@ import type { ActorSystem } from "../registry.ts"
 export interface ChatParts {
   readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines | undefined; readonly log: Log
   /** Tests bring models of their own for a record. */ readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
+  /** Tests look up names, and call addresses public, in a way of their own. */ readonly outside?: Pick<FetchOptions, "resolve" | "allow">
   readonly backoffMs?: number
   /** On disk. */ readonly storeBytes?: () => number
 }
@@ -47,7 +48,7 @@ class ChatConfigFault extends ConfigFault { readonly exitCode = 78 }
 const builtIn = [{ id: "local", kind: "embedded" }]
 const version = "0.1.0"
 
-export const chatService = (config: ChatConfig, { store, actors, engines, log, modelOf, storeBytes, backoffMs = 250 }: ChatParts): ChatService => {
+export const chatService = (config: ChatConfig, { store, actors, engines, log, modelOf, storeBytes, outside = {}, backoffMs = 250 }: ChatParts): ChatService => {
   const records = readRecords(config.chatUpstreams ?? builtIn)
   if (typeof records === "string") throw new ChatConfigFault([records])
   const keys = (config.chatKeys ?? "").split(",").map((key) => key.trim()).filter((key) => key !== "")
@@ -56,11 +57,11 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   actors.host(CircuitBreaker, Context.empty())
   actors.host(ProxySession, Context.empty())
   const limits = { connectMs: config.upstreamConnectMs, firstMs: config.upstreamFirstMs, idleMs: config.upstreamIdleMs }
-  const fetchBytes = async (url: string, signal: AbortSignal): Promise<Uint8Array> => (await fetchPublic(url, AbortSignal.any([signal, AbortSignal.timeout(10_000)]), { types: /^image\//i })).body
+  const fetchBytes = (url: string, signal: AbortSignal): Promise<Uint8Array> => fetchImage(url, signal, outside)
   const upstreams = new Upstreams(records.map((record) => new Upstream(record, modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes }), actors, deadlines)),
     { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines })
   const metrics = new ChatMetrics(), access = new Access(keys)
-  const builtins = builtinsOf(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs())
+  const builtins = builtinsOf(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
   const settings: Settings = {
     bodyBytesMax: config.chatBodyBytesMax, turnMs: config.turnMs, commitMs: config.streamCommitMs, keepAliveMs: config.streamKeepAliveMs, inFlightMax: config.turnsInFlightMax,
     sessionTurnsMax: config.sessionTurnsMax, sessionsMax: config.sessionsMax, responseBytesMax: config.storedResponseBytesMax, retentionMs: config.sessionRetentionMs, unsupported: config.unsupportedParams, backoffMs
