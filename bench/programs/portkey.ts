@@ -7,9 +7,10 @@ const port = await new Promise<number>((resolve) => { const probe = net.createSe
 const plain = globalThis.fetch
 globalThis.fetch = async (...given) => { const { body, status, statusText, headers } = await plain(...given); return new Response(body, { status, statusText, headers: new Headers(headers) }) }
 
-// It draws while it starts; only the port may be heard.
+// It draws while it starts, and tells of each stream that its client left; only the port may be heard.
 const write = process.stdout.write.bind(process.stdout)
 process.stdout.write = () => true
+console.error = () => {}
 process.argv = [process.argv[0]!, process.argv[1]!, `--port=${port}`, "--headless"]
 await import(createRequire(import.meta.url).resolve("@portkey-ai/gateway/build/start-server.js"))
 const listens = (): Promise<boolean> => new Promise((resolve) => { const wire = net.connect(port, "127.0.0.1", () => { wire.destroy(); resolve(true) }).on("error", () => resolve(false)) })

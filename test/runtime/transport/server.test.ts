@@ -16,7 +16,7 @@ const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
 const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms))
 const until = async (what: () => boolean): Promise<void> => { for (let i = 0; i < 600 && !what(); i++) await tick(); expect(what()).toBe(true) }
 
-interface Seen { aborted: number; closes: Array<number>; drains: number; sockets: Array<Socket<any>>; written: number; ended: Array<boolean>; bodyFaults: Array<string> }
+interface Seen { aborted: number; gone: number; closes: Array<number>; drains: number; sockets: Array<Socket<any>>; written: number; ended: Array<boolean>; bodyFaults: Array<string> }
 const makeService = (seen: Seen): Service => ({
   name: "test", prefixes: ["/"],
   refused: (status, _, allow) => json(status, { refused: status }, allow === undefined ? [] : [["Allow", allow]]),
@@ -36,7 +36,7 @@ const makeService = (seen: Seen): Service => ({
       try { for await (const chunk of r.stream) bytes += chunk.length } catch (cause) { seen.bodyFaults.push((cause as { reason: string }).reason); throw cause }
       return json(200, { bytes })
     } },
-    { method: "GET", path: "/hang", handle: (r: Request) => new Promise(() => { r.signal.addEventListener("abort", () => { seen.aborted++ }) }) },
+    { method: "GET", path: "/hang", handle: (r: Request) => new Promise(() => { r.signal.addEventListener("abort", () => { seen.aborted++ }); r.whenGone(() => { seen.gone++; r.whenGone(() => { seen.gone++ }) }) }) },
     { method: "GET", path: "/lines", handle: () => ({ status: 200, body: async (sink) => {
       for (let i = 0; i < 3; i++) { sink.write(`line ${i}\n`); await tick(1) }
       seen.ended.push(await sink.end())
@@ -68,7 +68,7 @@ const i200 = (last: string): number => last === "dropped" ? 1 : 0
 const adapters: ReadonlyArray<readonly [string, Listen]> = [["uws", listenUws], ["node", listenNode]]
 for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
   let server: Server
-  const seen: Seen = { aborted: 0, closes: [], drains: 0, sockets: [], written: 0, ended: [], bodyFaults: [] }
+  const seen: Seen = { aborted: 0, gone: 0, closes: [], drains: 0, sockets: [], written: 0, ended: [], bodyFaults: [] }
   const start = (options: Partial<ListenOptions> = {}): Promise<Server> =>
     listen([makeService(seen)], { host: "127.0.0.1", port: 0, bodyTimeoutMs: 300, trustedProxies: ["127.0.0.1", "10.0.0.0/8"], ...options })
   beforeAll(async () => { server = await start() })
@@ -186,12 +186,13 @@ for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
     wire.destroy()
     await until(() => seen.bodyFaults.includes("aborted"))
   })
-  it("a client that goes aborts the request's signal", async () => {
-    const before = seen.aborted
+  it("a client that goes aborts the request's signal, and is told to who asked, or asks afterwards", async () => {
+    const before = seen.aborted, goneBefore = seen.gone
     const wire = net.connect(server.port, "127.0.0.1", () => wire.write("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n"))
     await tick(30)
     wire.destroy()
     await until(() => seen.aborted === before + 1)
+    expect(seen.gone - goneBefore).toBe(2)
   })
   it("a streamed response arrives whole, and its end tells that the last byte was handed over", async () => {
     seen.ended = []

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { CircuitBreaker } from "../../../../actors/circuit-breaker.ts"
+import { Aborter, signalOf } from "../../../../actors/engines/chat/abort.ts"
 import { echo, sample } from "../../../../actors/engines/chat/echo.ts"
 import type { ModelEvent, ModelRequest, ModelSink } from "../../../../actors/engines/chat/model.ts"
 import { ChunkReader } from "../../../../actors/engines/chat/openai-chunks.ts"
@@ -10,6 +11,7 @@ import { latin1, SseReader } from "../../../../actors/engines/chat/sse-reader.ts
 import { targetOf, translating } from "../../../../actors/engines/chat/translating.ts"
 import { isPublic, webFetch } from "../../../../protocols/chat/builtins.ts"
 import { ChatChunks } from "../../../../protocols/chat/chunks.ts"
+import { readObject } from "../../../../protocols/chat/fields.ts"
 import { BridgeReader } from "../../../../protocols/chat/prompt-bridge.ts"
 import { Namespace, Unmasking } from "../../../../protocols/chat/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
@@ -121,6 +123,36 @@ describe("web_fetch", () => {
     await expect(webFetch("file:///etc/passwd", signal)).rejects.toThrow("only http and https")
     await expect(webFetch("http://a:b@example.com/", signal)).rejects.toThrow("no credentials")
   })
+})
+describe("aborting", () => {
+  it("tells each hearer once, in order, but not who was removed meanwhile or came later", () => {
+    const aborter = new Aborter(), heard: Array<string> = []
+    const third = (): void => { heard.push("third") }, twice = (): void => { heard.push("twice") }
+    aborter.addEventListener("abort", () => { heard.push("first"); aborter.removeEventListener("abort", third) })
+    aborter.addEventListener("abort", twice)
+    aborter.addEventListener("abort", third)
+    expect(aborter.aborted).toBe(false)
+    aborter.abort()
+    aborter.abort()
+    aborter.addEventListener("abort", twice)
+    expect([aborter.aborted, heard]).toEqual([true, ["first", "twice"]])
+  })
+  it("as a true signal: aborted with it, before or after; a true signal is itself", () => {
+    const early = new Aborter(), late = new Aborter(), { signal } = new AbortController()
+    const made = signalOf(early)
+    late.abort()
+    expect([made.aborted, signalOf(late).aborted, signalOf(signal) === signal]).toEqual([false, true, true])
+    early.abort()
+    expect(made.aborted).toBe(true)
+  })
+})
+it("a body of 64 levels is read, one of 65 is not; brackets side by side or in a text are no levels", () => {
+  const nested = (levels: number) => Buffer.from(`{"a":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`)
+  expect(readObject(nested(64))).toHaveProperty("a")
+  expect(() => readObject(nested(65))).toThrow("nested deeper than 64 levels")
+  expect(() => readObject(Buffer.from("{\"a\":".repeat(65) + "1" + "}".repeat(65)))).toThrow("nested deeper than 64 levels")
+  expect(readObject(Buffer.from(JSON.stringify({ a: Array.from({ length: 100 }, () => ({ b: [] })) })))["a"]).toHaveLength(100)
+  expect(readObject(Buffer.from(JSON.stringify({ a: "[".repeat(100), b: "\\\"{{" + "{".repeat(100) })))["a"]).toHaveLength(100)
 })
 it("records: what is wrong is named", () => {
   const of = (...records: ReadonlyArray<unknown>) => readRecords(records)
