@@ -22,6 +22,8 @@ export interface TranslationOptions {
   readonly glossaryIds: ReadonlyArray<string>; readonly styleId: string | null
   readonly memoryId: string | null; readonly memoryThreshold: number
 }
+/** What stands above the engines (glossaries, styles, memories), as the engine of a fault: its words are for the customer. */
+export const aidsEngine = "aids"
 /** The job ends in `error` with this message. */
 export class JobFault extends Data.TaggedError("JobFault")<{ readonly text: string }> {}
 

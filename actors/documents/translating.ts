@@ -3,7 +3,7 @@
  *  Lock when nobody has shown the key since the process started. Source: documents 9.5–9.7, 10. */
 import { Cause, Data, Effect, Schedule, type Scope, Stream } from "effect"
 import { retryable, type EngineFault } from "../engines/ports.ts"
-import { blobOf, DocumentPorts, JobFault, type DocumentWork, type JobMeta, type Ports, type WorkSegment } from "./ports.ts"
+import { aidsEngine, blobOf, DocumentPorts, JobFault, type DocumentWork, type JobMeta, type Ports, type WorkSegment } from "./ports.ts"
 import { opened, sealing, type DocumentKeys } from "./sealed.ts"
 
 export type WorkCall = { readonly _tag: "Begin" } | { readonly _tag: "Lock" } | { readonly _tag: "Fail"; readonly text: string }
@@ -92,7 +92,7 @@ const translate = (id: string, meta: JobMeta, source: string, work: DocumentWork
     source, target: meta.target, accountId: meta.accountId, options: meta.options, texts, ...(context === undefined ? {} : { context })
   })).pipe(
     Effect.retry({ times: retriesMax, schedule: Schedule.exponential("200 millis"), while: (fault: EngineFault) => retryable(fault) }),
-    Effect.catch((fault: EngineFault) => Effect.fail(new JobFault({ text: fault.reason === "unsupported" ? "Value for 'target_lang' not supported." : interrupted }))),
+    Effect.catch((fault: EngineFault) => Effect.fail(new JobFault({ text: fault.engine === aidsEngine ? fault.detail : fault.reason === "unsupported" ? "Value for 'target_lang' not supported." : interrupted }))),
     Effect.flatMap(({ texts: made }) => {
       for (const [i, text] of texts.entries()) known.set(text, made[i]!)
       ports.desk.advance(id, billed)

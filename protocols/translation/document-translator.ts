@@ -2,7 +2,7 @@
  *  Source: documents 2 "To the engine and back", 3.6; translation 3.3. */
 import { Effect } from "effect"
 import type { Ports, TranslateBatch } from "../../actors/documents/ports.ts"
-import { JobFault } from "../../actors/documents/ports.ts"
+import { aidsEngine, JobFault } from "../../actors/documents/ports.ts"
 import { EngineFault, type Engines, type Segment } from "../../actors/engines/ports.ts"
 import { mark, plainOf } from "../formats/marks.ts"
 import { noAid, type Aid } from "./aids.ts"
@@ -37,7 +37,7 @@ export const translateBatch = (engines: Engines, aids: { readonly of: AidOf; rea
   const unfit = (detail: string) => Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
   if (pair === undefined) return unfit(`${source} to ${target}`)
   const aid = aids?.of(batch) ?? noAid
-  if ("_tag" in aid) return unfit("what the document names is gone")
+  if ("_tag" in aid) return Effect.fail(new EngineFault({ reason: "bad-input", engine: aidsEngine, detail: aid._tag === "NotFound" && aid.what !== undefined ? `${aid.what} not found` : "What the document names does not fit any more." }))
   return assisted({ translator, memories: aids?.memories ?? noMemories }, aid, {
     texts, source: languageOf(source)!, target: known, pair, formality: options.formality, piecesOf: (text) => ({ pieces: piecesOf(text), coded: hasMarks(text) }), clean, ...(context === undefined ? {} : { context })
   }).pipe(
