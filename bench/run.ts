@@ -92,7 +92,7 @@ const coldStart = async (): Promise<ReadonlyArray<Row>> => {
     return { value }
   }
   const fastify = `const f=require(${JSON.stringify(join(root, "node_modules/fastify"))})();f.get("/",()=>"ok");f.listen({port:+process.env.TROUPE_PORT})`
-  const main = join(root, "dist", "main.js")
+  const main = join(root, "dist", "main.cjs")
   try {
     await once(() => [main, "serve"], true)()
     return await sideBySide("cold-start", "ms", { ...size, rounds: smoke ? 1 : 5 }, [["bare node", once(() => ["-e", "0"], false)], ["fastify", once(() => ["-e", fastify], true)], ["troupe", once(() => [main, "serve"], true)]])
