@@ -32,6 +32,14 @@ const http = (bench: string, mode: string, kinds: ReadonlyArray<readonly [string
   if (wrong > 0) throw new Error(`${bench}: ${wrong} wrong answers`)
   return { done: all, measured: { extra: `${Math.round(perSecond).toLocaleString("en")} req/s, p50 ${p50Ms} p99 ${p99Ms} ms${loadBusy > 0.9 ? ", load side busy: req/s is a lower bound" : ""}` } }
 }, program)
+interface OpenLoad { readonly all: number; readonly wrong: number; readonly queueMax: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
+/** Latency at a fixed rate of arrivals; CPU per request beside it. */
+const httpOpen = () => servers("http-json (H1o)", [["uWS floor", "http-uws"], ["node:http", "http-node"], ["fastify", "http-fastify"], ["troupe", "troupe"]], async (port, key) => {
+  const load = await run<OpenLoad>(1, "load-open", port, key, 64, smoke ? size.seconds : 4, smoke ? 200 : 5_000)
+  if (load.wrong > 0) throw new Error(`http-json (H1o): ${load.wrong} wrong or missing answers`)
+  return { done: load.all, measured: { extra: `p50 ${load.p50Ms} p99 ${load.p99Ms} ms from the intended time, ${load.lateP99Ms} late, queue ${load.queueMax}`,
+    ...(load.lateP99Ms > Math.max(1, load.p99Ms / 10) && !smoke ? { invalid: "latency load-bound" } : {}) } }
+})
 const shop = (bench: string, mode: string) => http(bench, mode, [["uWS + LMDB floor", "floor"], ["troupe", "troupe"]], "store-server")
 interface VoiceLoad { readonly sent: number; readonly updates: number; readonly expected: number; readonly errors: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
 /** Sessions are made anew for each round: a session's token opens one connection. */
@@ -118,6 +126,7 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "durable-64": micro("durable-64", "asks/s", 40_000, ["floor", "troupe"]),
   "durable-512": micro("durable-512", "asks/s", 60_000, ["floor", "troupe"]),
   "http-json": http("http-json (H1)", "same"),
+  "http-open": httpOpen,
   "translate-hit": http("translate hit (H2)", "hit"),
   "translate-miss": http("translate miss (H2)", "miss"),
   "store-list": shop("store: list of 25 from cache", "store-list"),
