@@ -37,6 +37,14 @@ const loaded = (bench: string, program: string, mode: string) => async (port: st
 }
 const http = (bench: string, mode: string, kinds: ReadonlyArray<readonly [string, string]> = [["uWS floor", "http-uws"], ["node:http", "http-node"], ["fastify", "http-fastify"], ["troupe", "troupe"]], program?: string) => () =>
   servers(bench, kinds, loaded(bench, "load-http", mode), program)
+interface OpenLoad { readonly all: number; readonly wrong: number; readonly queueMax: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
+/** Latency at a fixed rate of arrivals; CPU per request beside it. */
+const httpOpen = () => servers("http-json (H1o)", [["uWS floor", "http-uws"], ["node:http", "http-node"], ["fastify", "http-fastify"], ["troupe", "troupe"]], async (port, key) => {
+  const load = await run<OpenLoad>(1, "load-open", port, key, 64, smoke ? size.seconds : 4, smoke ? 200 : 5_000)
+  if (load.wrong > 0) throw new Error(`http-json (H1o): ${load.wrong} wrong or missing answers`)
+  return { done: load.all, measured: { extra: `p50 ${load.p50Ms} p99 ${load.p99Ms} ms from the intended time, ${load.lateP99Ms} late, queue ${load.queueMax}`,
+    ...(load.lateP99Ms > Math.max(1, load.p99Ms / 10) && !smoke ? { invalid: "latency load-bound" } : {}) } }
+})
 const shop = (bench: string, mode: string) => http(bench, mode, [["uWS + LMDB floor", "floor"], ["troupe", "troupe"]], "store-server")
 /** Floor: uWS, node:crypto and durable LMDB by hand, its introspection of an opaque token. The peer keeps all in memory. */
 const oauth = (bench: string, mode: string, peerTokens: "jwt" | "opaque", ...ours: ReadonlyArray<readonly [string, string, string?]>) => () =>
@@ -83,7 +91,7 @@ const coldStart = async (): Promise<ReadonlyArray<Row>> => {
     return { value }
   }
   const fastify = `const f=require(${JSON.stringify(join(root, "node_modules/fastify"))})();f.get("/",()=>"ok");f.listen({port:+process.env.TROUPE_PORT})`
-  const main = join(root, "dist", "main.js")
+  const main = join(root, "dist", "main.cjs")
   try {
     await once(() => [main, "serve"], true)()
     return await sideBySide("cold-start", "ms", { ...size, rounds: smoke ? 1 : 5 }, [["bare node", once(() => ["-e", "0"], false)], ["fastify", once(() => ["-e", fastify], true)], ["troupe", once(() => [main, "serve"], true)]])
@@ -111,6 +119,7 @@ const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "durable-64": micro("durable-64", "asks/s", 40_000, ["floor", "troupe"]),
   "durable-512": micro("durable-512", "asks/s", 60_000, ["floor", "troupe"]),
   "http-json": http("http-json (H1)", "same"),
+  "http-open": httpOpen,
   "translate-hit": http("translate hit (H2)", "hit"),
   "translate-miss": http("translate miss (H2)", "miss"),
   "store-list": shop("store: list of 25 from cache", "store-list"),

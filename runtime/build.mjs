@@ -1,7 +1,7 @@
 // Bundles the program, its engine workers and the benches into dist/. Effect is bundled (cold start, performance.md section 3);
 // native and WASM packages stay in node_modules, where they find their own files.
 import { build } from "esbuild"
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
@@ -12,15 +12,28 @@ const external = Object.keys({ ...manifest.dependencies, ...manifest.optionalDep
   .filter((name) => !bundled.has(name)).flatMap((name) => [name, `${name}/*`])
 const sources = (folder) => existsSync(join(root, folder))
   ? readdirSync(join(root, folder)).filter((f) => f.endsWith(".ts")).map((f) => join(root, folder, f)) : []
+/** What a node needs only once somebody calls out of it, or never: loaded when first touched. */
+const late = new Set(["node:http", "node:https", "node:dns", "node:dns/promises", "node:perf_hooks", "ws", "fastest-levenshtein", "saxes"])
+const common = { bundle: true, platform: "node", target: "node20", external, sourcemap: true, logLevel: "warning" }
 const bundle = (entryPoints, outdir, minify) => entryPoints.length === 0 ? undefined : build({
-  entryPoints, outdir: join(root, "dist", outdir), bundle: true, splitting: true, format: "esm", platform: "node", target: "node20",
-  external, minifySyntax: minify, minifyWhitespace: minify, sourcemap: true, logLevel: "warning",
+  ...common, entryPoints, outdir: join(root, "dist", outdir), splitting: true, format: "esm", minifySyntax: minify, minifyWhitespace: minify,
   banner: { js: `import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);` }
 })
 
 rmSync(join(root, "dist"), { recursive: true, force: true })
 await Promise.all([
-  bundle([join(root, "runtime/main.ts")].filter(existsSync), ".", true),
+  // What a start runs, as one script: only scripts can be kept compiled (runtime/cli/precompiled.ts).
+  build({ ...common, entryPoints: [join(root, "runtime/cli/serve.ts")], outfile: join(root, "dist/serve.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
+    define: { "import.meta.url": "__metaUrl" } }).then(() => {
+    const file = join(root, "dist/serve.cjs")
+    writeFileSync(file, readFileSync(file, "latin1").replace(/(?<![\w.$])import\(/g, "__import(")
+      .replace(/(?<=[\w$]=)((?:__toESM\()?require\("([^"]+)"\)(?:,1\))?)/g, (whole, load, name) => late.has(name) ? `__late(()=>${load})` : whole), "latin1")
+  }),
+  // CommonJS, so that a start never sets up the loader of modules.
+  build({ ...common, entryPoints: [join(root, "runtime/main.ts")], outfile: join(root, "dist/main.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
+    define: { "import.meta.url": "__metaUrl" }, banner: { js: `const __metaUrl = require("node:url").pathToFileURL(__filename).href;` },
+    plugins: [{ name: "beside", setup: (of) => of.onResolve({ filter: /cli\/program\.ts$/ }, () => ({ path: "./program.js", external: true })) }] }),
+  bundle([join(root, "runtime/cli/program.ts")], ".", true),
   bundle(sources("actors/engines/workers"), "workers", true),
   bundle(sources("protocols/formats/workers"), "workers", true),
   bundle(sources("bench"), "bench", false),

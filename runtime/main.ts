@@ -1,10 +1,15 @@
-/** The program. `serve` starts at once; everything else is the command line's and loaded only then (bench/cold-start). */
-const [, , first, ...rest] = process.argv
+/** The program. `serve` starts at once, from its precompiled bundle; everything else is the command line's and loaded only then (bench cold-start). */
+import { fileURLToPath } from "node:url"
+import type { serve as Serve } from "./cli/serve.ts"
+import { loadPrecompiled } from "./cli/precompiled.ts"
 
-if (first === "serve" && !rest.some((word) => word === "-h" || word === "--help")) {
-  const { serve } = await import("./cli/serve.ts")
-  process.exitCode = await serve(rest)
-} else {
-  const { run } = await import("./cli/program.ts")
-  process.exitCode = await run(process.argv)
+const main = async (first: string | undefined, rest: ReadonlyArray<string>): Promise<void> => {
+  if (first !== "serve" || rest.some((word) => word === "-h" || word === "--help")) {
+    const { run } = await import("./cli/program.ts")
+    process.exitCode = await run(process.argv)
+    return
+  }
+  const { exports: { serve }, keep } = loadPrecompiled<{ readonly serve: typeof Serve }>(fileURLToPath(new URL("./serve.cjs", import.meta.url)), (name) => import(name))
+  process.exitCode = await serve(rest, keep)
 }
+void main(process.argv[2], process.argv.slice(3))

@@ -25,8 +25,8 @@ const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
 
 /** sysexits.h: a configuration that cannot be started with. */
 const wrongConfiguration = 78
-/** Exit code: 0 stopped as asked, 1 could not start, 2 wrong words, 78 wrong configuration. */
-export const serve = async (words: ReadonlyArray<string>): Promise<number> => {
+/** `warmed`: called once nothing of the start is left to do. Exit code: 0 stopped as asked, 1 could not start, 2 wrong words, 78 wrong configuration. */
+export const serve = async (words: ReadonlyArray<string>, warmed: () => void = () => {}): Promise<number> => {
   let config: Config
   try {
     const at = words.indexOf("--config")
@@ -45,7 +45,7 @@ export const serve = async (words: ReadonlyArray<string>): Promise<number> => {
     return cause instanceof ConfigFault ? wrongConfiguration : (cause as { readonly exitCode?: number }).exitCode ?? 1
   }
   console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node).join("\n"))
-  setImmediate(() => void node.warm())
+  setImmediate(() => void node.warm().then(warmed, warmed))
   await new Promise<void>((resolve) => { for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve()) })
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1))
   await node.stop()

@@ -3,6 +3,7 @@
  *  answered in the turn of its last byte.
  *  Left to the library: it writes Date, answers a head it cannot parse with 400 (or a cut) of its own, and cuts a connection on which
  *  another request arrives before the one in hand is answered, unless that happens in one turn (no client in use pipelines so). */
+import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 import { BodyFault, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
 import { BodyStream, discardBytesMax, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
@@ -317,7 +318,7 @@ class Node {
 export const load = async (): Promise<typeof uWS> => {
   // Read by the native library when it loads: request line and headers together. Our own limits answer below it.
   process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= "65536"
-  return (await import("uWebSockets.js")).default
+  return createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
 }
 
 export const listen: Listen = async (services, options) => {

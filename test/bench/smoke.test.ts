@@ -6,7 +6,7 @@ import { expect, it } from "vitest"
 it.each([
   ["kernel", ["tell", "tell-1000", "ask", "ask-1000", "idle", "rate-window"]],
   ["storage", ["durable-1", "durable-64", "recovery"]],
-  ["transport", ["http-json", "translate-hit", "translate-miss"]],
+  ["transport", ["http-json", "http-open", "translate-hit", "translate-miss"]],
   ["voice", ["voice-v3", "voice-v4"]],
   ["chat", ["chat-stream", "chat-stream-light", "chat-turns", "chat-latency"]],
   ["store", ["store-list", "store-read", "store-create"]],

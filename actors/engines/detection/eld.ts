@@ -1,7 +1,8 @@
 /** Which language a text is in: scripts that settle it, everyday phrases too short for statistics, then eld's small model.
  *  Loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so that a start does not pay. Source: spec engines 3. */
+import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
-import { fileURLToPath } from "node:url"
+import { join } from "node:path"
 import type { Detection, Detector, Language } from "../ports.ts"
 
 /** The languages that translation can detect (translation appendix C, auto_detection), as eld calls them. */
@@ -59,10 +60,12 @@ const known = new Map(Object.entries(phrases).flatMap(([language, list]) => list
 
 interface Eld { detect(text: string): { readonly language: string; isReliable(): boolean; getScores(): Record<string, number> }; setLanguageSubset(languages: Array<string>): unknown }
 let eld: Eld | undefined
-/** By `require`, because the port is synchronous; the package is an ES module without top-level await, and names only `import` in its exports. */
+/** By `require`, because the port is synchronous; the package is an ES module without top-level await, and names only `import` in its exports,
+ *  so that it is looked for by its file. */
 const load = (): Eld => {
   if (eld === undefined) {
-    eld = (createRequire(import.meta.url)(fileURLToPath(import.meta.resolve("eld/small"))) as { readonly eld: Eld }).eld
+    const require = createRequire(import.meta.url), files = (require.resolve.paths("eld") ?? []).map((folder) => join(folder, "eld/src/entries/static.small.js"))
+    eld = (require(files.find((file) => existsSync(file)) ?? "eld") as { readonly eld: Eld }).eld
     eld.setLanguageSubset(subset)
   }
   return eld

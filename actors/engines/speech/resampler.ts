@@ -1,5 +1,4 @@
 /** Any rate to 16 kHz, by the Speex resampler (WASM). Keeps its state between chunks, so chunks may be cut anywhere. */
-import speex from "@echogarden/speex-resampler-wasm/simd"
 import type { Pcm } from "../ports.ts"
 
 const quality = 5
@@ -14,7 +13,7 @@ export class Resampler {
   private readonly lengths: number
   private readonly ratio: number
 
-  static async make(from: number, to: number): Promise<Resampler> { return new Resampler(await (loading ??= (speex as () => Promise<unknown>)()), from, to) }
+  static async make(from: number, to: number): Promise<Resampler> { return new Resampler(await (loading ??= import("@echogarden/speex-resampler-wasm/simd").then(({ default: speex }) => (speex as () => Promise<unknown>)())), from, to) }
   private constructor(wasm: any, from: number, to: number) {
     this.wasm = wasm
     this.ratio = to / from
