@@ -7,7 +7,7 @@ import type { Authority } from "./authority.ts"
 import { Problem } from "./problems.ts"
 import { SigningKeys, type SigningKey } from "./records.ts"
 
-interface Loaded { row: SigningKey; readonly publicKey: KeyObject; readonly privateKey: KeyObject | undefined; readonly header: ReadonlyMap<string, string> }
+interface Loaded { row: SigningKey; readonly publicKey: KeyObject; readonly privateKey: KeyObject | undefined; /** Of its tokens, encoded. */ readonly header: string }
 export interface Jwt { readonly header: Readonly<Record<string, unknown>>; readonly claims: Readonly<Record<string, unknown>> }
 export type Algorithm = SigningKey["algorithm"]
 
@@ -16,7 +16,6 @@ const keysMax = 100
 export const jwtBytesMax = 16_384
 const verifiedMax = 20_000
 const base64url = (text: string): string => Buffer.from(text).toString("base64url")
-const digests: Record<Algorithm, string> = { ES256: "sha256", RS256: "sha256" }
 
 /** RFC 7638. */
 export const thumbprint = (jwk: Readonly<Record<string, unknown>>): string => {
@@ -64,7 +63,7 @@ export class SigningKeyRing {
   private keep(row: SigningKey): void {
     const privateKey = row.privateKey === null ? undefined
       : createPrivateKey({ key: Buffer.from(this.authority.seal.open(row.privateKey, "signing-key", row.kid)), format: "der", type: "pkcs8" })
-    const header = new Map(["at+jwt"].map((typ) => [typ, base64url(JSON.stringify({ typ, alg: row.algorithm, kid: row.kid }))]))
+    const header = base64url(JSON.stringify({ typ: "at+jwt", alg: row.algorithm, kid: row.kid }))
     const loaded: Loaded = { row, publicKey: createPublicKey({ key: row.publicJwk as never, format: "jwk" }), privateKey, header }
     this.keys.set(row.kid, loaded)
     if (row.status === "active") this.active = loaded
@@ -110,8 +109,8 @@ export class SigningKeyRing {
   sign(claims: Readonly<Record<string, unknown>>): string | Problem {
     const key = this.active
     if (key?.privateKey === undefined) return new Problem("server_error", "there is no signing key", { status: 503, headers: [["Retry-After", "1"]] })
-    const signed = `${key.header.get("at+jwt")}.${base64url(JSON.stringify(claims))}`
-    const signature = sign(digests[key.row.algorithm], Buffer.from(signed), key.row.algorithm === "ES256" ? { key: key.privateKey, dsaEncoding: "ieee-p1363" } : key.privateKey)
+    const signed = `${key.header}.${base64url(JSON.stringify(claims))}`
+    const signature = sign("sha256", Buffer.from(signed), key.row.algorithm === "ES256" ? { key: key.privateKey, dsaEncoding: "ieee-p1363" } : key.privateKey)
     return `${signed}.${signature.toString("base64url")}`
   }
   /** One of our access tokens, signature and header checked, times and state not. Keys come from the ring alone, never from the token (RFC 8725). */

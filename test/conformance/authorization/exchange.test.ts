@@ -13,9 +13,11 @@ const refused = (answer: Answer, error: string, status = 400): void => { expect(
 
 let world: World, broker: Resource, app: Known, agent: Known, user: User
 const keys = new Map<string, KeyObject>()
+/** Hosts that something wanted to reach. */
+const looked: Array<string> = []
 const upstream = { calls: 0, answer: { accessToken: "upstream-token", expiresIn: undefined as number | undefined } as { accessToken: string; expiresIn: number | undefined } | Problem }
 beforeAll(async () => {
-  world = await World.make({ parts: {
+  world = await World.make({ lookup: async (host) => { looked.push(host); return [] }, parts: {
     idps: { keyFor: async (idp: Idp) => keys.get(idp.id) },
     vault: { upstreamToken: async () => { upstream.calls++; return upstream.answer } }
   } })
@@ -72,13 +74,13 @@ describe("token exchange", () => {
     world.nowMs += 3_600_000
     refused(await swap(app, token), "invalid_grant")
   })
-  it("AS-94 a header jwk or jku of an attacker is not looked at", async () => {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), claims = world.claimsOf(await own()), looked: Array<string> = []
-    const lookup = world.open.services.lookup;
-    (world.open.services as { lookup: typeof lookup }).lookup = async (host) => { looked.push(host); return [] }
-    for (const extra of [{ jwk: pair.publicKey.export({ format: "jwk" }) }, { jku: "https://evil.example/jwks" }, { x5u: "https://evil.example/x" }]) refused(await swap(app, jws({ typ: "at+jwt", alg: "ES256", ...extra }, claims, pair.privateKey)), "invalid_grant");
-    (world.open.services as { lookup: typeof lookup }).lookup = lookup
+  it("AS-94 a header jwk or jku of an attacker is not looked at, and nothing is fetched", async () => {
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), claims = world.claimsOf(await own())
+    for (const extra of [{ jwk: pair.publicKey.export({ format: "jwk" }) }, { jku: "https://evil.example/jwks" }, { x5u: "https://evil.example/x" }]) refused(await swap(app, jws({ typ: "at+jwt", alg: "ES256", ...extra }, claims, pair.privateKey)), "invalid_grant")
     expect(looked).toEqual([])
+    // The same eye sees a fetch when there is one.
+    await world.post("/oauth/token", { grant_type: "refresh_token", refresh_token: "x", client_id: "https://seen.example/client" })
+    expect(looked.splice(0)).toEqual(["seen.example"])
   })
   it("AS-95 cross-client, in neither list; in one of them", async () => {
     const token = await own(app, { resource: files })
