@@ -87,4 +87,3 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
       Effect.as(Effect.sleep(Math.max(0, untilMs - nowMs())), { _tag: "Rested" as const })))
   }
 })
-export type WebhookDelivery = ReturnType<typeof webhookDelivery>

@@ -1,5 +1,5 @@
 /** The event loop goes on turning while a large document is read and written: that work has threads of its own. Turns are counted, not time:
- *  work done on the loop itself would leave none. What one turn may last at most is measured by the bench, not here. Source: documents 10, 13. */
+ *  work done on the loop itself would leave none. How long one turn lasts is not measured: time cannot be asserted here. Source: documents 10, 13. */
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { xlsxOf } from "../formats/build.ts"
 import { DocumentWorld, type Handle } from "./document-world.ts"
