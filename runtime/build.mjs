@@ -13,7 +13,7 @@ const external = Object.keys({ ...manifest.dependencies, ...manifest.optionalDep
 const sources = (folder) => existsSync(join(root, folder))
   ? readdirSync(join(root, folder)).filter((f) => f.endsWith(".ts")).map((f) => join(root, folder, f)) : []
 /** What a node needs only once somebody calls out of it, or never: loaded when first touched. */
-const late = new Set(["node:http", "node:https", "node:dns", "node:dns/promises", "node:perf_hooks", "ws", "fastest-levenshtein", "saxes"])
+const late = new Set(["node:http", "node:https", "node:tls", "node:dns", "node:dns/promises", "node:perf_hooks", "ws", "fastest-levenshtein", "saxes"])
 const common = { bundle: true, platform: "node", target: "node20", external, sourcemap: true, logLevel: "warning" }
 const bundle = (entryPoints, outdir, minify) => entryPoints.length === 0 ? undefined : build({
   ...common, entryPoints, outdir: join(root, "dist", outdir), splitting: true, format: "esm", minifySyntax: minify, minifyWhitespace: minify,

@@ -39,6 +39,8 @@ export class BodyFault extends Error {
 export interface Sink {
   /** False: taken, but the peer is behind; await `drained` before writing more. Chunks written in one turn leave in one cork. */
   write(chunk: Uint8Array | string): boolean
+  /** As `write`, and it leaves at once, after what was written before: for a chunk that is all there is for now. */
+  send(chunk: Uint8Array | string): boolean
   drained(): Promise<void>
   /** Completes the response. Resolves true once the transport has handed the last byte to the operating system, false when the client went first. */
   end(): Promise<boolean>

@@ -1,6 +1,5 @@
 /** Responses made behind their request: accepted on disk first, worked on whether or not anybody listens, resumed or failed after a restart, their
  *  events kept for a replay. Source: chat sections 9.5, 10, 16, 17.6. */
-import { latin1 } from "../../actors/engines/chat/sse-reader.ts"
 import type { Request, Response } from "../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../shared/sse.ts"
 import type { Json } from "./fields.ts"
@@ -142,7 +141,7 @@ export class Background {
     const events = this.runs.sessions.events(id, after)
     const reply = this.replyFor(() => {})
     reply.commit()
-    reply.write(latin1(events.map(({ type, data }) => namedFrame(type, data)).join("") + doneFrame))
+    reply.write(events.map(({ type, data }) => namedFrame(type, data)).join("") + doneFrame)
     reply.end()
     return reply.response
   }
@@ -165,7 +164,7 @@ export class Background {
         out += namedFrame(type, data)
       }
       if (over) out += doneFrame
-      if (out !== "") reply.write(latin1(out))
+      if (out !== "") reply.write(out)
       if (over) { leave(); reply.end() }
     }
     work.listeners.add(heard)

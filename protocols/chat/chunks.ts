@@ -1,6 +1,5 @@
-/** Events into the chunks of a chat stream. Everything gathered within one batch leaves in one write; text is latin1, one character per byte, so
- *  that the literals of an upstream pass without being decoded (hot path, bench/chat-stream). Source: chat sections 8.3, 8.4, 19. */
-import { latin1 } from "../../actors/engines/chat/sse-reader.ts"
+/** Events into the chunks of a chat stream. Everything gathered within one batch leaves in one write (hot path, bench/chat-stream).
+ *  Source: chat sections 8.3, 8.4, 19. */
 import type { Flow, ModelEvent } from "../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../shared/sse.ts"
 import type { Output } from "./filter.ts"
@@ -10,7 +9,7 @@ export interface ChunkOptions {
   readonly id: string; readonly created: number; readonly model: string
   readonly includeUsage: boolean; readonly legacy: boolean
   readonly begun: (flow: Flow | undefined) => void
-  /** One character per byte. */ readonly write: (latin1: string) => void
+  readonly write: (text: string) => void
 }
 /** Of one text delta towards a client whose upstream could not stream. */
 const pieceChars = 2_048
@@ -29,10 +28,10 @@ export class ChatChunks implements Output {
     this.options = options
     this.pieces = pieces
     const { id, created, model, includeUsage } = options
-    this.head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":${latin1(JSON.stringify(model))},"system_fingerprint":null,"choices":[`
+    this.head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":${JSON.stringify(model)},"system_fingerprint":null,"choices":[`
     this.tail = `]${includeUsage ? ",\"usage\":null" : ""}}\n\n`
-    this.literalHead = `${this.head}{"index":0,"delta":{"content":`
-    this.literalTail = `},"logprobs":null,"finish_reason":null}${this.tail}`
+    this.literalHead = `${this.head}{"index":0,"delta":{"content":"`
+    this.literalTail = `"},"logprobs":null,"finish_reason":null}${this.tail}`
   }
   private readonly literalTail: string
   begun(flow?: Flow): void { this.started = true; this.options.begun(flow) }
@@ -48,7 +47,7 @@ export class ChatChunks implements Output {
     this.out += this.literalHead + text + this.literalTail
   }
   private delta(choice: number, delta: unknown, logprobs: unknown = null, finish: string | null = null): void {
-    this.out += `${this.head}${latin1(JSON.stringify({ index: choice, delta, logprobs, finish_reason: finish }))}${this.tail}`
+    this.out += `${this.head}${JSON.stringify({ index: choice, delta, logprobs, finish_reason: finish })}${this.tail}`
   }
   private role(choice: number, call: boolean): void {
     if (this.open[choice] === true) return
@@ -89,5 +88,5 @@ export class ChatChunks implements Output {
     }
   }
   done(): void { this.out += doneFrame; this.flush() }
-  fail(error: ErrorBody): void { this.out += latin1(frame(JSON.stringify({ error }))); this.done() }
+  fail(error: ErrorBody): void { this.out += frame(JSON.stringify({ error })); this.done() }
 }

@@ -1,13 +1,13 @@
 /** A streamed answer whose status is held back until there is something to say: the first sign of the model, a failure, or a while.
- *  Guarantee: at most `aheadBytesMax` waits for a slow client before the upstream is paused; one that takes nothing for a minute is cut off.
+ *  Guarantee: at most `aheadMax` waits for a slow client before the upstream is paused; one that takes nothing for a minute is cut off.
  *  Source: chat sections 8.2, 8.6, 17.1, 17.2. */
-import type { Deadline, Deadlines } from "../../actors/engines/chat/http.ts"
+import type { Deadline, Deadlines } from "../../actors/engines/chat/deadlines.ts"
 import type { Flow } from "../../actors/engines/chat/model.ts"
 import type { Response, Sink } from "../../runtime/http.ts"
 import { comment, sseHeaders } from "../shared/sse.ts"
 
-/** Bytes that wait for the client before reading from the upstream stops; it goes on when all of them have left. */
-export const aheadBytesMax = 65_536
+/** Characters that wait for the client before reading from the upstream stops; it goes on when all of them have left. */
+export const aheadMax = 65_536
 export const stalledMsMax = 60_000
 
 export interface ReplyOptions {
@@ -69,17 +69,16 @@ export class StreamReply {
     if (this.over) this.finish()
     return this.finished
   }
-  /** One character per byte. */
-  write(latin1: string): void {
+  write(text: string): void {
     this.writes++
-    this.waiting += latin1
-    if (this.sink === undefined || this.behind) { if (this.waiting.length > aheadBytesMax) this.hold() } else this.send()
+    this.waiting += text
+    if (this.sink === undefined || this.behind) { if (this.waiting.length > aheadMax) this.hold() } else this.send()
   }
   private send(): void {
     const { sink, waiting } = this
     if (sink === undefined || waiting === "") return
     this.waiting = ""
-    if (sink.write(Buffer.from(waiting, "latin1"))) return
+    if (sink.send(waiting)) return
     this.behind = true
     const stalled = this.options.deadlines.start(stalledMsMax, () => { this.over = true; this.options.onStalled(); this.cut(new Error("the client takes nothing")) })
     void sink.drained().then(() => {

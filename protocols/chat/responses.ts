@@ -1,7 +1,6 @@
 /** /v1/responses and what hangs below it. The terminal event, or the JSON answer, leaves only after the response is on disk.
  *  Source: chat sections 9, 10, 15, 16. */
 import { badResponse, UpstreamFault, type Message } from "../../actors/engines/chat/model.ts"
-import { latin1 } from "../../actors/engines/chat/sse-reader.ts"
 import type { ResponseRecord } from "../../actors/proxy-session.ts"
 import type { Request, Response } from "../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../shared/sse.ts"
@@ -148,7 +147,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     })
     const job = jobOf(opened, (id) => new ResponseBuilder({
       id, createdS: turns.nowS(), echo: opened.spec.echo, background: false, summarized: opened.spec.summarized,
-      begun: (flow) => { turn.begunNow(); reply.commit(flow) }, emit: (type, event) => { out += latin1(namedFrame(type, JSON.stringify(event))) }, flush
+      begun: (flow) => { turn.begunNow(); reply.commit(flow) }, emit: (type, event) => { out += namedFrame(type, JSON.stringify(event)) }, flush
     }))
     const { builder } = job
     const end = (type: string, object: Json): void => {
@@ -187,7 +186,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     })().catch((fault: unknown) => {
       // The response object cannot be built: the one event that needs none.
       const { body } = refusalOf(fault)
-      reply.write(latin1(namedFrame("error", JSON.stringify({ type: "error", code: body.code, message: body.message, param: null, sequence_number: builder.sequence++ }))) + doneFrame)
+      reply.write(namedFrame("error", JSON.stringify({ type: "error", code: body.code, message: body.message, param: null, sequence_number: builder.sequence++ })) + doneFrame)
       reply.end()
     })
     return reply.response

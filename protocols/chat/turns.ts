@@ -2,7 +2,7 @@
  *  the same controller; `refusal` tells them apart. Source: chat sections 1.3, 17, 18. */
 import { Aborter, type Abort } from "../../actors/engines/chat/abort.ts"
 import type { AttemptOptions } from "../../actors/engines/chat/attempts.ts"
-import { Deadlines, type Clock, type Deadline } from "../../actors/engines/chat/http.ts"
+import { Deadlines, type Clock, type Deadline } from "../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault } from "../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../actors/engines/chat/upstreams.ts"
 import type { Request } from "../../runtime/http.ts"

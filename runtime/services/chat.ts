@@ -2,7 +2,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Context } from "effect"
 import { CircuitBreaker } from "../../actors/circuit-breaker.ts"
-import { Deadlines, type Clock } from "../../actors/engines/chat/http.ts"
+import { Deadlines, type Clock } from "../../actors/engines/chat/deadlines.ts"
 import { modelFor } from "../../actors/engines/chat/models.ts"
 import type { ChatModel } from "../../actors/engines/chat/model.ts"
 import { readRecords, type UpstreamRecord } from "../../actors/engines/chat/record.ts"

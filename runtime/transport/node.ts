@@ -176,9 +176,10 @@ class Node {
     if (typeof body !== "function" || exchange.method === "HEAD") { reply.end(typeof body === "function" ? undefined : body); return }
     let ended: Promise<boolean> | undefined
     const closed = new Promise<void>((resolve) => { reply.on("close", resolve) })
+    const write = (chunk: Uint8Array | string): boolean => exchange.gone || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain)
     const sink: Sink = {
       signal: exchange.signal,
-      write: (chunk) => exchange.gone || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain),
+      write, send: write,
       drained: async () => { if (!exchange.gone && reply.writableNeedDrain) await Promise.race([new Promise((resolve) => { reply.once("drain", resolve) }), closed]) },
       end: () => ended ??= (async () => {
         if (exchange.gone) return false

@@ -66,6 +66,57 @@ class Exchange implements Request {
   wake(): void { const waiting = this.drains; this.drains = undefined; if (waiting !== undefined) for (const resolve of waiting) resolve() }
 }
 
+/** A streamed response: what is written within one turn leaves in one cork, what is sent leaves at once. */
+class Stream implements Sink {
+  private behind = false
+  private ended = false
+  private scheduled = false
+  private queue: Array<string | Uint8Array> = []
+  private queuedBytes = 0
+  private readonly exchange: Exchange
+  private readonly over: () => void
+  constructor(exchange: Exchange, over: () => void) { this.exchange = exchange; this.over = over }
+  get signal(): AbortSignal { return this.exchange.signal }
+  private get deaf(): boolean { return this.exchange.gone || this.ended }
+  write(chunk: string | Uint8Array): boolean {
+    if (this.deaf) return true
+    this.queue.push(chunk)
+    this.queuedBytes += chunk.length
+    if (this.queuedBytes >= corkBytesMax) this.flush()
+    else if (!this.scheduled) { this.scheduled = true; queueMicrotask(this.flush) }
+    return !this.behind
+  }
+  send(chunk: string | Uint8Array): boolean {
+    if (this.deaf || chunk.length === 0) return true
+    this.flush()
+    const { res } = this.exchange
+    res.cork(() => { this.behind = !res.write(chunk) || this.behind })
+    return !this.behind
+  }
+  private readonly flush = (): void => {
+    this.scheduled = false
+    if (this.exchange.gone || this.queue.length === 0) return
+    const chunks = this.queue, { res } = this.exchange
+    this.queue = []
+    this.queuedBytes = 0
+    res.cork(() => { for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind })
+  }
+  writable(): boolean { this.behind = false; this.exchange.wake(); return true }
+  async drained(): Promise<void> { this.flush(); while (this.behind && !this.exchange.gone) await this.exchange.onDrain() }
+  /** Counted out once. */
+  done(): void { if (!this.ended) { this.ended = true; this.over() } }
+  async end(): Promise<boolean> {
+    if (this.ended) return !this.exchange.gone
+    await this.drained()
+    if (this.deaf) return false
+    this.done()
+    // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
+    this.exchange.res.cork(() => { this.exchange.res.end() })
+    return true
+  }
+  cut(): void { if (!this.deaf) { this.done(); this.exchange.res.close() } }
+}
+
 class UwsSocket<Data> implements Socket<Data> {
   closed = false
   readonly data: Data
@@ -226,44 +277,12 @@ class Node {
   }
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
     const { res } = exchange
-    let behind = false, ended = false, scheduled = false
-    let queue: Array<string | Uint8Array> = []
-    let queuedBytes = 0
-    const flush = (): void => {
-      scheduled = false
-      if (exchange.gone || queue.length === 0) return
-      const chunks = queue
-      queue = []
-      queuedBytes = 0
-      res.cork(() => { for (const chunk of chunks) if (chunk.length > 0) behind = !res.write(chunk) || behind })
-    }
-    res.onWritable(() => { behind = false; exchange.wake(); return true })
+    const stream = new Stream(exchange, () => { this.inFlight-- })
+    res.onWritable(() => stream.writable())
     res.cork(() => this.head(exchange, response))
-    const done = (): void => { if (!ended) { ended = true; this.inFlight-- } }
-    exchange.aborted = ((before) => () => { done(); before.call(exchange) })(exchange.aborted)
-    const sink: Sink = {
-      signal: exchange.signal,
-      write: (chunk) => {
-        if (exchange.gone || ended) return true
-        queue.push(chunk)
-        queuedBytes += chunk.length
-        if (queuedBytes >= corkBytesMax) flush()
-        else if (!scheduled) { scheduled = true; queueMicrotask(flush) }
-        return !behind
-      },
-      drained: async () => { flush(); while (behind && !exchange.gone) await exchange.onDrain() },
-      end: async () => {
-        if (ended) return !exchange.gone
-        await sink.drained()
-        if (exchange.gone || ended) return false
-        done()
-        // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
-        res.cork(() => { res.end() })
-        return true
-      }
-    }
-    if (exchange.method === "HEAD") { done(); res.cork(() => { res.endWithoutBody() }); return }
-    Promise.resolve().then(() => body(sink)).then(() => sink.end(), () => { if (!exchange.gone && !ended) { done(); res.close() } })
+    exchange.aborted = ((before) => () => { stream.done(); before.call(exchange) })(exchange.aborted)
+    if (exchange.method === "HEAD") { stream.done(); res.cork(() => { res.endWithoutBody() }); return }
+    Promise.resolve().then(() => body(stream)).then(() => stream.end(), () => stream.cut())
   }
 
   private socket(route: SocketRoute<any>): void {

@@ -187,7 +187,7 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
         if (!begun && event?.type !== "ping" && event?.type !== "error") { begun = true; sink.begun(flow) }
         reader.read(event)
       })
-      await client.send("POST", "/v1/messages", JSON.stringify(body), { head: (_, control) => { flow = control }, data: (chunk) => { sse.push(chunk); sink.flush() } }, signal)
+      await client.send("POST", "/v1/messages", JSON.stringify(body), { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush() } }, signal)
         .catch((fault: unknown) => { if (!reader.stopped) throw fault })
       sse.end()
       reader.end()

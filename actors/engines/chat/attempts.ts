@@ -1,7 +1,7 @@
 /** One generation over unreliable servers: permits, breaker, retries before anything was sent, then fallbacks. Source: chat section 14. */
 import { breakerPolicy } from "../../circuit-breaker.ts"
 import type { Abort } from "./abort.ts"
-import type { Deadlines } from "./http.ts"
+import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ModelRequest, type ModelSink } from "./model.ts"
 import type { Target, Upstream, Upstreams } from "./upstreams.ts"
 

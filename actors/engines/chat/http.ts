@@ -1,48 +1,17 @@
-/** Calls to a model server over undici: bytes by callback, pause and resume, a deadline for the first byte and between bytes, abort that closes
- *  the socket. Faults are worded by status, never by what the server's address or key is. Source: chat sections 13, 14, 17.1, 17.2. */
-import type { Dispatcher, Pool } from "undici"
+/** Calls to a model server: bytes by callback, pause and resume, a deadline for the first byte and between bytes, abort that closes the socket.
+ *  Faults are worded by status, never by what the server's address or key is. Source: chat sections 13, 14, 17.1, 17.2. */
 import type { Abort } from "./abort.ts"
+import type { Deadline, Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type Flow } from "./model.ts"
-
-/** Deadlines in one set, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
-export class Deadlines {
-  private readonly waiting = new Set<Deadline>()
-  private armed = false
-  readonly clock: Clock
-  constructor(clock: Clock) { this.clock = clock }
-  start(ms: number, fire: () => void): Deadline {
-    const deadline = new Deadline(this, this.clock.nowMs() + ms, fire)
-    this.waiting.add(deadline)
-    if (!this.armed) this.arm()
-    return deadline
-  }
-  forget(deadline: Deadline): void { this.waiting.delete(deadline) }
-  get size(): number { return this.waiting.size }
-  private arm(): void {
-    this.armed = true
-    this.clock.timers.at(this.clock.nowMs() + sweepMs, () => {
-      this.armed = false
-      const now = this.clock.nowMs()
-      for (const deadline of this.waiting) if (deadline.atMs <= now) { this.waiting.delete(deadline); deadline.fire() }
-      if (this.waiting.size > 0 && !this.armed) this.arm()
-    })
-  }
-}
-export class Deadline {
-  atMs: number
-  readonly fire: () => void
-  private readonly of: Deadlines
-  constructor(of: Deadlines, atMs: number, fire: () => void) { this.of = of; this.atMs = atMs; this.fire = fire }
-  renew(ms: number): void { this.atMs = this.of.clock.nowMs() + ms }
-  stop(): void { this.of.forget(this) }
-}
-const sweepMs = 50
-export interface Clock { nowMs(): number; readonly timers: { at(atMs: number, fire: () => void): void } }
+import { Origin, type Head, type Hearer, type Line, type WireFault } from "./http1.ts"
 
 export interface CallLimits { readonly connectMs: number; readonly firstMs: number; readonly idleMs: number }
-export interface UpstreamHttp { readonly base: string; readonly headers: Readonly<Record<string, string>>; readonly connections: number; readonly limits: CallLimits; readonly deadlines: Deadlines }
-/** What a caller does with a 2xx answer. `head` may throw; so may `data`. */
-export interface Receiver { head?(type: string, flow: Flow): void; data(chunk: Buffer): void }
+export interface UpstreamHttp { readonly base: string; readonly headers: Readonly<Record<string, string>>; readonly limits: CallLimits; readonly deadlines: Deadlines }
+/** What a caller does with a 2xx answer. Each may throw. The bytes are valid during the call only. */
+export interface Receiver {
+  /** `length`: of the body in bytes, -1 when unknown. */ head?(type: string, length: number, flow: Flow): void
+  data(bytes: Buffer, from: number, to: number): void
+}
 
 const faultBytesMax = 65_536
 const contextWording = /context[ _-]?(?:length|window)|maximum context|too many tokens|prompt is too long|exceeds? the (?:maximum|model)/i
@@ -80,33 +49,34 @@ export const faultOf = (status: number, body: string, retryAfter: number | undef
   return status >= 300 && status < 400 ? fault("bad-response", "a redirect") : status >= 400 ? fault("error") : fault("bad-response")
 }
 
+/** Lines of a head cannot be broken by what stands in one. */
+const line = (name: string, value: string): string => {
+  if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value)) throw new Error(`the header ${JSON.stringify(name)} of an upstream cannot be sent`)
+  return `${name}: ${value}\r\n`
+}
+
 export class HttpClient {
-  /** Loaded with the first call: a node without remote models never pays for it (bench/cold-start). */
-  private pool: Pool | undefined = undefined
-  private opening: Promise<void> | undefined = undefined
-  private closed = false
+  private readonly origin: Origin
   private readonly prefix: string
+  /** Of every request. */ private readonly head: string
   private readonly http: UpstreamHttp
   constructor(http: UpstreamHttp) {
+    const url = new URL(http.base)
     this.http = http
-    this.prefix = new URL(http.base).pathname.replace(/\/+$/, "")
+    this.prefix = url.pathname.replace(/\/+$/, "")
+    this.head = ` HTTP/1.1\r\n${line("host", url.host)}${Object.entries(http.headers).map(([name, value]) => line(name, value)).join("")}`
+    this.origin = new Origin({ url, connectMs: http.limits.connectMs, deadlines: http.deadlines })
   }
-  private open(): Promise<void> {
-    const { base, connections, limits } = this.http
-    return this.opening ??= import("undici").then(({ Pool }) => {
-      this.pool = new Pool(new URL(base).origin, { connections, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: limits.connectMs }, keepAliveTimeout: 30_000 })
-      if (this.closed) void this.pool.destroy()
-    })
-  }
-  close(): void { this.closed = true; void this.pool?.destroy() }
+  close(): void { this.origin.close() }
 
-  /** Resolves when the whole answer has been received. */
+  /** Resolves when the whole answer has been received. `path`: as it stands on the wire. */
   send(method: Method, path: string, body: string | undefined, receiver: Receiver, signal: Abort): Promise<void> {
-    const { pool } = this
-    if (pool === undefined) return this.open().then(() => this.send(method, path, body, receiver, signal))
     return new Promise((resolve, reject) => {
       const call = new Call(this.http, receiver, signal, resolve, reject)
-      if (call.begin()) pool.dispatch(body === undefined ? { method, path: this.prefix + path, headers: this.http.headers } : { method, path: this.prefix + path, headers: this.http.headers, body }, call)
+      if (!call.begin()) return
+      const bytes = body === undefined ? 0 : Buffer.byteLength(body)
+      const head = `${method} ${this.prefix}${path}${this.head}`
+      call.goes(this.origin.call(body === undefined ? `${head}\r\n` : `${head}content-length: ${bytes}\r\n\r\n${body}`, body === undefined || bytes === body.length, call))
     })
   }
   /** A whole answer as JSON. */
@@ -117,30 +87,32 @@ export class HttpClient {
 }
 type Method = "GET" | "POST" | "DELETE"
 
-class Whole implements Receiver {
-  private first: Buffer | undefined = undefined
-  private more: Array<Buffer> | undefined = undefined
+/** A body gathered; one that comes in one piece is read where it lies. */
+export class Whole implements Receiver {
+  private length = -1
+  private text: string | undefined = undefined
+  private readonly parts: Array<Buffer> = []
   private bytes = 0
-  data(chunk: Buffer): void {
-    if ((this.bytes += chunk.length) > answerBytesMax) throw new UpstreamFault({ reason: "bad-response", detail: "the answer is too large" })
-    if (this.first === undefined) this.first = chunk
-    else (this.more ??= [this.first]).push(chunk)
+  head(_: string, length: number): void { this.length = length }
+  data(bytes: Buffer, from: number, to: number): void {
+    if ((this.bytes += to - from) > answerBytesMax) throw new UpstreamFault({ reason: "bad-response", detail: "the answer is too large" })
+    if (to - from === this.length) this.text = bytes.toString("utf8", from, to)
+    else this.parts.push(Buffer.from(bytes.subarray(from, to)))
   }
   json(): any {
-    const all = this.more === undefined ? this.first : Buffer.concat(this.more)
-    try { return JSON.parse(all!.toString("utf8")) } catch { throw new UpstreamFault({ reason: "bad-response", detail: "the answer is not JSON" }) }
+    try { return JSON.parse(this.text ?? Buffer.concat(this.parts).toString("utf8")) } catch { throw new UpstreamFault({ reason: "bad-response", detail: "the answer is not JSON" }) }
   }
 }
 
 /** One call under way, from its dispatch to its only end. Methods rather than closures: there is one of these per turn (bench/chat-turns). */
-class Call implements Dispatcher.DispatchHandler, Flow {
+class Call implements Hearer, Flow {
   private settled = false
   private paused = false
   private status = 0
   private retryAfter: number | undefined = undefined
-  private failed: Array<Buffer> | undefined = undefined
-  private failedBytes = 0
-  private control: Dispatcher.DispatchController | undefined = undefined
+  private failure: Array<Buffer> | undefined = undefined
+  private failureBytes = 0
+  private wire: Line | undefined = undefined
   private deadline: Deadline | undefined = undefined
   private readonly http: UpstreamHttp
   private readonly receiver: Receiver
@@ -161,6 +133,7 @@ class Call implements Dispatcher.DispatchHandler, Flow {
     this.signal.addEventListener("abort", this.gone, { once: true })
     return true
   }
+  goes(wire: Line): void { this.wire = wire }
   private readonly late = (): void => this.finish(new UpstreamFault({ reason: "timeout", detail: this.status === 0 ? "no answer in time" : "the answer stopped" }))
   private readonly gone = (): void => this.finish(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
   private finish(fault?: unknown): void {
@@ -169,44 +142,37 @@ class Call implements Dispatcher.DispatchHandler, Flow {
     this.deadline?.stop()
     this.signal.removeEventListener("abort", this.gone)
     if (fault === undefined) return this.resolve()
+    this.wire?.abandon(this)
     this.reject(fault)
-    this.control?.abort(fault instanceof Error ? fault : new Error("abandoned"))
   }
   pause(): void {
     if (this.settled) return
     this.paused = true
     this.deadline!.renew(Infinity)
-    this.control?.pause()
+    this.wire!.pause(this)
   }
   resume(): void {
     if (!this.paused || this.settled) return
     this.paused = false
     this.deadline!.renew(this.http.limits.idleMs)
-    this.control?.resume()
+    this.wire!.resume(this)
   }
 
-  onRequestStart(control: Dispatcher.DispatchController): void {
-    this.control = control
-    if (this.settled) control.abort(new Error("abandoned"))
+  head({ status, type, retryAfter, length }: Head): void {
+    this.status = status
+    if (status >= 300) { this.retryAfter = retryAfterMs(retryAfter, Date.now()); this.failure = []; return }
+    this.deadline!.touch(this.http.limits.idleMs)
+    try { this.receiver.head?.(type, length, this) } catch (fault) { this.finish(fault) }
   }
-  onResponseStart(_: Dispatcher.DispatchController, code: number, headers: Record<string, string | Array<string> | undefined>): void {
-    if (this.settled || code < 200) return
-    this.status = code
-    if (code >= 300) { this.retryAfter = retryAfterMs(single(headers["retry-after"]), Date.now()); this.failed = []; return }
-    try { this.receiver.head?.(single(headers["content-type"]) ?? "", this) } catch (fault) { this.finish(fault) }
+  data(bytes: Buffer, from: number, to: number): void {
+    if (!this.paused) this.deadline!.touch(this.http.limits.idleMs)
+    if (this.failure !== undefined) { if ((this.failureBytes += to - from) <= faultBytesMax) this.failure.push(Buffer.from(bytes.subarray(from, to))); return }
+    try { this.receiver.data(bytes, from, to) } catch (fault) { this.finish(fault) }
   }
-  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.settled) return
-    if (!this.paused) this.deadline!.renew(this.http.limits.idleMs)
-    if (this.failed !== undefined) { if ((this.failedBytes += chunk.length) <= faultBytesMax) this.failed.push(chunk); return }
-    try { this.receiver.data(chunk) } catch (fault) { this.finish(fault) }
-  }
-  onResponseEnd(): void { this.finish(this.failed === undefined ? undefined : faultOf(this.status, Buffer.concat(this.failed).toString("utf8"), this.retryAfter)) }
-  onResponseError(_: Dispatcher.DispatchController, cause: Error): void {
-    const { code } = cause as NodeJS.ErrnoException
-    if (this.failed !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
-    this.finish(new UpstreamFault({ reason: code === "UND_ERR_CONNECT_TIMEOUT" ? "connect-timeout" : this.status === 0 ? "unavailable" : "broken", detail: code ?? "the connection broke" }))
+  end(): void { this.finish(this.failure === undefined ? undefined : faultOf(this.status, Buffer.concat(this.failure).toString("utf8"), this.retryAfter)) }
+  failed(reason: WireFault, detail: string): void {
+    if (this.failure !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
+    this.finish(new UpstreamFault({ reason: this.status > 0 ? "broken" : reason === "connect-timeout" ? reason : "unavailable", detail }))
   }
 }
 const answerBytesMax = 64 * 1_048_576
-const single = (value: string | Array<string> | undefined): string | undefined => Array.isArray(value) ? value[0] : value

@@ -69,7 +69,7 @@ export interface ModelSink {
   /** The first sign of an answer. Called once, before any event. */
   begun(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Hot path: a text delta of choice 0 as the JSON string literal it arrived as, one character per byte (latin1). Absent: parsed events only. */
+  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes. Absent: parsed events only. */
   literal?: ((text: string) => void) | undefined
   /** After all events of one batch of bytes. */
   flush(): void

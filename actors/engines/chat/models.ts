@@ -2,7 +2,8 @@
 import type { Engines } from "../ports.ts"
 import { anthropic } from "./anthropic.ts"
 import { embedded } from "./embedded.ts"
-import type { CallLimits, Deadlines, UpstreamHttp } from "./http.ts"
+import type { Deadlines } from "./deadlines.ts"
+import type { CallLimits, UpstreamHttp } from "./http.ts"
 import { UpstreamFault, type ChatModel } from "./model.ts"
 import { ollama } from "./ollama.ts"
 import { openAiChat } from "./openai-chat.ts"
@@ -29,7 +30,7 @@ export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, e
   const key = record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env])
   const bearer = key === undefined ? {} : { Authorization: `Bearer ${key}` }
   const http = (headers: Readonly<Record<string, string>>): UpstreamHttp =>
-    ({ base: record.base_url!, headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers, ...record.headers }, connections: record.max_concurrency, limits, deadlines })
+    ({ base: record.base_url!, headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers, ...record.headers }, limits, deadlines })
   const effort = record.effort_map === undefined ? {} : { effortMap: record.effort_map }
   switch (record.kind) {
     case "openai-chat": return openAiChat({ id: record.id, http: http(bearer), supports: {}, ...effort, ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown }) })

@@ -73,7 +73,7 @@ export const ollama = (options: OllamaOptions): ChatModel => {
         if (typeof told.eval_count === "number") sink.event({ type: "usage", usage: { input: Number(told.prompt_eval_count ?? 0), output: told.eval_count, cached: 0, reasoning: 0 } })
       })
       const body = JSON.stringify(await ollamaBody(request, options, signal))
-      await client.send("POST", "/api/chat", body, { head: (_, control) => { flow = control }, data: (chunk) => { lines.push(chunk); sink.flush() } }, signal).catch((fault: unknown) => { if (!done) throw fault })
+      await client.send("POST", "/api/chat", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { lines.push(bytes, from, to); sink.flush() } }, signal).catch((fault: unknown) => { if (!done) throw fault })
       lines.end()
       if (!done) throw badResponse("stream ended early")
       sink.flush()

@@ -1,6 +1,6 @@
 /** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, type UpstreamHttp } from "./http.ts"
+import { HttpClient, Whole, type UpstreamHttp } from "./http.ts"
 import { badResponse, UpstreamFault, type ChatModel, type ListedModel, type Message, type ModelRequest, type ModelSink, type Part, type Supports } from "./model.ts"
 import { ChunkReader } from "./openai-chunks.ts"
 import { SseReader } from "./sse-reader.ts"
@@ -69,21 +69,20 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
   }
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
-    let begun = false, flow: Parameters<ModelSink["begun"]>[0], json: Array<Buffer> | undefined
+    let begun = false, flow: Parameters<ModelSink["begun"]>[0], json: Whole | undefined
     const sse = new SseReader((payload) => {
       if (!begun) { begun = true; sink.begun(flow) }
       reader.payload(payload)
-    })
+    }, reader.leap)
     await client.send("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), {
-      head: (type, control) => { flow = control; if (type.startsWith("application/json")) json = [] },
-      data: (chunk) => { if (json !== undefined) json.push(chunk); else { sse.push(chunk); sink.flush() } }
+      head: (type, length, control) => { flow = control; if (type.startsWith("application/json")) { json = new Whole(); json.head(type, length) } },
+      data: (bytes, from, to) => { if (json !== undefined) json.data(bytes, from, to); else { sse.push(bytes, from, to); sink.flush() } }
     }, signal).catch((fault: unknown) => {
       // The connection may break after the last word: what was whole is whole.
       if (!(reader.done && reader.finished)) throw fault
     })
     if (json !== undefined) {
-      let answer: any
-      try { answer = JSON.parse(Buffer.concat(json).toString("utf8")) } catch { throw badResponse("the answer is not a stream") }
+      const answer = json.json()
       sink.begun()
       reader.chunk(answer)
     } else sse.end()

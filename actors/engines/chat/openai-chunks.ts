@@ -1,8 +1,8 @@
-/** Chunks of an OpenAI-style chat stream into events. Most chunks differ from the one before in one string only: that frame is learned from a chunk
- *  which was read in full, and the next ones are recognised by comparing its ends (hot path, bench/chat-stream). Whatever is not exactly that frame
- *  is parsed. Source: chat sections 13.1 and 19. */
+/** Chunks of an OpenAI-style chat stream into events. Most chunks differ from the one before in one string only (two, where a server pads them): that
+ *  frame is learned from a chunk which was read in full, and the next ones are recognised by comparing what stands around the strings (hot path,
+ *  bench/chat-stream). Whatever is not exactly that frame is parsed. Source: chat sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
-import { latin1, utf8 } from "./sse-reader.ts"
+import { utf8 } from "./sse-reader.ts"
 
 interface Known { readonly id: string; readonly index: number }
 interface Choice { finished: boolean; readonly calls: Map<number, Known>; readonly byId: Map<string, Known>; last: Known | undefined }
@@ -15,36 +15,67 @@ export const usageOf = (usage: any): Usage => ({
 })
 const asText = (value: unknown): string => typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value)
 
-/** What JSON allows to stand in a string as it is, ASCII only; everything else goes the longer way. */
-// oxlint-disable-next-line no-control-regex
-const unplain = /[\x00-\x1f"\\\x7f-\xff]/
 const contentAt = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
+/** Random letters against guessing tokens by their length, where a server is not told to leave them out. */
+const paddingAt = /"obfuscation":\s*"/
+/** What JSON.stringify escapes, and in the same way. */
+const escapes = new Set([..."\"\\bfnrt"].map((char) => char.charCodeAt(0)))
+
+/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1: read it in full. `wide`: not ASCII. */
+const inside = { end: 0, wide: false }
+const measure = (text: string, from: number): typeof inside => {
+  inside.wide = false
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 34) { inside.end = at; return inside }
+    if (code === 92) { if (!escapes.has(text.charCodeAt(++at))) break }
+    else if (code < 32) break
+    else if (code > 126) inside.wide = true
+  }
+  inside.end = -1
+  return inside
+}
 
 export class ChunkReader {
   finished = false
   done = false
   private sawUsage = false
   private readonly choices = new Map<number, Choice>()
-  private prefix: string | undefined = undefined
-  private suffix = ""
+  /** Before the string, after it, and after the padding. */ private opening: string | undefined = undefined
+  private closing = ""
+  private padded: string | undefined = undefined
   private readonly sink: ModelSink
   /** Off in the test which compares both ways. */
   private readonly learns: boolean
 
   constructor(sink: ModelSink, learns = true) { this.sink = sink; this.learns = learns && sink.literal !== undefined }
 
+  /** Takes as many whole events of the learned frame as stand at `at`; where the rest begins. */
+  readonly leap = (text: string, at: number): number => {
+    for (let start = at; ; at = start) {
+      const { opening, closing, padded } = this
+      if (opening === undefined || !text.startsWith("data:", start)) return at
+      const payload = start + (text.charCodeAt(start + 5) === 32 ? 6 : 5)
+      if (!text.startsWith(opening, payload)) return at
+      const from = payload + opening.length, { end: to, wide } = measure(text, from)
+      if (to <= from || !text.startsWith(closing, to)) return at
+      let end = to + closing.length
+      if (padded !== undefined) {
+        end = measure(text, end).end
+        if (end < 0 || !text.startsWith(padded, end)) return at
+        end += padded.length
+      }
+      for (let lines = 0; lines < 2; lines++) {
+        if (text.charCodeAt(end) === 13) end++
+        if (text.charCodeAt(end++) !== 10) return at
+      }
+      const literal = text.slice(from, to)
+      this.sink.literal!(wide ? utf8(literal) : literal)
+      start = end
+    }
+  }
   /** `payload`: latin1. */
   payload(payload: string): void {
-    const { prefix, suffix } = this
-    if (prefix !== undefined && payload.length >= prefix.length + suffix.length + 3 && payload.startsWith(prefix) && payload.endsWith(suffix)) {
-      const literal = payload.slice(prefix.length, payload.length - suffix.length)
-      if (literal.charCodeAt(0) === 34 && literal.charCodeAt(literal.length - 1) === 34) {
-        if (!unplain.test(literal.slice(1, -1))) { this.sink.literal!(literal); return }
-        let text: unknown
-        try { text = JSON.parse(utf8(literal)) } catch { text = undefined }
-        if (typeof text === "string") { if (text !== "") this.sink.literal!(latin1(JSON.stringify(text))); return }
-      }
-    }
     if (payload === "[DONE]") { this.done = true; return }
     let chunk: any
     try { chunk = JSON.parse(utf8(payload)) } catch { throw badResponse("a chunk is not JSON") }
@@ -55,16 +86,24 @@ export class ChunkReader {
   private learn(payload: string): void {
     const found = contentAt.exec(payload)
     if (found === null || found[0].includes("role")) return
-    const start = found.index + found[0].length - 1
-    let end = start + 1
-    while (end < payload.length && payload.charCodeAt(end) !== 34) end += payload.charCodeAt(end) === 92 ? 2 : 1
-    const prefix = payload.slice(0, start), suffix = payload.slice(end + 1)
+    const start = found.index + found[0].length, { end } = measure(payload, start)
+    if (end < 0) return
+    const opening = payload.slice(0, start), rest = payload.slice(end), padding = paddingAt.exec(rest)
+    let closing = rest, padded: string | undefined
+    if (padding !== null) {
+      const from = padding.index + padding[0].length, to = measure(rest, from).end
+      if (to < 0) return
+      closing = rest.slice(0, from)
+      padded = rest.slice(to)
+    }
+    // The frame with another string in it must be read as just that.
     try {
-      const empty = JSON.parse(utf8(`${prefix}"\\u0007"${suffix}`))
-      if (!isPlain(empty) || empty.choices[0].delta.content !== "\u0007") return
+      const other = JSON.parse(utf8(`${opening}\\u0007${closing}${padded ?? ""}`))
+      if (!isPlain(other) || other.choices[0].delta.content !== "\u0007") return
     } catch { return }
-    this.prefix = prefix
-    this.suffix = suffix
+    this.opening = opening
+    this.closing = closing
+    this.padded = padded
   }
 
   chunk(chunk: any): void {
@@ -83,7 +122,7 @@ export class ChunkReader {
     if (typeof delta.function_call === "object" && delta.function_call !== null) this.call(choice, at, { function: delta.function_call, index: 0 }, 0)
     if (given.finish_reason !== null && given.finish_reason !== undefined) {
       choice.finished = this.finished = true
-      this.prefix = undefined
+      this.opening = undefined
       this.sink.event({ type: "finish", choice: at, reason: finishOf(given.finish_reason, choice.calls.size > 0) })
     }
   }

@@ -112,7 +112,7 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
       if (!begun && event?.type !== "error" && event?.type !== "response.failed") { begun = true; sink.begun(flow) }
       reader.read(event)
     })
-    await client.send("POST", "/responses", body, { head: (_, control) => { flow = control }, data: (chunk) => { sse.push(chunk); sink.flush() } }, signal).catch((fault: unknown) => { if (!reader.over) throw fault })
+    await client.send("POST", "/responses", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush() } }, signal).catch((fault: unknown) => { if (!reader.over) throw fault })
     sse.end()
     if (!reader.over) throw badResponse("stream ended early")
     sink.flush()

@@ -1,4 +1,4 @@
-/** Server-sent events and lines out of bytes that may be cut anywhere. Payloads are latin1 strings (one character per byte), so that a cut
+/** Server-sent events and lines out of bytes that may be cut anywhere. Lines are read as latin1 strings (one character per byte), so that a cut
  *  in the middle of a UTF-8 sequence costs nothing and the hot path never decodes; `utf8` makes text of one. Plain loops (bench/chat-stream).
  *  Source: HTML standard, section 9.2.6; chat sections 13.1 and 17.2. */
 import { badResponse } from "./model.ts"
@@ -7,18 +7,21 @@ import { badResponse } from "./model.ts"
 export const eventBytesMax = 16 * 1_048_576
 
 export const utf8 = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8")
-export const latin1 = (text: string): string => Buffer.from(text, "utf8").toString("latin1")
+
+/** Takes what it knows of the text at a line's beginning; where the rest begins. */
+export type Leap = (text: string, at: number) => number
 
 export class LineReader {
   private rest = ""
   private readonly line: (line: string) => void
-  constructor(line: (line: string) => void) { this.line = line }
-  push(chunk: Buffer): void {
-    const text = this.rest === "" ? chunk.toString("latin1") : this.rest + chunk.toString("latin1")
-    let start = 0
-    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+  private readonly leap: Leap | undefined
+  constructor(line: (line: string) => void, leap?: Leap) { this.line = line; this.leap = leap }
+  push(bytes: Buffer, from = 0, to = bytes.length): void {
+    const fresh = bytes.toString("latin1", from, to), text = this.rest === "" ? fresh : this.rest + fresh
+    let start = this.leap === undefined ? 0 : this.leap(text, 0)
+    for (let end = start === text.length ? -1 : text.indexOf("\n", start); end >= 0; end = text.indexOf("\n", start)) {
       this.line(text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end))
-      start = end + 1
+      start = this.leap === undefined ? end + 1 : this.leap(text, end + 1)
     }
     this.rest = start === 0 ? text : text.slice(start)
     if (this.rest.length > eventBytesMax) throw badResponse("an event is too large")
@@ -26,16 +29,17 @@ export class LineReader {
   end(): void { const rest = this.rest; this.rest = ""; if (rest !== "") this.line(rest.endsWith("\r") ? rest.slice(0, -1) : rest) }
 }
 
-/** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use repeats the name in its data). */
+/** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use repeats the name in its data).
+ *  `leap` is offered the text wherever an event may begin. */
 export class SseReader {
   private data: string | undefined = undefined
   private readonly lines: LineReader
   private readonly payload: (payload: string) => void
-  constructor(payload: (payload: string) => void) {
+  constructor(payload: (payload: string) => void, leap?: Leap) {
     this.payload = payload
-    this.lines = new LineReader((line) => this.read(line))
+    this.lines = new LineReader((line) => this.read(line), leap === undefined ? undefined : (text, at) => this.data === undefined ? leap(text, at) : at)
   }
-  push(chunk: Buffer): void { this.lines.push(chunk) }
+  push(bytes: Buffer, from?: number, to?: number): void { this.lines.push(bytes, from, to) }
   /** A last event without its blank line counts all the same. */
   end(): void { this.lines.end(); this.dispatch() }
   private read(line: string): void {

@@ -3,7 +3,7 @@
 import { CircuitBreaker } from "../../circuit-breaker.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Abort } from "./abort.ts"
-import type { Deadlines } from "./http.ts"
+import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "./model.ts"
 import type { UpstreamRecord } from "./record.ts"
 

@@ -74,7 +74,8 @@ export interface Answer { readonly status: number; readonly body: any; readonly 
 
 const streamed = async (body: Extract<Response["body"], (...given: any) => any>, signal: AbortSignal): Promise<string> => {
   const parts: Array<Buffer> = []
-  await body({ write: (chunk) => { parts.push(Buffer.from(chunk)); return true }, drained: () => Promise.resolve(), end: () => Promise.resolve(true), signal })
+  const write = (chunk: string | Uint8Array): boolean => { parts.push(Buffer.from(chunk)); return true }
+  await body({ write, send: write, drained: () => Promise.resolve(), end: () => Promise.resolve(true), signal })
   return Buffer.concat(parts).toString()
 }
 
