@@ -48,10 +48,10 @@ describe("the hot path", () => {
   })
   it("what only looks like the frame is parsed", () => {
     const frame = (content: string, rest = "\"finish_reason\":null}]}"): string => `{"choices":[{"index":0,"delta":{"content":${content}},${rest}`
-    for (const odd of [frame("\"a\",\"tool_calls\":null,\"x\":\"b\""), frame("\"a\"},\"y\":{\"z\":\"b\""), frame("null")]) {
-      expect(rewritten([frame("\"1\""), odd, frame("\"2\"")], true, random(3)).text).toBe(rewritten([frame("\"1\""), odd, frame("\"2\"")], false, random(3)).text)
+    for (const odd of [frame("\"a\",\"tool_calls\":null,\"x\":\"b\""), frame("\"a\"},\"y\":{\"z\":\"b\""), frame("null"), frame("\"a\"", "\"finish_reason\":\"st\"}]}")]) {
+      expect(rewritten([frame("\"1\""), odd, frame("\"2\"")], true, () => 99).text).toBe(rewritten([frame("\"1\""), odd, frame("\"2\"")], false, random(3)).text)
     }
-    expect(() => rewritten([frame("\"1\""), frame("\"a\tb\"")], true, () => 1)).toThrow(/not JSON/)
+    for (const odd of [frame("\"a\tb\""), `${frame("\"a\"")}\ndata: {}`]) expect(() => rewritten([frame("\"1\""), odd], true, () => 99)).toThrow(/not JSON/)
   })
 })
 describe("the chunk reader", () => {
