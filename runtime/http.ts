@@ -46,13 +46,16 @@ export interface Sink {
   end(): Promise<boolean>
   readonly signal: AbortSignal
 }
+export type Field = readonly [name: string, value: string]
 export interface Response {
   readonly status: number
-  readonly headers?: ReadonlyArray<readonly [string, string]>
+  readonly headers?: ReadonlyArray<Field>
+  /** More headers, one list for many answers: the transport puts it together once. */
+  readonly always?: ReadonlyArray<Field>
   /** A function streams: it is called once, and the response ends when its promise has resolved (or by `sink.end`); a throw cuts the connection. */
-  readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void)
+  readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void) | undefined
   /** The connection ends with this response: a body nobody reads may still be on its way. */
-  readonly close?: boolean
+  readonly close?: boolean | undefined
 }
 export type Handler = (request: Request) => Response | Promise<Response>
 

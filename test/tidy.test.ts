@@ -21,7 +21,7 @@ const may = (from: string, to: string): boolean => {
   if (composition(to)) return false
   if (/\/wire\.ts$|-wire\.ts$|^protocols\/shared\//.test(from)) return false
   switch (source) {
-    case "protocols": return target === "actors" || to === "storage/store.ts" || to === "storage/seal.ts" || ["runtime/http.ts", "runtime/registry.ts"].includes(to)
+    case "protocols": return target === "actors" || to === "storage/store.ts" || to === "storage/seal.ts" || ["runtime/http.ts", "runtime/registry.ts", "runtime/bag.ts"].includes(to)
     case "actors": return target === "runtime" ? !to.startsWith("runtime/transport/") : to === "storage/store.ts"
     case "runtime": return to === "storage/store.ts"
     default: return false

@@ -1,7 +1,7 @@
 /** Who calls: bearer keys compared in constant time over their SHA-256; the digest is also the owner of what the key makes. And the headers every
  *  answer carries. Source: chat sections 3.2, 3.3, 3.7, 4. */
 import { createHash, timingSafeEqual } from "node:crypto"
-import type { Headers, Response } from "../../runtime/http.ts"
+import type { Field, Headers, Response } from "../../runtime/http.ts"
 import { newRequestId } from "./wire.ts"
 
 /** The owner while no key is configured. */
@@ -28,7 +28,7 @@ export const requestIdOf = (headers: Headers | undefined): string => {
   const given = headers?.get("x-request-id")
   return given !== undefined && requestId.test(given) ? given : newRequestId()
 }
-const cors: ReadonlyArray<readonly [string, string]> = [
+const cors: ReadonlyArray<Field> = [
   ["Access-Control-Allow-Origin", "*"], ["Access-Control-Allow-Headers", "*"], ["Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"], ["Access-Control-Max-Age", "600"], ["Access-Control-Expose-Headers", "*"]
 ]
 export const preflight = (headers: Headers | undefined): Response => {
@@ -36,7 +36,6 @@ export const preflight = (headers: Headers | undefined): Response => {
   return { status: 204, headers: [["x-request-id", requestIdOf(headers)],
     ...cors.map(([name, value]) => [name, name === "Access-Control-Allow-Headers" && asked !== undefined && /^[\w\-, ]{1,2048}$/.test(asked) ? asked : value] as const)] }
 }
-export const withHeaders = (response: Response, id: string, startedMs: number | undefined): Response => ({
-  ...response,
-  headers: [...response.headers ?? [], ...cors, ["x-request-id", id], ...startedMs === undefined ? [] : [["openai-processing-ms", String(Math.round(performance.now() - startedMs))] as const]]
+export const withHeaders = ({ status, headers = [], body, close }: Response, id: string, startedMs: number): Response => ({
+  status, body, close, always: cors, headers: [...headers, ["x-request-id", id], ["openai-processing-ms", String(Math.round(performance.now() - startedMs))]]
 })

@@ -58,11 +58,6 @@ const readModalities = (fields: Fields): boolean => {
   for (const [i, word] of (given ?? []).entries()) if (word !== "text" && word !== "audio") throw badValue(`modalities[${i}]`, `Invalid value for 'modalities[${i}]': supported are 'text', 'audio'.`)
   return given?.includes("audio") === true
 }
-export const defined = <A extends object>(value: A): { [N in keyof A]?: Exclude<A[N], undefined> } => {
-  const kept: Record<string, unknown> = {}
-  for (const name in value) if (value[name] !== undefined) kept[name] = value[name]
-  return kept as { [N in keyof A]?: Exclude<A[N], undefined> }
-}
 export const readModel = (fields: Fields): string => {
   const model = fields.raw("model")
   if (model === undefined) throw missing("model")
@@ -115,12 +110,9 @@ export const readChat = (body: Json): ChatSpec => {
   return {
     model, includeUsage, legacy, external: tools !== undefined, choice: chosen,
     request: {
-      model: "", messages, stream,
-      ...defined({
-        tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n, stop, seed, frequencyPenalty, presencePenalty,
-        logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined, user: typeof user === "string" ? user : undefined,
-        hints, unknown
-      })
+      model: "", messages, stream, tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n,
+      stop, seed, frequencyPenalty, presencePenalty, logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined,
+      user: typeof user === "string" ? user : undefined, hints, unknown
     }
   }
 }

@@ -32,5 +32,5 @@ export class Collected implements Output {
       case "bound": return
     }
   }
-  get choices(): ReadonlyArray<Choice> { return this.drafts.map((draft) => ({ ...draft, logprobs: draft.logprobs === undefined ? null : { ...draft.logprobs, refusal: null } })) }
+  get choices(): ReadonlyArray<Choice> { return this.drafts.map((draft) => draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }) }
 }

@@ -26,7 +26,7 @@ const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response
     if (choices.length === 0) throw badResponse("no choices")
     turn.end(choices.some(({ finish }) => finish === "length" || finish === "content_filter") ? "incomplete" : "completed")
     return {
-      status: 200, headers: [jsonType, ...turn.headers, ...estimated ? [["x-proxy-usage", "estimated"] as const] : []],
+      status: 200, headers: estimated ? [jsonType, ...turn.headers, ["x-proxy-usage", "estimated"]] : [jsonType, ...turn.headers],
       body: completionJson({ id: newCompletionId(), created: turns.nowS(), model: spec.model, choices, used: usage, legacy: spec.legacy })
     }
   } catch (fault) {

@@ -37,12 +37,16 @@ export const readObject = (given: Uint8Array): Json => {
   return value
 }
 
-/** One object of a request and the path that leads to it. */
+/** One object of a request, and how it is reached: `name` of the object around it, `index` where that is an array. */
 export class Fields {
-  readonly at: string
   private readonly object: Json
-  constructor(object: Json, at = "") { this.object = object; this.at = at }
-  path(name: string): string { return this.at === "" ? name : `${this.at}.${name}` }
+  private readonly around: Fields | undefined
+  private readonly name: string
+  private readonly index: number
+  constructor(object: Json, around?: Fields, name = "", index = -1) { this.object = object; this.around = around; this.name = name; this.index = index }
+  /** Put together when something is wrong, not before. */
+  private get at(): string { return this.around === undefined ? "" : `${this.around.path(this.name)}${this.index < 0 ? "" : `[${this.index}]`}` }
+  path(name: string): string { const { at } = this; return at === "" ? name : `${at}.${name}` }
   raw(name: string): unknown { return Object.hasOwn(this.object, name) ? this.object[name] ?? undefined : undefined }
   has(name: string): boolean { return this.raw(name) !== undefined }
 
@@ -85,7 +89,7 @@ export class Fields {
     const value = this.raw(name)
     if (value === undefined) return undefined
     if (!isObject(value)) throw wrongType(this.path(name), "an object")
-    return new Fields(value, this.path(name))
+    return new Fields(value, this, name)
   }
   plain(name: string): Json | undefined {
     const value = this.raw(name)
@@ -103,9 +107,8 @@ export class Fields {
   /** The objects of an array. */
   each(name: string, limits: { readonly min?: number; readonly max?: number } = {}): ReadonlyArray<Fields> | undefined {
     return this.array(name, limits)?.map((item, i) => {
-      const path = `${this.path(name)}[${i}]`
-      if (!isObject(item)) throw wrongType(path, "an object")
-      return new Fields(item, path)
+      if (!isObject(item)) throw wrongType(`${this.path(name)}[${i}]`, "an object")
+      return new Fields(item, this, name, i)
     })
   }
 }

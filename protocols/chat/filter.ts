@@ -2,6 +2,7 @@
  *  the round is judged. A text literal passes untouched where nothing is to be looked for (hot path). Source: chat sections 7.3, 11.3, 11.7, 17.3. */
 import type { Finish, Flow, ModelEvent, ModelSink, Tool, ToolCall, Usage } from "../../actors/engines/chat/model.ts"
 import type { RetrySink } from "../../actors/engines/chat/attempts.ts"
+import { PerChoice } from "../../actors/engines/chat/per-choice.ts"
 import { BridgeReader } from "./prompt-bridge.ts"
 import { Unmasking, type Namespace } from "./tools.ts"
 
@@ -20,12 +21,12 @@ export interface Rules {
   readonly onTooLong: () => void
 }
 interface ChoiceState { readonly text: Unmasking | undefined; readonly reasoning: Unmasking | undefined; readonly bridge: BridgeReader | undefined; forwarded: number
-  /** Forwarded calls that have no arguments yet. */ readonly bare: Set<number>
-  readonly places: Map<number, number | ToolCallDraft | undefined>; finish: Finish | undefined; content: boolean }
+  /** Forwarded calls that have no arguments yet. */ bare: Set<number> | undefined
+  places: Map<number, number | ToolCallDraft | undefined> | undefined; finish: Finish | undefined; content: boolean }
 interface ToolCallDraft { readonly id: string; readonly name: string; arguments: string }
 
 export class Filter implements RetrySink {
-  /** Per choice. */ readonly choices = new Map<number, ChoiceState>()
+  private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
   /** Calls that came through the prompt, by their public names. */ readonly bridged: Array<ToolCall> = []
   /** The text of choice 0, kept where a round may have to be told to the model again. */ said = ""
@@ -63,13 +64,11 @@ export class Filter implements RetrySink {
   begun(flow?: Flow): void { if (!this.begunOnce || flow !== undefined) this.output.begun(flow); this.begunOnce = true }
   flush(): void { this.output.flush() }
   private of(choice: number): ChoiceState {
-    let state = this.choices.get(choice)
-    if (state === undefined) {
-      const { names, bridge } = this.rules
-      this.choices.set(choice, state = { text: names.hides ? new Unmasking(names) : undefined, reasoning: names.hides ? new Unmasking(names) : undefined,
-        bridge: bridge === undefined ? undefined : new BridgeReader(bridge), forwarded: 0, bare: new Set(), places: new Map(), finish: undefined, content: false })
-    }
-    return state
+    const known = this.choices.get(choice)
+    if (known !== undefined) return known
+    const { names, bridge } = this.rules
+    return this.choices.set(choice, { text: names.hides ? new Unmasking(names) : undefined, reasoning: names.hides ? new Unmasking(names) : undefined,
+      bridge: bridge === undefined ? undefined : new BridgeReader(bridge), forwarded: 0, bare: undefined, places: undefined, finish: undefined, content: false })
   }
   private grow(bytes: number): void { if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) { this.cut = true; this.rules.onTooLong() } }
 
@@ -94,9 +93,9 @@ export class Filter implements RetrySink {
       case "refusal": { this.of(event.choice).content = true; this.grow(event.text.length); this.output.event(event); return }
       case "call": return this.call(this.of(event.choice), event)
       case "arguments": {
-        const place = this.of(event.choice).places.get(event.index)
+        const state = this.of(event.choice), place = state.places?.get(event.index)
         this.grow(event.text.length)
-        if (typeof place === "number") { this.of(event.choice).bare.delete(place); this.output.event({ ...event, index: place }) }
+        if (typeof place === "number") { state.bare?.delete(place); this.output.event({ ...event, index: place }) }
         else if (place !== undefined) place.arguments += event.text
       }
     }
@@ -110,23 +109,25 @@ export class Filter implements RetrySink {
   }
   private call(state: ChoiceState, event: Extract<ModelEvent, { type: "call" }>): void {
     const { names, external, builtins, dropCalls, oneCall } = this.rules
-    if (dropCalls) { state.places.set(event.index, undefined); return }
+    const places = state.places ??= new Map()
+    if (dropCalls) { places.set(event.index, undefined); return }
     const outward = names.outward(event.name) ?? (external.has(event.name) ? event.name : undefined)
     if (outward !== undefined && external.has(outward)) {
       const taken = oneCall && state.forwarded > 0
-      state.places.set(event.index, taken ? undefined : state.forwarded)
+      places.set(event.index, taken ? undefined : state.forwarded)
       if (taken) return
+      state.bare ??= new Set()
       state.bare.add(state.forwarded)
       this.output.event({ ...event, index: state.forwarded++, name: outward })
     } else if (builtins.has(event.name)) {
       const draft: ToolCallDraft = { id: event.id, name: event.name, arguments: "" }
       this.builtinCalls.push(draft)
-      state.places.set(event.index, draft)
-    } else { this.unknownCalls++; state.places.set(event.index, undefined) }
+      places.set(event.index, draft)
+    } else { this.unknownCalls++; places.set(event.index, undefined) }
   }
   /** Everything held is told; the finishes are still the caller's. */
   settle(): void {
-    for (const [choice, state] of this.choices) {
+    for (const [choice, state] of this.choices.list) {
       if (state.bridge !== undefined) {
         const { text, calls } = state.bridge.end()
         this.text(state, choice, text, { type: "text", choice, text: "" })
@@ -137,7 +138,7 @@ export class Filter implements RetrySink {
         }
       }
       // No arguments are published as an empty object, streamed or not.
-      for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
+      if (state.bare !== undefined) for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
       const tail = state.text?.end() ?? "", thought = state.reasoning?.end() ?? ""
       if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
       if (tail !== "") { state.content = true; if (this.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
@@ -145,11 +146,11 @@ export class Filter implements RetrySink {
   }
   /** A choice with calls ends by them, except when it was cut short or withheld. */
   finishes(): ReadonlyArray<Extract<ModelEvent, { type: "finish" }>> {
-    return [...this.choices].sort(([a], [b]) => a - b).map(([choice, { finish = "stop", forwarded }]) => ({ type: "finish" as const, choice,
+    return this.choices.list.map(([choice, { finish = "stop", forwarded }]) => ({ type: "finish" as const, choice,
       reason: this.cut ? "length" as const : finish === "length" || finish === "content_filter" ? finish : forwarded > 0 ? "tool_calls" as const : "stop" as const }))
   }
-  get calls(): number { let calls = 0; for (const { forwarded } of this.choices.values()) calls += forwarded; return calls }
-  get content(): boolean { for (const { content } of this.choices.values()) if (content) return true; return false }
+  get calls(): number { return this.choices.list.reduce((calls, [, { forwarded }]) => calls + forwarded, 0) }
+  get content(): boolean { return this.choices.list.some(([, { content }]) => content) }
   asToolCalls(): ReadonlyArray<ToolCall> { return this.builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args })) }
 }
 /** Collects nothing, tells nothing: for a choice of its own among several parallel calls. */

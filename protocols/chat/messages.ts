@@ -58,10 +58,9 @@ const contentOf = (message: Fields, role: string): Message["content"] => {
   if (typeof value === "string") return value
   if (!Array.isArray(value)) throw wrongType(message.path("content"), "a string or an array of parts")
   return value.map((item, i) => {
-    const path = `${message.path("content")}[${i}]`
-    if (!isObject(item)) throw wrongType(path, "an object")
-    const part = readPart(new Fields(item, path))
-    if (part === undefined || !allowedParts[role]!.includes(part.type)) throw badValue(`${path}.type`, `Invalid value for '${path}.type': not a part of a ${role} message.`)
+    if (!isObject(item)) throw wrongType(`${message.path("content")}[${i}]`, "an object")
+    const fields = new Fields(item, message, "content", i), part = readPart(fields)
+    if (part === undefined || !allowedParts[role]!.includes(part.type)) throw badValue(fields.path("type"), `Invalid value for '${fields.path("type")}': not a part of a ${role} message.`)
     return part
   })
 }

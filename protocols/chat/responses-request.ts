@@ -1,6 +1,6 @@
 /** POST /v1/responses: the body into a turn, in the order of the specification's tables. Source: chat sections 5.2, 9.1 to 9.3. */
 import type { Message, Tool } from "../../actors/engines/chat/model.ts"
-import { defined, readEffort, readFormat, readModel, type TurnSpec } from "./chat-request.ts"
+import { readEffort, readFormat, readModel, type TurnSpec } from "./chat-request.ts"
 import { Fields, isObject, type Json } from "./fields.ts"
 import { messagesOf, readItems, type FindItem, type Item } from "./items.ts"
 import { badValue, missing, tooLong, unsupportedParameter, unsupportedValue, wrongType } from "./problems.ts"
@@ -80,8 +80,8 @@ export const readResponses = (body: Json, find: FindItem, nativeTools: (model: s
     model, previousId, instructions, items, own, store, background, truncation, external: given !== undefined, choice, summarized: summary !== undefined,
     request: {
       model: "", messages: own, stream,
-      ...defined({ tools, toolChoice: choice.choice, parallel, temperature, topP, maxTokens, effort, format, logprobs: logprobs ? true : undefined, topLogprobs: logprobs ? topLogprobs : undefined,
-        summary, user: typeof user === "string" ? user : undefined, hints: Object.keys(hints).length === 0 ? undefined : hints, unknown: given === undefined || given.hosted.length === 0 ? undefined : { tools: given.hosted } })
+      tools, toolChoice: choice.choice, parallel, temperature, topP, maxTokens, effort, format, logprobs: logprobs ? true : undefined, topLogprobs: logprobs ? topLogprobs : undefined,
+      summary, user: typeof user === "string" ? user : undefined, hints: Object.keys(hints).length === 0 ? undefined : hints, unknown: given === undefined || given.hosted.length === 0 ? undefined : { tools: given.hosted }
     },
     echo: {
       instructions: instructions ?? null, max_output_tokens: maxTokens ?? null, model, parallel_tool_calls: parallel ?? true, previous_response_id: previousId ?? null,

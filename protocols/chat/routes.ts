@@ -24,6 +24,8 @@ const checkBody = ({ headers }: Request): void => {
 
 export const chat = ({ turns, access, responses }: ChatDeps): Service => {
   const { metrics, upstreams, settings } = turns.deps
+  /** Whose key was looked at before the body was read. */
+  const admitted = new WeakMap<Request, string>()
   /** Key first, then the handler; whatever is thrown becomes the error object. */
   const guarded = (endpoint: string, handle: Owned): Handler => (request) => {
     const startedMs = performance.now(), id = requestIdOf(request.headers)
@@ -32,7 +34,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
       if (!(fault instanceof Refusal)) turns.deps.log("error", "a chat request failed", { endpoint, fault: fault instanceof Error ? fault.name : "unknown" })
       return done(answerOf(fault instanceof Refusal ? fault : refusalOf(fault)))
     }
-    const owner = access.owner(request.headers)
+    const owner = admitted.get(request) ?? access.owner(request.headers)
     if (owner === undefined) return done(answerOf(invalidKey))
     try {
       if (request.method === "POST") checkBody(request)
@@ -51,7 +53,12 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
   const list: Owned = async () => ({ status: 200, headers: jsonHeaders, body: JSON.stringify({ object: "list", data: await upstreams.list() }) })
   const whole = { as: "buffer", bytesMax: settings.bodyBytesMax } as const
   const small = { as: "buffer", bytesMax: 65_536 } as const
-  const admit = (request: Pick<Request, "headers">): Response | undefined => access.owner(request.headers) === undefined ? withHeaders(answerOf(invalidKey), requestIdOf(request.headers), performance.now()) : undefined
+  const admit = (request: Request): Response | undefined => {
+    const owner = access.owner(request.headers)
+    if (owner === undefined) return withHeaders(answerOf(invalidKey), requestIdOf(request.headers), performance.now())
+    if (!access.open) admitted.set(request, owner)
+    return undefined
+  }
 
   const table: ReadonlyArray<Route> = [
     { method: "GET", path: "/v1/models", handle: guarded("models", list) },

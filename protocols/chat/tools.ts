@@ -55,7 +55,7 @@ export const readChoice = (fields: Fields, name: string, flat: boolean): Choice 
     return { choice: value }
   }
   if (!isObject(value)) throw wrongType(fields.path(name), "a string or an object")
-  const choice = new Fields(value, fields.path(name)), type = name === "function_call" ? "function" : choice.string("type")
+  const choice = new Fields(value, fields, name), type = name === "function_call" ? "function" : choice.string("type")
   if (type === "function") {
     const inner = name === "function_call" || (flat && !choice.has("function")) ? choice : choice.object_("function")
     if (inner === undefined) throw missing(choice.path("function"))

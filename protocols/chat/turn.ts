@@ -3,7 +3,7 @@
 import { createRequire } from "node:module"
 import type { Ajv } from "ajv"
 import { signalOf, type Abort } from "../../actors/engines/chat/abort.ts"
-import { attempt, type AttemptOptions } from "../../actors/engines/chat/attempts.ts"
+import { attempt, type AttemptOptions, type Caller } from "../../actors/engines/chat/attempts.ts"
 import { badResponse, estimated, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
@@ -19,21 +19,16 @@ export interface TurnDeps extends AttemptOptions {
 }
 export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
 
-const partTypesOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Part["type"]> => {
-  const types: Array<Part["type"]> = []
-  for (const { content } of messages) if (typeof content === "object" && content !== null) for (const { type } of content) types.push(type)
-  return types
-}
+const holds = (messages: ReadonlyArray<Message>, type: Part["type"]): boolean => messages.some(({ content }) => typeof content === "object" && content?.some((part) => part.type === type) === true)
 const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
 export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
   const may = supportsOf(target)
-  const parts = partTypesOf(request.messages)
   if (request.logprobs === true && may.logprobs === false) throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
   if (request.audio === true && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
-  if (parts.includes("image") && may.images === false) throw unsupportedValue("messages", "This model takes no images.")
-  if (parts.includes("audio") && may.audio === false) throw unsupportedValue("messages", "This model takes no audio.")
-  if (parts.includes("file") && may.files === false) throw unsupportedValue("messages", "This model takes no files.")
+  if (may.images === false && holds(request.messages, "image")) throw unsupportedValue("messages", "This model takes no images.")
+  if (may.audio === false && holds(request.messages, "audio")) throw unsupportedValue("messages", "This model takes no audio.")
+  if (may.files === false && holds(request.messages, "file")) throw unsupportedValue("messages", "This model takes no files.")
   if (request.format?.type === "json_schema" && may.json_schema === false) throw unsupportedParameter("response_format", "This model cannot follow a JSON schema.")
   let fit = request
   if (may.hints === false) {
@@ -47,6 +42,11 @@ export const fitted = (request: ModelRequest, target: Target, unsupported: "drop
   return fit
 }
 
+export interface TurnCaller extends Caller {
+  /** Ends the signal from inside: the answer outgrows its limit. */ tooLong(): void
+  /** The upstreams had it for so long; `usage` when they answered. */ waited(ms: number, usage: Usage | undefined): void
+}
+
 const noTools: ReadonlyArray<Tool> = [], noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> => tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
@@ -54,7 +54,7 @@ export class TurnRun {
   private readonly spec: TurnSpec
   private readonly output: Output
   private readonly deps: TurnDeps
-  private readonly abort: () => void
+  private readonly caller: TurnCaller
   private extra: Array<Message> = []
   private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
   private guessed = false
@@ -64,39 +64,41 @@ export class TurnRun {
   private retried = { unknown: false, required: false, schema: false, repair: false }
   private readonly signal: Abort
 
-  /** `abort` ends the signal from inside, for an answer that grows too long. */
-  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, signal: Abort, abort: () => void) {
-    this.abort = abort
+  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, caller: TurnCaller) {
     this.spec = spec
     this.output = output
     this.deps = deps
-    this.signal = signal
+    this.caller = caller
+    this.signal = caller.signal
   }
 
   /** Resolves when the whole answer, its finishes and usage included, is in the output. */
   async run(first: Target): Promise<TurnResult> {
-    const { spec, output } = this
-    fitted(spec.request, first, this.deps.unsupported)
-    let target = first
-    for (let round = 0; ; round++) {
-      const builtins = spec.external ? [] : round < this.deps.builtins.roundsMax ? this.deps.builtins.allowed : []
-      const filter = this.filterFor(target, builtins)
-      target = await this.ask(target, filter, builtins)
-      filter.settle()
-      this.count(filter, target)
-      if (filter.builtinCalls.length > 0) {
-        this.ran = true
-        const calls = filter.asToolCalls()
-        this.extra.push({ role: "assistant", content: filter.said === "" ? null : filter.said, calls })
-        for (const call of calls) this.extra.push({ role: "tool", callId: call.id, content: await this.deps.builtins.run(call, signalOf(this.signal)) })
-        if (round <= this.deps.builtins.roundsMax) continue
+    const { spec, output } = this, began = performance.now()
+    let target = first, answered = false
+    try {
+      fitted(spec.request, first, this.deps.unsupported)
+      for (let round = 0; ; round++) {
+        const builtins = spec.external ? noTools : round < this.deps.builtins.roundsMax ? this.deps.builtins.allowed : noTools
+        const filter = this.filterFor(target, builtins)
+        try { target = await this.ask(target, filter, builtins) } catch (fault) { if (!filter.cut) throw fault } finally { this.begun ||= filter.begunOnce }
+        filter.settle()
+        this.count(filter, target)
+        if (filter.builtinCalls.length > 0) {
+          this.ran = true
+          const calls = filter.asToolCalls()
+          this.extra.push({ role: "assistant", content: filter.said === "" ? null : filter.said, calls })
+          for (const call of calls) this.extra.push({ role: "tool", callId: call.id, content: await this.deps.builtins.run(call, signalOf(this.signal)) })
+          if (round <= this.deps.builtins.roundsMax) continue
+        }
+        if (this.again(filter, target)) { output.reset(); continue }
+        for (const finish of filter.finishes()) output.event(finish)
+        output.event({ type: "usage", usage: this.usage })
+        output.flush()
+        answered = true
+        return { target, usage: this.usage, estimated: this.guessed }
       }
-      if (this.again(filter, target)) { output.reset(); continue }
-      for (const finish of filter.finishes()) output.event(finish)
-      output.event({ type: "usage", usage: this.usage })
-      output.flush()
-      return { target, usage: this.usage, estimated: this.guessed }
-    }
+    } finally { this.caller.waited(performance.now() - began, answered ? this.usage : undefined) }
   }
 
   private tools(): ReadonlyArray<Tool> {
@@ -117,7 +119,7 @@ export class TurnRun {
       external: request.toolChoice === "none" ? noNames : namesOf(tools), builtins: namesOf(builtins),
       dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
       bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
-      onTooLong: this.abort
+      onTooLong: () => this.caller.tooLong()
     }
     return new Filter(this.output, rules, { keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded", begun: this.begun })
   }
@@ -130,34 +132,30 @@ export class TurnRun {
     if (!names.plain) messages = messages.map((message) => names.message(message))
     const may = supportsOf(target)
     const unoffered = may.tools === false || (spec.toolChoice === "none" && may.tool_choice_none === false)
-    let offered: ReadonlyArray<Tool> = unoffered ? [] : [...tools.map((tool) => names.tool(tool)), ...builtins]
-    let toolChoice = typeof spec.toolChoice === "object" ? { name: names.inward(spec.toolChoice.name) } : spec.toolChoice
+    let offered = unoffered || tools.length + builtins.length === 0 ? noTools : [...tools.map((tool) => names.tool(tool)), ...builtins]
+    const toolChoice = typeof spec.toolChoice === "object" ? { name: names.inward(spec.toolChoice.name) } : spec.toolChoice
     if (this.bridges(target)) {
       messages = bridgeMessages(messages, offered, toolChoice, spec.parallel)
-      offered = []
-      toolChoice = undefined
+      offered = noTools
     }
-    const { tools: _, toolChoice: __, ...rest } = request
-    return { ...rest, model: target.model, messages, stream: spec.stream && may.stream !== false, ...(offered.length === 0 ? {} : { tools: offered }), ...(toolChoice === undefined || offered.length === 0 ? {} : { toolChoice }) }
+    const none = offered.length === 0
+    return { ...request, model: target.model, messages, stream: spec.stream && may.stream !== false, tools: none ? undefined : offered, toolChoice: none ? undefined : toolChoice }
   }
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
-  private async ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
-    const { signal } = this
-    const n = this.spec.request.n ?? 1, may = supportsOf(target)
-    try {
-      if (n === 1 || may.n !== false) return await attempt(target, (to) => this.requestFor(to, builtins), filter, signal, !this.ran, this.deps)
-      const many = new AbortController(), all = AbortSignal.any([signalOf(signal), many.signal])
-      let input = 0, output = 0
-      await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => { const { n: __, ...one } = this.requestFor(to, builtins); return one },
-        Object.defineProperty({ ...renumbered(filter, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), all, false, this.deps)
-        .catch((fault: unknown) => { many.abort(); throw fault })))
-      if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
-      return target
-    } catch (fault) {
-      if (filter.cut) return target
-      throw fault
-    } finally { this.begun ||= filter.begunOnce }
+  private ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+    const n = this.spec.request.n ?? 1
+    return n === 1 || supportsOf(target).n !== false ? attempt(target, (to) => this.requestFor(to, builtins), filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
+  }
+  private async askOften(n: number, target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+    const many = new AbortController(), all = AbortSignal.any([signalOf(this.signal), many.signal])
+    const caller: Caller = { signal: all, attempted: (to, retryOf) => this.caller.attempted(to, retryOf) }
+    let input = 0, output = 0
+    await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => ({ ...this.requestFor(to, builtins), n: undefined }),
+      Object.defineProperty({ ...renumbered(filter, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), caller, false, this.deps)
+      .catch((fault: unknown) => { many.abort(); throw fault })))
+    if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
+    return target
   }
   private count(filter: Filter, target: Target): void {
     let { usage } = filter

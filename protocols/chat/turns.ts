@@ -1,17 +1,17 @@
 /** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client that goes, a limit or a shutdown abort
  *  the same controller; `refusal` tells them apart. Source: chat sections 1.3, 17, 18. */
 import { Aborter, type Abort } from "../../actors/engines/chat/abort.ts"
-import type { AttemptOptions } from "../../actors/engines/chat/attempts.ts"
 import { Deadlines, type Clock, type Deadline } from "../../actors/engines/chat/deadlines.ts"
-import { UpstreamFault } from "../../actors/engines/chat/model.ts"
+import { UpstreamFault, type Usage } from "../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../actors/engines/chat/upstreams.ts"
+import { Bag, type Placed } from "../../runtime/bag.ts"
 import type { Request } from "../../runtime/http.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
 import type { Output } from "./filter.ts"
 import type { ChatMetrics } from "./metrics.ts"
 import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown } from "./problems.ts"
-import { TurnRun, type TurnDeps, type TurnResult } from "./turn.ts"
+import { TurnRun, type TurnCaller, type TurnDeps, type TurnResult } from "./turn.ts"
 
 export interface Settings {
   readonly bodyBytesMax: number; readonly turnMs: number; readonly commitMs: number; readonly keepAliveMs: number
@@ -28,9 +28,9 @@ export interface TurnsDeps {
 
 export class Turns {
   readonly deps: TurnsDeps
-  /** Of every turn. */ readonly options: Omit<TurnDeps, "onAttempt">
+  /** Of every turn. */ readonly options: TurnDeps
   draining = false
-  private readonly running = new Set<Turn>()
+  private readonly running = new Bag<Turn>()
   constructor(deps: TurnsDeps) {
     const { upstreams, deadlines, clock, builtins, settings: { backoffMs, unsupported } } = deps
     this.deps = deps
@@ -53,13 +53,14 @@ export class Turns {
     this.draining = true
     if (this.running.size === 0) return
     const gone = new Promise<void>((resolve) => { this.idle = resolve })
-    const grace = this.deps.deadlines.start(graceMs, () => { for (const turn of this.running) turn.stop("shutdown") })
+    const grace = this.deps.deadlines.start(graceMs, () => { this.running.each((turn) => turn.stop("shutdown")) })
     await gone
     grace.stop()
   }
 }
 
-export class Turn {
+export class Turn implements Placed, TurnCaller {
+  place = -1
   readonly signal: Abort
   attempts = 0
   target: Target | undefined = undefined
@@ -83,29 +84,32 @@ export class Turn {
   get gone(): boolean { return this.why === "gone" }
   get cancelled(): boolean { return this.why === "cancelled" || this.why === "gone" }
   get interrupted(): boolean { return this.why === "shutdown" }
+  attempted(target: Target, retryOf: UpstreamFault | undefined): void {
+    this.attempts++
+    this.target = target
+    if (retryOf !== undefined) this.turns.deps.metrics.retry(target.upstream.record.id, retryOf.reason)
+  }
+  tooLong(): void { this.aborter.abort() }
   begunNow(): void { this.firstMs ??= performance.now() }
 
   /** The model's answer into the output. */
-  async run(spec: TurnSpec, output: Output): Promise<TurnResult> {
-    const { deps } = this.turns
-    const found = deps.upstreams.resolve(spec.model)
-    const target = found instanceof Promise ? await found : found
-    if (target === undefined) throw modelNotFound(spec.model)
+  run(spec: TurnSpec, output: Output): Promise<TurnResult> {
+    const found = this.turns.deps.upstreams.resolve(spec.model)
+    return found instanceof Promise ? found.then((target) => this.ask(target, spec, output)) : this.ask(found, spec, output)
+  }
+  private ask(target: Target | undefined, spec: TurnSpec, output: Output): Promise<TurnResult> {
+    if (target === undefined) return Promise.reject(modelNotFound(spec.model))
     this.target = target
-    if (this.signal.aborted) throw new UpstreamFault({ reason: "aborted", detail: "the caller went" })
-    const options: TurnDeps & AttemptOptions = { ...this.turns.options,
-      onAttempt: (to, retryOf) => { this.attempts++; this.target = to; if (retryOf !== undefined) deps.metrics.retry(to.upstream.record.id, retryOf.reason) }
-    }
-    const began = performance.now()
-    try {
-      const result = await new TurnRun(spec, output, options, this.signal, () => this.aborter.abort()).run(target)
-      this.target = result.target
-      deps.metrics.tokens(result.usage.input, result.usage.output)
-      return result
-    } finally { this.upstreamMs += performance.now() - began }
+    if (this.signal.aborted) return Promise.reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
+    return new TurnRun(spec, output, this.turns.options, this).run(target)
+  }
+  waited(ms: number, usage: Usage | undefined): void {
+    this.upstreamMs += ms
+    if (usage !== undefined) this.turns.deps.metrics.tokens(usage.input, usage.output)
   }
   get headers(): ReadonlyArray<readonly [string, string]> {
-    return [...this.target === undefined ? [] : [["x-proxy-model", publicId(this.target)] as const], ...this.attempts === 0 ? [] : [["x-proxy-attempts", String(this.attempts)] as const]]
+    const { target, attempts } = this
+    return target === undefined ? [] : attempts === 0 ? [["x-proxy-model", publicId(target)]] : [["x-proxy-model", publicId(target)], ["x-proxy-attempts", String(attempts)]]
   }
   refusal(fault: unknown, model: string): Refusal {
     if (this.why === "gone" || this.why === "cancelled") return clientGone()

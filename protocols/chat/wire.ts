@@ -48,7 +48,14 @@ const choiceJson = ({ text, reasoning, refusal, calls, finish, logprobs }: Choic
   logprobs: logprobs ?? null,
   finish_reason: legacy && finish === "tool_calls" ? "function_call" : finish
 })
-export const completionJson = (of: { readonly id: string; readonly created: number; readonly model: string; readonly choices: ReadonlyArray<Choice>; readonly used: Used; readonly legacy: boolean }): string => JSON.stringify({
-  id: of.id, object: "chat.completion", created: of.created, model: of.model, choices: of.choices.map((choice, i) => choiceJson(choice, i, of.legacy)),
-  usage: chatUsage(of.used), service_tier: "default", system_fingerprint: null
-})
+/** Put together by hand where the choice is text alone, as nearly every one is. */
+const choiceText = (choice: Choice, index: number, legacy: boolean): string => {
+  const { text, reasoning, refusal, calls, finish, logprobs } = choice
+  return calls.length > 0 || reasoning !== "" || refusal !== "" || (logprobs ?? null) !== null ? JSON.stringify(choiceJson(choice, index, legacy))
+    : `{"index":${index},"message":{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${finish}"}`
+}
+export const completionJson = ({ id, created, model, choices, used, legacy }: { readonly id: string; readonly created: number; readonly model: string; readonly choices: ReadonlyArray<Choice>; readonly used: Used; readonly legacy: boolean }): string => {
+  let all = ""
+  for (let i = 0; i < choices.length; i++) all += (i === 0 ? "" : ",") + choiceText(choices[i]!, i, legacy)
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${JSON.stringify(model)},"choices":[${all}],"usage":${JSON.stringify(chatUsage(used))},"service_tier":"default","system_fingerprint":null}`
+}

@@ -168,8 +168,8 @@ class Node {
   answer(exchange: Exchange, reply: ServerResponse, response: Response, close = response.close ?? false): void {
     if (exchange.gone || exchange.answered) return
     exchange.answered = true
-    const { body, headers = [] } = response
-    const head = [["X-Trace-ID", exchange.traceId], ...headers, ...(close || this.draining ? [["Connection", "close"]] : [])].flat() as Array<string>
+    const { body, headers = [], always = [] } = response
+    const head = [["X-Trace-ID", exchange.traceId], ...headers, ...always, ...(close || this.draining ? [["Connection", "close"]] : [])].flat() as Array<string>
     const bodiless = response.status === 204 || response.status === 304
     if (typeof body !== "function" && !bodiless) head.push("Content-Length", String(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length))
     reply.writeHead(response.status, reasonOf(response.status), head)
@@ -197,10 +197,10 @@ class Node {
     wire.on("error", () => wire.destroy())
     const route = this.table.sockets.find(({ path }) => path === exchange.path)
     const service = this.table.serviceOf(exchange.path)
-    const refuse = ({ status, headers = [], body }: Response): void => {
+    const refuse = ({ status, headers = [], always = [], body }: Response): void => {
       const bytes = typeof body === "function" || body === undefined ? "" : body
       wire.end([`HTTP/1.1 ${status} ${reasonOf(status)}`, `X-Trace-ID: ${exchange.traceId}`, `Date: ${new Date().toUTCString()}`, "Connection: close",
-        ...headers.map(([name, value]) => `${name}: ${value}`), `Content-Length: ${Buffer.byteLength(bytes)}`, "", ""].join("\r\n") + bytes)
+        ...[...headers, ...always].map(([name, value]) => `${name}: ${value}`), `Content-Length: ${Buffer.byteLength(bytes)}`, "", ""].join("\r\n") + bytes)
     }
     if (route === undefined) return refuse(service.refused(404, exchange))
     if (this.draining) return refuse(service.refused(503, exchange))

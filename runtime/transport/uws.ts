@@ -5,7 +5,8 @@
  *  another request arrives before the one in hand is answered, unless that happens in one turn (no client in use pipelines so). */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
-import { BodyFault, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
+import { Bag, type Placed } from "../bag.ts"
+import { BodyFault, type Field, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
 import { BodyStream, discardBytesMax, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen, Server } from "./server.ts"
@@ -15,7 +16,14 @@ const noBytes = new Uint8Array(0)
 const corkBytesMax = 65_536
 const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
 
-class Exchange implements Request {
+const linesOf = (fields: ReadonlyArray<Field>): string => {
+  let lines = ""
+  for (const [name, value] of fields) lines += `\r\n${name}: ${value}`
+  return lines
+}
+
+class Exchange implements Request, Placed {
+  place = -1
   readonly method: string
   readonly path: string
   readonly query: string
@@ -146,9 +154,10 @@ class Node {
   readonly table: RouteTable
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
-  /** Exchanges whose body is still arriving, for the time-out sweep. */ readonly reading = new Set<Exchange>()
+  /** Exchanges whose body is still arriving, for the time-out sweep. */ readonly reading = new Bag<Exchange>()
   inFlight = 0
   draining = false
+  private readonly always = new WeakMap<ReadonlyArray<Field>, string>()
   private readonly app: uWS.TemplatedApp
 
   constructor(app: uWS.TemplatedApp, table: RouteTable, limits: Limits, proxies: Proxies, secure: boolean) {
@@ -230,12 +239,12 @@ class Node {
   /** Once a second: bodies whose next byte is overdue. */
   sweep(): void {
     const overdue = Date.now() - this.limits.bodyTimeoutMs
-    for (const exchange of this.reading) {
-      if (exchange.lastByteMs > overdue) continue
+    this.reading.each((exchange) => {
+      if (exchange.lastByteMs > overdue) return
       this.reading.delete(exchange)
       if (exchange.bodyStream !== undefined) exchange.bodyStream.fail("timeout")
       else this.refuse(exchange, 408)
-    }
+    })
   }
 
   private handle(exchange: Exchange, route: Route): void {
@@ -268,12 +277,18 @@ class Node {
       else res.end(body, close || this.draining)
     })
   }
-  private head({ res, traceId }: Exchange, response: Response): void {
-    res.writeStatus(statusLine(response.status))
-    res.writeHeader("X-Trace-ID", traceId)
-    const { headers } = response
-    if (headers !== undefined) for (let i = 0; i < headers.length; i++) res.writeHeader(headers[i]![0], headers[i]![1])
-    if (this.draining) res.writeHeader("Connection", "close")
+  /** One call into the library for all fields: each call costs more than the bytes it carries. */
+  private head({ res, traceId }: Exchange, { status, headers, always }: Response): void {
+    let fields = traceId
+    if (headers !== undefined) fields += linesOf(headers)
+    if (always !== undefined) {
+      let lines = this.always.get(always)
+      if (lines === undefined) this.always.set(always, lines = linesOf(always))
+      fields += lines
+    }
+    if (this.draining) fields += "\r\nConnection: close"
+    res.writeStatus(statusLine(status))
+    res.writeHeader("X-Trace-ID", fields)
   }
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
     const { res } = exchange

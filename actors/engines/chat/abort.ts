@@ -12,7 +12,9 @@ export class Aborter implements Abort {
   addEventListener(_: "abort", hear: () => void): void { if (!this.aborted) this.hearers.push(hear) }
   removeEventListener(_: "abort", hear: () => void): void {
     const at = this.hearers.indexOf(hear)
-    if (at >= 0) this.hearers.splice(at, 1)
+    if (at < 0) return
+    if (at === this.hearers.length - 1) this.hearers.pop()
+    else this.hearers.splice(at, 1)
   }
   abort(): void {
     this.aborted = true

@@ -15,15 +15,17 @@ export interface AttemptOptions {
   readonly deadlines: Deadlines
   readonly nowMs: () => number
   /** Of the first wait; doubled each time, ± 50 %. */ readonly backoffMs: number
-  readonly onAttempt: (target: Target, retryOf: UpstreamFault | undefined) => void
 }
+/** Whose generation it is. */
+export interface Caller { readonly signal: Abort; attempted(target: Target, retryOf: UpstreamFault | undefined): void }
 const waitMsMax = 5_000
 const retryable = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "bad-response", "broken"])
 /** What speaks against the upstream rather than the request. */
 const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "timeout", "broken"])
 
 /** `mayRepeat` false: a side effect has run. */
-export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, signal: Abort, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
+export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, caller: Caller, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
+  const { signal } = caller
   let last: UpstreamFault | undefined, unusable = 0
   const fallbacks = mayRepeat ? first.upstream.record.fallbacks : []
   for (let i = 0; i <= fallbacks.length; i++) {
@@ -34,8 +36,17 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
       const resting = enter(target.upstream)
       if (resting !== undefined) { last ??= resting; break }
       try {
-        options.onAttempt(target, last)
-        await once(target, requestFor(target), sink, signal, options)
+        caller.attempted(target, last)
+        const { upstream } = target, waits = upstream.gate.enter(signal)
+        if (waits !== undefined) await queued(waits, upstream)
+        try {
+          await upstream.model.generate(requestFor(target), sink, signal)
+          upstream.lastSuccessMs = options.nowMs()
+          upstream.breaker.askNow("Succeeded", {}, ignore)
+        } catch (cause) {
+          blame(upstream, cause, options.nowMs)
+          throw cause
+        } finally { upstream.gate.leave() }
         return target
       } catch (cause) {
         if (!(cause instanceof UpstreamFault)) throw cause
@@ -57,20 +68,12 @@ const enter = ({ breaker }: Upstream): UpstreamFault | undefined => {
   breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
   return resting
 }
-const once = async ({ upstream }: Target, request: ModelRequest, sink: RetrySink, signal: Abort, { nowMs }: AttemptOptions): Promise<void> => {
-  const waits = upstream.gate.enter(signal)
-  if (waits !== undefined) try { await waits } catch (fault) { upstream.breaker.tell("Left", {}); throw fault }
-  try {
-    await upstream.model.generate(request, sink, signal)
-    upstream.lastSuccessMs = nowMs()
-    upstream.breaker.askNow("Succeeded", {}, ignore)
-  } catch (cause) {
-    if (cause instanceof UpstreamFault && cause.reason !== "aborted") {
-      if (blames.has(cause.reason)) { upstream.lastError = { atMs: nowMs(), code: cause.reason }; upstream.breaker.askNow("Failed", breakerPolicy, ignore) }
-      else upstream.breaker.askNow("Succeeded", {}, ignore)
-    } else upstream.breaker.askNow("Left", {}, ignore)
-    throw cause
-  } finally { upstream.gate.leave() }
+/** Whoever does not get in leaves the breaker as it was. */
+const queued = (waits: Promise<void>, { breaker }: Upstream): Promise<void> => waits.catch((fault: unknown) => { breaker.tell("Left", {}); throw fault })
+const blame = (upstream: Upstream, cause: unknown, nowMs: () => number): void => {
+  if (!(cause instanceof UpstreamFault) || cause.reason === "aborted") upstream.breaker.askNow("Left", {}, ignore)
+  else if (!blames.has(cause.reason)) upstream.breaker.askNow("Succeeded", {}, ignore)
+  else { upstream.lastError = { atMs: nowMs(), code: cause.reason }; upstream.breaker.askNow("Failed", breakerPolicy, ignore) }
 }
 const ignore = (): void => {}
 const rest = (ms: number, signal: Abort, deadlines: Deadlines): Promise<void> => new Promise((resolve, reject) => {

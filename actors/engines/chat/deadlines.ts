@@ -1,10 +1,12 @@
-/** Deadlines in one set, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
+/** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
+import { Bag, type Placed } from "../../../runtime/bag.ts"
+
 export interface Clock { nowMs(): number; readonly timers: { at(atMs: number, fire: () => void): void } }
 
 const sweepMs = 50
 
 export class Deadlines {
-  private readonly waiting = new Set<Deadline>()
+  private readonly waiting = new Bag<Deadline>()
   private armed = false
   readonly clock: Clock
   constructor(clock: Clock) { this.clock = clock }
@@ -21,12 +23,13 @@ export class Deadlines {
     this.clock.timers.at(this.clock.nowMs() + sweepMs, () => {
       this.armed = false
       const now = this.clock.nowMs()
-      for (const deadline of this.waiting) if (deadline.due(now)) { this.waiting.delete(deadline); deadline.fire() }
+      this.waiting.each((deadline) => { if (deadline.due(now)) { this.waiting.delete(deadline); deadline.fire() } })
       if (this.waiting.size > 0 && !this.armed) this.arm()
     })
   }
 }
-export class Deadline {
+export class Deadline implements Placed {
+  place = -1
   private atMs: number
   private soon: number | undefined = undefined
   readonly fire: () => void

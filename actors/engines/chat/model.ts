@@ -27,27 +27,28 @@ export type ToolChoice = "auto" | "none" | "required" | { readonly name: string 
 export type Format = { readonly type: "json_object" } | { readonly type: "json_schema"; readonly name: string; readonly schema: Readonly<Record<string, unknown>>; readonly strict?: boolean; readonly description?: string }
 export type Effort = "none" | "low" | "medium" | "high"
 
+/** What is undefined was not asked for. */
 export interface ModelRequest {
   /** The upstream's own name. */ readonly model: string
   readonly messages: ReadonlyArray<Message>
   readonly stream: boolean
-  readonly tools?: ReadonlyArray<Tool>
-  readonly toolChoice?: ToolChoice
-  readonly parallel?: boolean
-  readonly temperature?: number; readonly topP?: number; readonly maxTokens?: number
-  readonly stop?: ReadonlyArray<string>
-  readonly seed?: number; readonly frequencyPenalty?: number; readonly presencePenalty?: number
-  readonly logitBias?: Readonly<Record<string, number>>
-  readonly logprobs?: boolean; readonly topLogprobs?: number
-  readonly n?: number
-  readonly format?: Format
-  readonly effort?: Effort; /** A reasoning summary was asked for. */ readonly summary?: string
-  readonly audio?: boolean
-  readonly user?: string
-  /** Forwarded by OpenAI-style upstreams as they are. */ readonly hints?: Readonly<Record<string, unknown>>
-  /** Top-level fields that no table knows; only with `passUnknown`. */ readonly unknown?: Readonly<Record<string, unknown>>
+  readonly tools?: ReadonlyArray<Tool> | undefined
+  readonly toolChoice?: ToolChoice | undefined
+  readonly parallel?: boolean | undefined
+  readonly temperature?: number | undefined; readonly topP?: number | undefined; readonly maxTokens?: number | undefined
+  readonly stop?: ReadonlyArray<string> | undefined
+  readonly seed?: number | undefined; readonly frequencyPenalty?: number | undefined; readonly presencePenalty?: number | undefined
+  readonly logitBias?: Readonly<Record<string, number>> | undefined
+  readonly logprobs?: boolean | undefined; readonly topLogprobs?: number | undefined
+  readonly n?: number | undefined
+  readonly format?: Format | undefined
+  readonly effort?: Effort | undefined; /** A reasoning summary was asked for. */ readonly summary?: string | undefined
+  readonly audio?: boolean | undefined
+  readonly user?: string | undefined
+  /** Forwarded by OpenAI-style upstreams as they are. */ readonly hints?: Readonly<Record<string, unknown>> | undefined
+  /** Top-level fields that no table knows; only with `passUnknown`. */ readonly unknown?: Readonly<Record<string, unknown>> | undefined
   /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all the same, `freshFrom` where the new part begins. */
-  readonly continues?: { readonly id: string; readonly freshFrom: number }
+  readonly continues?: { readonly id: string; readonly freshFrom: number } | undefined
 }
 
 export interface Usage { readonly input: number; readonly output: number; readonly cached: number; readonly reasoning: number }

@@ -21,30 +21,36 @@ const partOf = (part: Part): unknown => {
     case "file": return { type: "file", file: { file_data: part.data, filename: part.filename } }
   }
 }
-const messageOf = ({ role, content, calls, callId }: Message): unknown => ({
-  role, content: content === null || typeof content === "string" ? content : content.map(partOf),
-  ...(calls === undefined || calls.length === 0 ? {} : { tool_calls: calls.map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } })) }),
-  ...(callId === undefined ? {} : { tool_call_id: callId })
-})
+const messageOf = (message: Message): unknown => {
+  const { role, content, calls, callId } = message
+  if (typeof content === "string" && calls === undefined && callId === undefined) return { role, content }
+  return {
+    role, content: content === null || typeof content === "string" ? content : content.map(partOf),
+    tool_calls: calls === undefined || calls.length === 0 ? undefined : calls.map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } })),
+    tool_call_id: callId
+  }
+}
 export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined =>
   request.effort === undefined ? undefined : map !== undefined && Object.hasOwn(map, request.effort) ? map[request.effort] ?? undefined : request.effort
 
-/** The body of POST /chat/completions; undefined members are left out by JSON. */
-export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions): unknown => ({
-  ...(passUnknown === true ? request.unknown : undefined),
-  model: request.model, messages: request.messages.map(messageOf),
-  ...(request.stream ? { stream: true, stream_options: { include_usage: true, ...(http.base.includes("api.openai.com") ? { include_obfuscation: false } : {}) } } : {}),
-  tools: request.tools === undefined || request.tools.length === 0 ? undefined : request.tools.map(({ name, description, parameters, strict }) => ({ type: "function", function: { name, description, parameters, strict } })),
-  tool_choice: request.toolChoice === undefined || request.tools === undefined || request.tools.length === 0 ? undefined
-    : typeof request.toolChoice === "string" ? request.toolChoice : { type: "function", function: { name: request.toolChoice.name } },
-  parallel_tool_calls: request.tools === undefined || request.tools.length === 0 ? undefined : request.parallel,
-  temperature: request.temperature, top_p: request.topP, max_completion_tokens: undefined, max_tokens: request.maxTokens, stop: request.stop, seed: request.seed,
-  frequency_penalty: request.frequencyPenalty, presence_penalty: request.presencePenalty, logit_bias: request.logitBias,
-  logprobs: request.logprobs, top_logprobs: request.topLogprobs, n: request.n,
-  response_format: request.format === undefined ? undefined : request.format.type === "json_object" ? { type: "json_object" }
-    : { type: "json_schema", json_schema: { name: request.format.name, schema: request.format.schema, strict: request.format.strict, description: request.format.description } },
-  reasoning_effort: effortOf(request, effortMap), modalities: request.audio === true ? ["text", "audio"] : undefined, user: request.user, ...request.hints
-})
+/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn. */
+export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions): unknown => {
+  const { tools, toolChoice, format, stream } = request, offered = tools === undefined || tools.length === 0 ? undefined : tools
+  const body = {
+    model: request.model, messages: request.messages.map(messageOf),
+    stream: stream ? true : undefined, stream_options: stream ? { include_usage: true, include_obfuscation: http.base.includes("api.openai.com") ? false : undefined } : undefined,
+    tools: offered?.map(({ name, description, parameters, strict }) => ({ type: "function", function: { name, description, parameters, strict } })),
+    tool_choice: offered === undefined || toolChoice === undefined ? undefined : typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } },
+    parallel_tool_calls: offered === undefined ? undefined : request.parallel,
+    temperature: request.temperature, top_p: request.topP, max_tokens: request.maxTokens, stop: request.stop, seed: request.seed,
+    frequency_penalty: request.frequencyPenalty, presence_penalty: request.presencePenalty, logit_bias: request.logitBias,
+    logprobs: request.logprobs, top_logprobs: request.topLogprobs, n: request.n,
+    response_format: format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" }
+      : { type: "json_schema", json_schema: { name: format.name, schema: format.schema, strict: format.strict, description: format.description } },
+    reasoning_effort: effortOf(request, effortMap), modalities: request.audio === true ? ["text", "audio"] : undefined, user: request.user
+  }
+  return passUnknown === true || request.hints !== undefined ? { ...passUnknown === true ? request.unknown : undefined, ...body, ...request.hints } : body
+}
 
 export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
   if (!Array.isArray(answer?.data)) throw badResponse("no list of models")
@@ -54,18 +60,21 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
-  const whole = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
-    const answer = await client.json("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), signal)
-    if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
-      if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
-      throw badResponse("no choices")
-    }
-    const reader = new ChunkReader(sink)
-    sink.begun()
-    // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
-    for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
-    reader.chunk(answer)
-    sink.flush()
+  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
+    const body = new Whole()
+    return client.send("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), body, signal).then(() => {
+      const answer = body.json()
+      if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
+        if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
+        throw badResponse("no choices")
+      }
+      const reader = new ChunkReader(sink)
+      sink.begun()
+      // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
+      for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
+      reader.chunk(answer)
+      sink.flush()
+    })
   }
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)

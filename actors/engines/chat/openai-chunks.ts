@@ -2,10 +2,12 @@
  *  frame is learned from a chunk which was read in full, and the next ones are recognised by comparing what stands around the strings (hot path,
  *  bench/chat-stream). Whatever is not exactly that frame is parsed. Source: chat sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
+import { PerChoice } from "./per-choice.ts"
 import { utf8 } from "./sse-reader.ts"
 
 interface Known { readonly id: string; readonly index: number }
-interface Choice { finished: boolean; readonly calls: Map<number, Known>; readonly byId: Map<string, Known>; last: Known | undefined }
+interface Calls { readonly byIndex: Map<number, Known>; readonly byId: Map<string, Known>; last: Known | undefined }
+interface Choice { finished: boolean; calls: Calls | undefined }
 
 export const finishOf = (reason: unknown, hasCalls: boolean): Finish => reason === "length" || reason === "content_filter" ? reason : hasCalls ? "tool_calls" : "stop"
 const count = (value: unknown): number => typeof value === "number" && value >= 0 ? value : 0
@@ -40,7 +42,7 @@ export class ChunkReader {
   finished = false
   done = false
   private sawUsage = false
-  private readonly choices = new Map<number, Choice>()
+  private readonly choices = new PerChoice<Choice>()
   /** Before the string, after it, and after the padding. */ private opening: string | undefined = undefined
   private closing = ""
   private padded: string | undefined = undefined
@@ -123,7 +125,7 @@ export class ChunkReader {
     if (given.finish_reason !== null && given.finish_reason !== undefined) {
       choice.finished = this.finished = true
       this.opening = undefined
-      this.sink.event({ type: "finish", choice: at, reason: finishOf(given.finish_reason, choice.calls.size > 0) })
+      this.sink.event({ type: "finish", choice: at, reason: finishOf(given.finish_reason, choice.calls !== undefined) })
     }
   }
   private texts(delta: any, choice: number, logprobs: unknown): void {
@@ -138,30 +140,29 @@ export class ChunkReader {
   /** A delta belongs to the call of its index, else of its id, else to the last one; a whole call may come at once. */
   private call(choice: Choice, at: number, delta: any, order: number): void {
     if (typeof delta !== "object" || delta === null) throw badResponse("a tool call is not an object")
-    const { id, index } = delta, name = delta.function?.name
-    let known = typeof index === "number" ? choice.calls.get(index) : typeof id === "string" && id !== "" ? choice.byId.get(id) : name === undefined ? choice.last : undefined
+    const { id, index } = delta, name = delta.function?.name, calls = choice.calls
+    let known = typeof index === "number" ? calls?.byIndex.get(index) : typeof id === "string" && id !== "" ? calls?.byId.get(id) : name === undefined ? calls?.last : undefined
     // Some servers send every call with index 0: a new id with a name is a new call.
-    if (known !== undefined && typeof id === "string" && id !== "" && typeof name === "string" && name !== "" && known.id !== id && !choice.byId.has(id)) known = undefined
+    if (known !== undefined && typeof id === "string" && id !== "" && typeof name === "string" && name !== "" && known.id !== id && !calls!.byId.has(id)) known = undefined
     if (known === undefined) {
       if (typeof name !== "string" || name === "") throw badResponse("a tool call without a name")
-      known = { id: typeof id === "string" && id !== "" ? id : newCallId(), index: choice.byId.size }
-      choice.calls.set(typeof index === "number" ? index : choice.byId.size + order, known)
-      choice.byId.set(known.id, known)
+      const { byIndex, byId } = choice.calls ??= { byIndex: new Map(), byId: new Map(), last: undefined }
+      known = { id: typeof id === "string" && id !== "" ? id : newCallId(), index: byId.size }
+      byIndex.set(typeof index === "number" ? index : byId.size + order, known)
+      byId.set(known.id, known)
       this.sink.event({ type: "call", choice: at, index: known.index, id: known.id, name })
     }
-    choice.last = known
+    choice.calls!.last = known
     const text = asText(delta.function?.arguments)
     if (text !== "") this.sink.event({ type: "arguments", choice: at, index: known.index, text })
   }
   private of(at: number): Choice {
-    let choice = this.choices.get(at)
-    if (choice === undefined) this.choices.set(at, choice = { finished: false, calls: new Map(), byId: new Map(), last: undefined })
-    return choice
+    return this.choices.get(at) ?? this.choices.set(at, { finished: false, calls: undefined })
   }
   /** The body is over: success only after a finish. */
   end(choices = 1): void {
-    const open = [...this.choices.values()].some(({ finished }) => !finished)
-    if (!this.finished || open || this.choices.size < choices) throw badResponse("stream ended early")
+    const { list } = this.choices
+    if (!this.finished || list.length < choices || list.some(([, { finished }]) => !finished)) throw badResponse("stream ended early")
   }
   get usageSeen(): boolean { return this.sawUsage }
 }
