@@ -148,4 +148,14 @@ describe.runIf(installed())("a GGUF file", () => {
     file("absent.gguf", tinyGguf())
     expect((await ask({ model: "own/absent" })).body.choices[0].message.content).toBe(await textOf())
   })
+  it("stopped while it speaks and started anew in the same process", async () => {
+    const open = () => World.open({ records: [{ id: "own", kind: "embedded", files: { long: join(folder, "long.gguf") } }] }), first = await open()
+    const body = { model: "own/long", messages: [user("on and on")], stream: true, max_tokens: 8_000 }
+    await (await first.fetch("/v1/chat/completions", { body })).body!.getReader().read()
+    await first.close()
+    const second = await open()
+    expect((await second.ask({ ...body, stream: false, max_tokens: 5 })).status).toBe(200)
+    await second.close()
+    expect((await ask({})).status).toBe(200)
+  })
 })

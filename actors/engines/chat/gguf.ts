@@ -41,8 +41,8 @@ interface Chat {
 const packageName = "node-llama-cpp"
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail })
 /** In the folder where the program was started, or beside the program. */
-const load = async (): Promise<Library> => {
-  for (const from of [join(process.cwd(), "package.json"), import.meta.url]) {
+export const load = async (places: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]): Promise<Library> => {
+  for (const from of places) {
     let entry: string
     try { entry = createRequire(from).resolve(packageName) } catch { continue }
     return await import(pathToFileURL(entry).href) as Library

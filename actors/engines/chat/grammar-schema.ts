@@ -4,35 +4,39 @@
 /** Any JSON, in the package's words. */
 export const anything = { oneOf: [{ type: "object", additionalProperties: true }, { type: "array" }, { type: ["string", "number", "boolean", "null"] }] }
 
+type Schema = Readonly<Record<string, unknown>>
+const isSchema = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value)
+const areScalars = (values: ReadonlyArray<unknown>): boolean => values.every((value) => value === null || typeof value !== "object")
+const plainTypes = new Set<unknown>(["number", "integer", "boolean", "null"]), dates = new Set<unknown>(["date-time", "time", "date"])
 /** llama.cpp refuses grammars with long repetitions, aloud. */
 const repetitionsMax = 256
-const plainTypes = new Set(["number", "integer", "boolean", "null"]), dates = new Set(["date-time", "time", "date"])
-const isScalar = (value: unknown): boolean => value === null || typeof value !== "object"
-const each = (schemas: Readonly<Record<string, unknown>>): Record<string, unknown> => Object.fromEntries(Object.entries(schemas).map(([name, one]) => [name, grammarSchema(one)]))
 
-export const grammarSchema = (schema: any): unknown => {
-  if (typeof schema !== "object" || schema === null) return anything
-  const named = schema.$defs ?? schema.definitions, defs = named === undefined ? {} : { $defs: each(named) }
-  const limits = (names: ReadonlyArray<string>): Record<string, unknown> => Object.fromEntries(names.filter((name) => schema[name] <= repetitionsMax).map((name) => [name, schema[name]]))
-  const choices = schema.anyOf ?? schema.oneOf
-  const type = schema.type ?? (schema.properties !== undefined ? "object" : schema.items !== undefined ? "array" : undefined)
-  if (typeof schema.$ref === "string") {
-    const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(schema.$ref)?.[1]
+const each = (schemas: Schema): Schema => Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, fitted(schema)]))
+const limits = (schema: Schema, ...names: ReadonlyArray<string>): Schema => Object.fromEntries(names.filter((name) => Number(schema[name] ?? NaN) <= repetitionsMax).map((name) => [name, schema[name]]))
+
+const fitted = (schema: unknown): Schema => {
+  if (!isSchema(schema)) return anything
+  const { properties, items, prefixItems, allOf, enum: values, $ref: reference } = schema
+  const named = schema["$defs"] ?? schema["definitions"], defs = isSchema(named) ? { $defs: each(named) } : {}
+  const choices = schema["anyOf"] ?? schema["oneOf"], type = schema["type"] ?? (isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined)
+  if (typeof reference === "string") {
+    const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(reference)?.[1]
     return name === undefined ? anything : { $ref: `#/$defs/${name}`, ...defs }
   }
-  if ("const" in schema) return isScalar(schema.const) ? { const: schema.const } : anything
-  if (Array.isArray(schema.enum)) return schema.enum.every(isScalar) ? { enum: schema.enum } : anything
-  if (Array.isArray(choices)) return { oneOf: choices.map(grammarSchema), ...defs }
-  if (Array.isArray(schema.allOf)) return schema.allOf.length === 1 ? { ...grammarSchema(schema.allOf[0]) as object, ...defs } : anything
-  if (Array.isArray(type)) return { oneOf: type.map((one: string) => grammarSchema({ ...schema, type: one })), ...defs }
-  if (type === "object") {
-    const { properties, additionalProperties: more = properties === undefined } = schema
-    return { type, ...(properties === undefined ? {} : { properties: each(properties) }), additionalProperties: typeof more === "boolean" ? more : grammarSchema(more), ...limits(["minProperties", "maxProperties"]), ...defs }
+  if ("const" in schema) return areScalars([schema["const"]]) ? { const: schema["const"] } : anything
+  if (Array.isArray(values)) return areScalars(values) ? { enum: values } : anything
+  if (Array.isArray(choices)) return { oneOf: choices.map(fitted), ...defs }
+  if (Array.isArray(allOf)) return allOf.length === 1 ? { ...fitted(allOf[0]), ...defs } : anything
+  if (Array.isArray(type)) return { oneOf: type.map((one) => fitted({ ...schema, type: one })), ...defs }
+  switch (type) {
+    case "object": {
+      const more = schema["additionalProperties"] ?? !isSchema(properties)
+      return { type, ...(isSchema(properties) ? { properties: each(properties) } : {}), additionalProperties: typeof more === "boolean" ? more : fitted(more), ...limits(schema, "minProperties", "maxProperties"), ...defs }
+    }
+    case "array": return { type, ...(isSchema(items) ? { items: fitted(items) } : {}), ...(Array.isArray(prefixItems) ? { prefixItems: prefixItems.map(fitted) } : {}), ...limits(schema, "minItems", "maxItems"), ...defs }
+    case "string": return dates.has(schema["format"]) ? { type, format: schema["format"] } : { type, ...limits(schema, "minLength", "maxLength") }
+    default: return plainTypes.has(type) ? { type } : anything
   }
-  if (type === "array") {
-    const { items, prefixItems } = schema
-    return { type, ...(typeof items === "object" ? { items: grammarSchema(items) } : {}), ...(Array.isArray(prefixItems) ? { prefixItems: prefixItems.map(grammarSchema) } : {}), ...limits(["minItems", "maxItems"]), ...defs }
-  }
-  if (type === "string") return dates.has(schema.format) ? { type, format: schema.format } : { type, ...limits(["minLength", "maxLength"]) }
-  return plainTypes.has(type) ? { type } : anything
 }
+/** llama.cpp reads a grammar up to its first NUL. */
+export const grammarSchema = (schema: unknown): Schema => JSON.stringify(schema).includes("\\u0000") ? anything : fitted(schema)
