@@ -1,5 +1,6 @@
 /** Chat gateways side by side in front of one scripted model server: all started first, each warmed, then interleaved rounds. `direct` has no gateway
  *  in between and so costs nothing there: what the others add to its latency is theirs. */
+import { spawnSync } from "node:child_process"
 import { cpuMsOf, median, runWatched, sideBySide, start, type Measured, type Row, type Running, type Size } from "./harness.ts"
 
 interface Load { readonly perSecond: number; readonly all: number; readonly wrong: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
@@ -9,11 +10,13 @@ export interface ChatBench {
   readonly candidates: ReadonlyArray<Gateway>
 }
 const programs = {
-  "raw uWS pipe": ["chat-server", "raw"], "direct": undefined, "undici pipe": ["chat-server", "undici"], "node:http pipe": ["chat-server", "node"], "Portkey": ["portkey"], "troupe": ["chat-server", "troupe"]
+  "raw uWS pipe": ["chat-server", "raw"], "direct": undefined, "undici pipe": ["chat-server", "undici"], "node:http pipe": ["chat-server", "node"], "nginx": ["nginx"], "Portkey": ["portkey"], "troupe": ["chat-server", "troupe"]
 } as const
 export type Gateway = keyof typeof programs
+const hasNginx = (): boolean => ["nginx", "setpriv"].every((program) => spawnSync(program, [program === "nginx" ? "-v" : "--version"], { stdio: "ignore" }).error === undefined)
 
-export const chatBench = (bench: string, { mode, connections, rate = 50, candidates }: ChatBench, size: Size) => async (): Promise<ReadonlyArray<Row>> => {
+export const chatBench = (bench: string, { mode, connections, rate = 50, candidates: wanted }: ChatBench, size: Size) => async (): Promise<ReadonlyArray<Row>> => {
+  const candidates = hasNginx() ? wanted : wanted.filter((name) => name !== "nginx"), leftOut = candidates.length < wanted.length ? "nginx is not installed: left out" : ""
   const n = size.smoke ? Math.min(10, connections) : connections
   const upstream = await start(1, "chat-upstream", rate, 100_000)
   const up = new Map<Gateway, Running>()
@@ -32,7 +35,10 @@ export const chatBench = (bench: string, { mode, connections, rate = 50, candida
   try {
     await Promise.all(candidates.map(async (name) => {
       const program = programs[name]
-      if (program !== undefined) up.set(name, await start(0, program[0], ...program.slice(1), upstream.said))
+      if (program === undefined) return
+      const started = await start(0, program[0], ...program.slice(1), upstream.said), [said, pid] = started.said.split(" ")
+      // What does the work may be another process than the program which starts it.
+      up.set(name, { ...started, said: said!, pid: Number(pid ?? started.pid) })
     }))
     if (!size.smoke) for (const name of up.keys()) await load(name, warmSeconds, () => {})
     const rows = await sideBySide(bench, mode === "paced" ? "ms p50" : mode === "stream" ? "µs CPU/token" : "µs CPU/turn", size, candidates.map((name) => [name, measure(name)]))
@@ -41,11 +47,11 @@ export const chatBench = (bench: string, { mode, connections, rate = 50, candida
       const other = seen.get(than)
       return other === undefined || name === than ? undefined : median(seen.get(name)!.map((one, i) => of(one, other[i]!)))
     }
-    return rows.map((row) => {
+    return rows.map((row, i) => {
       const name = row.candidate as Gateway, all = seen.get(name)!, middle = (of: (one: Load) => number): number => median(all.map(of))
       const added50 = beside(name, "direct", (one, other) => one.p50Ms - other.p50Ms), added99 = beside(name, "direct", (one, other) => one.p99Ms - other.p99Ms)
       const peers = mode !== "whole" || name !== "troupe" ? [] : (["node:http pipe", "Portkey"] as const).flatMap((peer) => beside(name, peer, (one, other) => one.perSecond / other.perSecond)?.toFixed(1).concat("x ", peer) ?? [])
-      return { ...row, extra: [`${Math.round(middle(({ perSecond }) => perSecond)).toLocaleString("en")}/s`, `p50 ${middle(({ p50Ms }) => p50Ms).toFixed(2)} p99 ${middle(({ p99Ms }) => p99Ms).toFixed(2)} ms`,
+      return { ...row, note: i > 0 ? row.note : [row.note, leftOut].filter((text) => text !== "").join("; "), extra: [`${Math.round(middle(({ perSecond }) => perSecond)).toLocaleString("en")}/s`, `p50 ${middle(({ p50Ms }) => p50Ms).toFixed(2)} p99 ${middle(({ p99Ms }) => p99Ms).toFixed(2)} ms`,
         ...added50 === undefined || mode === "whole" ? [] : [`added p50 ${added50.toFixed(3)} p99 ${added99!.toFixed(2)} ms`], ...peers.length === 0 ? [] : [`per second ${peers.join(", ")}`]].join(", ") }
     })
   } finally { for (const gateway of up.values()) gateway.kill(); upstream.kill() }

@@ -106,7 +106,7 @@ const recovery = (): Promise<ReadonlyArray<Row>> => {
 const language = (title: string, bench: string, full: number, little: number) => (): Promise<ReadonlyArray<Row>> =>
   sideBySide(title, "µs CPU", { ...size, rounds: 1 }, ["floor", "troupe"].map((candidate) => [candidate, () => run<Measured>(0, "language", bench, candidate, smoke ? little : full)]))
 
-const gateways: ReadonlyArray<Gateway> = ["raw uWS pipe", "direct", "undici pipe", "node:http pipe", "troupe"]
+const gateways: ReadonlyArray<Gateway> = ["raw uWS pipe", "direct", "undici pipe", "node:http pipe", "nginx", "troupe"]
 const withPortkey: ReadonlyArray<Gateway> = [...gateways, "Portkey"]
 const benches: Record<string, () => Promise<ReadonlyArray<Row>>> = {
   "tell": micro("tell", "ns CPU", 600_000, ["floor", "troupe", "xstate", "effect", "nact"]),

@@ -1,4 +1,4 @@
-/** Models inside this process: a worker thread per model, so that a busy one does not stall the event loop; and the translator engine as a model.
+/** Models inside this process: a worker thread, so that a busy one does not stall the event loop; and the translator engine as a model.
  *  The module in the worker is an async iterable of steps (ChatModule). Source: chat section 13.5. */
 import { startWorker, type EngineWorker } from "../worker.ts"
 import { UpstreamFault, type ChatModel, type Finish, type ListedModel, type ModelRequest, type ModelSink, type Usage } from "./model.ts"
@@ -7,7 +7,7 @@ export type Step = { readonly text: string } | { readonly reasoning: string } | 
   | { readonly finish: Finish; readonly usage: Usage }
 export interface ChatModule { readonly id: string; readonly contextTokens: number; generate(request: ModelRequest, signal: AbortSignal): AsyncIterable<Step> }
 export type ToModel = { readonly id: number; readonly request: ModelRequest } | { readonly id: number; readonly abort: true } | { readonly id: number; readonly more: number }
-export type FromModel = { readonly id: number; readonly steps: ReadonlyArray<Step> } | { readonly id: number; readonly over: true } | { readonly id: number; readonly failed: string }
+export type FromModel = { readonly id: number; readonly steps: ReadonlyArray<Step> } | { readonly id: number; readonly over: true } | { readonly id: number; readonly failed: string; readonly reason: UpstreamFault["reason"] }
 
 /** Steps a worker may be ahead of its reader. */
 export const creditSteps = 256
@@ -30,8 +30,10 @@ export const stepper = (sink: ModelSink): ((step: Step) => void) => {
 }
 
 interface Running { readonly heard: (message: FromModel) => void; readonly died: (reason: string) => void }
-/** `data`: what the worker chat-model gets: which module, which file. */
-export const embedded = (model: ListedModel, data: { readonly module: "echo" | "gguf"; readonly file?: string }): ChatModel => {
+/** What the worker chat-model gets. `files`: model name → GGUF file. */
+export type Embedded = { readonly module: "echo" } | { readonly module: "gguf"; readonly files: Readonly<Record<string, string>> }
+/** The models of one worker. */
+export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): ChatModel => {
   let worker: EngineWorker<ToModel, FromModel> | undefined, last = 0
   const running = new Map<number, Running>()
   const start = (): EngineWorker<ToModel, FromModel> => {
@@ -43,7 +45,7 @@ export const embedded = (model: ListedModel, data: { readonly module: "echo" | "
   }
   return {
     supports: { images: false, audio: false, files: false, logprobs: false, n: false, tool_choice_none: true, native_tools: data.module === "echo" },
-    list: async () => [model],
+    list: async () => models,
     close: () => worker?.kill(),
     generate: (request, sink, signal) => new Promise((resolve, reject) => {
       if (signal.aborted) return reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
@@ -56,7 +58,7 @@ export const embedded = (model: ListedModel, data: { readonly module: "echo" | "
       running.set(id, {
         died: (reason) => over(new UpstreamFault({ reason: begun ? "broken" : "unavailable", detail: reason })),
         heard: (message) => {
-          if ("failed" in message) return over(new UpstreamFault({ reason: message.failed.startsWith("unsupported: ") ? "unsupported" : "error", detail: message.failed }))
+          if ("failed" in message) return over(new UpstreamFault({ reason: message.reason, detail: message.failed }))
           if ("over" in message) return over()
           try {
             if (!begun) { begun = true; sink.begun({ pause: () => { paused = true }, resume: () => { paused = false; credit() } }) }

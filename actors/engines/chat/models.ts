@@ -14,11 +14,11 @@ import { translating } from "./translating.ts"
 export interface ModelDeps { readonly limits: CallLimits; readonly deadlines: Deadlines; readonly engines: Engines | undefined; readonly env: Readonly<Record<string, string | undefined>>
   /** Reads a remote image where the record allows it. */ readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array> }
 
-/** Several models of one process under one record: each its own worker. */
+/** Several models of one process under one record: one worker for `echo`, one for all GGUF files. */
 const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
   supports: {},
   supportsFor: (name) => models.get(name)?.supports,
-  list: async (signal) => (await Promise.all([...models.values()].map((model) => model.list(signal)))).flat(),
+  list: async (signal) => (await Promise.all([...new Set(models.values())].map((model) => model.list(signal)))).flat(),
   generate: (request, sink, signal) => {
     const model = models.get(request.model)
     return model === undefined ? Promise.reject(new UpstreamFault({ reason: "not-found", detail: "no such model" })) : model.generate(request, sink, signal)
@@ -37,10 +37,13 @@ export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, e
     case "openai-responses": return openAiResponses({ id: record.id, http: http(bearer), supports: { n: false }, ...effort, sessions: record.upstream_sessions === true })
     case "anthropic": return anthropic({ id: record.id, http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }), maxTokens: record.max_tokens ?? 4_096 })
     case "ollama": return ollama({ id: record.id, http: http(bearer), levels: record.supports?.effort_levels === true, fetchImage: record.fetch_images === true ? fetchBytes : undefined })
-    case "embedded": return together(new Map<string, ChatModel>([
-      ["echo", embedded({ id: "echo" }, { module: "echo" })],
-      ...engines === undefined ? [] : [["translate", translating(engines)] as const],
-      ...Object.entries(record.files ?? {}).map(([name, file]) => [name, embedded({ id: name }, { module: "gguf", file })] as const)
-    ]))
+    case "embedded": {
+      const { files = {} } = record, names = Object.keys(files), local = embedded(names.map((id) => ({ id })), { module: "gguf", files })
+      return together(new Map<string, ChatModel>([
+        ["echo", embedded([{ id: "echo" }], { module: "echo" })],
+        ...engines === undefined ? [] : [["translate", translating(engines)] as const],
+        ...names.map((name) => [name, local] as const)
+      ]))
+    }
   }
 }

@@ -1,14 +1,24 @@
 /** Embedded chat models in a thread: local/echo, deterministic and without files, or a GGUF file through node-llama-cpp where the user has installed it.
  *  Source: chat section 13.5. */
 import { parentPort, workerData } from "node:worker_threads"
-import { creditSteps, type ChatModule, type FromModel, type Step, type ToModel } from "../chat/embedded.ts"
+import { creditSteps, type ChatModule, type Embedded, type FromModel, type Step, type ToModel } from "../chat/embedded.ts"
 import { echo } from "../chat/echo.ts"
 import { gguf } from "../chat/gguf.ts"
+import { UpstreamFault } from "../chat/model.ts"
 
-const { module, file } = workerData as { readonly module: "echo" | "gguf"; readonly file?: string }
+const data = workerData as Embedded
 const say = (message: FromModel): void => parentPort!.postMessage(message)
-const loaded: Promise<ChatModule> = module === "echo" ? Promise.resolve(echo) : gguf(file!)
-loaded.catch(() => {})
+const modules = new Map<string, Promise<ChatModule>>()
+/** Loaded when it is first asked; after a failure the next request tries again. */
+const moduleOf = (name: string): Promise<ChatModule> => {
+  if (data.module === "echo") return Promise.resolve(echo)
+  const known = modules.get(name)
+  if (known !== undefined) return known
+  const loading = gguf(data.files[name]!)
+  modules.set(name, loading)
+  loading.catch(() => modules.delete(name))
+  return loading
+}
 
 class Running {
   readonly controller = new AbortController()
@@ -24,7 +34,7 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
   try {
     let waiting: Array<Step> = []
     const send = (): void => { if (waiting.length > 0) { say({ id, steps: waiting }); waiting = [] } }
-    for await (const step of (await loaded).generate(request, state.controller.signal)) {
+    for await (const step of (await moduleOf(request.model)).generate(request, state.controller.signal)) {
       if (state.controller.signal.aborted) return
       waiting.push(step)
       // A slow model's word leaves at once; a fast one's leave in batches, and it lets the thread hear an abort between them.
@@ -34,7 +44,7 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
     }
     send()
     say({ id, over: true })
-  } catch (cause) { if (!state.controller.signal.aborted) say({ id, failed: cause instanceof Error ? cause.message : String(cause) }) } finally { running.delete(id) }
+  } catch (cause) { if (!state.controller.signal.aborted) say(cause instanceof UpstreamFault ? { id, failed: cause.detail, reason: cause.reason } : { id, failed: String(cause), reason: "error" }) } finally { running.delete(id) }
 }
 parentPort!.on("message", (message: ToModel) => {
   if ("request" in message) { void run(message.id, message.request); return }
