@@ -1,6 +1,6 @@
 /** POST /v1/chat/completions: the body into a turn. Checks run in the order of the specification's tables. Source: chat sections 5.2, 7.1. */
 import type { Effort, Format, Message, ModelRequest, Tool } from "../../actors/engines/chat/model.ts"
-import { Fields, type Json } from "./fields.ts"
+import { Fields, memberText, type Json } from "./fields.ts"
 import { checkCalls, readMessage } from "./messages.ts"
 import { badValue, missing, tooLong, wrongType } from "./problems.ts"
 import { checkChoice, readChoice, readFunctions, readTools, type Choice } from "./tools.ts"
@@ -75,12 +75,20 @@ const picked = (body: Json, wanted: (name: string) => boolean): Record<string, u
 }
 const messagesMax = 4_096
 
-export const readChat = (body: Json): ChatSpec => {
+/** Nothing in it but a role and a text: it is read as it is written. */
+const plain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
+
+/** `text`: what `body` was read from. */
+export const readChat = (body: Json, text: string): ChatSpec => {
   const fields = new Fields(body)
   const model = readModel(fields)
   if (!fields.has("messages")) throw missing("messages")
   const messages: Array<Message> = []
-  for (const message of fields.each("messages", { min: 1, max: messagesMax })!) messages.push(readMessage(message, messages))
+  let asWritten = true
+  for (const message of fields.each("messages", { min: 1, max: messagesMax })!) {
+    messages.push(readMessage(message, messages))
+    asWritten &&= plain(message)
+  }
   const given = readTools(fields)
   const choice = readChoice(fields, "tool_choice", false)
   const parallel = fields.boolean("parallel_tool_calls")
@@ -112,7 +120,7 @@ export const readChat = (body: Json): ChatSpec => {
     request: {
       model: "", messages, stream, tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n,
       stop, seed, frequencyPenalty, presencePenalty, logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined,
-      user: typeof user === "string" ? user : undefined, hints, unknown
+      user: typeof user === "string" ? user : undefined, hints, unknown, verbatim: asWritten ? memberText(text, "messages") : undefined
     }
   }
 }

@@ -4,7 +4,7 @@ import type { Request, Response } from "../../runtime/http.ts"
 import { readChat, type ChatSpec } from "./chat-request.ts"
 import { ChatChunks } from "./chunks.ts"
 import { Collected } from "./collect.ts"
-import { readObject } from "./fields.ts"
+import { readBody } from "./fields.ts"
 import { answerOf } from "./problems.ts"
 import { StreamReply } from "./reply.ts"
 import type { Turn, Turns } from "./turns.ts"
@@ -13,7 +13,7 @@ import { completionJson, newCompletionId } from "./wire.ts"
 const jsonType = ["Content-Type", "application/json; charset=utf-8"] as const
 
 export const completions = (turns: Turns) => (request: Request): Promise<Response> => {
-  const spec = readChat(readObject(request.body))
+  const { object, text } = readBody(request.body), spec = readChat(object, text)
   const turn = turns.begin(request)
   return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
 }

@@ -26,15 +26,48 @@ const tooDeep = (body: Buffer): boolean => {
   }
   return false
 }
-export const readObject = (given: Uint8Array): Json => {
+export const readBody = (given: Uint8Array): { readonly object: Json; readonly text: string } => {
   const body = Buffer.from(given.buffer, given.byteOffset, given.byteLength)
   if (body.length === 0) throw invalidJson("The body is empty.")
   if (!isUtf8(body)) throw invalidJson("The body is not UTF-8.")
   if (tooDeep(body)) throw invalidJson(`The body is nested deeper than ${depthMax} levels.`)
-  let value: unknown
-  try { value = JSON.parse(body.toString("utf8")) } catch { throw invalidJson("The body is not valid JSON.") }
-  if (!isObject(value)) throw invalidJson()
-  return value
+  const text = body.toString("utf8")
+  let object: unknown
+  try { object = JSON.parse(text) } catch { throw invalidJson("The body is not valid JSON.") }
+  if (!isObject(object)) throw invalidJson()
+  return { object, text }
+}
+const quote = 34, backslash = 92
+/** Where the string ends that begins at `at`. */
+const stringEnd = (text: string, at: number): number => {
+  for (let end = text.indexOf("\"", at + 1); ; end = text.indexOf("\"", end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end
+  }
+}
+/** A member of an object's valid JSON text, as it is written; undefined where a name is escaped, and so might be its. The last one counts, as in JSON.parse. */
+export const memberText = (text: string, name: string): string | undefined => {
+  let depth = 0, names = false, from = -1, found: string | undefined
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote: {
+        const end = stringEnd(text, at)
+        if (depth === 1 && names) {
+          names = false
+          const written = text.slice(at + 1, end)
+          if (written.includes("\\")) return undefined
+          if (written === name) from = text.indexOf(":", end) + 1
+        }
+        at = end
+        break
+      }
+      case 123: case 91: if (++depth === 1) names = true; break
+      case 44: if (depth === 1) { names = true; if (from >= 0) { found = text.slice(from, at); from = -1 } } break
+      case 125: case 93: if (--depth === 0 && from >= 0) return text.slice(from, at)
+    }
+  }
+  return found
 }
 
 /** One object of a request, and how it is reached: `name` of the object around it, `index` where that is an array. */
@@ -48,6 +81,7 @@ export class Fields {
   private get at(): string { return this.around === undefined ? "" : `${this.around.path(this.name)}${this.index < 0 ? "" : `[${this.index}]`}` }
   path(name: string): string { const { at } = this; return at === "" ? name : `${at}.${name}` }
   raw(name: string): unknown { return Object.hasOwn(this.object, name) ? this.object[name] ?? undefined : undefined }
+  get size(): number { return Object.keys(this.object).length }
   has(name: string): boolean { return this.raw(name) !== undefined }
 
   string(name: string, { min = 0, max = Infinity, pattern }: { readonly min?: number; readonly max?: number; readonly pattern?: RegExp } = {}): string | undefined {

@@ -50,7 +50,7 @@ export const refusalOf = (fault: unknown, model = ""): Refusal => {
   switch (fault.reason) {
     case "bad-request": return new Refusal(400, fault.code ?? null, fault.detail, { param: fault.param ?? null })
     case "context": return contextExceeded(fault.detail)
-    case "unsupported": return new Refusal(400, "unsupported_value", fault.detail.replace(/^unsupported: /, ""), { param: fault.param ?? null })
+    case "unsupported": return new Refusal(400, "unsupported_value", fault.detail, { param: fault.param ?? null })
     case "not-found": return modelNotFound(model)
     case "auth": return new Refusal(502, "upstream_auth_error", "The model server refused this server's credentials.", { final: true })
     case "too-large": return new Refusal(413, "request_too_large", "The request is too large for the model server.")

@@ -5,7 +5,7 @@ import type { ResponseRecord } from "../../actors/proxy-session.ts"
 import type { Request, Response } from "../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../shared/sse.ts"
 import type { Background } from "./background.ts"
-import { Fields, readObject, type Json } from "./fields.ts"
+import { Fields, readBody, type Json } from "./fields.ts"
 import { paired, says, type Item } from "./items.ts"
 import { answerOf, badValue, modelNotFound, previousNotFound, previousNotReady, Refusal, refusalOf, wrongType } from "./problems.ts"
 import { StreamReply } from "./reply.ts"
@@ -97,7 +97,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
   const { settings, deadlines, metrics } = turns.deps
 
   const create: Owned = async (request, owner) => {
-    const body = readObject(request.body)
+    const { object: body } = readBody(request.body)
     const opened = await runs.open(body, owner)
     if (opened.spec.background) return background.accept(opened, body, request)
     let turn: Turn

@@ -139,7 +139,7 @@ export class TurnRun {
       offered = noTools
     }
     const none = offered.length === 0
-    return { ...request, model: target.model, messages, stream: spec.stream && may.stream !== false, tools: none ? undefined : offered, toolChoice: none ? undefined : toolChoice }
+    return { ...request, model: target.model, messages, verbatim: messages === spec.messages ? spec.verbatim : undefined, stream: spec.stream && may.stream !== false, tools: none ? undefined : offered, toolChoice: none ? undefined : toolChoice }
   }
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */

@@ -31,6 +31,7 @@ export type Effort = "none" | "low" | "medium" | "high"
 export interface ModelRequest {
   /** The upstream's own name. */ readonly model: string
   readonly messages: ReadonlyArray<Message>
+  /** The messages as JSON text that says just the same in OpenAI's words, as the client wrote it. */ readonly verbatim?: string | undefined
   readonly stream: boolean
   readonly tools?: ReadonlyArray<Tool> | undefined
   readonly toolChoice?: ToolChoice | undefined

@@ -34,10 +34,10 @@ export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"])
   request.effort === undefined ? undefined : map !== undefined && Object.hasOwn(map, request.effort) ? map[request.effort] ?? undefined : request.effort
 
 /** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn. */
-export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions): unknown => {
-  const { tools, toolChoice, format, stream } = request, offered = tools === undefined || tools.length === 0 ? undefined : tools
+export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions): string => {
+  const { tools, toolChoice, format, stream, verbatim } = request, offered = tools === undefined || tools.length === 0 ? undefined : tools
   const body = {
-    model: request.model, messages: request.messages.map(messageOf),
+    model: request.model, messages: verbatim === undefined ? request.messages.map(messageOf) : undefined,
     stream: stream ? true : undefined, stream_options: stream ? { include_usage: true, include_obfuscation: http.base.includes("api.openai.com") ? false : undefined } : undefined,
     tools: offered?.map(({ name, description, parameters, strict }) => ({ type: "function", function: { name, description, parameters, strict } })),
     tool_choice: offered === undefined || toolChoice === undefined ? undefined : typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } },
@@ -49,7 +49,8 @@ export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }
       : { type: "json_schema", json_schema: { name: format.name, schema: format.schema, strict: format.strict, description: format.description } },
     reasoning_effort: effortOf(request, effortMap), modalities: request.audio === true ? ["text", "audio"] : undefined, user: request.user
   }
-  return passUnknown === true || request.hints !== undefined ? { ...passUnknown === true ? request.unknown : undefined, ...body, ...request.hints } : body
+  const text = JSON.stringify(passUnknown === true || request.hints !== undefined ? { ...passUnknown === true ? request.unknown : undefined, ...body, ...request.hints } : body)
+  return verbatim === undefined ? text : `${text.slice(0, -1)},"messages":${verbatim}}`
 }
 
 export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
@@ -62,7 +63,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
   const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const body = new Whole()
-    return client.send("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), body, signal).then(() => {
+    return client.send("POST", "/chat/completions", chatBody(request, options), body, signal).then(() => {
       const answer = body.json()
       if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
         if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
@@ -83,7 +84,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       if (!begun) { begun = true; sink.begun(flow) }
       reader.payload(payload)
     }, reader.leap)
-    await client.send("POST", "/chat/completions", JSON.stringify(chatBody(request, options)), {
+    await client.send("POST", "/chat/completions", chatBody(request, options), {
       head: (type, length, control) => { flow = control; if (type.startsWith("application/json")) { json = new Whole(); json.head(type, length) } },
       data: (bytes, from, to) => { if (json !== undefined) json.data(bytes, from, to); else { sse.push(bytes, from, to); sink.flush() } }
     }, signal).catch((fault: unknown) => {

@@ -1,7 +1,9 @@
 /** Whatever JSON comes: a turn, or a refusal with a code; never another throw. Seeded. */
 import { expect, it } from "vitest"
+import { Deadlines } from "../../../actors/engines/chat/deadlines.ts"
+import { chatBody } from "../../../actors/engines/chat/openai-chat.ts"
 import { readChat } from "../../../protocols/chat/chat-request.ts"
-import { readObject } from "../../../protocols/chat/fields.ts"
+import { readBody } from "../../../protocols/chat/fields.ts"
 import { Refusal } from "../../../protocols/chat/problems.ts"
 import { readResponses } from "../../../protocols/chat/responses-request.ts"
 
@@ -26,11 +28,11 @@ const mutated = (value: any, next: () => number): any => {
   if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => next() < 0.01 ? [] : [[next() < 0.005 ? "__proto__" : name, mutated(member, next)]]))
   return value
 }
-it.each<[string, object, (body: any) => unknown]>([["chat", chat, readChat], ["responses", responses, (body) => readResponses(body, (id) => id === "msg_1" ? { type: "message", id, role: "assistant", content: [{ type: "output_text", text: "x" }] } : undefined, () => false)]])("%s bodies", (_, whole, read) => {
+it.each<[string, object, (body: any, text: string) => unknown]>([["chat", chat, readChat], ["responses", responses, (body) => readResponses(body, (id) => id === "msg_1" ? { type: "message", id, role: "assistant", content: [{ type: "output_text", text: "x" }] } : undefined, () => false)]])("%s bodies", (_, whole, read) => {
   let taken = 0, refused = 0
   for (let seed = 1; seed <= 4_000; seed++) {
     const body = JSON.stringify(mutated(whole, random(seed))) ?? "null"
-    try { read(readObject(Buffer.from(body))); taken++ } catch (cause) {
+    try { const { object, text } = readBody(Buffer.from(body)); read(object, text); taken++ } catch (cause) {
       expect(cause instanceof Refusal, `${seed}: ${String(cause)} ${body}`).toBe(true)
       expect(((cause as Refusal).body.code ?? "") !== "" && (cause as Refusal).status < 500).toBe(true)
       refused++
@@ -39,12 +41,28 @@ it.each<[string, object, (body: any) => unknown]>([["chat", chat, readChat], ["r
   expect(taken).toBeGreaterThan(10)
   expect(refused).toBeGreaterThan(1_000)
 })
+it("messages that pass as they are written say what they would say written anew", () => {
+  const options = { id: "x", supports: {}, http: { base: "http://x", headers: {}, limits: { connectMs: 1, firstMs: 1, idleMs: 1 }, deadlines: new Deadlines({ nowMs: () => 0, timers: { at: () => {} } }) } }
+  const plain = { stream: true, messages: [{ role: "system", content: "s" }, { content: "\"},{\\ü\ud800 漢", role: "user" }, { role: "assistant", content: "a" }, { role: "developer", content: "" }], model: "m", temperature: 1 }
+  let passed = 0, written = 0
+  for (let seed = 1; seed <= 3_000; seed++) {
+    const next = random(seed), body = JSON.stringify(mutated(seed % 2 === 0 ? plain : { ...plain, messages: [...plain.messages, { role: "user", content: "u", name: "n" }] }, next), null, seed % 3)
+    try {
+      const { object, text } = readBody(Buffer.from(body)), { request } = readChat(object, text)
+      if (request.verbatim === undefined) { written++; continue }
+      passed++
+      expect(JSON.parse(chatBody(request, options)), body).toEqual(JSON.parse(chatBody({ ...request, verbatim: undefined }, options)))
+    } catch (cause) { if (!(cause instanceof Refusal)) throw cause }
+  }
+  expect(passed).toBeGreaterThan(500)
+  expect(written).toBeGreaterThan(500)
+})
 it("bytes that are no JSON, and nesting", () => {
   const next = random(9), text = JSON.stringify(chat)
   for (let i = 0; i < 2_000; i++) {
     const at = Math.floor(next() * text.length)
-    try { readObject(Buffer.from(`${text.slice(0, at)}${String.fromCharCode(Math.floor(next() * 256))}${text.slice(at + 1)}`, "latin1")) } catch (cause) { expect((cause as Refusal).body.code).toBe("invalid_json") }
+    try { readBody(Buffer.from(`${text.slice(0, at)}${String.fromCharCode(Math.floor(next() * 256))}${text.slice(at + 1)}`, "latin1")) } catch (cause) { expect((cause as Refusal).body.code).toBe("invalid_json") }
   }
-  expect(() => readObject(Buffer.from(`{"a":${"[".repeat(100_000)}`))).toThrow(Refusal)
-  expect(readObject(Buffer.from(`{"a":${"[".repeat(63)}${"]".repeat(63)},"b":"${"[".repeat(99)}","a":1}`))["a"]).toBe(1)
+  expect(() => readBody(Buffer.from(`{"a":${"[".repeat(100_000)}`))).toThrow(Refusal)
+  expect(readBody(Buffer.from(`{"a":${"[".repeat(63)}${"]".repeat(63)},"b":"${"[".repeat(99)}","a":1}`)).object["a"]).toBe(1)
 })

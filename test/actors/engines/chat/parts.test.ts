@@ -11,7 +11,7 @@ import { SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
 import { targetOf, translating } from "../../../../actors/engines/chat/translating.ts"
 import { isPublic, webFetch } from "../../../../protocols/chat/builtins.ts"
 import { ChatChunks } from "../../../../protocols/chat/chunks.ts"
-import { readObject } from "../../../../protocols/chat/fields.ts"
+import { memberText, readBody } from "../../../../protocols/chat/fields.ts"
 import { BridgeReader } from "../../../../protocols/chat/prompt-bridge.ts"
 import { Namespace, Unmasking } from "../../../../protocols/chat/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
@@ -148,11 +148,25 @@ describe("aborting", () => {
 })
 it("a body of 64 levels is read, one of 65 is not; brackets side by side or in a text are no levels", () => {
   const nested = (levels: number) => Buffer.from(`{"a":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`)
-  expect(readObject(nested(64))).toHaveProperty("a")
-  expect(() => readObject(nested(65))).toThrow("nested deeper than 64 levels")
-  expect(() => readObject(Buffer.from("{\"a\":".repeat(65) + "1" + "}".repeat(65)))).toThrow("nested deeper than 64 levels")
-  expect(readObject(Buffer.from(JSON.stringify({ a: Array.from({ length: 100 }, () => ({ b: [] })) })))["a"]).toHaveLength(100)
-  expect(readObject(Buffer.from(JSON.stringify({ a: "[".repeat(100), b: "\\\"{{" + "{".repeat(100) })))["a"]).toHaveLength(100)
+  expect(readBody(nested(64)).object).toHaveProperty("a")
+  expect(() => readBody(nested(65))).toThrow("nested deeper than 64 levels")
+  expect(() => readBody(Buffer.from("{\"a\":".repeat(65) + "1" + "}".repeat(65)))).toThrow("nested deeper than 64 levels")
+  expect(readBody(Buffer.from(JSON.stringify({ a: Array.from({ length: 100 }, () => ({ b: [] })) }))).object["a"]).toHaveLength(100)
+  expect(readBody(Buffer.from(JSON.stringify({ a: "[".repeat(100), b: "\\\"{{" + "{".repeat(100) }))).object["a"]).toHaveLength(100)
+})
+it("a member's own text is what JSON.parse reads of it, however it is written", () => {
+  const next = random(9), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
+  const value = (depth: number): unknown => depth > 3 ? one([1, -2.5e3, true, null, "", "\\", "a\"b", "},{[\"messages\":", "\\\"", "ü漢🎻\n"]) : next() < 0.3 ? Array.from({ length: Math.floor(next() * 4) }, () => value(depth + 1))
+    : next() < 0.5 ? Object.fromEntries(Array.from({ length: Math.floor(next() * 4) }, () => [one(["messages", "m", "\\", "\"", ""]), value(depth + 1)])) : value(9)
+  for (let i = 0; i < 2_000; i++) {
+    const members = Array.from({ length: Math.floor(next() * 5) }, () => [one(["messages", "model", "x", "", "\"messages"]), value(0)] as const), space = (): string => one(["", " ", "\n\t"])
+    const text = `${space()}{${members.map(([name, of]) => `${space()}${JSON.stringify(name)}${space()}:${space()}${JSON.stringify(of, null, one([0, 1]))}${space()}`).join(",") || space()}}${space()}`
+    const { messages } = JSON.parse(text), found = memberText(text, "messages")
+    if (members.some(([name]) => name.includes("\""))) expect(found === undefined || JSON.stringify(JSON.parse(found)) === JSON.stringify(messages), text).toBe(true)
+    else expect(found === undefined ? undefined : JSON.stringify(JSON.parse(found)), text).toBe(JSON.stringify(messages))
+  }
+  expect(memberText("{\"messages\":1,\"mess\\u0061ges\":2}", "messages")).toBeUndefined()
+  expect(memberText("{\"mess\\u0061ges\":2,\"messages\":1}", "messages")).toBeUndefined()
 })
 it("records: what is wrong is named", () => {
   const of = (...records: ReadonlyArray<unknown>) => readRecords(records)
