@@ -5,18 +5,21 @@ const fine = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0
 const modelsMax = 200
 
 class Histogram {
-  private readonly buckets: Array<number>
+  /** Between one bound and the next; the last is above all of them. */ private readonly buckets: Array<number>
   private sum = 0
   private count = 0
   private readonly bounds: ReadonlyArray<number>
-  constructor(bounds: ReadonlyArray<number>) { this.bounds = bounds; this.buckets = bounds.map(() => 0) }
+  constructor(bounds: ReadonlyArray<number>) { this.bounds = bounds; this.buckets = [...bounds.map(() => 0), 0] }
   note(seconds: number): void {
     this.sum += seconds
     this.count++
-    for (let i = this.bounds.length - 1; i >= 0 && seconds <= this.bounds[i]!; i--) this.buckets[i]!++
+    let at = 0
+    while (at < this.bounds.length && seconds > this.bounds[at]!) at++
+    this.buckets[at]!++
   }
   lines(name: string): ReadonlyArray<string> {
-    return [`# TYPE ${name} histogram`, ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${this.buckets[i]!}`), `${name}_bucket{le="+Inf"} ${this.count}`, `${name}_sum ${this.sum}`, `${name}_count ${this.count}`]
+    let below = 0
+    return [`# TYPE ${name} histogram`, ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${below += this.buckets[i]!}`), `${name}_bucket{le="+Inf"} ${this.count}`, `${name}_sum ${this.sum}`, `${name}_count ${this.count}`]
   }
 }
 const escape = (value: string): string => value.replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`)

@@ -1,5 +1,5 @@
 /** The shapes chat answers in, and its ids. Pure; takes nothing from the house. Source: chat sections 5, 7.3, 8.3, 9.4. */
-import { randomFillSync } from "node:crypto"
+import { randomBytes, randomFillSync } from "node:crypto"
 
 export interface ErrorBody { readonly message: string; readonly type: string; readonly param: string | null; readonly code: string | null }
 export const errorJson = (error: ErrorBody): string => JSON.stringify({ error })
@@ -11,8 +11,15 @@ const hex = (bytes: 12 | 16 | 24): string => {
   drawn += bytes
   return pool.toString("hex", drawn - bytes, drawn)
 }
-export const newCompletionId = (): string => `chatcmpl-${hex(16)}`
-export const newRequestId = (): string => `req_${hex(16)}`
+/** For what is not kept: a slice holds its whole block. */
+const blockBytes = 4_096
+let digits = "", digit = 0
+const passing = (): string => {
+  if (digit === digits.length) { digits = randomBytes(blockBytes).toString("hex"); digit = 0 }
+  return digits.slice(digit, digit += 32)
+}
+export const newCompletionId = (): string => `chatcmpl-${passing()}`
+export const newRequestId = (): string => `req_${passing()}`
 export const newSessionId = (): string => hex(16)
 export const newId = (kind: "resp" | "msg" | "rs" | "fc"): string => `${kind}_${hex(24)}`
 

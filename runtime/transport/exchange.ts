@@ -17,13 +17,12 @@ export const statusLine = (status: number): string => {
 }
 export const reasonOf = (status: number): string => ourReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
 
-const pool = Buffer.alloc(16 * 512)
-let drawn = pool.length
-/** 32 lower-case hex digits, random; drawn in blocks because a draw costs more than its bytes. */
+const pool = Buffer.alloc(16 * 256)
+let digits = "", drawn = 0
+/** 32 lower-case hex digits, random; drawn and written in blocks because both cost more than their bytes. For as long as the exchange: it holds its block. */
 export const traceId = (): string => {
-  if (drawn === pool.length) { randomFillSync(pool); drawn = 0 }
-  drawn += 16
-  return pool.toString("hex", drawn - 16, drawn)
+  if (drawn === digits.length) { digits = randomFillSync(pool).toString("hex"); drawn = 0 }
+  return digits.slice(drawn, drawn += 32)
 }
 
 /** Names in lower case and values, alternating, in order of arrival. */

@@ -11,6 +11,7 @@ export interface UpstreamHttp { readonly base: string; readonly headers: Readonl
 export interface Receiver {
   /** `length`: of the body in bytes, -1 when unknown. */ head?(type: string, length: number, flow: Flow): void
   data(bytes: Buffer, from: number, to: number): void
+  /** All of it has come. */ end?(): void
 }
 
 const faultBytesMax = 65_536
@@ -87,12 +88,15 @@ export class HttpClient {
 }
 type Method = "GET" | "POST" | "DELETE"
 
-/** A body gathered; one that comes in one piece is read where it lies. */
+/** A body gathered, and what is done with it; one that comes in one piece is read where it lies. */
 export class Whole implements Receiver {
   private length = -1
   private text: string | undefined = undefined
   private readonly parts: Array<Buffer> = []
   private bytes = 0
+  private readonly use: ((answer: any) => void) | undefined
+  constructor(use?: (answer: any) => void) { this.use = use }
+  end(): void { this.use?.(this.json()) }
   head(_: string, length: number): void { this.length = length }
   data(bytes: Buffer, from: number, to: number): void {
     if ((this.bytes += to - from) > answerBytesMax) throw new UpstreamFault({ reason: "bad-response", detail: "the answer is too large" })
@@ -169,7 +173,11 @@ class Call implements Hearer, Flow {
     if (this.failure !== undefined) { if ((this.failureBytes += to - from) <= faultBytesMax) this.failure.push(Buffer.from(bytes.subarray(from, to))); return }
     try { this.receiver.data(bytes, from, to) } catch (fault) { this.finish(fault) }
   }
-  end(): void { this.finish(this.failure === undefined ? undefined : faultOf(this.status, Buffer.concat(this.failure).toString("utf8"), this.retryAfter)) }
+  end(): void {
+    if (this.failure !== undefined) return this.finish(faultOf(this.status, Buffer.concat(this.failure).toString("utf8"), this.retryAfter))
+    try { this.receiver.end?.() } catch (fault) { return this.finish(fault) }
+    this.finish()
+  }
   failed(reason: WireFault, detail: string): void {
     if (this.failure !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
     this.finish(new UpstreamFault({ reason: this.status > 0 ? "broken" : reason === "connect-timeout" ? reason : "unavailable", detail }))

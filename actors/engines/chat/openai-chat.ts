@@ -61,22 +61,18 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
-  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
-    const body = new Whole()
-    return client.send("POST", "/chat/completions", chatBody(request, options), body, signal).then(() => {
-      const answer = body.json()
-      if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
-        if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
-        throw badResponse("no choices")
-      }
-      const reader = new ChunkReader(sink)
-      sink.begun()
-      // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
-      for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
-      reader.chunk(answer)
-      sink.flush()
-    })
-  }
+  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => client.send("POST", "/chat/completions", chatBody(request, options), new Whole((answer) => {
+    if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
+      if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
+      throw badResponse("no choices")
+    }
+    const reader = new ChunkReader(sink)
+    sink.begun()
+    // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
+    for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
+    reader.chunk(answer)
+    sink.flush()
+  }), signal)
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
     let begun = false, flow: Parameters<ModelSink["begun"]>[0], json: Whole | undefined
