@@ -15,7 +15,8 @@ export interface Backend {
   apply(changes: ReadonlyArray<Change>): Promise<void>
 }
 
-interface Overlaid extends Change { readonly name: string; readonly batch: number }
+interface Overlaid extends Change { readonly name: string }
+type Overlay = Map<string, Overlaid>
 interface Tail { readonly last: number; readonly base: number }
 type Settled = (fault: StorageFault | undefined) => void
 
@@ -28,9 +29,11 @@ const nothing = new Uint8Array(0)
 
 export class Writer {
   private readonly backend: Backend
-  private readonly overlay = new Map<string, Overlaid>()
-  private tails = new Map<string, Tail>()
-  private batch = 1
+  /** What waits for the next transaction, and what the one under way carries: each is dropped whole, for a map that entries come and go in keeps them
+   *  in its outgrown tables (bench/store-create). */
+  private waiting: Overlay = new Map()
+  private leaving: Overlay = new Map()
+  private readonly tails = new Map<string, Tail>()
   private changes: Array<Overlaid> = []
   private settles: Array<Settled> = []
   private flushing: Promise<void> | undefined
@@ -44,14 +47,13 @@ export class Writer {
   commit(writes: ReadonlyArray<Write>, settled: Settled): Conflict | undefined {
     let staged: Map<string, Uint8Array | undefined> | undefined
     const changes: Array<Overlaid> = []
-    const { batch } = this
     const tails: Array<readonly [string, Tail | undefined]> = []
     const stage = (key: Key, value: Uint8Array | undefined): void => {
       const name = nameOf(key)
       if (writes.length > 1) (staged ??= new Map()).set(name, value)
-      changes.push({ key, value, name, batch })
+      changes.push({ key, value, name })
     }
-    const change = (key: Key, value: Uint8Array | undefined): void => { changes.push({ key, value, name: nameOf(key), batch }) }
+    const change = (key: Key, value: Uint8Array | undefined): void => { changes.push({ key, value, name: nameOf(key) }) }
     const read = (key: Key): Uint8Array | undefined => {
       const name = nameOf(key)
       return staged?.has(name) === true ? staged.get(name) : this.look(name, key)
@@ -121,7 +123,7 @@ export class Writer {
           this.stageExpiry(write.kind, write.id, write.atMs, read, stage)
       }
     }
-    for (const overlaid of changes) this.overlay.set(overlaid.name, overlaid)
+    for (const overlaid of changes) this.waiting.set(overlaid.name, overlaid)
     if (this.changes.length === 0) this.changes = changes
     else for (const overlaid of changes) this.changes.push(overlaid)
     this.settles.push(settled)
@@ -154,21 +156,23 @@ export class Writer {
   }
   private flush(): void {
     if (this.settles.length === 0 || this.flushing !== undefined) return
-    const { changes, settles, batch } = this
+    const { changes, settles } = this
     this.changes = []
     this.settles = []
-    this.batch++
+    this.leaving = this.waiting
+    this.waiting = new Map()
     this.flushes++
     this.flushing = this.backend.apply(changes).then(
       () => {
-        for (const { name } of changes) if (this.overlay.get(name)?.batch === batch) this.overlay.delete(name)
+        this.leaving = new Map()
         this.flushing = undefined
         for (const settled of settles) settled(undefined)
         this.flush()
       },
       (fault: StorageFault) => {
         const lost = [...settles, ...this.settles]
-        this.overlay.clear()
+        this.waiting = new Map()
+        this.leaving = new Map()
         this.tails.clear()
         this.changes = []
         this.settles = []
@@ -187,13 +191,14 @@ export class Writer {
   }
 
   private look(name: string, key: Key): Uint8Array | undefined {
-    const overlaid = this.overlay.get(name)
+    const overlaid = this.waiting.get(name) ?? this.leaving.get(name)
     return overlaid !== undefined ? overlaid.value : this.backend.get(key)
   }
   get(key: Key): Uint8Array | undefined { return this.look(nameOf(key), key) }
   range(prefix: Key, after: Key | undefined, limit: number, reverse = false): ReadonlyArray<Row> {
     const order = reverse ? (a: Key, b: Key) => compareKeys(b, a) : compareKeys
-    const over = this.overlay.size === 0 ? [] : [...this.overlay.values()]
+    const { waiting, leaving } = this
+    const over = waiting.size + leaving.size === 0 ? [] : [...waiting.values(), ...[...leaving.values()].filter(({ name }) => !waiting.has(name))]
       .filter(({ key }) => startsWith(key, prefix) && key.length > prefix.length && (after === undefined || order(key, after) > 0))
     const under = this.backend.range(prefix, after, limit + over.length, reverse)
     if (over.length === 0) return under
