@@ -68,5 +68,5 @@ export const ownToken = (services: Services, token: string): OwnToken | undefine
   const { iss, exp, iat, jti } = jwt.claims
   if (iss !== settings.issuer || typeof exp !== "number" || exp * 1_000 <= nowMs() || typeof iat !== "number" || typeof jti !== "string") return undefined
   const issuance = books.get(Issuances, [jti])
-  return issuance !== undefined && isLive(services, services.families, issuance) ? { ...jwt, issuance } : undefined
+  return issuance !== undefined && isLive(services, services.families, issuance) ? { header: jwt.header, claims: jwt.claims, issuance } : undefined
 }
