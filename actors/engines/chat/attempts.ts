@@ -20,8 +20,8 @@ export interface AttemptOptions {
 export interface Caller { readonly signal: Abort; attempted(target: Target, retryOf: UpstreamFault | undefined): void }
 const waitMsMax = 5_000
 const retryable = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "bad-response", "broken"])
-/** What speaks against the upstream rather than the request. */
-const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "timeout", "broken"])
+/** What speaks against the upstream rather than the request. A rate limit does not: the server answers, and its other models may have room. */
+const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "timeout", "broken"])
 
 /** `mayRepeat` false: a side effect has run. */
 export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, caller: Caller, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {

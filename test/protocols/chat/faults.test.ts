@@ -106,6 +106,13 @@ describe("answers that are none", () => {
     expect(await view()).toBe("open")
     await gone.close()
   })
+  it("rate limits do not open the breaker, however many", async () => {
+    const own = await World.open()
+    own.upstream.plays(...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })), { json: completion("there is room") })
+    for (let i = 0; i < 6; i++) expect((await own.ask()).status).toBe(429)
+    expect((await own.ask()).status).toBe(200)
+    await own.close()
+  })
   it("fallbacks in order, one attempt each", async () => {
     const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 1 } })
     own.upstream.plays({ status: 500 })
