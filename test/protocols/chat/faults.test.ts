@@ -106,6 +106,12 @@ describe("answers that are none", () => {
     expect(await view()).toBe("open")
     await gone.close()
   })
+  it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
+    const told: Array<unknown> = []
+    const own = await World.open({ main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }, records: [{ id: "kept", kind: "openai-chat", base_url: "http://127.0.0.1:1", api_key: "k", api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }] }, { log: (level, _, more) => { told.push([level, more]) } })
+    await own.close()
+    expect(told).toEqual([["warn", { upstream: "main", variable: "TROUPE_TEST_NO_SUCH_KEY" }]])
+  })
   it("rate limits do not open the breaker, however many", async () => {
     const own = await World.open()
     own.upstream.plays(...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })), { json: completion("there is room") })
