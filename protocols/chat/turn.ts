@@ -4,7 +4,7 @@ import { createRequire } from "node:module"
 import type { Ajv } from "ajv"
 import { signalOf, type Abort } from "../../actors/engines/chat/abort.ts"
 import { attempt, type AttemptOptions, type Caller } from "../../actors/engines/chat/attempts.ts"
-import { badResponse, estimated, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
+import { badResponse, estimated, type Hint, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
@@ -20,7 +20,8 @@ export interface TurnDeps extends AttemptOptions {
 export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
 
 const holds = (messages: ReadonlyArray<Message>, type: Part["type"]): boolean => messages.some(({ content }) => typeof content === "object" && content?.some((part) => part.type === type) === true)
-const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
+const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "hints" } as const satisfies Record<Hint, string>
+const everyHint = Object.keys(hintsOf) as ReadonlyArray<Hint>
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
 export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
   const may = supportsOf(target)
@@ -30,14 +31,12 @@ export const fitted = (request: ModelRequest, target: Target, unsupported: "drop
   if (may.audio === false && holds(request.messages, "audio")) throw unsupportedValue("messages", "This model takes no audio.")
   if (may.files === false && holds(request.messages, "file")) throw unsupportedValue("messages", "This model takes no files.")
   if (request.format?.type === "json_schema" && may.json_schema === false) throw unsupportedParameter("response_format", "This model cannot follow a JSON schema.")
+  if (request.stop !== undefined && may.stop === false) throw unsupportedParameter("stop", "This model takes no 'stop'.")
   let fit = request
-  if (may.hints === false) {
-    const kept: Record<string, unknown> = { ...fit }
-    for (const [name, param] of Object.entries(hintsOf)) if (kept[name] !== undefined) {
-      if (unsupported === "error") throw unsupportedParameter(param)
-      delete kept[name]
-    }
-    fit = kept as unknown as ModelRequest
+  const lacks = may.hints === false ? everyHint : may.lacks
+  if (lacks !== undefined) for (const name of lacks) if (fit[name] !== undefined) {
+    if (unsupported === "error") throw unsupportedParameter(name === "hints" ? Object.keys(fit.hints!)[0]! : hintsOf[name])
+    fit = { ...fit, [name]: undefined }
   }
   return fit
 }
