@@ -135,6 +135,15 @@ describe("openai-responses", () => {
   })
 })
 
+it("openai-chat: a model that wants the limit by its newer name gets it, in the same turn and from then on", async () => {
+  const own = await World.open()
+  own.upstream.plays(({ body }) => "max_tokens" in body ? { status: 400, json: { error: { message: "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", param: "max_tokens", code: "unsupported_parameter" } } }
+    : { json: { choices: [{ message: { content: "ok" }, finish_reason: "stop" }] } })
+  for (const limit of [{ max_completion_tokens: 9 }, { max_tokens: 9 }, {}]) expect((await own.ask(limit)).status).toBe(200)
+  expect(own.upstream.seen.map(({ body }) => [body.max_tokens, body.max_completion_tokens])).toEqual([[9, undefined], [undefined, 9], [undefined, 9], [undefined, undefined]])
+  await own.close()
+})
+
 describe("an upstream that can little", () => {
   it("no streaming: pieces of 2048 characters; an alias; effort words mapped; unknown fields passed", async () => {
     fake.plays({ json: { choices: [{ message: { content: "é".repeat(5_000) } }] } })
