@@ -15,6 +15,7 @@ export interface AttemptOptions {
   readonly deadlines: Deadlines
   readonly nowMs: () => number
   /** Of the first wait; doubled each time, ± 50 %. */ readonly backoffMs: number
+  /** An upstream rests after failures, or answers again. */ readonly told?: (upstream: Upstream, rests: boolean) => void
 }
 /** Whose generation it is. */
 export interface Caller { readonly signal: Abort; attempted(target: Target, retryOf: UpstreamFault | undefined): void }
@@ -33,7 +34,7 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
     if (target === undefined) continue
     const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
     for (let turn = 0; turn < tries; turn++) {
-      const resting = enter(target.upstream)
+      const resting = enter(target.upstream, options)
       if (resting !== undefined) { last ??= resting; break }
       try {
         caller.attempted(target, last)
@@ -43,6 +44,7 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
           await upstream.model.generate(requestFor(target), sink, signal)
           upstream.lastSuccessMs = options.nowMs()
           upstream.breaker.askNow("Succeeded", {}, ignore)
+          if (upstream.rests) { upstream.rests = false; options.told?.(upstream, false) }
         } catch (cause) {
           blame(upstream, cause, options.nowMs)
           throw cause
@@ -63,9 +65,11 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
   throw last!
 }
 
-const enter = ({ breaker }: Upstream): UpstreamFault | undefined => {
+const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | undefined => {
   let resting: UpstreamFault | undefined
-  breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
+  upstream.breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
+  // Told once, when the first caller is kept away, not at every failed probe.
+  if (resting !== undefined && !upstream.rests) { upstream.rests = true; options.told?.(upstream, true) }
   return resting
 }
 /** Whoever does not get in leaves the breaker as it was. */

@@ -112,6 +112,16 @@ describe("answers that are none", () => {
     await own.close()
     expect(told).toEqual([["warn", { upstream: "main", variable: "TROUPE_TEST_NO_SUCH_KEY" }]])
   })
+  it("that an upstream rests is logged once, and that it answers again", async () => {
+    const told: Array<unknown> = []
+    const own = await World.open({ main: { retries: 0 } }, { log: (level, _, fields) => { told.push([level, fields]) } })
+    own.upstream.plays(...Array.from({ length: 5 }, () => ({ status: 500 })), { json: completion("back") })
+    for (let i = 0; i < 7; i++) expect((await own.ask()).status).toBe(502)
+    own.aheadMs += 15_000
+    expect((await own.ask()).status).toBe(200)
+    expect(told).toEqual([["warn", { upstream: "main", code: "error" }], ["info", { upstream: "main" }]])
+    await own.close()
+  })
   it("rate limits do not open the breaker, however many", async () => {
     const own = await World.open()
     own.upstream.plays(...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })), { json: completion("there is room") })
