@@ -32,6 +32,9 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
   for (let i = 0; i <= fallbacks.length; i++) {
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
     if (target === undefined) continue
+    let request: ModelRequest
+    // A fallback that cannot take the request is passed over: the fault that led to it says more than its own refusal.
+    try { request = requestFor(target) } catch (unfit) { if (last === undefined) throw unfit; continue }
     const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
     for (let turn = 0; turn < tries; turn++) {
       const resting = enter(target.upstream, options)
@@ -41,7 +44,7 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
         const { upstream } = target, waits = upstream.gate.enter(signal)
         if (waits !== undefined) await queued(waits, upstream)
         try {
-          await upstream.model.generate(requestFor(target), sink, signal)
+          await upstream.model.generate(request, sink, signal)
           upstream.lastSuccessMs = options.nowMs()
           upstream.breaker.askNow("Succeeded", {}, ignore)
           if (upstream.rests) { upstream.rests = false; options.told?.(upstream, false) }
@@ -52,6 +55,7 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
         return target
       } catch (cause) {
         if (!(cause instanceof UpstreamFault)) throw cause
+        if (cause.reason === "unsupported" && last !== undefined && !sink.started) { sink.reset(); break }
         last = cause
         if (sink.started || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
         sink.reset()

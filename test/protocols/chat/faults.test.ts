@@ -106,6 +106,15 @@ describe("answers that are none", () => {
     expect(await view()).toBe("open")
     await gone.close()
   })
+  it("a fallback that cannot take the request is passed over: the first fault is told, not the fallback's refusal", async () => {
+    const own = await World.open({ main: { fallbacks: ["local/echo", "box/o"], retries: 0 }, records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }] })
+    own.upstream.plays({ status: 500 })
+    expect(codeOf(await own.ask({ logprobs: true }))).toEqual([502, "upstream_error"])
+    const image = { role: "user", content: [{ type: "image_url", image_url: { url: "https://example.com/x.png" } }] }
+    const answer = await own.ask({ messages: [image] })
+    expect([...codeOf(answer), answer.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_error", "2"])
+    await own.close()
+  })
   it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
     const told: Array<unknown> = []
     const own = await World.open({ main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }, records: [{ id: "kept", kind: "openai-chat", base_url: "http://127.0.0.1:1", api_key: "k", api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }] }, { log: (level, _, more) => { told.push([level, more]) } })
