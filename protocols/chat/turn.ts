@@ -79,7 +79,7 @@ export class TurnRun {
       fitted(spec.request, first, this.deps.unsupported)
       for (let round = 0; ; round++) {
         const builtins = spec.external ? noTools : round < this.deps.builtins.roundsMax ? this.deps.builtins.allowed : noTools
-        const filter = this.filterFor(target, builtins)
+        const filter = new Filter(this.output, this.rulesFor(target, builtins), this.begun)
         try { target = await this.ask(target, filter, builtins) } catch (fault) { if (!filter.cut) throw fault } finally { this.begun ||= filter.begunOnce }
         filter.settle()
         this.count(filter, target)
@@ -111,16 +111,16 @@ export class TurnRun {
   }
   private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
 
-  private filterFor(target: Target, builtins: ReadonlyArray<Tool>): Filter {
+  private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): Rules {
     const { request } = this.spec, tools = this.tools()
-    const rules: Rules = {
+    return {
       names: this.names(target),
       external: request.toolChoice === "none" ? noNames : namesOf(tools), builtins: namesOf(builtins),
       dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
       bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
+      keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded",
       onTooLong: () => this.caller.tooLong()
     }
-    return new Filter(this.output, rules, { keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded", begun: this.begun })
   }
   /** The request in the target's terms. */
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
@@ -144,7 +144,10 @@ export class TurnRun {
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
   private ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const n = this.spec.request.n ?? 1
-    return n === 1 || supportsOf(target).n !== false ? attempt(target, (to) => this.requestFor(to, builtins), filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
+    return n === 1 || supportsOf(target).n !== false ? attempt(target, (to) => {
+      if (to !== target) filter.aim(this.rulesFor(to, builtins))
+      return this.requestFor(to, builtins)
+    }, filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
   }
   private async askOften(n: number, target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const many = new AbortController(), all = AbortSignal.any([signalOf(this.signal), many.signal])

@@ -2,7 +2,7 @@
 import { connect } from "node:net"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import type { ChatModel } from "../../../actors/engines/chat/model.ts"
-import { chunk, completion, spoken } from "./fake-upstream.ts"
+import { chunk, completion, FakeUpstream, spoken } from "./fake-upstream.ts"
 import { frames, until, World } from "./world.ts"
 
 let world: World
@@ -114,6 +114,24 @@ describe("answers that are none", () => {
     const answer = await own.ask({ messages: [image] })
     expect([...codeOf(answer), answer.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_error", "2"])
     await own.close()
+  })
+  it.each([false, true])("a fallback with a namespace of its own is heard by its own rules: calls and text under their public names (stream %s)", async (stream) => {
+    const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
+    own.upstream.plays({ status: 500 })
+    const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }]
+    const called = await own.ask({ stream, tools, tool_choice: "required" }), said = await own.ask({ stream, tools, messages: [{ role: "user", content: "external__weather is a name" }] })
+    expect([called.status, called.headers.get("x-proxy-model"), said.status]).toEqual([200, "local/echo", 200])
+    expect([called.text.includes("\"name\":\"weather\""), called.text.includes("error"), `${called.text}${said.text}`.includes("external__")]).toEqual([true, false, false])
+    await own.close()
+  })
+  it("a fallback that takes tools only through the prompt: its block becomes calls", async () => {
+    const weak = await FakeUpstream.open(), own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }] })
+    own.upstream.plays({ status: 500 })
+    weak.plays({ json: completion("```json\n{\"tool_calls\":[{\"name\":\"weather\",\"arguments\":{}}]}\n```") })
+    const answer = await own.ask({ tools: [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }] })
+    expect([answer.status, answer.body.choices[0].finish_reason, answer.body.choices[0].message.tool_calls?.[0].function.name]).toEqual([200, "tool_calls", "weather"])
+    await own.close()
+    weak.close()
   })
   it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
     const told: Array<unknown> = []
