@@ -188,7 +188,9 @@ export class Background {
         this.runs.running.set(id, work.job)
         this.start(work)
       } catch (cause) {
-        const failed = { ...object, status: "failed", error: { code: "server_error", message: cause instanceof Error && cause.message === "interrupted by restart" ? cause.message : "could not be resumed" } }
+        // What was open stays so for ever: the items say it as those of any other failed response do.
+        const output = (object["output"] as ReadonlyArray<Json>).map((item) => item["status"] === "in_progress" ? { ...item, status: "incomplete" } : item)
+        const failed = { ...object, status: "failed", output, error: { code: "server_error", message: cause instanceof Error && cause.message === "interrupted by restart" ? cause.message : "could not be resumed" } }
         const events = sessions.events(id, -1), streamed = record.streamed
         await sessions.commit({ id, record: { ...record, status: "failed", object: JSON.stringify(failed) }, eventsFrom: events.length,
           events: streamed ? [{ type: "response.failed", data: JSON.stringify({ type: "response.failed", sequence_number: events.length, response: failed }) }] : [] })

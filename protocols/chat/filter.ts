@@ -18,6 +18,7 @@ export interface Rules {
   readonly builtins: ReadonlySet<string>
   readonly dropCalls: boolean; readonly oneCall: boolean
   readonly bridge: ReadonlyArray<Tool> | undefined
+  /** The text may have to be told to the model again. */ readonly keepsText: boolean
   readonly onTooLong: () => void
 }
 interface ChoiceState { readonly text: Unmasking | undefined; readonly reasoning: Unmasking | undefined; readonly bridge: BridgeReader | undefined; forwarded: number
@@ -35,18 +36,24 @@ export class Filter implements RetrySink {
   outputBytes = 0
   cut = false
   begunOnce = false
-  readonly literal: ((text: string) => void) | undefined
+  literal: ((text: string) => void) | undefined
   private readonly output: Output
-  private readonly rules: Rules
-  private readonly keepsText: boolean
+  private rules: Rules
 
-  constructor(output: Output, rules: Rules, { keepsText, begun }: { readonly keepsText: boolean; readonly begun: boolean }) {
+  constructor(output: Output, rules: Rules, begun: boolean) {
     this.output = output
     this.rules = rules
-    this.keepsText = keepsText
     this.begunOnce = begun
-    const { literal } = output
-    this.literal = literal === undefined || rules.names.hides || rules.bridge !== undefined || keepsText ? undefined : (text) => {
+    this.literal = this.literalFor(rules)
+  }
+  /** A fallback knows the tools by other names, or only through the prompt. Called while nothing has been heard. */
+  aim(rules: Rules): void {
+    this.rules = rules
+    this.literal = this.literalFor(rules)
+  }
+  private literalFor({ names, bridge, keepsText }: Rules): ((text: string) => void) | undefined {
+    const { literal } = this.output
+    return literal === undefined || names.hides || bridge !== undefined || keepsText ? undefined : (text) => {
       this.of(0).content = true
       this.grow(text.length)
       literal(text)
@@ -104,7 +111,7 @@ export class Filter implements RetrySink {
     const text = state.text === undefined ? certain : state.text.push(certain)
     if (text === "") return
     state.content = true
-    if (this.keepsText && choice === 0) this.said += text
+    if (this.rules.keepsText && choice === 0) this.said += text
     this.output.event(text === from.text ? from : { ...from, text })
   }
   private call(state: ChoiceState, event: Extract<ModelEvent, { type: "call" }>): void {
@@ -141,7 +148,7 @@ export class Filter implements RetrySink {
       if (state.bare !== undefined) for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
       const tail = state.text?.end() ?? "", thought = state.reasoning?.end() ?? ""
       if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
-      if (tail !== "") { state.content = true; if (this.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
+      if (tail !== "") { state.content = true; if (this.rules.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
     }
   }
   /** A choice with calls ends by them, except when it was cut short or withheld. */

@@ -43,6 +43,8 @@ export const internal = (): Refusal => new Refusal(500, "internal_error", "The s
 /** The client is gone: nobody reads this. */
 export const clientGone = (): Refusal => new Refusal(499, "client_disconnect", "The client closed the connection.")
 
+const sentence = (words: string): string => `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`
+
 export const refusalOf = (fault: unknown, model = ""): Refusal => {
   if (fault instanceof Refusal) return fault
   if (!(fault instanceof UpstreamFault)) return internal()
@@ -50,7 +52,7 @@ export const refusalOf = (fault: unknown, model = ""): Refusal => {
   switch (fault.reason) {
     case "bad-request": return new Refusal(400, fault.code ?? null, fault.detail, { param: fault.param ?? null })
     case "context": return contextExceeded(fault.detail)
-    case "unsupported": return new Refusal(400, "unsupported_value", fault.detail, { param: fault.param ?? null })
+    case "unsupported": return new Refusal(400, "unsupported_value", sentence(fault.detail), { param: fault.param ?? null })
     case "not-found": return modelNotFound(model)
     case "auth": return new Refusal(502, "upstream_auth_error", "The model server refused this server's credentials.", { final: true })
     case "too-large": return new Refusal(413, "request_too_large", "The request is too large for the model server.")

@@ -74,6 +74,7 @@ export const readResponses = (body: Json, find: FindItem, nativeTools: (model: s
   const effort = reasoning?.has("effort") === true ? inner : outer
   const shownEffort = reasoning?.raw("effort") ?? fields.raw("reasoning_effort") ?? null
   const hints = Object.fromEntries(["service_tier", "prompt_cache_key", "safety_identifier"].flatMap((one) => fields.has(one) ? [[one, fields.raw(one)]] : []))
+  if (text?.has("verbosity") === true) hints["verbosity"] = text.raw("verbosity")
   const maxTokens = outputTokens ?? synonym
   const own = messagesOf(items)
   return {

@@ -19,7 +19,8 @@ export const readTools = (fields: Fields, { flat = false, native = false }: { re
     if (type === undefined) throw missing(tool.path("type"))
     if (type !== "function") {
       if (native && flat) { hosted.push(fields.array("tools")![i] as Json); continue }
-      throw flat ? unsupportedValue(tool.path("type"), `Tools of type '${type.slice(0, 64)}' are not supported.`) : badValue(tool.path("type"), `Invalid value for '${tool.path("type")}': supported is 'function'.`)
+      // Custom tools exist in OpenAI's chat too: not a wrong word, but one that is not served here.
+      throw flat || type === "custom" ? unsupportedValue(tool.path("type"), `Tools of type '${type.slice(0, 64)}' are not supported.`) : badValue(tool.path("type"), `Invalid value for '${tool.path("type")}': supported is 'function'.`)
     }
     const nested = !flat || tool.has("function") ? tool.object_("function") : tool
     if (nested === undefined) throw missing(tool.path("function"))

@@ -4,7 +4,7 @@ import { createRequire } from "node:module"
 import type { Ajv } from "ajv"
 import { signalOf, type Abort } from "../../actors/engines/chat/abort.ts"
 import { attempt, type AttemptOptions, type Caller } from "../../actors/engines/chat/attempts.ts"
-import { badResponse, estimated, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
+import { badResponse, estimated, type Hint, type Message, type ModelRequest, type Part, type Tool, type Usage } from "../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "./chat-request.ts"
@@ -20,7 +20,8 @@ export interface TurnDeps extends AttemptOptions {
 export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
 
 const holds = (messages: ReadonlyArray<Message>, type: Part["type"]): boolean => messages.some(({ content }) => typeof content === "object" && content?.some((part) => part.type === type) === true)
-const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "service_tier" } as const
+const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "hints" } as const satisfies Record<Hint, string>
+const everyHint = Object.keys(hintsOf) as ReadonlyArray<Hint>
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's shape is refused. */
 export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
   const may = supportsOf(target)
@@ -30,14 +31,12 @@ export const fitted = (request: ModelRequest, target: Target, unsupported: "drop
   if (may.audio === false && holds(request.messages, "audio")) throw unsupportedValue("messages", "This model takes no audio.")
   if (may.files === false && holds(request.messages, "file")) throw unsupportedValue("messages", "This model takes no files.")
   if (request.format?.type === "json_schema" && may.json_schema === false) throw unsupportedParameter("response_format", "This model cannot follow a JSON schema.")
+  if (request.stop !== undefined && may.stop === false) throw unsupportedParameter("stop", "This model takes no 'stop'.")
   let fit = request
-  if (may.hints === false) {
-    const kept: Record<string, unknown> = { ...fit }
-    for (const [name, param] of Object.entries(hintsOf)) if (kept[name] !== undefined) {
-      if (unsupported === "error") throw unsupportedParameter(param)
-      delete kept[name]
-    }
-    fit = kept as unknown as ModelRequest
+  const lacks = may.hints === false ? everyHint : may.lacks
+  if (lacks !== undefined) for (const name of lacks) if (fit[name] !== undefined) {
+    if (unsupported === "error") throw unsupportedParameter(name === "hints" ? Object.keys(fit.hints!)[0]! : hintsOf[name])
+    fit = { ...fit, [name]: undefined }
   }
   return fit
 }
@@ -80,7 +79,7 @@ export class TurnRun {
       fitted(spec.request, first, this.deps.unsupported)
       for (let round = 0; ; round++) {
         const builtins = spec.external ? noTools : round < this.deps.builtins.roundsMax ? this.deps.builtins.allowed : noTools
-        const filter = this.filterFor(target, builtins)
+        const filter = new Filter(this.output, this.rulesFor(target, builtins), this.begun)
         try { target = await this.ask(target, filter, builtins) } catch (fault) { if (!filter.cut) throw fault } finally { this.begun ||= filter.begunOnce }
         filter.settle()
         this.count(filter, target)
@@ -112,16 +111,16 @@ export class TurnRun {
   }
   private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
 
-  private filterFor(target: Target, builtins: ReadonlyArray<Tool>): Filter {
+  private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): Rules {
     const { request } = this.spec, tools = this.tools()
-    const rules: Rules = {
+    return {
       names: this.names(target),
       external: request.toolChoice === "none" ? noNames : namesOf(tools), builtins: namesOf(builtins),
       dropCalls: request.toolChoice === "none", oneCall: request.parallel === false,
       bridge: this.bridges(target) && (tools.length > 0 || builtins.length > 0) ? [...tools.map((tool) => this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)), ...builtins] : undefined,
+      keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded",
       onTooLong: () => this.caller.tooLong()
     }
-    return new Filter(this.output, rules, { keepsText: builtins.length > 0 || request.format?.type === "json_schema" && target.upstream.record.kind === "embedded", begun: this.begun })
   }
   /** The request in the target's terms. */
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
@@ -145,7 +144,10 @@ export class TurnRun {
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
   private ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const n = this.spec.request.n ?? 1
-    return n === 1 || supportsOf(target).n !== false ? attempt(target, (to) => this.requestFor(to, builtins), filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
+    return n === 1 || supportsOf(target).n !== false ? attempt(target, (to) => {
+      if (to !== target) filter.aim(this.rulesFor(to, builtins))
+      return this.requestFor(to, builtins)
+    }, filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
   }
   private async askOften(n: number, target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const many = new AbortController(), all = AbortSignal.any([signalOf(this.signal), many.signal])

@@ -34,7 +34,8 @@ export class Turns {
   constructor(deps: TurnsDeps) {
     const { upstreams, deadlines, clock, builtins, settings: { backoffMs, unsupported } } = deps
     this.deps = deps
-    this.options = { upstreams, deadlines, nowMs: () => clock.nowMs(), backoffMs, builtins, unsupported }
+    this.options = { upstreams, deadlines, nowMs: () => clock.nowMs(), backoffMs, builtins, unsupported,
+      told: ({ record: { id }, lastError }, rests) => rests ? deps.log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code }) : deps.log("info", "a chat upstream answers again", { upstream: id }) }
   }
   get inFlight(): number { return this.running.size }
   nowS(): number { return Math.floor(this.deps.clock.nowMs() / 1_000) }

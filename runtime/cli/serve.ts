@@ -2,12 +2,12 @@
 import { ConfigFault, loadConfig, type Config } from "../config.ts"
 import { startNode, type RunningNode } from "../start.ts"
 
-const tryLines = ({ url, made, notes }: RunningNode): ReadonlyArray<string> => [
+const tryLines = ({ url, made, notes }: RunningNode, data: string): ReadonlyArray<string> => [
   `Troupe listens on ${url}`,
   ...notes.map((note) => `  note: ${note}`),
   ...(made === undefined ? ["  keys: npx troupe keys"] : [
     "",
-    "First start: made ./data with a master key, a demo account and these keys (npx troupe keys shows them again):",
+    `First start: made ${data} with a master key, a demo account and these keys (npx troupe keys shows them again):`,
     `  developer key  ${made.developerKey}`,
     `  admin key      ${made.adminKey}`,
     ...(made.storeToken === undefined ? [] : [`  store token    ${made.storeToken}`, `  store console  ${made.storeUser} / ${made.storePassword}  at ${url}/store/admin`]),
@@ -44,7 +44,7 @@ export const serve = async (words: ReadonlyArray<string>, warmed: () => void = (
     console.error(`troupe cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
     return cause instanceof ConfigFault ? wrongConfiguration : (cause as { readonly exitCode?: number }).exitCode ?? 1
   }
-  console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node).join("\n"))
+  console.log(words.includes("--json") ? JSON.stringify({ url: node.url, port: node.port, ...node.made }) : tryLines(node, config.data).join("\n"))
   setImmediate(() => void node.warm().then(warmed, warmed))
   await new Promise<void>((resolve) => { for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve()) })
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1))

@@ -53,6 +53,7 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   if (typeof records === "string") throw new ChatConfigFault([records])
   const keys = (config.chatKeys ?? "").split(",").map((key) => key.trim()).filter((key) => key !== "")
   if (keys.length === 0 && !/^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(config.host)) log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
+  for (const { id, api_key: given, api_key_env: name } of records) if (given === undefined && name !== undefined && (process.env[name] ?? "") === "") log("warn", "a chat upstream is called without a key: its api_key_env is not set", { upstream: id, variable: name })
   const clock: Clock = actors, deadlines = new Deadlines(clock)
   actors.host(CircuitBreaker, Context.empty())
   actors.host(ProxySession, Context.empty())

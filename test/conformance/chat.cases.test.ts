@@ -53,6 +53,7 @@ describe("JSON and required fields", () => {
     ["CHAT-10 messages: null", { model: "main/m", messages: null }, [400, "missing_required_parameter", "messages"]],
     ["CHAT-11 messages: []", { model: "main/m", messages: [] }, [400, "empty_array", "messages"]],
     ["CHAT-12 messages: \"hi\"", { model: "main/m", messages: "hi" }, [400, "invalid_type", "messages"]],
+    ["a custom tool", { model: "main/m", messages: [{ role: "user", content: "x" }], tools: [{ type: "custom", custom: { name: "x" } }] }, [400, "unsupported_value", "tools[0].type"]],
     ["CHAT-13 role wizard", { model: "main/m", messages: [{ role: "wizard", content: "x" }] }, [400, "invalid_value", "messages[0].role"]],
     ["a message that is none", { model: "main/m", messages: [5] }, [400, "invalid_type", "messages[0]"]],
     ["no content", { model: "main/m", messages: [{ role: "user" }] }, [400, "missing_required_parameter", "messages[0].content"]],

@@ -42,6 +42,11 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect(ids).toEqual(["local/echo", "main/llama-3.1-8b", "main/m"])
       expect((await client.models.retrieve("main/m")).owned_by).toBe("fake")
     })
+    it("runTools that keeps tool_choice required ends with the tool's result on local/echo", async () => {
+      const runner = client.chat.completions.runTools({ model: "local/echo", messages: [{ role: "user", content: "Rome?" }], tool_choice: "required",
+        tools: [{ type: "function", function: { name: "weather", description: "", parse: JSON.parse, parameters: schema, function: () => "sunny" } }] }, { maxChatCompletions: 3 })
+      expect(await runner.finalContent()).toBe("tool: sunny")
+    })
     it("a stream, and its helper's final completion", async () => {
       world.upstream.plays({ chunks: spoken("a ", "b") })
       const stream = client.chat.completions.stream({ model: "main/m", messages: [{ role: "user", content: "x" }], stream_options: { include_usage: true } })

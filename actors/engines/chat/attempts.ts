@@ -15,13 +15,14 @@ export interface AttemptOptions {
   readonly deadlines: Deadlines
   readonly nowMs: () => number
   /** Of the first wait; doubled each time, ± 50 %. */ readonly backoffMs: number
+  /** An upstream rests after failures, or answers again. */ readonly told?: (upstream: Upstream, rests: boolean) => void
 }
 /** Whose generation it is. */
 export interface Caller { readonly signal: Abort; attempted(target: Target, retryOf: UpstreamFault | undefined): void }
 const waitMsMax = 5_000
 const retryable = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "bad-response", "broken"])
-/** What speaks against the upstream rather than the request. */
-const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "rate-limited", "timeout", "broken"])
+/** What speaks against the upstream rather than the request. A rate limit does not: the server answers, and its other models may have room. */
+const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout", "gateway-timeout", "error", "overloaded", "timeout", "broken"])
 
 /** `mayRepeat` false: a side effect has run. */
 export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, caller: Caller, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
@@ -31,18 +32,22 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
   for (let i = 0; i <= fallbacks.length; i++) {
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
     if (target === undefined) continue
+    let request: ModelRequest
+    // A fallback that cannot take the request is passed over: the fault that led to it says more than its own refusal.
+    try { request = requestFor(target) } catch (unfit) { if (last === undefined) throw unfit; continue }
     const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
     for (let turn = 0; turn < tries; turn++) {
-      const resting = enter(target.upstream)
+      const resting = enter(target.upstream, options)
       if (resting !== undefined) { last ??= resting; break }
       try {
         caller.attempted(target, last)
         const { upstream } = target, waits = upstream.gate.enter(signal)
         if (waits !== undefined) await queued(waits, upstream)
         try {
-          await upstream.model.generate(requestFor(target), sink, signal)
+          await upstream.model.generate(request, sink, signal)
           upstream.lastSuccessMs = options.nowMs()
           upstream.breaker.askNow("Succeeded", {}, ignore)
+          if (upstream.rests) { upstream.rests = false; options.told?.(upstream, false) }
         } catch (cause) {
           blame(upstream, cause, options.nowMs)
           throw cause
@@ -50,6 +55,7 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
         return target
       } catch (cause) {
         if (!(cause instanceof UpstreamFault)) throw cause
+        if (cause.reason === "unsupported" && last !== undefined && !sink.started) { sink.reset(); break }
         last = cause
         if (sink.started || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
         sink.reset()
@@ -63,9 +69,11 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
   throw last!
 }
 
-const enter = ({ breaker }: Upstream): UpstreamFault | undefined => {
+const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | undefined => {
   let resting: UpstreamFault | undefined
-  breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
+  upstream.breaker.askNow("Enter", {}, (answer) => { if ("refuse" in answer) resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" }) })
+  // Told once, when the first caller is kept away, not at every failed probe.
+  if (resting !== undefined && !upstream.rests) { upstream.rests = true; options.told?.(upstream, true) }
   return resting
 }
 /** Whoever does not get in leaves the breaker as it was. */

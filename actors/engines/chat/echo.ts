@@ -1,12 +1,12 @@
 /** local/echo: answers with the last user text, one word a step; calls a tool when it must, with arguments made from the tool's schema. The same
  *  request always gives the same answer; usage counts words. Source: chat section 13.5. */
 import type { ChatModule, Step } from "./embedded.ts"
-import { textOf, type Finish, type ModelRequest } from "./model.ts"
+import { textOf, type Finish, type Message, type ModelRequest } from "./model.ts"
 
 const wordsOf = (text: string): ReadonlyArray<string> => text.match(/\S+\s*/g) ?? []
 const depthMax = 16
 
-/** The least value a schema allows, without looking at more than its shape. */
+/** The simplest value a schema allows, without looking at more than its shape. */
 export const sample = (schema: any, depth = 0): unknown => {
   if (typeof schema !== "object" || schema === null || depth > depthMax) return {}
   if ("const" in schema) return schema.const
@@ -15,7 +15,7 @@ export const sample = (schema: any, depth = 0): unknown => {
   if (choice !== undefined && schema.type === undefined) return sample(choice, depth + 1)
   switch (Array.isArray(schema.type) ? schema.type[0] : schema.type) {
     case "string": return ""
-    case "number": case "integer": return typeof schema.minimum === "number" ? schema.minimum : 0
+    case "number": case "integer": { const { minimum, maximum } = schema; return minimum > 0 ? minimum : maximum < 0 ? maximum : 0 }
     case "boolean": return false
     case "array": return []
     case "null": return null
@@ -25,8 +25,10 @@ export const sample = (schema: any, depth = 0): unknown => {
     }
   }
 }
+const lastSaid = (messages: ModelRequest["messages"]): Message | undefined => messages.findLast(({ role }) => role !== "system" && role !== "developer")
 const asks = ({ tools, toolChoice, messages }: ModelRequest): string | undefined => {
-  if (tools === undefined || tools.length === 0 || messages.at(-1)?.role === "tool") return undefined
+  // What follows a tool's result from the system is the gateway asking again for a call: the result is still the last word.
+  if (tools === undefined || tools.length === 0 || lastSaid(messages)?.role === "tool") return undefined
   if (typeof toolChoice === "object") return toolChoice.name
   return toolChoice === "required" ? tools[0]!.name : undefined
 }
@@ -55,7 +57,7 @@ export const echo: ChatModule = {
       yield end("tool_calls", 1)
       return
     }
-    const last = messages.at(-1)
+    const last = lastSaid(messages)
     const said = last?.role === "tool" ? `tool: ${textOf(last.content)}` : textOf(messages.findLast(({ role }) => role === "user")?.content ?? "")
     let text = format?.type === "json_schema" ? JSON.stringify(sample(format.schema)) : format?.type === "json_object" ? JSON.stringify({ text: said }) : said
     for (const word of stop ?? []) { const at = text.indexOf(word); if (at >= 0) text = text.slice(0, at) }

@@ -44,7 +44,7 @@ export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): Ch
     return started
   }
   return {
-    supports: { images: false, audio: false, files: false, logprobs: false, n: false, tool_choice_none: true, native_tools: data.module === "echo" },
+    supports: { images: false, audio: false, files: false, logprobs: false, n: false, ...data.module === "echo" ? { hints: false } : { lacks: ["frequencyPenalty", "presencePenalty", "logitBias", "hints"] }, tool_choice_none: true, native_tools: data.module === "echo" },
     list: async () => models,
     close: () => worker?.kill(),
     generate: (request, sink, signal) => new Promise((resolve, reject) => {

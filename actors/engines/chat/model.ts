@@ -89,10 +89,13 @@ export class UpstreamFault extends Data.TaggedError("UpstreamFault")<{
 export const badResponse = (detail: string): UpstreamFault => new UpstreamFault({ reason: "bad-response", detail })
 
 export interface ListedModel { readonly id: string; readonly created?: number | undefined; readonly ownedBy?: string | undefined }
+export type Hint = "seed" | "frequencyPenalty" | "presencePenalty" | "logitBias" | "hints"
 /** What a model can take; what is absent it can. */
 export interface Supports {
   readonly tools?: boolean; readonly images?: boolean; readonly audio?: boolean; readonly files?: boolean; readonly json_schema?: boolean; readonly logprobs?: boolean
   readonly n?: boolean; readonly stream?: boolean; readonly usage?: boolean; readonly hints?: boolean; readonly tool_choice_none?: boolean; readonly effort_levels?: boolean
+  readonly stop?: boolean
+  /** Where some hints can be taken and some not. */ readonly lacks?: ReadonlyArray<Hint>
   /** False: tools go through the prompt. */ readonly native_tools?: boolean
 }
 export interface ChatModel {

@@ -34,7 +34,7 @@ export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, e
   const effort = record.effort_map === undefined ? {} : { effortMap: record.effort_map }
   switch (record.kind) {
     case "openai-chat": return openAiChat({ id: record.id, http: http(bearer), supports: {}, ...effort, ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown }) })
-    case "openai-responses": return openAiResponses({ id: record.id, http: http(bearer), supports: { n: false }, ...effort, sessions: record.upstream_sessions === true })
+    case "openai-responses": return openAiResponses({ id: record.id, http: http(bearer), supports: { n: false, stop: false, lacks: ["seed", "frequencyPenalty", "presencePenalty", "logitBias"] }, ...effort, sessions: record.upstream_sessions === true })
     case "anthropic": return anthropic({ id: record.id, http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }), maxTokens: record.max_tokens ?? 4_096 })
     case "ollama": return ollama({ id: record.id, http: http(bearer), levels: record.supports?.effort_levels === true, fetchImage: record.fetch_images === true ? fetchBytes : undefined })
     case "embedded": {

@@ -43,7 +43,7 @@ export const ollamaBody = async (request: ModelRequest, options: OllamaOptions, 
 export const ollama = (options: OllamaOptions): ChatModel => {
   const client = new HttpClient(options.http)
   return {
-    supports: { audio: false, files: false, logprobs: false, n: false, tool_choice_none: false },
+    supports: { audio: false, files: false, logprobs: false, n: false, lacks: ["logitBias", "hints"], tool_choice_none: false },
     list: async (signal) => {
       const answer = await client.json("GET", "/api/tags", undefined, signal)
       if (!Array.isArray(answer?.models)) throw badResponse("no list of models")

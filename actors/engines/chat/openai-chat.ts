@@ -33,8 +33,9 @@ const messageOf = (message: Message): unknown => {
 export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined =>
   request.effort === undefined ? undefined : map !== undefined && Object.hasOwn(map, request.effort) ? map[request.effort] ?? undefined : request.effort
 
-/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn. */
-export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions): string => {
+/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn.
+ *  `newer`: the limit by its newer name, which OpenAI's reasoning models insist on and many other servers do not know. */
+export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions, newer = false): string => {
   const { tools, toolChoice, format, stream, verbatim } = request, offered = tools === undefined || tools.length === 0 ? undefined : tools
   const body = {
     model: request.model, messages: verbatim === undefined ? request.messages.map(messageOf) : undefined,
@@ -42,7 +43,7 @@ export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }
     tools: offered?.map(({ name, description, parameters, strict }) => ({ type: "function", function: { name, description, parameters, strict } })),
     tool_choice: offered === undefined || toolChoice === undefined ? undefined : typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } },
     parallel_tool_calls: offered === undefined ? undefined : request.parallel,
-    temperature: request.temperature, top_p: request.topP, max_tokens: request.maxTokens, stop: request.stop, seed: request.seed,
+    temperature: request.temperature, top_p: request.topP, max_tokens: newer ? undefined : request.maxTokens, max_completion_tokens: newer ? request.maxTokens : undefined, stop: request.stop, seed: request.seed,
     frequency_penalty: request.frequencyPenalty, presence_penalty: request.presencePenalty, logit_bias: request.logitBias,
     logprobs: request.logprobs, top_logprobs: request.topLogprobs, n: request.n,
     response_format: format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" }
@@ -59,9 +60,14 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
     ? [{ id: entry.id, created: Number.isInteger(entry.created) ? entry.created : undefined, ownedBy: typeof entry.owned_by === "string" ? entry.owned_by : undefined }] : [])
 }
 
+const newerMax = 1_000
+
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
-  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => client.send("POST", "/chat/completions", chatBody(request, options), new Whole((answer) => {
+  /** Models that have refused max_tokens. */
+  const newer = new Set<string>()
+  const bodyOf = (request: ModelRequest): string => chatBody(request, options, newer.has(request.model))
+  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => client.send("POST", "/chat/completions", bodyOf(request), new Whole((answer) => {
     if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
       if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
       throw badResponse("no choices")
@@ -80,7 +86,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       if (!begun) { begun = true; sink.begun(flow) }
       reader.payload(payload)
     }, reader.leap)
-    await client.send("POST", "/chat/completions", chatBody(request, options), {
+    await client.send("POST", "/chat/completions", bodyOf(request), {
       head: (type, length, control) => { flow = control; if (type.startsWith("application/json")) { json = new Whole(); json.head(type, length) } },
       data: (bytes, from, to) => { if (json !== undefined) json.data(bytes, from, to); else { sse.push(bytes, from, to); sink.flush() } }
     }, signal).catch((fault: unknown) => {
@@ -95,9 +101,17 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     reader.end(request.n ?? 1)
     sink.flush()
   }
+  const ask = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => request.stream ? streamed(request, sink, signal) : whole(request, sink, signal)
   return {
     supports: options.supports,
-    generate: (request, sink, signal) => request.stream ? streamed(request, sink, signal) : whole(request, sink, signal),
+    generate: (request, sink, signal) => {
+      const { model, maxTokens } = request
+      return maxTokens === undefined || newer.has(model) ? ask(request, sink, signal) : ask(request, sink, signal).catch((fault: unknown) => {
+        if (!(fault instanceof UpstreamFault) || fault.reason !== "bad-request" || !fault.detail.includes("max_completion_tokens") || newer.size >= newerMax) throw fault
+        newer.add(model)
+        return ask(request, sink, signal)
+      })
+    },
     list: async (signal) => listedModels(await client.json("GET", "/models", undefined, signal)),
     close: () => client.close()
   }

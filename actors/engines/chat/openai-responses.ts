@@ -23,8 +23,13 @@ const itemsOf = (message: Message, id: string): ReadonlyArray<unknown> => {
   return [...reasoning, ...parts.length === 0 ? [] : [{ type: "message", role, content: parts.map((part) => partOf(part, role)) }],
     ...(calls ?? []).map((call) => ({ type: "function_call", call_id: call.id, name: call.name, arguments: call.arguments }))]
 }
-export const responsesBody = (request: ModelRequest, { id, effortMap }: OpenAiOptions, sessions: boolean, from: number): unknown => {
+/** `sealed`: reasoning comes back encrypted, to be handed in with the next turn. */
+export const responsesBody = (request: ModelRequest, { id, effortMap }: OpenAiOptions, sessions: boolean, from: number, sealed = !sessions): unknown => {
   const effort = effortOf(request, effortMap), { format, tools = [], toolChoice } = request
+  // In this interface verbosity lies under `text`, and there is no prediction: OpenAI refuses either at the top.
+  const { verbosity, prediction: _, ...hints } = request.hints ?? {}
+  const formatOf = format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" } : { type: "json_schema", name: format.name, schema: format.schema, strict: format.strict, description: format.description }
+  const include = [...sealed ? ["reasoning.encrypted_content"] : [], ...request.logprobs === true ? ["message.output_text.logprobs"] : []]
   const hosted = (request.unknown?.["tools"] as ReadonlyArray<unknown> | undefined) ?? []
   return {
     model: request.model, input: request.messages.slice(from).flatMap((message) => itemsOf(message, id)), stream: request.stream, store: sessions,
@@ -33,8 +38,8 @@ export const responsesBody = (request: ModelRequest, { id, effortMap }: OpenAiOp
     tool_choice: tools.length === 0 || toolChoice === undefined ? undefined : typeof toolChoice === "string" ? toolChoice : { type: "function", name: toolChoice.name },
     parallel_tool_calls: tools.length === 0 ? undefined : request.parallel, temperature: request.temperature, top_p: request.topP, max_output_tokens: request.maxTokens,
     reasoning: effort === undefined && request.summary === undefined ? undefined : { effort, summary: request.summary },
-    text: format === undefined ? undefined : { format: format.type === "json_object" ? { type: "json_object" } : { type: "json_schema", name: format.name, schema: format.schema, strict: format.strict, description: format.description } },
-    include: sessions ? undefined : ["reasoning.encrypted_content", ...request.logprobs === true ? ["message.output_text.logprobs"] : []], top_logprobs: request.topLogprobs, user: request.user, ...request.hints
+    text: formatOf === undefined && verbosity === undefined ? undefined : { format: formatOf, verbosity },
+    include: include.length === 0 ? undefined : include, top_logprobs: request.topLogprobs, user: request.user, ...hints
   }
 }
 
@@ -94,10 +99,14 @@ class Reader {
   }
 }
 
+const openMax = 1_000
+
 export const openAiResponses = (options: OpenAiOptions & { readonly sessions: boolean }): ChatModel => {
   const client = new HttpClient(options.http), { sessions } = options
+  /** Models that have said that they encrypt no reasoning. */
+  const open = new Set<string>()
   const once = async (request: ModelRequest, sink: ModelSink, signal: Abort, from: number): Promise<void> => {
-    const body = JSON.stringify(responsesBody(request, options, sessions, from)), reader = new Reader(sink, sessions)
+    const body = JSON.stringify(responsesBody(request, options, sessions, from, !sessions && !open.has(request.model))), reader = new Reader(sink, sessions)
     if (!request.stream) {
       const answer = await client.json("POST", "/responses", body, signal)
       sink.begun()
@@ -125,6 +134,10 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
     generate: async (request, sink, signal) => {
       const from = sessions && request.continues !== undefined && request.continues.freshFrom > 0 ? request.continues.freshFrom : 0
       try { return await once(request, sink, signal, from) } catch (fault) {
+        if (!sessions && fault instanceof UpstreamFault && fault.reason === "bad-request" && /encrypted.content/i.test(fault.detail) && !open.has(request.model) && open.size < openMax) {
+          open.add(request.model)
+          return await once(request, sink, signal, from)
+        }
         const lost = from > 0 && fault instanceof UpstreamFault && (fault.reason === "not-found" || (fault.reason === "bad-request" && /previous[ _]response/i.test(`${fault.code ?? ""} ${fault.param ?? ""} ${fault.detail}`)))
         if (!lost) throw fault
         return await once(request, sink, signal, 0)

@@ -22,7 +22,7 @@ const split = (text: string, targets: ReadonlyArray<Language>): { readonly targe
 const sentences = (text: string): ReadonlyArray<string> => text.match(/[^.!?\n]+(?:[.!?]+|\n|$)\s*/g) ?? [text]
 
 export const translating = (engines: Engines): ChatModel => ({
-  supports: { tools: false, images: false, audio: false, files: false, logprobs: false, n: false, json_schema: false, tool_choice_none: false },
+  supports: { tools: false, images: false, audio: false, files: false, logprobs: false, n: false, json_schema: false, hints: false, tool_choice_none: false },
   list: async () => [{ id: "translate" }],
   close: () => {},
   async generate(request: ModelRequest, sink, signal) {

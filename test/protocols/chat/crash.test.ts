@@ -82,6 +82,25 @@ it("after kill -9 a queued background response is made, one that was under way h
   expect([state.status, state.output[0].content[0].text]).toEqual(["completed", "later"])
 }, 60_000)
 
+it("after kill -9 in the middle of a background stream its items are over too: incomplete, in the look-up and in the resumed stream", async () => {
+  await up()
+  upstream.plays({ chunks: spoken("half ", "a word").slice(0, 2), hang: true })
+  const response = await fetch(`${base}/v1/responses`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: "main/m", input: "x", stream: true, background: true }) })
+  const reader = response.body!.getReader()
+  let text = ""
+  while (!text.includes("half ")) text += new TextDecoder().decode((await reader.read()).value)
+  reader.cancel().catch(() => {})
+  // Longer than events wait for the disk.
+  await new Promise((resolve) => { setTimeout(resolve, 200) })
+  child.process.kill("SIGKILL")
+  await child.exited
+  await up()
+  const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!, after = await (await fetch(`${base}/v1/responses/${id}`)).json() as any
+  expect([after.status, after.output[0].status, after.output[0].content[0].text]).toEqual(["failed", "incomplete", "half "])
+  const resumed = frames(await (await fetch(`${base}/v1/responses/${id}?stream=true`)).text())
+  expect([resumed.at(-2)!.data.type, resumed.at(-2)!.data.response.output[0].status, resumed.at(-1)!.data]).toEqual(["response.failed", "incomplete", "[DONE]"])
+}, 60_000)
+
 it("CHAT-70 SIGTERM during a stream longer than the grace: error frame, exit 0, /health 503 meanwhile, new turns 503", async () => {
   await up(400)
   upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })

@@ -2,7 +2,7 @@
 import { connect } from "node:net"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import type { ChatModel } from "../../../actors/engines/chat/model.ts"
-import { chunk, completion, spoken } from "./fake-upstream.ts"
+import { chunk, completion, FakeUpstream, spoken } from "./fake-upstream.ts"
 import { frames, until, World } from "./world.ts"
 
 let world: World
@@ -105,6 +105,56 @@ describe("answers that are none", () => {
     expect((await gone.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
     expect(await view()).toBe("open")
     await gone.close()
+  })
+  it("a fallback that cannot take the request is passed over: the first fault is told, not the fallback's refusal", async () => {
+    const own = await World.open({ main: { fallbacks: ["local/echo", "box/o"], retries: 0 }, records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }] })
+    own.upstream.plays({ status: 500 })
+    expect(codeOf(await own.ask({ logprobs: true }))).toEqual([502, "upstream_error"])
+    const image = { role: "user", content: [{ type: "image_url", image_url: { url: "https://example.com/x.png" } }] }
+    const answer = await own.ask({ messages: [image] })
+    expect([...codeOf(answer), answer.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_error", "2"])
+    await own.close()
+  })
+  it.each([false, true])("a fallback with a namespace of its own is heard by its own rules: calls and text under their public names (stream %s)", async (stream) => {
+    const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
+    own.upstream.plays({ status: 500 })
+    const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }]
+    const called = await own.ask({ stream, tools, tool_choice: "required" }), said = await own.ask({ stream, tools, messages: [{ role: "user", content: "external__weather is a name" }] })
+    expect([called.status, called.headers.get("x-proxy-model"), said.status]).toEqual([200, "local/echo", 200])
+    expect([called.text.includes("\"name\":\"weather\""), called.text.includes("error"), `${called.text}${said.text}`.includes("external__")]).toEqual([true, false, false])
+    await own.close()
+  })
+  it("a fallback that takes tools only through the prompt: its block becomes calls", async () => {
+    const weak = await FakeUpstream.open(), own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }] })
+    own.upstream.plays({ status: 500 })
+    weak.plays({ json: completion("```json\n{\"tool_calls\":[{\"name\":\"weather\",\"arguments\":{}}]}\n```") })
+    const answer = await own.ask({ tools: [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }] })
+    expect([answer.status, answer.body.choices[0].finish_reason, answer.body.choices[0].message.tool_calls?.[0].function.name]).toEqual([200, "tool_calls", "weather"])
+    await own.close()
+    weak.close()
+  })
+  it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
+    const told: Array<unknown> = []
+    const own = await World.open({ main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }, records: [{ id: "kept", kind: "openai-chat", base_url: "http://127.0.0.1:1", api_key: "k", api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }] }, { log: (level, _, more) => { told.push([level, more]) } })
+    await own.close()
+    expect(told).toEqual([["warn", { upstream: "main", variable: "TROUPE_TEST_NO_SUCH_KEY" }]])
+  })
+  it("that an upstream rests is logged once, and that it answers again", async () => {
+    const told: Array<unknown> = []
+    const own = await World.open({ main: { retries: 0 } }, { log: (level, _, fields) => { told.push([level, fields]) } })
+    own.upstream.plays(...Array.from({ length: 5 }, () => ({ status: 500 })), { json: completion("back") })
+    for (let i = 0; i < 7; i++) expect((await own.ask()).status).toBe(502)
+    own.aheadMs += 15_000
+    expect((await own.ask()).status).toBe(200)
+    expect(told).toEqual([["warn", { upstream: "main", code: "error" }], ["info", { upstream: "main" }]])
+    await own.close()
+  })
+  it("rate limits do not open the breaker, however many", async () => {
+    const own = await World.open()
+    own.upstream.plays(...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })), { json: completion("there is room") })
+    for (let i = 0; i < 6; i++) expect((await own.ask()).status).toBe(429)
+    expect((await own.ask()).status).toBe(200)
+    await own.close()
   })
   it("fallbacks in order, one attempt each", async () => {
     const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 1 } })

@@ -108,15 +108,40 @@ describe("openai-responses", () => {
     expect(fake.last.body).toMatchObject({ model: "m", stream: true, reasoning: { effort: "low" }, tools: [{ type: "function", name: "look" }], input: [{ type: "message", role: "system", content: [{ type: "input_text", text: "s" }] }, { role: "user" }] })
     expect(deltas(text).slice(1)).toEqual([{ content: "hey" }, { tool_calls: [{ index: 0, id: "c7", type: "function", function: { name: "look", arguments: "" } }] }, { tool_calls: [{ index: 0, function: { arguments: "{}" } }] }, {}])
   })
+  const said = (id: string, text: string) => ({ json: { id, status: "completed", output: [{ type: "message", content: [{ type: "output_text", text }] }], usage: { input_tokens: 1, output_tokens: 1 } } })
+  it("verbosity goes where this interface has it, a prediction nowhere; stop would be ignored and is refused", async () => {
+    fake.plays(said("r", "ok"))
+    expect((await world.ask({ model: "resp/m", verbosity: "low", prediction: { type: "content", content: "x" }, service_tier: "flex" })).status).toBe(200)
+    expect([fake.last.body.text, fake.last.body.service_tier, "verbosity" in fake.last.body, "prediction" in fake.last.body]).toEqual([{ verbosity: "low" }, "flex", false, false])
+    await world.respond({ model: "resp/m", text: { format: { type: "json_object" }, verbosity: "high" } })
+    expect(fake.last.body.text).toEqual({ format: { type: "json_object" }, verbosity: "high" })
+    const refused = await world.ask({ model: "resp/m", stop: "x" })
+    expect([refused.status, refused.body.error.code, refused.body.error.param]).toEqual([400, "unsupported_parameter", "stop"])
+  })
+  it("a model that encrypts no reasoning is asked again without, and never with it from then on", async () => {
+    const own = await World.open({ main: { kind: "openai-responses" } })
+    own.upstream.plays({ status: 400, json: { error: { message: "Encrypted content is not supported with this model.", code: null, param: "include" } } }, said("r", "a"))
+    expect([(await own.respond()).status, (await own.respond({ include: ["message.output_text.logprobs"] })).status]).toEqual([200, 200])
+    expect(own.upstream.seen.map(({ body }) => body.include)).toEqual([["reasoning.encrypted_content"], undefined, ["message.output_text.logprobs"]])
+    await own.close()
+  })
   it("a session that its upstream lost is played back in full, once", async () => {
     const own = await World.open({ main: { kind: "openai-responses", upstream_sessions: true } })
-    const said = (id: string, text: string) => ({ json: { id, status: "completed", output: [{ type: "message", content: [{ type: "output_text", text }] }], usage: { input_tokens: 1, output_tokens: 1 } } })
     own.upstream.plays(said("up1", "a"), { status: 400, json: { error: { message: "Previous response with id 'up1' not found.", code: "previous_response_not_found" } } }, said("up2", "b"))
     const first = await own.respond({ input: "A" }), second = await own.respond({ input: "B", previous_response_id: first.body.id })
     expect(second.body.output[0].content[0].text).toBe("b")
     expect(own.upstream.seen.map(({ body }) => [body.previous_response_id, body.input.length])).toEqual([[undefined, 1], ["up1", 1], [undefined, 3]])
     await own.close()
   })
+})
+
+it("openai-chat: a model that wants the limit by its newer name gets it, in the same turn and from then on", async () => {
+  const own = await World.open()
+  own.upstream.plays(({ body }) => "max_tokens" in body ? { status: 400, json: { error: { message: "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", param: "max_tokens", code: "unsupported_parameter" } } }
+    : { json: { choices: [{ message: { content: "ok" }, finish_reason: "stop" }] } })
+  for (const limit of [{ max_completion_tokens: 9 }, { max_tokens: 9 }, {}]) expect((await own.ask(limit)).status).toBe(200)
+  expect(own.upstream.seen.map(({ body }) => [body.max_tokens, body.max_completion_tokens])).toEqual([[9, undefined], [undefined, 9], [undefined, 9], [undefined, undefined]])
+  await own.close()
 })
 
 describe("an upstream that can little", () => {
@@ -148,9 +173,12 @@ describe("an upstream that can little", () => {
   })
 })
 it("hints that a model lacks are dropped, or refused where so configured", async () => {
-  const own = await World.open({ unsupportedParams: "error", chatUpstreams: [{ id: "c", kind: "anthropic", base_url: fake.url, models: ["c"] }] }, { upstream: fake })
-  const answer = await own.ask({ model: "c/c", seed: 4 })
-  expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([400, "unsupported_parameter", "seed"])
+  const own = await World.open({ unsupportedParams: "error", chatUpstreams: [{ id: "c", kind: "anthropic", base_url: fake.url, models: ["c"] }, { id: "o", kind: "ollama", base_url: fake.url, open_models: true },
+    { id: "r", kind: "openai-responses", base_url: fake.url, open_models: true }, { id: "local", kind: "embedded" }] }, { upstream: fake })
+  for (const [model, param, value] of [["c/c", "seed", 4], ["c/c", "verbosity", "low"], ["o/o", "logit_bias", { 1: 2 }], ["r/r", "presence_penalty", 1], ["local/echo", "seed", 4]] as const) {
+    const answer = await own.ask({ model, [param]: value })
+    expect([model, answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual([model, 400, "unsupported_parameter", param])
+  }
   await own.close()
 })
 it("arguments by the prompt that break the schema are asked for once more, then passed as they are", async () => {

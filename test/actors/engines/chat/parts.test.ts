@@ -191,7 +191,10 @@ describe("local/echo", () => {
     expect(await steps({ tools, toolChoice: "required" })).toMatchObject([{ toolCall: { name: "f", arguments: JSON.stringify({ s: "", n: 0, b: false, a: [], o: {}, e: "x" }) } }, { finish: "tool_calls" }])
     expect(await steps({ tools })).toMatchObject([{}, {}, { text: "three" }, {}])
     expect(await steps({ tools, toolChoice: "required", messages: [{ role: "user", content: "q" }, { role: "tool", callId: "c", content: "r" }] })).toMatchObject([{ text: "tool: " }, { text: "r" }, { finish: "stop" }])
+    // The gateway's own second request for a call comes after the result: the result is still answered, else a client that keeps `required` never ends.
+    expect(await steps({ tools, toolChoice: "required", messages: [{ role: "user", content: "q" }, { role: "tool", callId: "c", content: "r" }, { role: "system", content: "Call one of the tools." }] })).toMatchObject([{ text: "tool: " }, { text: "r" }, { finish: "stop" }])
     expect(sample({ anyOf: [{ type: "string" }] })).toBe("")
+    expect([{ minimum: -9007199254740991, maximum: 9007199254740991 }, { minimum: 3 }, { maximum: -2 }, {}].map((bounds) => sample({ type: "integer", ...bounds }))).toEqual([0, 3, -2, 0])
   })
 })
 describe("local/translate", () => {
