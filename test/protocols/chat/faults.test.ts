@@ -51,6 +51,12 @@ describe("streams that break", () => {
   })
 })
 
+it("a first read that grows to more than may wait, before the client's answer has begun: nothing stands still", async () => {
+  const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `), burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
+  world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
+  const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(resolve, 3_000) })])
+  expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
+})
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
     ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
