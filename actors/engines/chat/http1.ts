@@ -103,7 +103,8 @@ class Connection {
     socket.setKeepAlive(true, 60_000)
     socket.on(origin.secure ? "secureConnect" : "connect", () => this.connected())
     socket.on("error", (cause: NodeJS.ErrnoException) => { this.fault = cause.code ?? "the connection broke" })
-    socket.on("end", () => { if (this.place === "rest" && this.hearer !== undefined) this.finish(false) })
+    // At once: until its own end has gone out as well, it would be used again or waited for.
+    socket.on("end", () => { if (this.place === "rest" && this.hearer !== undefined) this.finish(false); else this.fail("broken", "the connection ended") })
     socket.on("close", () => this.fail("broken", this.fault ?? "the connection broke"))
     if (origin.secure) socket.on("session", (session: Buffer) => { origin.session = session })
   }
@@ -136,7 +137,8 @@ class Connection {
     const hearer = this.hearer!
     this.hearer = undefined
     this.flow()
-    if (clean && this.keep) this.origin.rest(this, this.keepMs)
+    // Answered before all of its request has left: the next one would wait behind the rest.
+    if (clean && this.keep && !this.dead && this.socket.writableLength === 0) this.origin.rest(this, this.keepMs)
     else this.destroy()
     hearer.end()
   }
