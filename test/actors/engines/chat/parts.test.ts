@@ -54,6 +54,40 @@ describe("the hot path", () => {
     for (const odd of [frame("\"a\tb\""), `${frame("\"a\"")}\ndata: {}`]) expect(() => rewritten([frame("\"1\""), odd], true, () => 99)).toThrow(/not JSON/)
   })
 })
+describe("events out of bytes", () => {
+  const payloads = (text: string, size: number): ReadonlyArray<string> => {
+    const found: Array<string> = [], reader = new SseReader((payload) => { found.push(payload) }), bytes = Buffer.from(text)
+    for (let at = 0; at < bytes.length; at += size) reader.push(bytes, at, Math.min(bytes.length, at + size))
+    reader.end()
+    return found
+  }
+  it("a byte order mark at the beginning is none of the first line", () => {
+    for (const size of [1, 2, 3, 4, 99]) expect(payloads("\ufeffdata: 1\n\ndata: 2\n\n", size)).toEqual(["1", "2"])
+  })
+  it("a large event in small pieces costs its length, not its square", () => {
+    const began = performance.now()
+    expect(payloads(`data: ${"x".repeat(12_000_000)}\n\ndata: 2\n\n`, 1_024).map(({ length }) => length)).toEqual([12_000_000, 1])
+    expect(performance.now() - began).toBeLessThan(3_000)
+    expect(() => payloads(`data: ${"x".repeat(17_000_000)}`, 4_096)).toThrow(/too large/)
+  })
+  it("whatever stands between and before events, leaping tells what parsing tells, in pieces of every size", () => {
+    const next = random(17), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
+    for (let i = 0; i < 150; i++) {
+      const eol = one(["\n", "\r\n"]), space = one(["", " ", "  "]), created = i % 5 === 0
+      const frame = (content: string, n: number): string => JSON.stringify({ id: "c", created: created ? n : 1, choices: [{ index: 0, delta: { content }, finish_reason: null }], ...n % 9 === 8 ? { usage: { prompt_tokens: n, completion_tokens: n } } : {} })
+      const stream = Array.from({ length: 25 }, (_, n) => `${one(["", "", `: note${eol}`, `event: message${eol}`, `id: ${n}${eol}`, `retry: 5${eol}`, eol, `data:${eol}`])}data:${space}${n % 11 === 10 ? frame("a", n).replace(",\"choices\"", `,${eol}data:\"choices\"`) : frame(one(["a", "ü", "🎻\n", "\"", "x\\"]), n)}${one(["", "", `${eol}id: 3`, `${eol}: after`])}${eol}${one(["", "", eol])}${eol}`).join("")
+      const told = (learns: boolean, size: number): string => {
+        const events: Array<unknown> = [], sink: ModelSink = { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) }, literal: (text) => { events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) }) } }
+        const reader = new ChunkReader(sink, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap), bytes = Buffer.from(stream)
+        for (let at = 0; at < bytes.length; at += size) sse.push(bytes, at, Math.min(bytes.length, at + size))
+        sse.end()
+        return JSON.stringify(events)
+      }
+      const slow = told(false, 1e9)
+      for (const size of [1, 2, 7, 64, 1_000, 1e9]) expect(told(true, size), stream).toBe(slow)
+    }
+  })
+})
 describe("the chunk reader", () => {
   const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
     const events: Array<ModelEvent> = [], reader = new ChunkReader({ begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } })
