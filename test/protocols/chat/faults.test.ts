@@ -57,6 +57,16 @@ it("a first read that grows to more than may wait, before the client's answer ha
   const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(resolve, 3_000) })])
   expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
 })
+it("a model's name from the client breaks no header, with either adapter", async () => {
+  for (const adapter of ["uws", "node"] as const) {
+    const own = await World.open({ main: { open_models: true } }, { adapter })
+    own.upstream.plays({ json: completion("hello") })
+    const answer = await own.ask({ model: "main/a\r\nx-evil: 1\r\n\r\n漢" })
+    expect([answer.status, answer.body.choices[0].message.content, answer.headers.get("x-evil")]).toEqual([200, "hello", null])
+    expect(answer.headers.get("x-proxy-model")).toMatch(/^main\/a {2}x-evil: 1 {4}./)
+    await own.close()
+  }
+})
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
     ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
