@@ -15,6 +15,8 @@ export const usageOf = (usage: any): Usage => ({
   input: count(usage.prompt_tokens), output: count(usage.completion_tokens),
   cached: count(usage.prompt_tokens_details?.cached_tokens), reasoning: count(usage.completion_tokens_details?.reasoning_tokens)
 })
+/** Of one answer, whatever was asked: lists are kept by their numbers. */
+const choicesMax = 128
 const asText = (value: unknown): string => typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value)
 
 const contentAt = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
@@ -117,6 +119,7 @@ export class ChunkReader {
   }
   private choice(given: any, at: number): void {
     if (typeof given !== "object" || given === null) throw badResponse("a choice is not an object")
+    if (!Number.isInteger(at) || at < 0 || at >= choicesMax) throw badResponse("a choice has a number that cannot be")
     const choice = this.of(at), delta = given.delta ?? given.message ?? {}
     if (choice.finished) return
     this.texts(delta, at, given.logprobs)

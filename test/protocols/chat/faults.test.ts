@@ -67,6 +67,10 @@ it("a model's name from the client breaks no header, with either adapter", async
     await own.close()
   }
 })
+it("a choice that does not begin at 0 is numbered anew", async () => {
+  world.upstream.plays({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
+  expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
+})
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
     ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
@@ -79,6 +83,7 @@ describe("answers that are none", () => {
     ["529", { status: 529 }, [503, "upstream_overloaded"], 3],
     ["a redirect", { status: 302, headers: { location: "http://example.invalid/" } }, [502, "upstream_bad_response"], 2],
     ["no JSON", { json: "nonsense" }, [502, "upstream_bad_response"], 2],
+    ["a choice of a number that is none", { json: { choices: [{ index: 1e9, message: { content: "x" } }] } }, [502, "upstream_bad_response"], 2],
     ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
   ])("%s", async (_, step, expected, attempts) => {
     world.upstream.plays(step)
