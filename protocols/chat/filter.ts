@@ -47,6 +47,7 @@ export class Filter implements RetrySink {
     this.begunOnce = begun
     const { literal } = output
     this.literal = literal === undefined || rules.names.hides || rules.bridge !== undefined || keepsText ? undefined : (text) => {
+      if (this.cut) return
       this.of(0).content = true
       this.grow(text.length)
       literal(text)

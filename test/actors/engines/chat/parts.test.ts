@@ -12,6 +12,7 @@ import { targetOf, translating } from "../../../../actors/engines/chat/translati
 import { isPublic, webFetch } from "../../../../protocols/chat/builtins.ts"
 import { ChatChunks } from "../../../../protocols/chat/chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/fields.ts"
+import { Filter } from "../../../../protocols/chat/filter.ts"
 import { BridgeReader } from "../../../../protocols/chat/prompt-bridge.ts"
 import { Namespace, Unmasking } from "../../../../protocols/chat/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
@@ -87,6 +88,17 @@ describe("events out of bytes", () => {
       for (const size of [1, 2, 7, 64, 1_000, 1e9]) expect(told(true, size), stream).toBe(slow)
     }
   })
+})
+it("an answer that outgrows its limit ends at the same word, learned or parsed", () => {
+  const piece = "x".repeat(1_048_576), told = (as: "literal" | "event"): number => {
+    let bytes = 0
+    const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: (event: ModelEvent) => { if (event.type === "text") bytes += event.text.length }, literal: (text: string) => { bytes += text.length } }
+    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, onTooLong: () => {} }, { keepsText: false, begun: true })
+    for (let i = 0; i < 20; i++) if (as === "literal") filter.literal!(piece); else filter.event({ type: "text", choice: 0, text: piece })
+    expect(filter.finishes()).toEqual([{ type: "finish", choice: 0, reason: "length" }])
+    return bytes
+  }
+  expect(told("literal")).toBe(told("event"))
 })
 describe("the chunk reader", () => {
   const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
