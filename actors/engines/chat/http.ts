@@ -174,7 +174,7 @@ class Call implements Hearer, Flow {
   head({ status, type, retryAfter, length }: Head): void {
     this.status = status
     if (status >= 300) { this.retryAfter = retryAfterMs(retryAfter, Date.now()); this.failure = []; return }
-    this.deadline!.touch(this.http.limits.idleMs)
+    // The head alone does not end the wait for the first byte.
     try { this.receiver.head?.(type, length, this) } catch (fault) { this.finish(fault) }
   }
   data(bytes: Buffer, from: number, to: number): void {

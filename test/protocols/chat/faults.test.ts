@@ -114,6 +114,20 @@ describe("answers that are none", () => {
     expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([504, "upstream_timeout", "false"])
     await until(() => world.upstream.last.aborted)
   })
+  it("a head at once, the first event late: within the first event's limit, though longer than between two", async () => {
+    const own = await World.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
+    let go!: () => void
+    const gate = new Promise<void>((resolve) => { go = resolve })
+    own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
+    const asked = own.ask({ stream: true })
+    await until(() => own.upstream.seen.length === 1)
+    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    own.aheadMs += 8_000
+    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    go()
+    expect((await asked).text).toContain("\"content\":\"a\"")
+    await own.close()
+  })
   it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
     const gone = await World.open({ records: [{ id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }] })
     for (let i = 0; i < 5; i++) expect(codeOf(await gone.ask({ model: "gone/x" }))).toEqual([502, "upstream_unavailable"])
