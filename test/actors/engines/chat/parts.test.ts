@@ -222,6 +222,9 @@ it("records: what is wrong is named", () => {
   expect(of({ id: "a", kind: "embedded", retries: "2" })).toMatch(/^UPSTREAMS\[0\]\.retries: /)
   expect(of({ id: "a", kind: "embedded", nonsense: 1 })).toMatch(/^UPSTREAMS\[0\]\.nonsense: /)
   expect(of({ id: "A b", kind: "embedded" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  // What would not reach the server is refused rather than left out.
+  for (const base_url of ["http://x/v1?api-version=1", "http://a:b@x/v1", "http://x/v1#a", "http://x:99999", "ftp://x", "http://"]) expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatch(/^UPSTREAMS\[0\]\.base_url: /)
+  for (const base_url of ["http://x", "https://x:8/@a/v1/", "http://[::1]:8/v1"]) expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatchObject([{ base_url }])
   expect(readRecords({})).toMatch(/array/)
   expect(of({ id: "a", kind: "embedded" })).toMatchObject([{ max_concurrency: 64, queue: 256, retries: 2 }])
 })
