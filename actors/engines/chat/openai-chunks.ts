@@ -25,14 +25,16 @@ const paddingAt = /"obfuscation":\s*"/
 /** What JSON.stringify escapes, and in the same way. */
 const escapes = new Set([..."\"\\bfnrt"].map((char) => char.charCodeAt(0)))
 
-/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1: read it in full. `wide`: not ASCII. */
-const inside = { end: 0, wide: false }
+/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1: read it in full. `wide`: not ASCII. `escaped`: backslashes which
+ *  are none of its own bytes. */
+const inside = { end: 0, wide: false, escaped: 0 }
 const measure = (text: string, from: number): typeof inside => {
   inside.wide = false
+  inside.escaped = 0
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 34) { inside.end = at; return inside }
-    if (code === 92) { if (!escapes.has(text.charCodeAt(++at))) break }
+    if (code === 92) { if (!escapes.has(text.charCodeAt(++at))) break; inside.escaped++ }
     else if (code < 32) break
     else if (code > 126) inside.wide = true
   }
@@ -61,7 +63,7 @@ export class ChunkReader {
       if (opening === undefined || !text.startsWith("data:", start)) return at
       const payload = start + (text.charCodeAt(start + 5) === 32 ? 6 : 5)
       if (!text.startsWith(opening, payload)) return at
-      const from = payload + opening.length, { end: to, wide } = measure(text, from)
+      const from = payload + opening.length, { end: to, wide, escaped } = measure(text, from)
       if (to <= from || !text.startsWith(closing, to)) return at
       let end = to + closing.length
       if (padded !== undefined) {
@@ -74,7 +76,7 @@ export class ChunkReader {
         if (text.charCodeAt(end++) !== 10) return at
       }
       const literal = text.slice(from, to)
-      this.sink.literal!(wide ? utf8(literal) : literal)
+      this.sink.literal!(wide ? utf8(literal) : literal, to - from - escaped)
       start = end
     }
   }

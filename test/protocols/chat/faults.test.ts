@@ -54,7 +54,7 @@ describe("streams that break", () => {
 it("a first read that grows to more than may wait, before the client's answer has begun: nothing stands still", async () => {
   const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `), burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
   world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
-  const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(resolve, 3_000) })])
+  const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(() => resolve(undefined), 3_000) })])
   expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
 })
 it("a model's name from the client breaks no header, with either adapter", async () => {
