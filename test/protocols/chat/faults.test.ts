@@ -71,6 +71,20 @@ it("a choice that does not begin at 0 is numbered anew", async () => {
   world.upstream.plays({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
   expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
 })
+it("whatever is answered carries its own headers once, with either adapter", async () => {
+  for (const adapter of ["uws", "node"] as const) {
+    const own = await World.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
+    const path = "/v1/chat/completions", large = { messages: "x".repeat(2_000) }
+    for (const [status, answer] of [[401, own.fetch("/v1/models", { key: "" })], [401, own.fetch(path, { key: "", body: large })], [404, own.fetch("/v1/nothing")], [405, own.fetch(path)], [413, own.fetch(path, { body: large })],
+      [415, own.fetch(path, { body: {}, headers: { "content-type": "text/xml" } })], [200, own.fetch("/v1/models", { method: "HEAD" })], [204, own.fetch(path, { method: "OPTIONS" })]] as const) {
+      const { status: got, headers } = await answer
+      expect([got, headers.get("access-control-allow-origin"), headers.get("access-control-max-age")], `${adapter} ${status}`).toEqual([status, "*", "600"])
+      expect(headers.get("x-request-id"), `${adapter} ${status}`).toMatch(/^req_[0-9a-f]{32}$/)
+      expect(headers.get("x-trace-id")).toMatch(/^[0-9a-f]{32}$/)
+    }
+    await own.close()
+  }
+})
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
     ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
