@@ -75,7 +75,7 @@ const picked = (body: Json, wanted: (name: string) => boolean): Record<string, u
 }
 const messagesMax = 4_096
 
-/** Nothing in it but a role and a text: it is read as it is written. */
+/** Nothing in it but a role and a text, four strings with their names: it is read as it is written. */
 const plain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
 
 /** `text`: what `body` was read from. */
@@ -120,7 +120,7 @@ export const readChat = (body: Json, text: string): ChatSpec => {
     request: {
       model: "", messages, stream, tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n,
       stop, seed, frequencyPenalty, presencePenalty, logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined,
-      user: typeof user === "string" ? user : undefined, hints, unknown, verbatim: asWritten ? memberText(text, "messages") : undefined
+      user: typeof user === "string" ? user : undefined, hints, unknown, verbatim: asWritten ? memberText(text, "messages", 4 * messages.length) : undefined
     }
   }
 }

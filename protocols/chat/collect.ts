@@ -32,5 +32,6 @@ export class Collected implements Output {
       case "bound": return
     }
   }
-  get choices(): ReadonlyArray<Choice> { return this.drafts.map((draft) => draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }) }
+  /** Without those that never came. */
+  get choices(): ReadonlyArray<Choice> { return this.drafts.flatMap((draft) => draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }) }
 }

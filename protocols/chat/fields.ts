@@ -46,9 +46,11 @@ const stringEnd = (text: string, at: number): number => {
     if ((end - before) % 2 === 1) return end
   }
 }
-/** A member of an object's valid JSON text, as it is written; undefined where a name is escaped, and so might be its. The last one counts, as in JSON.parse. */
-export const memberText = (text: string, name: string): string | undefined => {
-  let depth = 0, names = false, from = -1, found: string | undefined
+/** A member of an object's valid JSON text, as it is written; undefined where a name is escaped, and so might be its, or where it holds
+ *  more or fewer `strings` than that, names included: one that stands twice would be read here as the last, elsewhere maybe not. The last member counts. */
+export const memberText = (text: string, name: string, strings?: number): string | undefined => {
+  let depth = 0, names = false, from = -1, held = 0, found: string | undefined
+  const part = (to: number): string | undefined => strings === undefined || held === strings ? text.slice(from, to) : undefined
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote: {
@@ -57,14 +59,14 @@ export const memberText = (text: string, name: string): string | undefined => {
           names = false
           const written = text.slice(at + 1, end)
           if (written.includes("\\")) return undefined
-          if (written === name) from = text.indexOf(":", end) + 1
-        }
+          if (written === name) { from = text.indexOf(":", end) + 1; held = 0 }
+        } else held++
         at = end
         break
       }
       case 123: case 91: if (++depth === 1) names = true; break
-      case 44: if (depth === 1) { names = true; if (from >= 0) { found = text.slice(from, at); from = -1 } } break
-      case 125: case 93: if (--depth === 0 && from >= 0) return text.slice(from, at)
+      case 44: if (depth === 1) { names = true; if (from >= 0) { found = part(at); from = -1 } } break
+      case 125: case 93: if (--depth === 0 && from >= 0) return part(at)
     }
   }
   return found

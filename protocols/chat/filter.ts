@@ -36,7 +36,7 @@ export class Filter implements RetrySink {
   outputBytes = 0
   cut = false
   begunOnce = false
-  literal: ((text: string) => void) | undefined
+  literal: ((text: string, bytes: number) => void) | undefined
   private readonly output: Output
   private rules: Rules
 
@@ -51,12 +51,13 @@ export class Filter implements RetrySink {
     this.rules = rules
     this.literal = this.literalFor(rules)
   }
-  private literalFor({ names, bridge, keepsText }: Rules): ((text: string) => void) | undefined {
+  private literalFor({ names, bridge, keepsText }: Rules): ((text: string, bytes: number) => void) | undefined {
     const { literal } = this.output
-    return literal === undefined || names.hides || bridge !== undefined || keepsText ? undefined : (text) => {
+    return literal === undefined || names.hides || bridge !== undefined || keepsText ? undefined : (text, bytes) => {
+      if (this.cut) return
       this.of(0).content = true
-      this.grow(text.length)
-      literal(text)
+      this.grow(bytes)
+      literal(text, bytes)
     }
   }
   get started(): boolean { return this.output.started }
@@ -87,21 +88,21 @@ export class Filter implements RetrySink {
       case "finish": { this.of(event.choice).finish = event.reason; return }
       case "text": {
         const state = this.of(event.choice)
-        this.grow(event.text.length)
+        this.grow(Buffer.byteLength(event.text))
         const certain = state.bridge === undefined ? event.text : state.bridge.push(event.text)
         return this.text(state, event.choice, certain, event)
       }
       case "reasoning": {
         const state = this.of(event.choice), text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
-        this.grow(event.text.length)
+        this.grow(Buffer.byteLength(event.text))
         if (text !== "") this.output.event({ ...event, text })
         return
       }
-      case "refusal": { this.of(event.choice).content = true; this.grow(event.text.length); this.output.event(event); return }
+      case "refusal": { this.of(event.choice).content = true; this.grow(Buffer.byteLength(event.text)); this.output.event(event); return }
       case "call": return this.call(this.of(event.choice), event)
       case "arguments": {
         const state = this.of(event.choice), place = state.places?.get(event.index)
-        this.grow(event.text.length)
+        this.grow(Buffer.byteLength(event.text))
         if (typeof place === "number") { state.bare?.delete(place); this.output.event({ ...event, index: place }) }
         else if (place !== undefined) place.arguments += event.text
       }

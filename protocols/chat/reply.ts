@@ -66,6 +66,8 @@ export class StreamReply {
   private pump(sink: Sink): Promise<void> {
     this.sink = sink
     this.send()
+    // What grew too long before there was a client to take it may have left at once.
+    this.go()
     if (this.over) this.finish()
     return this.finished
   }
@@ -85,7 +87,7 @@ export class StreamReply {
       stalled.stop()
       this.behind = false
       this.send()
-      if (!this.behind && this.pausing) { this.pausing = false; for (const flow of this.flows) flow.resume() }
+      this.go()
       if (this.over && !this.behind) this.finish()
     })
   }
@@ -94,6 +96,11 @@ export class StreamReply {
     this.pausing = true
     this.options.onBackpressure()
     for (const flow of this.flows) flow.pause()
+  }
+  private go(): void {
+    if (this.behind || !this.pausing) return
+    this.pausing = false
+    for (const flow of this.flows) flow.resume()
   }
   /** All that was written leaves, then the body ends. */
   end(): void {

@@ -5,13 +5,15 @@ import { readFileSync } from "node:fs"
 import type { AddressInfo } from "node:net"
 import type { Duplex } from "node:stream"
 import { WebSocketServer, type WebSocket } from "ws"
-import { BodyFault, type Request, type Response, type Route, type Sink, type Socket, type SocketRoute } from "../http.ts"
-import { BodyStream, discardBytesMax, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, reasonOf, traceId, type Limits } from "./exchange.ts"
+import { BodyFault, type Field, type Request, type Response, type Route, type Sink, type Socket, type SocketRoute } from "../http.ts"
+import { BodyStream, discardBytesMax, fieldText, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, reasonOf, traceId, type Limits } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen } from "./server.ts"
 
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
+/** node:http throws at what is not one byte. */
+const written = ([name, value]: Field): Field => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
 class Exchange implements Request {
   readonly method: string
@@ -169,7 +171,7 @@ class Node {
     if (exchange.gone || exchange.answered) return
     exchange.answered = true
     const { body, headers = [], always = [] } = response
-    const head = [["X-Trace-ID", exchange.traceId], ...headers, ...always, ...(close || this.draining ? [["Connection", "close"]] : [])].flat() as Array<string>
+    const head = [["X-Trace-ID", exchange.traceId], ...[...headers, ...always].map(written), ...(close || this.draining ? [["Connection", "close"]] : [])].flat() as Array<string>
     const bodiless = response.status === 204 || response.status === 304
     if (typeof body !== "function" && !bodiless) head.push("Content-Length", String(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length))
     reply.writeHead(response.status, reasonOf(response.status), head)
@@ -200,7 +202,7 @@ class Node {
     const refuse = ({ status, headers = [], always = [], body }: Response): void => {
       const bytes = typeof body === "function" || body === undefined ? "" : body
       wire.end([`HTTP/1.1 ${status} ${reasonOf(status)}`, `X-Trace-ID: ${exchange.traceId}`, `Date: ${new Date().toUTCString()}`, "Connection: close",
-        ...[...headers, ...always].map(([name, value]) => `${name}: ${value}`), `Content-Length: ${Buffer.byteLength(bytes)}`, "", ""].join("\r\n") + bytes)
+        ...[...headers, ...always].map(([name, value]) => `${name}: ${fieldText(value)}`), `Content-Length: ${Buffer.byteLength(bytes)}`, "", ""].join("\r\n") + bytes)
     }
     if (route === undefined) return refuse(service.refused(404, exchange))
     if (this.draining) return refuse(service.refused(503, exchange))

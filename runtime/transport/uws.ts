@@ -7,7 +7,7 @@ import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 import { Bag, type Placed } from "../bag.ts"
 import { BodyFault, type Field, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
-import { BodyStream, discardBytesMax, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
+import { BodyStream, discardBytesMax, fieldText, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen, Server } from "./server.ts"
 
@@ -18,7 +18,7 @@ const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(addres
 
 const linesOf = (fields: ReadonlyArray<Field>): string => {
   let lines = ""
-  for (const [name, value] of fields) lines += `\r\n${name}: ${value}`
+  for (const [name, value] of fields) lines += `\r\n${name}: ${fieldText(value)}`
   return lines
 }
 

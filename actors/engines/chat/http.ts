@@ -55,17 +55,26 @@ const line = (name: string, value: string): string => {
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value)) throw new Error(`the header ${JSON.stringify(name)} of an upstream cannot be sent`)
   return `${name}: ${value}\r\n`
 }
+/** The last one of a name counts; how long the body is, is not theirs to say. */
+const linesOf = (host: string, headers: Readonly<Record<string, string>>): string => {
+  const lines = new Map([["host", line("host", host)]])
+  for (const [name, value] of Object.entries(headers)) lines.set(name.toLowerCase(), line(name.toLowerCase(), value))
+  for (const framing of ["content-length", "transfer-encoding"]) lines.delete(framing)
+  return [...lines.values()].join("")
+}
 
 export class HttpClient {
   private readonly origin: Origin
   private readonly prefix: string
   /** Of every request. */ private readonly head: string
+  private readonly ascii: boolean
   private readonly http: UpstreamHttp
   constructor(http: UpstreamHttp) {
     const url = new URL(http.base)
     this.http = http
     this.prefix = url.pathname.replace(/\/+$/, "")
-    this.head = ` HTTP/1.1\r\n${line("host", url.host)}${Object.entries(http.headers).map(([name, value]) => line(name, value)).join("")}`
+    this.head = ` HTTP/1.1\r\n${linesOf(url.host, http.headers)}`
+    this.ascii = Buffer.byteLength(this.head) === this.head.length
     this.origin = new Origin({ url, connectMs: http.limits.connectMs, deadlines: http.deadlines })
   }
   close(): void { this.origin.close() }
@@ -77,7 +86,7 @@ export class HttpClient {
       if (!call.begin()) return
       const bytes = body === undefined ? 0 : Buffer.byteLength(body)
       const head = `${method} ${this.prefix}${path}${this.head}`
-      call.goes(this.origin.call(body === undefined ? `${head}\r\n` : `${head}content-length: ${bytes}\r\n\r\n${body}`, body === undefined || bytes === body.length, call))
+      call.goes(this.origin.call(body === undefined ? `${head}\r\n` : `${head}content-length: ${bytes}\r\n\r\n${body}`, this.ascii && (body === undefined || bytes === body.length), call))
     })
   }
   /** A whole answer as JSON. */
@@ -165,7 +174,7 @@ class Call implements Hearer, Flow {
   head({ status, type, retryAfter, length }: Head): void {
     this.status = status
     if (status >= 300) { this.retryAfter = retryAfterMs(retryAfter, Date.now()); this.failure = []; return }
-    this.deadline!.touch(this.http.limits.idleMs)
+    // The head alone does not end the wait for the first byte.
     try { this.receiver.head?.(type, length, this) } catch (fault) { this.finish(fault) }
   }
   data(bytes: Buffer, from: number, to: number): void {

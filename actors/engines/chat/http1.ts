@@ -103,7 +103,8 @@ class Connection {
     socket.setKeepAlive(true, 60_000)
     socket.on(origin.secure ? "secureConnect" : "connect", () => this.connected())
     socket.on("error", (cause: NodeJS.ErrnoException) => { this.fault = cause.code ?? "the connection broke" })
-    socket.on("end", () => { if (this.place === "rest" && this.hearer !== undefined) this.finish(false) })
+    // At once: until its own end has gone out as well, it would be used again or waited for.
+    socket.on("end", () => { if (this.place === "rest" && this.hearer !== undefined) this.finish(false); else this.fail("broken", "the connection ended") })
     socket.on("close", () => this.fail("broken", this.fault ?? "the connection broke"))
     if (origin.secure) socket.on("session", (session: Buffer) => { origin.session = session })
   }
@@ -136,7 +137,8 @@ class Connection {
     const hearer = this.hearer!
     this.hearer = undefined
     this.flow()
-    if (clean && this.keep) this.origin.rest(this, this.keepMs)
+    // Answered before all of its request has left: the next one would wait behind the rest.
+    if (clean && this.keep && !this.dead && this.socket.writableLength === 0) this.origin.rest(this, this.keepMs)
     else this.destroy()
     hearer.end()
   }
@@ -232,6 +234,7 @@ export class Origin {
   /** TLS: of the last handshake. */ session: Buffer | undefined = undefined
   /** The last one that came to rest is the first to be used again. */ private readonly idle: Array<Connection> = []
   private readonly all = new Set<Connection>()
+  private tidying: Deadline | undefined = undefined
 
   constructor({ url, connectMs, deadlines }: OriginOptions) {
     this.secure = url.protocol === "https:"
@@ -249,20 +252,35 @@ export class Origin {
   }
   private rested(): Connection | undefined {
     if (this.idle.length === 0) return undefined
-    const nowMs = this.deadlines.clock.nowMs()
-    while (this.idle.length > 0 && this.idle[0]!.idleUntilMs <= nowMs) this.idle[0]!.destroy()
+    const nowMs = this.tidy()
     let found = this.idle.pop()
     for (; found !== undefined && found.idleUntilMs <= nowMs; found = this.idle.pop()) found.destroy()
     return found
   }
+  /** Those at rest for too long are let go, the time now told. */
+  private tidy(): number {
+    const nowMs = this.deadlines.clock.nowMs()
+    while (this.idle.length > 0 && this.idle[0]!.idleUntilMs <= nowMs) this.idle[0]!.destroy()
+    return nowMs
+  }
   rest(connection: Connection, keepMs: number): void {
     connection.idleUntilMs = this.deadlines.clock.nowMs() + keepMs
     this.idle.push(connection)
+    this.tidying ??= this.deadlines.start(keepMsDefault, this.quiet)
+  }
+  /** Without calls nobody else would. */
+  private readonly quiet = (): void => {
+    this.tidy()
+    this.tidying = this.idle.length === 0 ? undefined : this.deadlines.start(keepMsDefault, this.quiet)
   }
   gone(connection: Connection): void {
     this.all.delete(connection)
     const at = this.idle.indexOf(connection)
     if (at >= 0) this.idle.splice(at, 1)
   }
-  close(): void { for (const connection of this.all) connection.destroy() }
+  close(): void {
+    this.tidying?.stop()
+    this.tidying = undefined
+    for (const connection of this.all) connection.destroy()
+  }
 }

@@ -71,8 +71,8 @@ export interface ModelSink {
   /** The first sign of an answer. Called once, before any event. */
   begun(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes. Absent: parsed events only. */
-  literal?: ((text: string) => void) | undefined
+  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes; `bytes`: of what it says. Absent: parsed events only. */
+  literal?: ((text: string, bytes: number) => void) | undefined
   /** After all events of one batch of bytes. */
   flush(): void
 }

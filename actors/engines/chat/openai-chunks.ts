@@ -15,6 +15,8 @@ export const usageOf = (usage: any): Usage => ({
   input: count(usage.prompt_tokens), output: count(usage.completion_tokens),
   cached: count(usage.prompt_tokens_details?.cached_tokens), reasoning: count(usage.completion_tokens_details?.reasoning_tokens)
 })
+/** Of one answer, whatever was asked: lists are kept by their numbers. */
+const choicesMax = 128
 const asText = (value: unknown): string => typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value)
 
 const contentAt = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
@@ -23,14 +25,16 @@ const paddingAt = /"obfuscation":\s*"/
 /** What JSON.stringify escapes, and in the same way. */
 const escapes = new Set([..."\"\\bfnrt"].map((char) => char.charCodeAt(0)))
 
-/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1: read it in full. `wide`: not ASCII. */
-const inside = { end: 0, wide: false }
+/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1: read it in full. `wide`: not ASCII. `escaped`: backslashes which
+ *  are none of its own bytes. */
+const inside = { end: 0, wide: false, escaped: 0 }
 const measure = (text: string, from: number): typeof inside => {
   inside.wide = false
+  inside.escaped = 0
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 34) { inside.end = at; return inside }
-    if (code === 92) { if (!escapes.has(text.charCodeAt(++at))) break }
+    if (code === 92) { if (!escapes.has(text.charCodeAt(++at))) break; inside.escaped++ }
     else if (code < 32) break
     else if (code > 126) inside.wide = true
   }
@@ -59,7 +63,7 @@ export class ChunkReader {
       if (opening === undefined || !text.startsWith("data:", start)) return at
       const payload = start + (text.charCodeAt(start + 5) === 32 ? 6 : 5)
       if (!text.startsWith(opening, payload)) return at
-      const from = payload + opening.length, { end: to, wide } = measure(text, from)
+      const from = payload + opening.length, { end: to, wide, escaped } = measure(text, from)
       if (to <= from || !text.startsWith(closing, to)) return at
       let end = to + closing.length
       if (padded !== undefined) {
@@ -72,7 +76,7 @@ export class ChunkReader {
         if (text.charCodeAt(end++) !== 10) return at
       }
       const literal = text.slice(from, to)
-      this.sink.literal!(wide ? utf8(literal) : literal)
+      this.sink.literal!(wide ? utf8(literal) : literal, to - from - escaped)
       start = end
     }
   }
@@ -117,6 +121,7 @@ export class ChunkReader {
   }
   private choice(given: any, at: number): void {
     if (typeof given !== "object" || given === null) throw badResponse("a choice is not an object")
+    if (!Number.isInteger(at) || at < 0 || at >= choicesMax) throw badResponse("a choice has a number that cannot be")
     const choice = this.of(at), delta = given.delta ?? given.message ?? {}
     if (choice.finished) return
     this.texts(delta, at, given.logprobs)

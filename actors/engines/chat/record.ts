@@ -8,7 +8,7 @@ const Words = Schema.Record(Schema.String, Schema.String)
 const Given = Schema.Struct({
   id: Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9-]{0,31}$/)),
   kind: Schema.Literals(["openai-chat", "openai-responses", "anthropic", "ollama", "embedded"]),
-  base_url: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^https?:\/\/\S+$/))),
+  base_url: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/))),
   api_key: Schema.optionalKey(Schema.String), api_key_env: Schema.optionalKey(Schema.String), headers: Schema.optionalKey(Words),
   models: Schema.optionalKey(Schema.Array(Schema.String)), aliases: Schema.optionalKey(Words), open_models: Flag,
   max_concurrency: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))), queue: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))),
@@ -42,6 +42,7 @@ export const readRecords = (given: unknown): ReadonlyArray<UpstreamRecord> | str
     const record = result.success
     if (ids.has(record.id)) return `UPSTREAMS[${i}].id: two upstreams are called ${record.id}`
     if (record.kind !== "embedded" && record.base_url === undefined) return `UPSTREAMS[${i}].base_url: is missing`
+    if (record.base_url !== undefined && !URL.canParse(record.base_url)) return `UPSTREAMS[${i}].base_url: is no address`
     ids.add(record.id)
     records.push({ aliases: {}, max_concurrency: 64, queue: 256, queue_timeout_ms: 10_000, retries: 2, fallbacks: [], open_models: false, ...record })
   }

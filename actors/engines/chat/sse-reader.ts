@@ -17,17 +17,26 @@ export class LineReader {
   private readonly leap: Leap | undefined
   constructor(line: (line: string) => void, leap?: Leap) { this.line = line; this.leap = leap }
   push(bytes: Buffer, from = 0, to = bytes.length): void {
-    const fresh = bytes.toString("latin1", from, to), text = this.rest === "" ? fresh : this.rest + fresh
+    const fresh = bytes.toString("latin1", from, to), { rest } = this
+    // Still within one line: not looked through again, so that a large event costs its length and no more.
+    if (rest !== "" && !fresh.includes("\n")) return this.keep(rest + fresh)
+    const text = rest === "" ? fresh : rest + fresh
     let start = this.leap === undefined ? 0 : this.leap(text, 0)
     for (let end = start === text.length ? -1 : text.indexOf("\n", start); end >= 0; end = text.indexOf("\n", start)) {
       this.line(text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end))
       start = this.leap === undefined ? end + 1 : this.leap(text, end + 1)
     }
-    this.rest = start === 0 ? text : text.slice(start)
-    if (this.rest.length > eventBytesMax) throw badResponse("an event is too large")
+    this.keep(start === 0 ? text : text.slice(start))
+  }
+  private keep(rest: string): void {
+    this.rest = rest
+    if (rest.length > eventBytesMax) throw badResponse("an event is too large")
   }
   end(): void { const rest = this.rest; this.rest = ""; if (rest !== "") this.line(rest.endsWith("\r") ? rest.slice(0, -1) : rest) }
 }
+
+/** A byte order mark, which may begin a stream. */
+const bom = "\u00ef\u00bb\u00bf"
 
 /** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use repeats the name in its data).
  *  `leap` is offered the text wherever an event may begin. */
@@ -44,7 +53,7 @@ export class SseReader {
   end(): void { this.lines.end(); this.dispatch() }
   private read(line: string): void {
     if (line === "") return this.dispatch()
-    if (!line.startsWith("data:")) return
+    if (!line.startsWith("data:")) return line.startsWith(bom) ? this.read(line.slice(bom.length)) : undefined
     const value = line.slice(line.charCodeAt(5) === 32 ? 6 : 5)
     this.data = this.data === undefined ? value : `${this.data}\n${value}`
     if (this.data.length > eventBytesMax) throw badResponse("an event is too large")

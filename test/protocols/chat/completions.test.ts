@@ -24,6 +24,20 @@ describe("chat completions, whole", () => {
     expect(world.upstream.last.body).toMatchObject({ model: "llama-3.1-8b", messages: [{ role: "user", content: "hi" }] })
   })
 })
+describe("what an upstream gets", () => {
+  const sent = async (messages: string): Promise<unknown> => {
+    world.upstream.plays({ json: completion("hello") })
+    expect((await world.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` })).status).toBe(200)
+    return world.upstream.last.text.replace(/^.*"messages":/, "").slice(0, -1)
+  }
+  it("plain messages, as they were written", async () => {
+    for (const written of ["[{\"role\":\"user\",\"content\":\"hi\"}]", "[ {\"content\":\"\\ud800 \\u00fc \\/\", \"role\" : \"system\"},{\"role\":\"user\",\"content\":\"\"}]"]) expect(await sent(written)).toBe(written)
+  })
+  it("a name that stands twice in a message: only the last of it, which is what was checked", async () => {
+    for (const [written, read] of [["[{\"role\":\"system\",\"role\":\"user\",\"content\":\"hi\"}]", "[{\"role\":\"user\",\"content\":\"hi\"}]"], ["[{\"role\":\"user\",\"content\":[{\"type\":\"odd\"}],\"content\":\"hi\"},{\"role\":\"user\",\"content\":\"x\"}]", "[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"user\",\"content\":\"x\"}]"],
+      ["[{\"role\":\"user\",\"content\":1,\"content\":\"hi\"}]", "[{\"role\":\"user\",\"content\":\"hi\"}]"], ["[{\"role\":\"user\",\"content\":\"hi\"}],\"messages\":[{\"role\":\"user\",\"content\":\"last\"}]", "[{\"role\":\"user\",\"content\":\"last\"}]"]] as const) expect(await sent(written)).toBe(read)
+  })
+})
 describe("chat completions, streamed", () => {
   it("the deterministic model: role first, one word an event, finish, [DONE]", async () => {
     const { text, headers } = await world.ask({ model: "local/echo", stream: true, messages: [{ role: "user", content: "one two three" }] })

@@ -18,7 +18,7 @@ export interface Step {
   /** Bytes as they are. */ readonly raw?: string | Buffer
   readonly comments?: boolean
 }
-export interface Seen { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"]; readonly body: any; aborted: boolean; abortedAtMs: number; readonly gone: Promise<void>; sentBytes: number }
+export interface Seen { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"]; readonly body: any; readonly text: string; aborted: boolean; abortedAtMs: number; readonly gone: Promise<void>; sentBytes: number }
 
 export class FakeUpstream {
   readonly seen: Array<Seen> = []
@@ -36,7 +36,7 @@ export class FakeUpstream {
       request.on("end", () => {
         const text = Buffer.concat(parts).toString()
         let gone!: () => void
-        const seen: Seen = { method: request.method!, path: request.url!, headers: request.headers, body: text === "" ? undefined : JSON.parse(text), aborted: false, abortedAtMs: 0, gone: new Promise((resolve) => { gone = resolve }), sentBytes: 0 }
+        const seen: Seen = { method: request.method!, path: request.url!, headers: request.headers, body: text === "" ? undefined : JSON.parse(text), text, aborted: false, abortedAtMs: 0, gone: new Promise((resolve) => { gone = resolve }), sentBytes: 0 }
         reply.on("close", () => { if (!reply.writableFinished) { seen.aborted = true; seen.abortedAtMs = Date.now() } gone() })
         if (request.method === "GET") {
           reply.setHeader("content-type", "application/json")

@@ -51,6 +51,40 @@ describe("streams that break", () => {
   })
 })
 
+it("a first read that grows to more than may wait, before the client's answer has begun: nothing stands still", async () => {
+  const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `), burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
+  world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
+  const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(() => resolve(undefined), 3_000) })])
+  expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
+})
+it("a model's name from the client breaks no header, with either adapter", async () => {
+  for (const adapter of ["uws", "node"] as const) {
+    const own = await World.open({ main: { open_models: true } }, { adapter })
+    own.upstream.plays({ json: completion("hello") })
+    const answer = await own.ask({ model: "main/a\r\nx-evil: 1\r\n\r\n漢" })
+    expect([answer.status, answer.body.choices[0].message.content, answer.headers.get("x-evil")]).toEqual([200, "hello", null])
+    expect(answer.headers.get("x-proxy-model")).toMatch(/^main\/a {2}x-evil: 1 {4}./)
+    await own.close()
+  }
+})
+it("a choice that does not begin at 0 is numbered anew", async () => {
+  world.upstream.plays({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
+  expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
+})
+it("whatever is answered carries its own headers once, with either adapter", async () => {
+  for (const adapter of ["uws", "node"] as const) {
+    const own = await World.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
+    const path = "/v1/chat/completions", large = { messages: "x".repeat(2_000) }
+    for (const [status, answer] of [[401, own.fetch("/v1/models", { key: "" })], [401, own.fetch(path, { key: "", body: large })], [404, own.fetch("/v1/nothing")], [405, own.fetch(path)], [413, own.fetch(path, { body: large })],
+      [415, own.fetch(path, { body: {}, headers: { "content-type": "text/xml" } })], [200, own.fetch("/v1/models", { method: "HEAD" })], [204, own.fetch(path, { method: "OPTIONS" })]] as const) {
+      const { status: got, headers } = await answer
+      expect([got, headers.get("access-control-allow-origin"), headers.get("access-control-max-age")], `${adapter} ${status}`).toEqual([status, "*", "600"])
+      expect(headers.get("x-request-id"), `${adapter} ${status}`).toMatch(/^req_[0-9a-f]{32}$/)
+      expect(headers.get("x-trace-id")).toMatch(/^[0-9a-f]{32}$/)
+    }
+    await own.close()
+  }
+})
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
     ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
@@ -63,6 +97,7 @@ describe("answers that are none", () => {
     ["529", { status: 529 }, [503, "upstream_overloaded"], 3],
     ["a redirect", { status: 302, headers: { location: "http://example.invalid/" } }, [502, "upstream_bad_response"], 2],
     ["no JSON", { json: "nonsense" }, [502, "upstream_bad_response"], 2],
+    ["a choice of a number that is none", { json: { choices: [{ index: 1e9, message: { content: "x" } }] } }, [502, "upstream_bad_response"], 2],
     ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
   ])("%s", async (_, step, expected, attempts) => {
     world.upstream.plays(step)
@@ -92,6 +127,20 @@ describe("answers that are none", () => {
     const answer = await asked
     expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([504, "upstream_timeout", "false"])
     await until(() => world.upstream.last.aborted)
+  })
+  it("a head at once, the first event late: within the first event's limit, though longer than between two", async () => {
+    const own = await World.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
+    let go!: () => void
+    const gate = new Promise<void>((resolve) => { go = resolve })
+    own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
+    const asked = own.ask({ stream: true })
+    await until(() => own.upstream.seen.length === 1)
+    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    own.aheadMs += 8_000
+    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    go()
+    expect((await asked).text).toContain("\"content\":\"a\"")
+    await own.close()
   })
   it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
     const gone = await World.open({ records: [{ id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }] })

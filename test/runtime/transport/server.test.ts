@@ -22,6 +22,7 @@ const makeService = (seen: Seen): Service => ({
   refused: (status, _, allow) => json(status, { refused: status }, allow === undefined ? [] : [["Allow", allow]]),
   routes: [
     { method: "GET", path: "/plain", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain"]], body: "hello" }) },
+    { method: "GET", path: "/named/:name", handle: (r) => ({ status: 200, headers: [["X-Name", r.params["name"]!]], always: [["X-Always", "1"], ["X-Last", r.params["name"]!]], body: r.query === "stream" ? (sink) => { sink.write("hello") } : "hello" }) },
     { method: "GET", path: "/odd", handle: () => json(456, {}) },
     { method: "GET", path: "/empty", handle: () => ({ status: 204 }) },
     { method: "POST", path: "/echo", body: { as: "buffer", bytesMax: 1_000 }, handle: (r) => ({ status: 200, body: r.body }) },
@@ -49,6 +50,8 @@ const makeService = (seen: Seen): Service => ({
     { method: "GET", path: "/cut", handle: () => ({ status: 200, body: async (sink) => { sink.write("half"); await sink.drained(); throw new Error("upstream died") } }) }
   ],
   sockets: [{
+    path: "/named-socket", messageBytesMax: 1_000, upgrade: (r) => ({ status: 403, headers: [["X-Name", decodeURIComponent(r.query)]] }), open: () => {}, message: () => {}, close: () => {}
+  }, {
     path: "/socket", messageBytesMax: 1_000, bufferedBytesMax: 1_000_000,
     upgrade: (request) => request.query === "token=good" ? { accept: { name: "held" } } : json(403, { message: "no" }),
     open: (socket) => { seen.sockets.push(socket); socket.send(`welcome ${(socket.data as { name: string }).name}`) },
@@ -96,6 +99,17 @@ for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
       traces.add(answer.headers.get("x-trace-id")!)
     }
     expect(traces.size).toBe(20)
+  })
+  it("what a request says cannot break a header's line, nor its answer", async () => {
+    for (const [sent, line] of [["a%0d%0aX-Evil: 1", "a  X-Evil: 1"], ["a%0aX-Evil: 1", "a X-Evil: 1"], ["a%00%01%7fb", "a   b"], ["a%09b", "a\tb"], ["%e6%bc%a2", name === "uws" ? "\u00e6\u00bc\u00a2" : "?"]] as const) for (const query of ["", "?stream"]) {
+      const answer = await raw(`GET /named/${sent.replaceAll(" ", "%20")}${query} HTTP/1.1\r\nHost: x\r\n\r\n`)
+      const head = answer.slice(0, answer.indexOf("\r\n\r\n")).split("\r\n")
+      expect([head[0], head.filter((one) => /^x-(?:name|always|last|evil)/i.test(one))], sent).toEqual(["HTTP/1.1 200 OK", [`X-Name: ${line}`, "X-Always: 1", `X-Last: ${line}`]])
+      expect(answer).toContain("hello")
+    }
+    const refused = await raw("GET /named-socket?a%0d%0ab HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+    expect(refused).toMatch(/^HTTP\/1\.1 403 /)
+    expect(refused).toMatch(/\r\nX-Name: a  b\r\n/)
   })
   it("456 has its own reason phrase, 204 has no body", async () => {
     expect((await raw("GET /odd HTTP/1.1\r\nHost: x\r\n\r\n")).startsWith("HTTP/1.1 456 Quota Exceeded\r\n")).toBe(true)

@@ -40,11 +40,11 @@ afterEach(() => { origin.close(); opened = 0 })
 afterAll(() => { for (const wire of wires) wire.destroy(); server.close() })
 
 interface Told { readonly status: number; readonly body: string; readonly ended: boolean; readonly fault: string | undefined }
-const ask = (from = origin): Promise<Told> => new Promise((resolve) => {
+const ask = (from = origin, request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"): Promise<Told> => new Promise((resolve) => {
   let status = 0
   const parts: Array<Buffer> = []
   const told = (ended: boolean, fault?: string): void => resolve({ status, body: Buffer.concat(parts).toString("latin1"), ended, fault })
-  from.call("GET / HTTP/1.1\r\nhost: x\r\n\r\n", true, { head: (head) => { status = head.status }, data: (bytes, at, to) => { parts.push(Buffer.from(bytes.subarray(at, to))) }, end: () => told(true), failed: (reason, detail) => told(false, `${reason}: ${detail}`) })
+  from.call(request, true, { head: (head) => { status = head.status }, data: (bytes, at, to) => { parts.push(Buffer.from(bytes.subarray(at, to))) }, end: () => told(true), failed: (reason, detail) => told(false, `${reason}: ${detail}`) })
 })
 const bytes = (text: string): Buffer => Buffer.from(text, "latin1")
 /** RST without a FIN before it, which `resetAndDestroy` would send. Not in one wake-up with data: libuv then tells an end. */
@@ -180,6 +180,15 @@ describe("connections", () => {
     await ask()
     expect(opened).toBe(3)
   })
+  it("are let go after that time, though no call comes", async () => {
+    const gone: Array<Promise<unknown>> = []
+    play = (wire) => { gone.push(new Promise((resolve) => { wire.on("close", resolve) })); wire.write(ok("x")) }
+    await Promise.all([ask(), ask()])
+    for (let i = 0; i < 3; i++) pass(30_100)
+    expect(gone.length).toBe(2)
+    await Promise.all(gone)
+    expect(deadlines.size).toBe(0)
+  })
   it("one that the server closed at rest is not used again; one per call under way", async () => {
     play = (wire) => { wire.write(ok("x")) }
     expect((await Promise.all([ask(), ask(), ask()])).map(({ body }) => body)).toEqual(["x", "x", "x"])
@@ -212,6 +221,38 @@ describe("connections", () => {
     })
     expect(got).toBe(size)
   })
+  it("answered before its request has gone out: not used again, for the next request would wait behind the rest of it", async () => {
+    const early = net.createServer((wire) => { wire.on("error", () => {}); wire.once("data", () => { wire.pause(); wire.write(ok("early")) }) })
+    let made = 0
+    early.on("connection", () => { made++ })
+    await new Promise<void>((resolve) => { early.listen(0, "127.0.0.1", resolve) })
+    const there = originAt((early.address() as AddressInfo).port), large = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000000\r\n\r\n${"x".repeat(30_000_000)}`
+    expect((await ask(there, large)).body).toBe("early")
+    expect((await ask(there)).body).toBe("early")
+    expect(made).toBe(2)
+    there.close()
+    early.close()
+  })
+  it("ended by the server in the middle, the request not all out: told at once", async () => {
+    const rude = net.createServer({ allowHalfOpen: true }, (wire) => { wire.on("error", () => {}); wire.once("data", () => { wire.pause(); wire.end("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") }) })
+    await new Promise<void>((resolve) => { rude.listen(0, "127.0.0.1", resolve) })
+    const there = originAt((rude.address() as AddressInfo).port)
+    const told = await Promise.race([ask(there, `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000000\r\n\r\n${"x".repeat(30_000_000)}`), new Promise<string>((resolve) => { setTimeout(resolve, 1_500, "silence") })])
+    expect(told).toMatchObject({ body: "half", ended: false, fault: expect.stringMatching(/^broken: /) })
+    there.close()
+    rude.close()
+  })
+  it("closed while calls are under way: each hears it, none rests", async () => {
+    play = (wire) => { wire.write(`${chunked}1\r\nx\r\n`) }
+    const asked = [ask(), ask()]
+    await new Promise((resolve) => { setTimeout(resolve, 30) })
+    origin.close()
+    for (const told of await Promise.all(asked)) expect(told).toMatchObject({ body: "x", ended: false, fault: expect.stringMatching(/^broken: /) })
+    play = (wire) => { wire.write(ok("xy")) }
+    let body = ""
+    await new Promise<void>((resolve) => { origin.call("GET / HTTP/1.1\r\nhost: x\r\n\r\n", true, { head: () => {}, data: (data, from, to) => { body += data.toString("latin1", from, to); origin.close() }, end: resolve, failed: () => resolve() }) })
+    expect([body, (await ask()).body]).toEqual(["xy", "xy"])
+  })
   it("refused, or not made in time, are told apart", async () => {
     const closed = net.createServer()
     await new Promise<void>((resolve) => { closed.listen(0, "127.0.0.1", resolve) })
@@ -238,6 +279,30 @@ describe("requests", () => {
       expect(got).toBe(`POST /v1/x?y=1 HTTP/1.1\r\nhost: 127.0.0.1:${(server.address() as AddressInfo).port}\r\nauthorization: Bearer k\r\ncontent-length: ${Buffer.byteLength(JSON.stringify({ word }))}\r\n\r\n${JSON.stringify({ word })}`)
     }
     http.close()
+  })
+  it("an own header stands once, whatever its case, and cannot frame the body; its letters do not change with the body's", async () => {
+    let got = ""
+    play = (wire, whole) => { got = whole; wire.write(ok("{}")) }
+    const http = client({ "content-type": "application/json", authorization: "Bearer a", "Content-Type": "application/json; v=2", Authorization: "Bearer b", Host: "models.example", "Content-Length": "1", "Transfer-Encoding": "chunked", "x-who": "J\xfcrgen" }), quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
+    for (const word of ["plain", "ü"]) {
+      await http.json("POST", "/x", JSON.stringify({ word }), quiet)
+      expect(got.slice(0, got.indexOf("\r\n\r\n")).split("\r\n").slice(1)).toEqual(["host: models.example", "content-type: application/json; v=2", "authorization: Bearer b", "x-who: J\xc3\xbcrgen", `content-length: ${word === "ü" ? 13 : 16}`])
+    }
+    http.close()
+  })
+  it("by name where one of its addresses has no server; by IPv6", async () => {
+    play = (wire) => { wire.write(ok("{}")) }
+    const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }, { port } = server.address() as AddressInfo
+    const named = new HttpClient({ base: `http://localhost:${port}/v1`, headers: {}, limits, deadlines })
+    expect(await named.json("GET", "/x", undefined, quiet)).toEqual({})
+    named.close()
+    const six = net.createServer((wire) => { wire.on("data", (data) => { wire.write(ok(JSON.stringify(/host: (\S+)/.exec(data.toString("latin1"))![1]))) }) })
+    const there = await new Promise<boolean>((resolve) => { six.on("error", () => resolve(false)); six.listen(0, "::1", () => resolve(true)) })
+    if (!there) return
+    const http = new HttpClient({ base: `http://[::1]:${(six.address() as AddressInfo).port}/v1`, headers: {}, limits, deadlines })
+    expect(await http.json("GET", "/x", undefined, quiet)).toBe(`[::1]:${(six.address() as AddressInfo).port}`)
+    http.close()
+    six.close()
   })
   it("a header that would break its line is refused before anything is sent", () => {
     for (const [name, value] of [["x", "a\r\nb: c"], ["x", "a\nb"], ["x y", "z"], ["x:", "z"], ["", "z"], ["x", "\u0000"], ["x", "漢"]] as const) expect(() => client({ [name]: value }), JSON.stringify([name, value])).toThrow(/cannot be sent/)

@@ -12,6 +12,7 @@ import { targetOf, translating } from "../../../../actors/engines/chat/translati
 import { isPublic, webFetch } from "../../../../protocols/chat/builtins.ts"
 import { ChatChunks } from "../../../../protocols/chat/chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/fields.ts"
+import { Filter } from "../../../../protocols/chat/filter.ts"
 import { BridgeReader } from "../../../../protocols/chat/prompt-bridge.ts"
 import { Namespace, Unmasking } from "../../../../protocols/chat/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
@@ -53,6 +54,62 @@ describe("the hot path", () => {
     }
     for (const odd of [frame("\"a\tb\""), `${frame("\"a\"")}\ndata: {}`]) expect(() => rewritten([frame("\"1\""), odd], true, () => 99)).toThrow(/not JSON/)
   })
+})
+describe("events out of bytes", () => {
+  const payloads = (text: string, size: number): ReadonlyArray<string> => {
+    const found: Array<string> = [], reader = new SseReader((payload) => { found.push(payload) }), bytes = Buffer.from(text)
+    for (let at = 0; at < bytes.length; at += size) reader.push(bytes, at, Math.min(bytes.length, at + size))
+    reader.end()
+    return found
+  }
+  it("a byte order mark at the beginning is none of the first line", () => {
+    for (const size of [1, 2, 3, 4, 99]) expect(payloads("\ufeffdata: 1\n\ndata: 2\n\n", size)).toEqual(["1", "2"])
+  })
+  it("a large event in small pieces costs its length, not its square", () => {
+    const began = performance.now()
+    expect(payloads(`data: ${"x".repeat(12_000_000)}\n\ndata: 2\n\n`, 1_024).map(({ length }) => length)).toEqual([12_000_000, 1])
+    expect(performance.now() - began).toBeLessThan(3_000)
+    expect(() => payloads(`data: ${"x".repeat(17_000_000)}`, 4_096)).toThrow(/too large/)
+  })
+  it("whatever stands between and before events, leaping tells what parsing tells, in pieces of every size", () => {
+    const next = random(17), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
+    for (let i = 0; i < 150; i++) {
+      const eol = one(["\n", "\r\n"]), space = one(["", " ", "  "]), created = i % 5 === 0
+      const frame = (content: string, n: number): string => JSON.stringify({ id: "c", created: created ? n : 1, choices: [{ index: 0, delta: { content }, finish_reason: null }], ...n % 9 === 8 ? { usage: { prompt_tokens: n, completion_tokens: n } } : {} })
+      const stream = Array.from({ length: 25 }, (_, n) => `${one(["", "", `: note${eol}`, `event: message${eol}`, `id: ${n}${eol}`, `retry: 5${eol}`, eol, `data:${eol}`])}data:${space}${n % 11 === 10 ? frame("a", n).replace(",\"choices\"", `,${eol}data:"choices"`) : frame(one(["a", "ü", "🎻\n", "\"", "x\\"]), n)}${one(["", "", `${eol}id: 3`, `${eol}: after`])}${eol}${one(["", "", eol])}${eol}`).join("")
+      const told = (learns: boolean, size: number): string => {
+        const events: Array<unknown> = [], sink: ModelSink = { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) }, literal: (text) => { events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) }) } }
+        const reader = new ChunkReader(sink, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap), bytes = Buffer.from(stream)
+        for (let at = 0; at < bytes.length; at += size) sse.push(bytes, at, Math.min(bytes.length, at + size))
+        sse.end()
+        return JSON.stringify(events)
+      }
+      const slow = told(false, 1e9)
+      for (const size of [1, 2, 7, 64, 1_000, 1e9]) expect(told(true, size), stream).toBe(slow)
+    }
+  })
+})
+it("an answer that outgrows its limit ends at the same word, learned or parsed", () => {
+  const piece = "x".repeat(1_048_576), told = (as: "literal" | "event"): number => {
+    let bytes = 0
+    const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: (event: ModelEvent) => { if (event.type === "text") bytes += event.text.length }, literal: (text: string) => { bytes += text.length } }
+    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, onTooLong: () => {} }, { keepsText: false, begun: true })
+    for (let i = 0; i < 20; i++) if (as === "literal") filter.literal!(piece, piece.length); else filter.event({ type: "text", choice: 0, text: piece })
+    expect(filter.finishes()).toEqual([{ type: "finish", choice: 0, reason: "length" }])
+    return bytes
+  }
+  expect(told("literal")).toBe(told("event"))
+})
+it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without escapes", () => {
+  const words = ["plain", "Grüße\n", "漢字", "🎻\"", "\\", "\u2028", "\u0001"]
+  const counted = (learns: boolean): number => {
+    const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: () => {}, literal: () => {} }
+    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, onTooLong: () => {} }, { keepsText: false, begun: true })
+    const reader = new ChunkReader(filter, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+    for (const content of words) sse.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
+    return filter.outputBytes
+  }
+  expect([counted(true), counted(false)]).toEqual([Buffer.byteLength(words.join("")), Buffer.byteLength(words.join(""))])
 })
 describe("the chunk reader", () => {
   const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
@@ -176,6 +233,9 @@ it("records: what is wrong is named", () => {
   expect(of({ id: "a", kind: "embedded", retries: "2" })).toMatch(/^UPSTREAMS\[0\]\.retries: /)
   expect(of({ id: "a", kind: "embedded", nonsense: 1 })).toMatch(/^UPSTREAMS\[0\]\.nonsense: /)
   expect(of({ id: "A b", kind: "embedded" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  // What would not reach the server is refused rather than left out.
+  for (const base_url of ["http://x/v1?api-version=1", "http://a:b@x/v1", "http://x/v1#a", "http://x:99999", "ftp://x", "http://"]) expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatch(/^UPSTREAMS\[0\]\.base_url: /)
+  for (const base_url of ["http://x", "https://x:8/@a/v1/", "http://[::1]:8/v1"]) expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatchObject([{ base_url }])
   expect(readRecords({})).toMatch(/array/)
   expect(of({ id: "a", kind: "embedded" })).toMatchObject([{ max_concurrency: 64, queue: 256, retries: 2 }])
 })
