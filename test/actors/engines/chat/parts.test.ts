@@ -75,7 +75,7 @@ describe("events out of bytes", () => {
     const next = random(17), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
     for (let i = 0; i < 150; i++) {
       const eol = one(["\n", "\r\n"]), space = one(["", " ", "  "]), created = i % 5 === 0
-      const frame = (content: string, n: number): string => JSON.stringify({ id: "c", created: created ? n : 1, choices: [{ index: 0, delta: { content }, finish_reason: null }], ...n % 9 === 8 ? { usage: { prompt_tokens: n, completion_tokens: n } } : {} })
+      const frame = (content: string, n: number): string => JSON.stringify({ id: "c", created: created ? n : 1, choices: [{ index: i % 3 === 0 ? n % 4 >> 1 : 0, delta: { content }, finish_reason: null }], ...n % 9 === 8 ? { usage: { prompt_tokens: n, completion_tokens: n } } : {} })
       const stream = Array.from({ length: 25 }, (_, n) => `${one(["", "", `: note${eol}`, `event: message${eol}`, `id: ${n}${eol}`, `retry: 5${eol}`, eol, `data:${eol}`])}data:${space}${n % 11 === 10 ? frame("a", n).replace(",\"choices\"", `,${eol}data:"choices"`) : frame(one(["a", "ü", "🎻\n", "\"", "x\\"]), n)}${one(["", "", `${eol}id: 3`, `${eol}: after`])}${eol}${one(["", "", eol])}${eol}`).join("")
       const told = (learns: boolean, size: number): string => {
         const events: Array<unknown> = [], sink: ModelSink = { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) }, literal: (text) => { events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) }) } }
