@@ -93,7 +93,7 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
   const piece = "x".repeat(1_048_576), told = (as: "literal" | "event"): number => {
     let bytes = 0
     const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: (event: ModelEvent) => { if (event.type === "text") bytes += event.text.length }, literal: (text: string) => { bytes += text.length } }
-    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, onTooLong: () => {} }, { keepsText: false, begun: true })
+    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, keepsText: false, onTooLong: () => {} }, true)
     for (let i = 0; i < 20; i++) if (as === "literal") filter.literal!(piece, piece.length); else filter.event({ type: "text", choice: 0, text: piece })
     expect(filter.finishes()).toEqual([{ type: "finish", choice: 0, reason: "length" }])
     return bytes
@@ -104,7 +104,7 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
   const words = ["plain", "Grüße\n", "漢字", "🎻\"", "\\", "\u2028", "\u0001"]
   const counted = (learns: boolean): number => {
     const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: () => {}, literal: () => {} }
-    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, onTooLong: () => {} }, { keepsText: false, begun: true })
+    const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, keepsText: false, onTooLong: () => {} }, true)
     const reader = new ChunkReader(filter, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap)
     for (const content of words) sse.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
     return filter.outputBytes
