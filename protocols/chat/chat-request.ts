@@ -119,7 +119,7 @@ export const readChat = (body: Json, text: string): ChatSpec => {
     model, includeUsage, legacy, external: tools !== undefined, choice: chosen,
     request: {
       model: "", messages, stream, tools, toolChoice: chosen.choice, parallel: legacy ? false : parallel, temperature, topP, maxTokens: completionTokens ?? tokens, effort, n: n === 1 ? undefined : n,
-      stop, seed, frequencyPenalty, presencePenalty, logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? true : undefined,
+      stop, seed, frequencyPenalty, presencePenalty, logitBias, logprobs: logprobs === true ? true : undefined, topLogprobs, format, audio: audio ? fields.plain("audio") ?? {} : undefined,
       user: typeof user === "string" ? user : undefined, hints, unknown, verbatim: asWritten ? memberText(text, "messages", 4 * messages.length) : undefined
     }
   }

@@ -70,6 +70,7 @@ export class ChatChunks implements Output {
         return
       }
       case "reasoning": this.role(event.choice, false); return this.delta(event.choice, { reasoning_content: event.text })
+      case "audio": this.role(event.choice, false); return this.delta(event.choice, { audio: event.value })
       case "refusal": this.role(event.choice, false); return this.delta(event.choice, { refusal: event.text })
       case "call":
         this.role(event.choice, true)

@@ -4,7 +4,7 @@ import type { Output } from "./filter.ts"
 import type { Choice } from "./wire.ts"
 
 interface Call { readonly id: string; readonly name: string; arguments: string }
-interface Draft { text: string; reasoning: string; refusal: string; calls: Array<Call>; finish: Finish; logprobs: { content: Array<unknown> } | undefined }
+interface Draft { text: string; reasoning: string; refusal: string; calls: Array<Call>; finish: Finish; audio: unknown; logprobs: { content: Array<unknown> } | undefined }
 
 export class Collected implements Output {
   readonly started = false
@@ -13,7 +13,7 @@ export class Collected implements Output {
   begun(_flow?: Flow): void {}
   flush(): void {}
   reset(): void { this.drafts = []; this.usage = undefined }
-  private of(choice: number): Draft { return this.drafts[choice] ??= { text: "", reasoning: "", refusal: "", calls: [], finish: "stop", logprobs: undefined } }
+  private of(choice: number): Draft { return this.drafts[choice] ??= { text: "", reasoning: "", refusal: "", calls: [], finish: "stop", audio: undefined, logprobs: undefined } }
   event(event: ModelEvent): void {
     switch (event.type) {
       case "text": {
@@ -25,6 +25,7 @@ export class Collected implements Output {
       }
       case "reasoning": { this.of(event.choice).reasoning += event.text; return }
       case "refusal": { this.of(event.choice).refusal += event.text; return }
+      case "audio": { this.of(event.choice).audio = event.value; return }
       case "call": { this.of(event.choice).calls[event.index] = { id: event.id, name: event.name, arguments: "" }; return }
       case "arguments": { this.of(event.choice).calls[event.index]!.arguments += event.text; return }
       case "finish": { this.of(event.choice).finish = event.reason; return }

@@ -99,6 +99,12 @@ export class Filter implements RetrySink {
         return
       }
       case "refusal": { this.of(event.choice).content = true; this.grow(Buffer.byteLength(event.text)); this.output.event(event); return }
+      case "audio": {
+        this.of(event.choice).content = true
+        this.grow(typeof event.value.data === "string" ? event.value.data.length : 0)
+        this.output.event(event)
+        return
+      }
       case "call": return this.call(this.of(event.choice), event)
       case "arguments": {
         const state = this.of(event.choice), place = state.places?.get(event.index)

@@ -29,7 +29,7 @@ export class StreamReply {
   /** Of every upstream call that feeds this answer; those which are over ignore it. */ private readonly flows: Array<Flow> = []
   private pausing = false
   private over = false
-  private writes = 0
+  /** Until the next sign of life. */ private idle: Deadline | undefined = undefined
   private readonly finished: Promise<void>
   private finish!: () => void
   private cut!: (cause: Error) => void
@@ -49,19 +49,18 @@ export class StreamReply {
     this.committed = true
     this.stopTimers()
     this.options.onCommit?.()
-    if (this.options.keepAliveMs > 0) this.beat(-1)
+    if (this.options.keepAliveMs > 0) this.beat()
     this.answer({ status: 200, headers: [...sseHeaders, ...this.options.headers()], body: (sink) => this.pump(sink) })
   }
   /** Before the commit only: an answer of another kind. */
   instead(response: Response): void { if (!this.committed) { this.over = true; this.stopTimers(); this.answer(response) } }
 
-  private beat(seen: number): void {
-    const timer = this.options.deadlines.start(this.options.keepAliveMs, () => {
+  private beat(): void {
+    this.idle = this.options.deadlines.start(this.options.keepAliveMs, () => {
       if (this.over) return
-      if (this.writes === seen && !this.behind) this.write(comment("keep-alive"))
-      this.beat(this.writes)
+      if (!this.behind) this.write(comment("keep-alive"))
+      this.beat()
     })
-    this.timers[0] = timer
   }
   private pump(sink: Sink): Promise<void> {
     this.sink = sink
@@ -72,7 +71,7 @@ export class StreamReply {
     return this.finished
   }
   write(text: string): void {
-    this.writes++
+    this.idle?.touch(this.options.keepAliveMs)
     this.waiting += text
     if (this.sink === undefined || this.behind) { if (this.waiting.length > aheadMax) this.hold() } else this.send()
   }
@@ -110,5 +109,8 @@ export class StreamReply {
   }
   /** The client is gone: nothing is written any more. */
   abandon(): void { this.over = true; this.stopTimers(); this.waiting = ""; this.finish() }
-  private stopTimers(): void { for (const timer of this.timers.splice(0)) timer.stop() }
+  private stopTimers(): void {
+    this.idle?.stop()
+    for (const timer of this.timers.splice(0)) timer.stop()
+  }
 }

@@ -26,7 +26,7 @@ const everyHint = Object.keys(hintsOf) as ReadonlyArray<Hint>
 export const fitted = (request: ModelRequest, target: Target, unsupported: "drop" | "error"): ModelRequest => {
   const may = supportsOf(target)
   if (request.logprobs === true && may.logprobs === false) throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
-  if (request.audio === true && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
+  if (request.audio !== undefined && may.audio !== true) throw unsupportedValue("modalities", "This model makes no audio.")
   if (may.images === false && holds(request.messages, "image")) throw unsupportedValue("messages", "This model takes no images.")
   if (may.audio === false && holds(request.messages, "audio")) throw unsupportedValue("messages", "This model takes no audio.")
   if (may.files === false && holds(request.messages, "file")) throw unsupportedValue("messages", "This model takes no files.")

@@ -87,8 +87,9 @@ export class Turn implements Placed, TurnCaller {
   get interrupted(): boolean { return this.why === "shutdown" }
   attempted(target: Target, retryOf: UpstreamFault | undefined): void {
     this.attempts++
+    // Counted for the one that failed.
+    if (retryOf !== undefined) this.turns.deps.metrics.retry((this.target ?? target).upstream.record.id, retryOf.reason)
     this.target = target
-    if (retryOf !== undefined) this.turns.deps.metrics.retry(target.upstream.record.id, retryOf.reason)
   }
   tooLong(): void { this.aborter.abort() }
   begunNow(): void { this.firstMs ??= performance.now() }

@@ -41,14 +41,14 @@ export const responsePrefixOf = (itemId: string): string | undefined => { const 
 export interface Choice {
   readonly text: string; readonly reasoning: string; readonly refusal: string
   readonly calls: ReadonlyArray<{ readonly id: string; readonly name: string; readonly arguments: string }>
-  readonly finish: string; readonly logprobs: unknown
+  readonly finish: string; readonly audio: unknown; readonly logprobs: unknown
 }
 /** `legacy`: the request used `functions`; the answer then has one `function_call`. */
-const choiceJson = ({ text, reasoning, refusal, calls, finish, logprobs }: Choice, index: number, legacy: boolean): unknown => ({
+const choiceJson = ({ text, reasoning, refusal, calls, finish, audio, logprobs }: Choice, index: number, legacy: boolean): unknown => ({
   index,
   message: {
-    role: "assistant", content: text === "" && (calls.length > 0 || refusal !== "") ? null : text, refusal: refusal === "" ? null : refusal, annotations: [],
-    ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+    role: "assistant", content: text === "" && (calls.length > 0 || refusal !== "" || audio !== undefined) ? null : text, refusal: refusal === "" ? null : refusal, annotations: [],
+    ...(reasoning === "" ? {} : { reasoning_content: reasoning }), ...(audio === undefined ? {} : { audio }),
     ...(calls.length === 0 ? {} : legacy ? { function_call: { name: calls[0]!.name, arguments: calls[0]!.arguments } }
       : { tool_calls: calls.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } })) })
   },
@@ -57,8 +57,8 @@ const choiceJson = ({ text, reasoning, refusal, calls, finish, logprobs }: Choic
 })
 /** Put together by hand where the choice is text alone, as nearly every one is. */
 const choiceText = (choice: Choice, index: number, legacy: boolean): string => {
-  const { text, reasoning, refusal, calls, finish, logprobs } = choice
-  return calls.length > 0 || reasoning !== "" || refusal !== "" || (logprobs ?? null) !== null ? JSON.stringify(choiceJson(choice, index, legacy))
+  const { text, reasoning, refusal, calls, finish, audio, logprobs } = choice
+  return calls.length > 0 || audio !== undefined || reasoning !== "" || refusal !== "" || (logprobs ?? null) !== null ? JSON.stringify(choiceJson(choice, index, legacy))
     : `{"index":${index},"message":{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${finish}"}`
 }
 export const completionJson = ({ id, created, model, choices, used, legacy }: { readonly id: string; readonly created: number; readonly model: string; readonly choices: ReadonlyArray<Choice>; readonly used: Used; readonly legacy: boolean }): string => {

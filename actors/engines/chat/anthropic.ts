@@ -1,5 +1,5 @@
 /** Anthropic's Messages interface. Source: chat section 13.3 (mapping), 7.6 (structured output by a forced tool), 12 (effort as a thinking budget). */
-import { HttpClient, type UpstreamHttp } from "./http.ts"
+import { HttpClient, type CallFlow, type UpstreamHttp } from "./http.ts"
 import { argumentsObject, badResponse, textOf, UpstreamFault, type ChatModel, type Finish, type Message, type ModelRequest, type ModelSink, type Part, type Usage } from "./model.ts"
 import { SseReader, utf8 } from "./sse-reader.ts"
 
@@ -180,14 +180,14 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
         reader.read({ type: "message_delta", delta: { stop_reason: answer.stop_reason ?? "end_turn" }, usage: answer.usage })
         return reader.end()
       }
-      let begun = false, flow: Parameters<ModelSink["begun"]>[0]
+      let begun = false, flow: CallFlow | undefined
       const sse = new SseReader((payload) => {
         let event: any
         try { event = JSON.parse(utf8(payload)) } catch { throw badResponse("an event is not JSON") }
         if (!begun && event?.type !== "ping" && event?.type !== "error") { begun = true; sink.begun(flow) }
         reader.read(event)
       })
-      await client.send("POST", "/v1/messages", JSON.stringify(body), { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush() } }, signal)
+      await client.send("POST", "/v1/messages", JSON.stringify(body), { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush(); if (reader.stopped) flow!.enough() } }, signal)
         .catch((fault: unknown) => { if (!reader.stopped) throw fault })
       sse.end()
       reader.end()

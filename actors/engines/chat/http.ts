@@ -7,9 +7,10 @@ import { Origin, type Head, type Hearer, type Line, type WireFault } from "./htt
 
 export interface CallLimits { readonly connectMs: number; readonly firstMs: number; readonly idleMs: number }
 export interface UpstreamHttp { readonly base: string; readonly headers: Readonly<Record<string, string>>; readonly limits: CallLimits; readonly deadlines: Deadlines }
+export interface CallFlow extends Flow { /** Nothing more is wanted: the call is over now, its body may end within a second. */ enough(): void }
 /** What a caller does with a 2xx answer. Each may throw. The bytes are valid during the call only. */
 export interface Receiver {
-  /** `length`: of the body in bytes, -1 when unknown. */ head?(type: string, length: number, flow: Flow): void
+  /** `length`: of the body in bytes, -1 when unknown. */ head?(type: string, length: number, flow: CallFlow): void
   data(bytes: Buffer, from: number, to: number): void
   /** All of it has come. */ end?(): void
 }
@@ -118,7 +119,7 @@ export class Whole implements Receiver {
 }
 
 /** One call under way, from its dispatch to its only end. Methods rather than closures: there is one of these per turn (bench/chat-turns). */
-class Call implements Hearer, Flow {
+class Call implements Hearer, CallFlow {
   private settled = false
   private paused = false
   private status = 0
@@ -150,9 +151,9 @@ class Call implements Hearer, Flow {
   private readonly late = (): void => this.finish(new UpstreamFault({ reason: "timeout", detail: this.status === 0 ? "no answer in time" : "the answer stopped" }))
   private readonly gone = (): void => this.finish(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
   private finish(fault?: unknown): void {
-    if (this.settled) return
-    this.settled = true
     this.deadline?.stop()
+    if (this.settled) { if (fault !== undefined) this.wire?.abandon(this); return }
+    this.settled = true
     this.signal.removeEventListener("abort", this.gone)
     if (fault === undefined) return this.resolve()
     this.wire?.abandon(this)
@@ -171,6 +172,15 @@ class Call implements Hearer, Flow {
     this.wire!.resume(this)
   }
 
+  enough(): void {
+    if (this.settled) return
+    this.settled = true
+    this.signal.removeEventListener("abort", this.gone)
+    this.deadline!.renew(lastMs)
+    this.wire!.resume(this)
+    this.resolve()
+  }
+
   head({ status, type, retryAfter, length }: Head): void {
     this.status = status
     if (status >= 300) { this.retryAfter = retryAfterMs(retryAfter, Date.now()); this.failure = []; return }
@@ -178,13 +188,14 @@ class Call implements Hearer, Flow {
     try { this.receiver.head?.(type, length, this) } catch (fault) { this.finish(fault) }
   }
   data(bytes: Buffer, from: number, to: number): void {
+    if (this.settled) return
     if (!this.paused) this.deadline!.touch(this.http.limits.idleMs)
     if (this.failure !== undefined) { if ((this.failureBytes += to - from) <= faultBytesMax) this.failure.push(Buffer.from(bytes.subarray(from, to))); return }
     try { this.receiver.data(bytes, from, to) } catch (fault) { this.finish(fault) }
   }
   end(): void {
     if (this.failure !== undefined) return this.finish(faultOf(this.status, Buffer.concat(this.failure).toString("utf8"), this.retryAfter))
-    try { this.receiver.end?.() } catch (fault) { return this.finish(fault) }
+    if (!this.settled) try { this.receiver.end?.() } catch (fault) { return this.finish(fault) }
     this.finish()
   }
   failed(reason: WireFault, detail: string): void {
@@ -192,4 +203,4 @@ class Call implements Hearer, Flow {
     this.finish(new UpstreamFault({ reason: this.status > 0 ? "broken" : reason === "connect-timeout" ? reason : "unavailable", detail }))
   }
 }
-const answerBytesMax = 64 * 1_048_576
+const answerBytesMax = 64 * 1_048_576, lastMs = 1_000

@@ -44,7 +44,7 @@ export interface ModelRequest {
   readonly n?: number | undefined
   readonly format?: Format | undefined
   readonly effort?: Effort | undefined; /** A reasoning summary was asked for. */ readonly summary?: string | undefined
-  readonly audio?: boolean | undefined
+  /** Spoken besides written: how, in OpenAI's words. */ readonly audio?: Readonly<Record<string, unknown>> | undefined
   readonly user?: string | undefined
   /** Forwarded by OpenAI-style upstreams as they are. */ readonly hints?: Readonly<Record<string, unknown>> | undefined
   /** Top-level fields that no table knows; only with `passUnknown`. */ readonly unknown?: Readonly<Record<string, unknown>> | undefined
@@ -58,6 +58,8 @@ export type ModelEvent =
   | { readonly type: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
   | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
   | { readonly type: "refusal"; readonly choice: number; readonly text: string }
+  /** As the model gave it, whole or a delta. */
+  | { readonly type: "audio"; readonly choice: number; readonly value: { readonly data?: unknown } }
   /** A call begins; its arguments follow. `index` counts the calls of a choice. */
   | { readonly type: "call"; readonly choice: number; readonly index: number; readonly id: string; readonly name: string }
   | { readonly type: "arguments"; readonly choice: number; readonly index: number; readonly text: string }

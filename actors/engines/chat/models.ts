@@ -27,7 +27,8 @@ const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
 })
 
 export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, env, fetchBytes }: ModelDeps): ChatModel => {
-  const key = record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env])
+  // A key out of a file ends its line.
+  const key = (record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env]))?.trim()
   const bearer = key === undefined ? {} : { Authorization: `Bearer ${key}` }
   const http = (headers: Readonly<Record<string, string>>): UpstreamHttp =>
     ({ base: record.base_url!, headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers, ...record.headers }, limits, deadlines })

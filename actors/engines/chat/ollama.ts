@@ -1,7 +1,7 @@
 /** Ollama's own chat interface: newline-delimited JSON. Source: chat section 13.4. */
 import { signalOf, type Abort } from "./abort.ts"
-import { HttpClient, type UpstreamHttp } from "./http.ts"
-import { argumentsObject, badResponse, newCallId, textOf, UpstreamFault, type ChatModel, type Message, type ModelRequest, type ModelSink } from "./model.ts"
+import { HttpClient, type CallFlow, type UpstreamHttp } from "./http.ts"
+import { argumentsObject, badResponse, newCallId, textOf, UpstreamFault, type ChatModel, type Message, type ModelRequest } from "./model.ts"
 import { finishOf } from "./openai-chunks.ts"
 import { LineReader, utf8 } from "./sse-reader.ts"
 
@@ -51,7 +51,7 @@ export const ollama = (options: OllamaOptions): ChatModel => {
     },
     close: () => client.close(),
     async generate(request, sink, signal) {
-      let begun = false, done = false, calls = 0, flow: Parameters<ModelSink["begun"]>[0]
+      let begun = false, done = false, calls = 0, flow: CallFlow | undefined
       const lines = new LineReader((line) => {
         if (line.trim() === "" || done) return
         let told: any
@@ -73,7 +73,7 @@ export const ollama = (options: OllamaOptions): ChatModel => {
         if (typeof told.eval_count === "number") sink.event({ type: "usage", usage: { input: Number(told.prompt_eval_count ?? 0), output: told.eval_count, cached: 0, reasoning: 0 } })
       })
       const body = JSON.stringify(await ollamaBody(request, options, signal))
-      await client.send("POST", "/api/chat", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { lines.push(bytes, from, to); sink.flush() } }, signal).catch((fault: unknown) => { if (!done) throw fault })
+      await client.send("POST", "/api/chat", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { lines.push(bytes, from, to); sink.flush(); if (done) flow!.enough() } }, signal).catch((fault: unknown) => { if (!done) throw fault })
       lines.end()
       if (!done) throw badResponse("stream ended early")
       sink.flush()

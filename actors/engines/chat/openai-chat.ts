@@ -1,6 +1,6 @@
 /** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, Whole, type UpstreamHttp } from "./http.ts"
+import { HttpClient, Whole, type CallFlow, type UpstreamHttp } from "./http.ts"
 import { badResponse, UpstreamFault, type ChatModel, type ListedModel, type Message, type ModelRequest, type ModelSink, type Part, type Supports } from "./model.ts"
 import { ChunkReader } from "./openai-chunks.ts"
 import { SseReader } from "./sse-reader.ts"
@@ -48,7 +48,7 @@ export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }
     logprobs: request.logprobs, top_logprobs: request.topLogprobs, n: request.n,
     response_format: format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" }
       : { type: "json_schema", json_schema: { name: format.name, schema: format.schema, strict: format.strict, description: format.description } },
-    reasoning_effort: effortOf(request, effortMap), modalities: request.audio === true ? ["text", "audio"] : undefined, user: request.user
+    reasoning_effort: effortOf(request, effortMap), modalities: request.audio === undefined ? undefined : ["text", "audio"], audio: request.audio, user: request.user
   }
   const text = JSON.stringify(passUnknown === true || request.hints !== undefined ? { ...passUnknown === true ? request.unknown : undefined, ...body, ...request.hints } : body)
   return verbatim === undefined ? text : `${text.slice(0, -1)},"messages":${verbatim}}`
@@ -81,10 +81,12 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
   }), signal)
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
-    let begun = false, flow: Parameters<ModelSink["begun"]>[0], json: Whole | undefined
+    let begun = false, flow: CallFlow | undefined, json: Whole | undefined
     const sse = new SseReader((payload) => {
-      if (!begun) { begun = true; sink.begun(flow) }
+      // A fault in the first event is a fault before any answer.
+      if (!begun && !payload.includes("\"error\"")) { begun = true; sink.begun(flow) }
       reader.payload(payload)
+      if (reader.done && reader.finished) flow!.enough()
     }, reader.leap)
     await client.send("POST", "/chat/completions", bodyOf(request), {
       head: (type, length, control) => { flow = control; if (type.startsWith("application/json")) { json = new Whole(); json.head(type, length) } },
@@ -95,7 +97,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     })
     if (json !== undefined) {
       const answer = json.json()
-      sink.begun()
+      if ((answer?.error ?? null) === null) sink.begun()
       reader.chunk(answer)
     } else sse.end()
     reader.end(request.n ?? 1)

@@ -140,6 +140,7 @@ export class ChunkReader {
     if (typeof content === "string" && content !== "") {
       this.sink.event({ type: "text", choice, text: content, ...(logprobs === null || logprobs === undefined ? {} : { logprobs }) })
     }
+    if (typeof delta.audio === "object" && delta.audio !== null) this.sink.event({ type: "audio", choice, value: delta.audio })
     if (typeof delta.refusal === "string" && delta.refusal !== "") this.sink.event({ type: "refusal", choice, text: delta.refusal })
   }
   /** A delta belongs to the call of its index, else of its id, else to the last one; a whole call may come at once. */

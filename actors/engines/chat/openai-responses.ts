@@ -1,7 +1,7 @@
 /** An OpenAI-compatible upstream, responses interface. With `sessions` its own response ids continue a talk, and an id it no longer knows is answered
  *  by sending the whole context once. Source: chat sections 13.2, 15.4, 15.5. */
 import type { Abort } from "./abort.ts"
-import { HttpClient } from "./http.ts"
+import { HttpClient, type CallFlow } from "./http.ts"
 import { badResponse, UpstreamFault, type ChatModel, type Message, type ModelRequest, type ModelSink, type Part } from "./model.ts"
 import { effortOf, listedModels, type OpenAiOptions } from "./openai-chat.ts"
 import { SseReader, utf8 } from "./sse-reader.ts"
@@ -113,7 +113,7 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
       reader.whole(answer)
       return sink.flush()
     }
-    let begun = false, flow: Parameters<ModelSink["begun"]>[0]
+    let begun = false, flow: CallFlow | undefined
     const sse = new SseReader((payload) => {
       if (payload === "[DONE]" || reader.over) return
       let event: any
@@ -121,7 +121,7 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
       if (!begun && event?.type !== "error" && event?.type !== "response.failed") { begun = true; sink.begun(flow) }
       reader.read(event)
     })
-    await client.send("POST", "/responses", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush() } }, signal).catch((fault: unknown) => { if (!reader.over) throw fault })
+    await client.send("POST", "/responses", body, { head: (_, __, control) => { flow = control }, data: (bytes, from, to) => { sse.push(bytes, from, to); sink.flush(); if (reader.over) flow!.enough() } }, signal).catch((fault: unknown) => { if (!reader.over) throw fault })
     sse.end()
     if (!reader.over) throw badResponse("stream ended early")
     sink.flush()

@@ -62,3 +62,38 @@ describe("chat completions, streamed", () => {
     expect(chunk({})).toBeTruthy()
   })
 })
+describe("an upstream's last and first words", () => {
+  it("[DONE] is the end: a body that stays open holds nobody up, and its connection is let go", async () => {
+    world.upstream.plays({ chunks: [...spoken("a", "b"), "[DONE]"], hang: true })
+    const { text } = await world.ask({ stream: true })
+    expect(text.endsWith("data: [DONE]\n\n")).toBe(true)
+    expect(frames(text).length).toBeGreaterThan(3)
+    const { last } = world.upstream
+    expect(last.aborted).toBe(false)
+    world.aheadMs += 1_200
+    await last.gone
+  })
+  it("a fault in the first event, or as JSON, is an answer with a status, after retries", async () => {
+    for (const step of [{ chunks: [{ error: { message: "no room", type: "server_error" } }] }, { json: { error: { message: "no room" } } }]) {
+      world.upstream.plays(step, step, { chunks: spoken("third") })
+      const { status, text } = await world.ask({ stream: true })
+      expect([status, text.includes("third"), world.upstream.seen.length]).toEqual([200, true, 3])
+      world.upstream.plays(step)
+      expect((await world.ask({ stream: true })).status).toBe(502)
+      // Not a fifth fault in a row: the upstream would rest.
+      world.upstream.plays({ json: completion("well") })
+      await world.ask()
+    }
+  })
+})
+it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece", async () => {
+  const own = await World.open({ main: { supports: { audio: true } } })
+  const body = { model: "main/m", modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" }, messages: [{ role: "user", content: "x" }] }
+  const audio = { id: "audio_1", data: "UklGRg==", expires_at: 5, transcript: "hi" }
+  own.upstream.plays({ json: completion(null, { audio }) })
+  expect((await own.ask(body)).body.choices[0].message).toMatchObject({ content: null, audio })
+  expect(own.upstream.last.body).toMatchObject({ modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } })
+  own.upstream.plays({ chunks: [chunk({ role: "assistant", audio: { id: "audio_1", transcript: "h" } }), chunk({ audio: { data: "Uk" } }), chunk({ audio: { transcript: "i", data: "lG" } }), chunk({}, "stop")] })
+  expect(frames((await own.ask({ ...body, stream: true })).text).flatMap(({ data }) => data.choices?.[0]?.delta.audio ?? [])).toEqual([{ id: "audio_1", transcript: "h" }, { data: "Uk" }, { transcript: "i", data: "lG" }])
+  await own.close()
+})
