@@ -1,6 +1,6 @@
 /** What every node answers whatever it serves: health, metrics, and for the operator (bearer token) actors, keys and backup.
  *  Knows no service: what belongs to one comes in as functions. */
-import { json, type Handler, type Headers, type Response, type Service } from "./http.ts"
+import { json, type Handler, type Headers, type Response, type Route, type Service } from "./http.ts"
 import type { ActorSystem } from "./registry.ts"
 import { metricsText, type Answers } from "./telemetry.ts"
 
@@ -22,6 +22,8 @@ export interface Probes {
   readonly details: () => Promise<Record<string, unknown>>
   readonly metrics: () => string
   /** The refusal, if there is one. */ readonly barred: (path: string, headers: Headers) => Response | undefined
+  /** With the headers that each of its answers has. */ readonly dressed: (response: Response, headers: Headers) => Response
+  /** To OPTIONS. */ readonly preflight: (headers: Headers) => Response
 }
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
@@ -38,6 +40,14 @@ export const operations = ({ actors, answers, engines, adapter, isOperator, keys
   const bodyOf = (bytes: Uint8Array): Record<string, unknown> => {
     try { const value: unknown = JSON.parse(new TextDecoder().decode(bytes)); return typeof value === "object" && value !== null ? value as Record<string, unknown> : {} } catch { return {} }
   }
+  /** What callers of a service see too, its browsers among them. */
+  const open = (path: string, handle: Handler): ReadonlyArray<Route> => {
+    const seen: Route = { method: "GET", path, handle: (request) => {
+      const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response, answer = probes?.barred(path, request.headers) ?? handle(request)
+      return answer instanceof Promise ? answer.then(dress) : dress(answer)
+    } }
+    return probes === undefined ? [seen] : [seen, { method: "OPTIONS", path, handle: ({ headers }) => probes.preflight(headers) }]
+  }
   const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
   const text = (body: string, type = "text/plain; charset=utf-8"): Response => ({ status: 200, headers: [["Content-Type", type], ...noStore], body })
   return {
@@ -47,16 +57,15 @@ export const operations = ({ actors, answers, engines, adapter, isOperator, keys
     routes: [
       { method: "GET", path: "/livez", handle: () => ok({ status: "ok" }) },
       { method: "GET", path: "/ready", handle: () => json(actors.running ? 200 : 503, { status: actors.running ? "ok" : "stopping", time: new Date().toISOString(), db: "ok" }, noStore) },
-      { method: "GET", path: "/health", handle: () => {
+      ...open("/health", () => {
         const draining = !actors.running || probes?.draining() === true
         return json(draining ? 503 : 200, { status: draining ? "draining" : "ok", proxy: true, timestamp: new Date().toISOString(), time: new Date().toISOString(), db: "ok" }, noStore)
-      } },
-      { method: "GET", path: "/health/details", handle: async ({ headers }) => probes?.barred("/health/details", headers) ?? ok({
+      }),
+      ...open("/health/details", async () => ok({
         status: actors.running ? "ok" : "stopping", ...await probes?.details(), upSeconds: Math.round((Date.now() - startedMs) / 1_000), adapter: adapter(), durability: actors.store.durability,
         engines: engines(), actors: actors.overview().map(({ kind, live, failed, restarts }) => ({ kind, live, failed, restarts }))
-      }) },
-      { method: "GET", path: "/metrics", handle: ({ headers }) => probes?.barred("/metrics", headers)
-        ?? text(`${metricsText(answers, actors)}${probes?.metrics() ?? ""}`, "text/plain; version=0.0.4; charset=utf-8") },
+      })),
+      ...open("/metrics", () => text(`${metricsText(answers, actors)}${probes?.metrics() ?? ""}`, "text/plain; version=0.0.4; charset=utf-8")),
       { method: "GET", path: "/console/api/actors", handle: guarded(() => ok({ kinds: actors.overview(), actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax)) })) },
       { method: "GET", path: "/console/api/actors/:kind/*", handle: guarded(({ params }) => {
         const view = actors.inspect(params["kind"]!, decodeURIComponent(params["*"]!))

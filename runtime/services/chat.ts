@@ -9,7 +9,7 @@ import { readRecords, type UpstreamRecord } from "../../actors/engines/chat/reco
 import { Upstream, Upstreams } from "../../actors/engines/chat/upstreams.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import { endings, ProxySession } from "../../actors/proxy-session.ts"
-import { Access } from "../../protocols/chat/access.ts"
+import { Access, preflight, requestIdOf, withHeaders } from "../../protocols/chat/access.ts"
 import { Background } from "../../protocols/chat/background.ts"
 import { builtinsOf, fetchImage, type FetchOptions } from "../../protocols/chat/builtins.ts"
 import { ChatMetrics } from "../../protocols/chat/metrics.ts"
@@ -71,6 +71,7 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   const sessions = new Sessions({ store, actors, metrics, upstreams, retentionMs: settings.retentionMs, turnsMax: settings.sessionTurnsMax, sessionsMax: settings.sessionsMax, responseBytesMax: settings.responseBytesMax, turnMs: settings.turnMs })
   const runs = new ResponseRuns(turns, sessions), background = new Background(runs)
   const barred = (path: string, headers: Headers): Response | undefined => {
+    if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
     return mode === "off" || (mode === "auth" && access.open) ? answerOf(unknownUrl("GET", path)) : mode === "auth" && access.owner(headers) === undefined ? answerOf(invalidKey) : undefined
   }
@@ -95,7 +96,7 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   return {
     service: chat({ turns, access, responses: responsesApi(runs, background) }),
     probes: {
-    draining: () => turns.draining, barred,
+    draining: () => turns.draining, barred, preflight, dressed: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
     details: async () => {
       const views = await upstreamViews(), degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
       return {

@@ -335,3 +335,14 @@ it("headers are held back, then keep-alive comments flow on an idle stream", asy
 it("a wrong upstream record stops the start with 78, in one line that names it", async () => {
   await expect(World.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({ exitCode: 78, message: expect.stringContaining("UPSTREAMS[0].base_url: is missing") })
 })
+it("operations' open paths are a browser's too: CORS, a request id, a preflight", async () => {
+  const own = await World.open({ metricsMode: "off" })
+  for (const [path, status] of [["/health", 200], ["/health/details", 200], ["/metrics", 404]] as const) {
+    const answer = await own.call(path, { headers: { "x-request-id": "mine" } })
+    expect([answer.status, answer.headers.get("access-control-allow-origin"), answer.headers.get("x-request-id")], path).toEqual([status, "*", "mine"])
+    const asked = await own.call(path, { method: "OPTIONS" })
+    expect([asked.status, asked.headers.get("access-control-allow-methods")], path).toEqual([204, "GET, POST, DELETE, OPTIONS"])
+    expect((await own.call(path, { method: "HEAD" })).status, path).toBe(status)
+  }
+  await own.close()
+})
