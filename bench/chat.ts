@@ -51,9 +51,9 @@ export const chatBench = (bench: string, { mode, connections, rate = 50, candida
     return rows.map((row, i) => {
       const name = row.candidate as Gateway, all = seen.get(name)!, middle = (of: (one: Load) => number): number => median(all.map(of))
       const added50 = beside(name, "direct", (one, other) => one.p50Ms - other.p50Ms), added99 = beside(name, "direct", (one, other) => one.p99Ms - other.p99Ms)
-      const peers = mode !== "whole" || name !== "troupe" ? [] : (["node:http pipe", "Portkey"] as const).flatMap((peer) => beside(name, peer, (one, other) => one.perSecond / other.perSecond)?.toFixed(1).concat("x ", peer) ?? [])
+      const peers = mode !== "whole" || connections === 1 || name !== "troupe" ? [] : (["node:http pipe", "Portkey"] as const).flatMap((peer) => beside(name, peer, (one, other) => one.perSecond / other.perSecond)?.toFixed(1).concat("x ", peer) ?? [])
       return { ...row, note: i > 0 ? row.note : [row.note, leftOut].filter((text) => text !== "").join("; "), extra: [`${Math.round(middle(({ perSecond }) => perSecond)).toLocaleString("en")}/s`, `p50 ${middle(({ p50Ms }) => p50Ms).toFixed(2)} p99 ${middle(({ p99Ms }) => p99Ms).toFixed(2)} ms`,
-        ...added50 === undefined || mode === "whole" ? [] : [`added p50 ${added50.toFixed(3)} p99 ${added99!.toFixed(2)} ms`], ...peers.length === 0 ? [] : [`per second ${peers.join(", ")}`]].join(", ") }
+        ...added50 === undefined || (mode === "whole" && connections > 1) ? [] : [`added p50 ${added50.toFixed(3)} p99 ${added99!.toFixed(2)} ms`], ...peers.length === 0 ? [] : [`per second ${peers.join(", ")}`]].join(", ") }
     })
   } finally { for (const gateway of up.values()) gateway.kill(); upstream.kill() }
 }

@@ -83,7 +83,7 @@ export class ChatChunks implements Output {
         this.role(event.choice, false)
         return this.delta(event.choice, {}, null, legacy && event.reason === "tool_calls" ? "function_call" : event.reason)
       case "usage":
-        if (this.options.includeUsage) this.out += `${this.head}],"usage":${JSON.stringify(chatUsage(event.usage))}}\n\n`
+        if (this.options.includeUsage) this.out += `${this.head}],"usage":${chatUsage(event.usage)}}\n\n`
         return
       case "bound": return
     }

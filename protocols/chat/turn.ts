@@ -46,6 +46,8 @@ export interface TurnCaller extends Caller {
   /** The upstreams had it for so long; `usage` when they answered. */ waited(ms: number, usage: Usage | undefined): void
 }
 
+/** Figures as upstreams give them: what is no count is none. */
+const whole = (figure: number): number => figure >= 0 && figure <= Number.MAX_SAFE_INTEGER ? Math.floor(figure) : 0
 const noTools: ReadonlyArray<Tool> = [], noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> => tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
@@ -166,7 +168,7 @@ export class TurnRun {
       usage = { input: estimated(JSON.stringify(this.requestFor(target, []).messages)), output: Math.ceil(filter.outputBytes / 4), cached: 0, reasoning: 0 }
     }
     const { input, output, cached, reasoning } = this.usage
-    this.usage = { input: input + usage.input, output: output + usage.output, cached: cached + usage.cached, reasoning: reasoning + usage.reasoning }
+    this.usage = { input: input + whole(usage.input), output: output + whole(usage.output), cached: cached + whole(usage.cached), reasoning: reasoning + whole(usage.reasoning) }
   }
   /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
   private again(filter: Filter, target: Target): boolean {

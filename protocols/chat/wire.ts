@@ -24,11 +24,9 @@ export const newSessionId = (): string => hex(16)
 export const newId = (kind: "resp" | "msg" | "rs" | "fc"): string => `${kind}_${hex(24)}`
 
 export interface Used { readonly input: number; readonly output: number; readonly cached: number; readonly reasoning: number }
-export const chatUsage = ({ input, output, cached, reasoning }: Used): unknown => ({
-  prompt_tokens: input, completion_tokens: output, total_tokens: input + output,
-  prompt_tokens_details: { cached_tokens: cached, audio_tokens: 0 },
-  completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: 0, accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 }
-})
+/** As JSON text; the figures are whole numbers. */
+export const chatUsage = ({ input, output, cached, reasoning }: Used): string =>
+  `{"prompt_tokens":${input},"completion_tokens":${output},"total_tokens":${input + output},"prompt_tokens_details":{"cached_tokens":${cached},"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":${reasoning},"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`
 export const responsesUsage = ({ input, output, cached, reasoning }: Used): unknown => ({
   input_tokens: input, input_tokens_details: { cached_tokens: cached }, output_tokens: output, output_tokens_details: { reasoning_tokens: reasoning }, total_tokens: input + output
 })
@@ -64,5 +62,5 @@ const choiceText = (choice: Choice, index: number, legacy: boolean): string => {
 export const completionJson = ({ id, created, model, choices, used, legacy }: { readonly id: string; readonly created: number; readonly model: string; readonly choices: ReadonlyArray<Choice>; readonly used: Used; readonly legacy: boolean }): string => {
   let all = ""
   for (let i = 0; i < choices.length; i++) all += (i === 0 ? "" : ",") + choiceText(choices[i]!, i, legacy)
-  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${JSON.stringify(model)},"choices":[${all}],"usage":${JSON.stringify(chatUsage(used))},"service_tier":"default","system_fingerprint":null}`
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${JSON.stringify(model)},"choices":[${all}],"usage":${chatUsage(used)},"service_tier":"default","system_fingerprint":null}`
 }

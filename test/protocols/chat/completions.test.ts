@@ -97,3 +97,7 @@ it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece
   expect(frames((await own.ask({ ...body, stream: true })).text).flatMap(({ data }) => data.choices?.[0]?.delta.audio ?? [])).toEqual([{ id: "audio_1", transcript: "h" }, { data: "Uk" }, { transcript: "i", data: "lG" }])
   await own.close()
 })
+it("figures that are no counts are none", async () => {
+  world.upstream.plays({ json: { ...completion("x") as object, usage: { prompt_tokens: 3.7, completion_tokens: -1, prompt_tokens_details: { cached_tokens: 1e300 }, completion_tokens_details: { reasoning_tokens: "5" } } } })
+  expect((await world.ask()).body.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 0, total_tokens: 3, prompt_tokens_details: { cached_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } })
+})
