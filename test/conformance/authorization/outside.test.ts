@@ -61,9 +61,9 @@ it("connect, see it, exchange for the upstream's token, refresh it, disconnect",
   expect(login.headers.get("location")).toBe("/login?next=%2Fconnect%2Fhub%3Fresource%3Dcode")
   const signedIn = await browser.login(user, login.headers.get("location")!), away = await browser.call(signedIn.headers.get("location")!)
   expect(new URL(away.headers.get("location")!).origin).toBe("https://hub.example")
-  const state = new URL(away.headers.get("location")!).searchParams.get("state")!, back = await browser.call(`/connect/hub/callback?state=${state}&code=abc`)
+  const state = new URL(away.headers.get("location")!).searchParams.get("state")!, back = await browser.call(`/connect/hub/callback?state=${state}&code=hub-code`)
   expect([back.status, back.headers.get("location")]).toEqual([303, `${world.issuer}/connections`])
-  expect((await browser.call(`/connect/hub/callback?state=${state}&code=abc`)).status).toBe(400)
+  expect((await browser.call(`/connect/hub/callback?state=${state}&code=hub-code`)).status).toBe(400)
   const page = await browser.call("/connections"), listed = await browser.call("/connections", { headers: { Accept: "application/json" } })
   expect([page.text.includes("The Hub"), page.text.includes(listed.body.csrf_token), listed.body.connections[0].scopes]).toEqual([true, true, ["repo"]])
 
@@ -77,7 +77,7 @@ it("connect, see it, exchange for the upstream's token, refresh it, disconnect",
   expect(ended.status).toBe(204)
   const gone = await vend()
   expect([gone.body.error, gone.body.cause, gone.body.consent_url]).toEqual(["consent_required", "consent_missing", `${world.issuer}/connect/hub`])
-  expect(JSON.stringify(AuditEvents.range(world.store, { limit: 1_000 }).map(({ value }) => value))).not.toMatch(/hub-access|hub-refresh|s3cret|abc/)
+  expect(JSON.stringify(AuditEvents.range(world.store, { limit: 1_000 }).map(({ value }) => value))).not.toMatch(/hub-access|hub-refresh|s3cret|hub-code/)
 })
 it("AS-154 a browser gets a page, another caller the problem", async () => {
   expect([(await world.browser().call("/connect/nothing")).text.includes("invalid_target"), (await world.call("/connect/nothing")).body.error]).toEqual([true, "invalid_target"])
