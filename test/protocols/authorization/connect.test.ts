@@ -47,7 +47,7 @@ class Connecting {
   delete(path: string, token?: string): Promise<Response> { return routed(this.routes, "DELETE", path, token === undefined ? {} : { "x-csrf-token": token }) }
   /** The state of a fresh attempt. */
   async state(query = "", provider = "hub"): Promise<string> { return new URL(header(await this.get(`/connect/${provider}${query}`), "Location")!).searchParams.get("state")! }
-  back(state: string, more = "code=abc", provider = "hub", headers: Readonly<Record<string, string>> = {}): Promise<Response> { return this.get(`/connect/${provider}/callback?state=${encodeURIComponent(state)}&${more}`, headers) }
+  back(state: string, more = "code=hub-code", provider = "hub", headers: Readonly<Record<string, string>> = {}): Promise<Response> { return this.get(`/connect/${provider}/callback?state=${encodeURIComponent(state)}&${more}`, headers) }
 }
 const sent = (response: Response): URLSearchParams => new URL(header(response, "Location")!).searchParams
 const page = { accept: "text/html,*/*" }
@@ -114,7 +114,7 @@ describe("callback", () => {
     const one = await Connecting.open(), started = sent(await one.get(`/connect/hub?return_url=${encodeURIComponent(allowed)}`)), response = await one.back(started.get("state")!)
     expect([response.status, header(response, "Location")]).toEqual([303, allowed])
     const form = one.server.form(0)
-    expect(Object.fromEntries(form)).toMatchObject({ grant_type: "authorization_code", code: "abc", redirect_uri: "http://localhost:8080/connect/hub/callback", client_id: "c", client_secret: "s3cret" })
+    expect(Object.fromEntries(form)).toMatchObject({ grant_type: "authorization_code", code: "hub-code", redirect_uri: "http://localhost:8080/connect/hub/callback", client_id: "c", client_secret: "s3cret" })
     expect(createHash("sha256").update(form.get("code_verifier")!).digest("base64url")).toBe(started.get("code_challenge"))
     expect(one.vault.grant("u-1", "p-hub")).toMatchObject({ row: { version: 1, scopesGranted: ["repo:read", "gist"] }, credential: { accessToken: "up-access", refreshToken: "up-refresh", expiresMs: one.world.nowMs + 600_000 } })
     expect(Buffer.from(BrokerGrants.get(one.world.store, ["u-1", "p-hub"])!.credential!).toString("latin1")).not.toContain("up-")
@@ -176,7 +176,7 @@ describe("callback", () => {
     for (const said of [{ status: 400, body: { error: "invalid_grant" } }, { status: 500 }, { status: 302 }, { body: { access_token: "t", padding: "x".repeat(262_144) } }, { body: "<html>" }] as ReadonlyArray<Said>) {
       const failing = await Connecting.open(() => said), response = await failing.back(await failing.state())
       expect([response.status, problemOf(response).error, failing.vault.grant("u-1", "p-hub")]).toEqual([502, "server_error", undefined])
-      expect(`${response.body as string}${JSON.stringify(failing.world.logged)}`).not.toMatch(/abc|s3cret/)
+      expect(`${response.body as string}${JSON.stringify(failing.world.logged)}`).not.toMatch(/hub-code|s3cret/)
     }
   })
   it("logged out while the upstream was asked: no grant", async () => {
