@@ -176,20 +176,14 @@ class Connection {
           if (head.length === 0 && this.hearer === hearer) return this.finish(at === to)
           break
         }
-        case "counted": {
+        case "counted": case "chunk": {
           const end = Math.min(to, at + this.left)
           this.left -= end - at
           hearer.data(bytes, at, end)
           at = end
-          if (this.left === 0 && this.hearer === hearer) return this.finish(at === to)
-          break
-        }
-        case "chunk": {
-          const end = Math.min(to, at + this.left)
-          this.left -= end - at
-          hearer.data(bytes, at, end)
-          at = end
-          if (this.left === 0) this.place = "chunk end"
+          if (this.left > 0) break
+          if (this.place === "chunk") this.place = "chunk end"
+          else if (this.hearer === hearer) return this.finish(at === to)
           break
         }
         case "rest": { hearer.data(bytes, at, to); return }
