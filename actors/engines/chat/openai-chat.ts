@@ -61,6 +61,11 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
 }
 
 const newerMax = 1_000
+/** Some servers name an error of null in every chunk. */
+const isFault = (payload: string): boolean => {
+  if (!payload.includes("\"error\"")) return false
+  try { return (JSON.parse(payload)?.error ?? null) !== null } catch { return true }
+}
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
@@ -84,7 +89,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     let begun = false, flow: CallFlow | undefined, json: Whole | undefined
     const sse = new SseReader((payload) => {
       // A fault in the first event is a fault before any answer.
-      if (!begun && !payload.includes("\"error\"")) { begun = true; sink.begun(flow) }
+      if (!begun && !isFault(payload)) { begun = true; sink.begun(flow) }
       reader.payload(payload)
       if (reader.done && reader.finished) flow!.enough()
     }, reader.leap)

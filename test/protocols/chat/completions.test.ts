@@ -86,6 +86,17 @@ describe("an upstream's last and first words", () => {
     }
   })
 })
+it("an error of null is none: the stream is committed by its first chunk", async () => {
+  const own = await World.open({ streamCommitMs: 1_000_000 })
+  let go!: () => void
+  const gate = new Promise<void>((resolve) => { go = resolve })
+  own.upstream.plays({ chunks: spoken("a", "b").map((one) => ({ ...one as object, error: null })), pace: (i) => i < 2 ? Promise.resolve() : gate })
+  const response = await own.fetch("/v1/chat/completions", { body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] } })
+  expect(response.status).toBe(200)
+  go()
+  expect(await response.text()).toContain("\"content\":\"b\"")
+  await own.close()
+})
 it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece", async () => {
   const own = await World.open({ main: { supports: { audio: true } } })
   const body = { model: "main/m", modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" }, messages: [{ role: "user", content: "x" }] }
