@@ -17,7 +17,7 @@ export interface TurnDeps extends AttemptOptions {
   readonly builtins: Builtins
   readonly unsupported: "drop" | "error"
 }
-export interface TurnResult { readonly target: Target; readonly usage: Usage; readonly estimated: boolean }
+export interface TurnResult { readonly usage: Usage; readonly estimated: boolean }
 
 const holds = (messages: ReadonlyArray<Message>, type: Part["type"]): boolean => messages.some(({ content }) => typeof content === "object" && content?.some((part) => part.type === type) === true)
 const hintsOf = { seed: "seed", frequencyPenalty: "frequency_penalty", presencePenalty: "presence_penalty", logitBias: "logit_bias", hints: "hints" } as const satisfies Record<Hint, string>
@@ -97,7 +97,7 @@ export class TurnRun {
         output.event({ type: "usage", usage: this.usage })
         output.flush()
         answered = true
-        return { target, usage: this.usage, estimated: this.guessed }
+        return { usage: this.usage, estimated: this.guessed }
       }
     } finally { this.caller.waited(performance.now() - began, answered ? this.usage : undefined) }
   }

@@ -45,7 +45,6 @@ const measure = (text: string, from: number): typeof inside => {
 export class ChunkReader {
   finished = false
   done = false
-  private sawUsage = false
   private readonly choices = new PerChoice<Choice>()
   /** Before the string, after it, and after the padding. */ private opening: string | undefined = undefined
   private closing = ""
@@ -115,7 +114,7 @@ export class ChunkReader {
   chunk(chunk: any): void {
     const { error } = chunk
     if (error !== undefined && error !== null) throw new UpstreamFault({ reason: "error", detail: typeof error === "string" ? error : asText(error.message).slice(0, 2_000) })
-    if (typeof chunk.usage === "object" && chunk.usage !== null) { this.sawUsage = true; this.sink.event({ type: "usage", usage: usageOf(chunk.usage) }) }
+    if (typeof chunk.usage === "object" && chunk.usage !== null) this.sink.event({ type: "usage", usage: usageOf(chunk.usage) })
     if (!Array.isArray(chunk.choices)) { if (chunk.usage === undefined || chunk.usage === null) throw badResponse("a chunk without choices"); return }
     for (const [at, given] of chunk.choices.entries()) this.choice(given, typeof given?.index === "number" ? given.index : at)
   }
@@ -170,7 +169,6 @@ export class ChunkReader {
     const { list } = this.choices
     if (!this.finished || list.length < choices || list.some(([, { finished }]) => !finished)) throw badResponse("stream ended early")
   }
-  get usageSeen(): boolean { return this.sawUsage }
 }
 
 /** One choice 0, its delta one non-empty content, nothing finished, nothing else that would have to be told. */
