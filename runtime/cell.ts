@@ -6,14 +6,11 @@ import type { Decision, Facts } from "./actor.ts"
 import type { StorageFault, Write } from "../storage/store.ts"
 import type { Kind } from "./kind.ts"
 import { LanePipe } from "./lane.ts"
-import { Backlog } from "./mailbox.ts"
+import { Backlog, type Done, type Outcome } from "./mailbox.ts"
 import { cellBudget, type Runnable } from "./run-queue.ts"
-import { CrashRecord, MailboxFull, Unavailable, type AskFault } from "./supervisor.ts"
+import { CrashRecord, MailboxFull, Unavailable } from "./supervisor.ts"
 
 type Tagged = { readonly _tag: string }
-export type Outcome = { readonly reply: unknown } | { readonly refuse: unknown } | { readonly fault: AskFault }
-/** Called once with the outcome. */
-export type Done = (outcome: Outcome) => void
 type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged, unknown, unknown>
 
 /** Accepted by storage, not yet flushed, and the answers which wait for it. */

@@ -3,10 +3,8 @@
 import { existsSync, readFileSync } from "node:fs"
 
 import { authorizationItems } from "./config/authorization.ts"
-
-type Kind = "string" | "integer" | "boolean" | "list" | "json" | "duration" | readonly string[]
-export interface Item { readonly env: string; readonly kind: Kind; readonly initial: string | number | boolean | ReadonlyArray<string> | undefined; readonly doc: string; readonly secret?: true; readonly min?: number; readonly max?: number }
-const item = <const I extends Item>(given: I): I => given
+import { item, type Item } from "./config/item.ts"
+export type { Item }
 
 /** By name in the YAML file. */
 export const items = {

@@ -2,7 +2,6 @@
 import { type Context, Duration, Effect, type Fiber } from "effect"
 import { packing, type Store, type Write } from "../storage/store.ts"
 import type { AnyDefinition, Facts, Lane } from "./actor.ts"
-import type { Cell } from "./cell.ts"
 import type { RunQueue } from "./run-queue.ts"
 import type { Intensity } from "./supervisor.ts"
 import type { Timers } from "./timers.ts"
@@ -10,6 +9,8 @@ import type { Timers } from "./timers.ts"
 type Tagged = { readonly _tag: string }
 export type Log = (level: "debug" | "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
 
+/** An actor in memory, as far as its kind knows it. */
+export interface Resident { readonly kind: Kind; readonly id: string }
 /** What a cell needs of the whole. */
 export interface Host {
   readonly store: Store
@@ -19,8 +20,8 @@ export interface Host {
   /** Counts up with every sweep: the coarse clock of passivation. */
   readonly sweeps: number
   nowMs(): number
-  failed(cell: Cell): void
-  ended(cell: Cell): void
+  failed(cell: Resident): void
+  ended(cell: Resident): void
 }
 
 const snapshotEveryDefault = 100
@@ -30,7 +31,6 @@ export class Kind {
   readonly name: string
   readonly definition: AnyDefinition
   readonly system: Host
-  readonly cells = new Map<string, Cell>()
   readonly counts = { handled: 0, refused: 0, restarts: 0, failures: 0, activations: 0, passivations: 0 }
   readonly kept: boolean
   readonly mailboxCapacity: number

@@ -3,8 +3,9 @@
 import { Clock, Context, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { Store } from "../storage/store.ts"
 import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, Reply } from "./actor.ts"
-import { Cell, type Done, type Outcome } from "./cell.ts"
-import { Kind, type Host, type Log } from "./kind.ts"
+import { Cell } from "./cell.ts"
+import { Kind, type Host, type Log, type Resident } from "./kind.ts"
+import type { Done, Outcome } from "./mailbox.ts"
 import { RunQueue } from "./run-queue.ts"
 import { AskTimeout, Unavailable, type AskFault } from "./supervisor.ts"
 import { tickMs, Timers } from "./timers.ts"
@@ -56,6 +57,9 @@ const sweepEveryMs = 1_000
 const expiredPerSweep = 1_000
 const cellsPerSweep = 50_000
 
+/** A kind and its actors in memory, by id. */
+class HostedKind extends Kind { readonly cells = new Map<string, Cell>() }
+
 export class ActorSystem implements Host {
   readonly store: Store
   readonly runQueue = new RunQueue()
@@ -63,7 +67,7 @@ export class ActorSystem implements Host {
   readonly nowMs: () => number
   readonly log: Log
   sweeps = 0
-  private readonly kinds = new Map<string, Kind>()
+  private readonly kinds = new Map<string, HostedKind>()
   private readonly watchers = new Map<string, Set<(ending: Ending) => void>>()
   private readonly residentMax: number
   private readonly strict: boolean
@@ -84,7 +88,7 @@ export class ActorSystem implements Host {
   /** Makes a definition askable. `context` holds the services its activities need. Once per kind, before its first `ref`. */
   host<D extends AnyDefinition>(definition: D, context: Context.Context<NeedsOf<D>>): void {
     if (this.kinds.has(definition.kind)) throw new Error(`two definitions of kind ${definition.kind}`)
-    this.kinds.set(definition.kind, new Kind(definition, context as Context.Context<any>, this))
+    this.kinds.set(definition.kind, new HostedKind(definition, context as Context.Context<any>, this))
   }
   /** After a start: brings back every actor of the hosted kinds whose phase must go on without being asked. */
   resume(): number {
@@ -113,12 +117,12 @@ export class ActorSystem implements Host {
     return () => { if (watching.delete(heard) && watching.size === 0) this.watchers.delete(address) }
   }
 
-  private kind(name: string): Kind {
+  private kind(name: string): HostedKind {
     const kind = this.kinds.get(name)
     if (kind === undefined) throw new Error(`no actor kind ${name} is hosted`)
     return kind
   }
-  cell(kind: Kind, id: string): Cell {
+  cell(kind: HostedKind, id: string): Cell {
     const live = kind.cells.get(id)
     if (live !== undefined) return live
     if (this.resident >= this.residentMax) this.makeRoom()
@@ -129,18 +133,21 @@ export class ActorSystem implements Host {
     cell.begin()
     return cell
   }
-  private drop(cell: Cell): void { if (cell.kind.cells.get(cell.id) === cell) { cell.kind.cells.delete(cell.id); this.resident-- } }
+  private drop(cell: Resident): void {
+    const { cells } = this.kinds.get(cell.kind.name)!
+    if (cells.get(cell.id) === cell) { cells.delete(cell.id); this.resident-- }
+  }
   private passivate(cell: Cell): void {
     this.drop(cell)
     cell.kind.counts.passivations++
     cell.leave("stopped")
   }
-  failed(cell: Cell): void { this.announce(cell, "failed") }
-  ended(cell: Cell): void {
+  failed(cell: Resident): void { this.announce(cell, "failed") }
+  ended(cell: Resident): void {
     this.drop(cell)
     this.announce(cell, "ended")
   }
-  private announce(cell: Cell, ending: Ending): void {
+  private announce(cell: Resident, ending: Ending): void {
     const address = `${cell.kind.name}/${cell.id}`
     const watching = this.watchers.get(address)
     this.watchers.delete(address)
@@ -234,11 +241,11 @@ const view = (cell: Cell): ActorView => ({
 class Reference {
   readonly id: string
   private readonly system: ActorSystem
-  private readonly of: Kind
+  private readonly of: HostedKind
   private readonly strict: boolean
   private held: Cell | undefined = undefined
 
-  constructor(system: ActorSystem, of: Kind, id: string, strict: boolean) {
+  constructor(system: ActorSystem, of: HostedKind, id: string, strict: boolean) {
     this.system = system
     this.of = of
     this.id = id

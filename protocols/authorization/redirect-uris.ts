@@ -1,6 +1,6 @@
 /** Redirect URIs: what may be registered, and what a request may name. Exact comparison, no normalisation. Pure.
  *  Source: authorization section 7.2; RFC 8252 section 7.3 for the loopback port. */
-import { isLoopbackHost } from "./settings.ts"
+import { isLoopbackHost } from "../shared/addresses.ts"
 
 export const redirectUriLengthMax = 2_048
 const responseNames = new Set(["code", "state", "iss", "error", "error_description"])

@@ -1,6 +1,6 @@
 /** What an installation decides about its authorization server, with the defaults and the boot refusals. Times in ms.
  *  Source: authorization section 17. The key and encryption settings of that section are the house's (SERVICE_MASTER_KEY, design section 4). */
-import { isIPv4 } from "node:net"
+import { isLoopbackHost } from "../shared/addresses.ts"
 import { redirectUriFault } from "./redirect-uris.ts"
 
 const secondMs = 1_000, minuteMs = 60_000, hourMs = 3_600_000, dayMs = 86_400_000
@@ -55,7 +55,6 @@ export const settingsOf = (given: SettingsGiven = {}): Settings => {
 }
 
 const urlOf = (text: string): URL | undefined => { try { return new URL(text) } catch { return undefined } }
-export const isLoopbackHost = (host: string): boolean => host === "localhost" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."))
 export const isLocalIssuer = (issuer: string): boolean => isLoopbackHost(urlOf(issuer)?.hostname ?? "")
 export const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 

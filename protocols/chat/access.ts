@@ -1,7 +1,7 @@
 /** Who calls: bearer keys compared in constant time over their SHA-256; the digest is also the owner of what the key makes. And the headers every
  *  answer carries. Source: chat sections 3.2, 3.3, 3.7, 4. */
 import { createHash, timingSafeEqual } from "node:crypto"
-import type { Field, Headers, Response } from "../../runtime/http.ts"
+import type { Field, Headers, Response, Request } from "../../runtime/http.ts"
 import { newRequestId } from "./wire.ts"
 
 /** The owner while no key is configured. */
@@ -39,3 +39,4 @@ export const preflight = (headers: Headers | undefined): Response => {
 export const withHeaders = ({ status, headers = [], body, close }: Response, id: string, startedMs: number): Response => ({
   status, body, close, always: cors, headers: [...headers, ["x-request-id", id], ["openai-processing-ms", String(Math.round(performance.now() - startedMs))]]
 })
+export type Owned = (request: Request, owner: string) => Response | Promise<Response>

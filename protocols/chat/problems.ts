@@ -75,3 +75,5 @@ export const answerOf = ({ status, body, retryAfterMs, final }: Refusal): Respon
     ...(body.code === "shutting_down" ? [["Connection", "close"] as const] : []),
     ...(status === 401 ? [["WWW-Authenticate", "Bearer"] as const] : [])]
 })
+export const failureOf = (refusal: Refusal): { readonly code: string; readonly message: string } => ({
+  code: refusal.body.code === "rate_limit_exceeded" ? "rate_limit_exceeded" : refusal.status < 500 ? "invalid_prompt" : "server_error", message: refusal.body.message })

@@ -1,6 +1,6 @@
 /** The chat service: its paths, what guards them, what they answer. Source: chat sections 3, 4, 6, 18. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { type Access, preflight, requestIdOf, withHeaders } from "./access.ts"
+import { type Access, type Owned, preflight, requestIdOf, withHeaders } from "./access.ts"
 import { completions } from "./completions.ts"
 import { answerOf, internal, invalidJson, invalidKey, modelNotFound, Refusal, refusalOf, shuttingDown, unknownUrl } from "./problems.ts"
 import type { ResponsesApi } from "./responses.ts"
@@ -11,7 +11,6 @@ export interface ChatDeps {
   readonly access: Access
   readonly responses: ResponsesApi
 }
-export type Owned = (request: Request, owner: string) => Response | Promise<Response>
 const jsonHeaders = [["Content-Type", "application/json; charset=utf-8"]] as const
 
 const isJson = (type: string | undefined): boolean => type === undefined || type === "" || /^(?:application\/json|[\w.*+-]+\/(?:[\w.*+-]+\+)?json)\s*(?:;|$)/i.test(type.trim())

@@ -13,6 +13,8 @@ for (const range of ["::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:d
   blockedV6.addSubnet(net!, Number(prefix), "ipv6")
 }
 
+export const isLoopbackHost = (host: string): boolean => host === "localhost" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."))
+
 const withoutZone = (address: string): string => address.split("%", 1)[0]!
 /** The eight groups of an IPv6 address; the URL parser settles its many spellings. */
 const groupsOf = (address: string): ReadonlyArray<number> => {

@@ -7,7 +7,7 @@ import { resource, valueOf, type Row } from "./resource.ts"
 import { orders as ordersResource } from "./resources/orders.ts"
 import { productStatuses, products } from "./resources/products.ts"
 import type { Answer, Call, Endpoint } from "./target.ts"
-import type { Transaction } from "./transaction.ts"
+import type { Transaction } from "./resource.ts"
 
 const linesMax = 1_000
 

@@ -4,7 +4,7 @@
 import type { Store } from "../../storage/store.ts"
 import { comparable } from "./fields.ts"
 import { valueOf, type Change, type Resource } from "./resource.ts"
-import { Rows } from "./transaction.ts"
+import { Rows } from "./records.ts"
 
 export type Cell = string | number | null
 interface Column { readonly cells: Array<Cell>; /** Records up to this id are in it. */ loadedTo: number; used: number }

@@ -12,7 +12,8 @@ import { productStatuses, products } from "./resources/products.ts"
 import { variantInventory } from "./resources/others.ts"
 import { changeSettings, settingsOf } from "./resources/settings.ts"
 import type { Answer, Call, Endpoint } from "./target.ts"
-import type { Transaction } from "./transaction.ts"
+import type { Engine } from "./engine.ts"
+import type { Transaction } from "./resource.ts"
 import { uploadEndpoint } from "./upload.ts"
 import { opened } from "./writing.ts"
 
@@ -41,8 +42,7 @@ const prepareStock = async ({ engine }: Call, identifier: Identifier): Promise<v
   await engine.columnsOf("products").ready([identifier])
   if (identifier === "gtin") await engine.columnsOf("variant_inventory").ready([identifier])
 }
-const findStock = (tx: Transaction, identifier: Identifier, value: string | number): Stock => {
-  const { engine } = tx
+const findStock = (engine: Engine, tx: Transaction, identifier: Identifier, value: string | number): Stock => {
   const at = (resource: Stock["resource"], id: number): ReadonlyArray<Stock> => { const row = tx.get(resource, id); return row === undefined ? [] : [{ resource, row }] }
   const byColumn = (resource: Stock["resource"]): ReadonlyArray<Stock> => {
     const columns = engine.columnsOf(resource), cells = columns.column(identifier), folded = String(value).toLowerCase(), found: Array<Stock> = []
@@ -71,7 +71,7 @@ const moveStock = (how: "add" | "remove" | "set") => async (call: Call): Promise
   if (!Number.isSafeInteger(quantity) || quantity < 0) throw new Refused(400, "quantity must be an integer of at least 0", [{ field: "quantity", code: "out_of_range", message: "must be an integer of at least 0" }])
   await prepareStock(call, identifier)
   return answer(200, await call.engine.write((tx) => {
-    const stock = findStock(tx, identifier, value), { resource, row } = stock
+    const stock = findStock(call.engine, tx, identifier, value), { resource, row } = stock
     const field = resource === "products" ? "quantity_on_hand" : "quantity", of = resource === "products" ? products : variantInventory
     const before = valueOf(of, row, field) as number, after = how === "set" ? quantity : how === "add" ? before + quantity : before - quantity
     if (how === "remove" && after < 0) {
@@ -106,7 +106,7 @@ export const storeEndpoints = (store: Store): ReadonlyArray<Endpoint> => [
   { path: "inventory", methods: { GET: { need: catalogRead, handle: async (call) => {
     const [identifier, value] = identifierOf(anyOf(call.request.query))
     await prepareStock(call, identifier)
-    return answer(200, call.engine.attempt((tx) => shownStock(tx, findStock(tx, identifier, value))))
+    return answer(200, call.engine.attempt((tx) => shownStock(tx, findStock(call.engine, tx, identifier, value))))
   } } } },
   ...(["add", "remove", "set"] as const).map((how): Endpoint => ({ path: `inventory/${how}`, methods: { POST: { need: catalogWrite, body: "object", handle: moveStock(how) } } })),
   { path: "inventory/settings", methods: {

@@ -4,17 +4,12 @@ import { Conflict, StorageFault, type Store } from "../../storage/store.ts"
 import { Columns } from "./columns.ts"
 import { encodeField, fold, type Field } from "./fields.ts"
 import { Refused } from "./problems.ts"
-import { valueOf, type Reader, type Resource, type Row } from "./resource.ts"
-import { Collections, References, Rows, Transaction, Uniques } from "./transaction.ts"
+import { valueOf, type Catalog, type Outbox, type Referrer, type Resource, type Row, type Transaction, type Vault } from "./resource.ts"
+import { Collections, References, Rows, Uniques } from "./records.ts"
+import { StagedTransaction } from "./transaction.ts"
 import type { Zone } from "./wire.ts"
 
-/** Seals what only `/decrypted` shows. */
-export interface Vault { readonly seal: (plain: string, address: string) => Uint8Array; /** Throws when it does not open. */ readonly open: (sealed: Uint8Array, address: string) => string }
-/** Takes events into the outbox, inside the transaction. */
-export interface Outbox { readonly wants: (event: string) => boolean; readonly put: (tx: Transaction, event: string, body: unknown) => void }
-interface Referrer { readonly of: string; readonly field: string; readonly gone: "refuse" | "cascade" | "keep" }
-
-export class Engine implements Reader {
+export class Engine implements Catalog {
   readonly store: Store
   readonly zone: Zone
   readonly vault: Vault
@@ -86,12 +81,12 @@ export class Engine implements Reader {
   /** Which record has that unique value: resource and id. */
   byUnique(space: string, value: string): readonly [string, number] | undefined { return value === "" ? undefined : Uniques.get(this.store, [space, fold(value)]) }
   /** What `work` would answer; nothing is written. */
-  attempt<A>(work: (tx: Transaction) => A): A { return work(new Transaction(this, this.clock())) }
+  attempt<A>(work: (tx: Transaction) => A): A { return work(new StagedTransaction(this, this.clock())) }
 
   /** Runs `work` and commits what it wrote, in this turn; resolves with its answer when that is durable. What it throws, nothing was written. */
   write<A>(work: (tx: Transaction) => A): Promise<A> {
     return new Promise((resolve, reject) => {
-      const tx = new Transaction(this, this.clock())
+      const tx = new StagedTransaction(this, this.clock())
       const value = work(tx)
       const writes = tx.finish()
       if (writes.length === 0) return resolve(value)

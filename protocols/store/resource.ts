@@ -1,7 +1,8 @@
 /** What a resource is: one declaration per file of resources/, from which the engine makes every call of it. Source: store sections 6 and 8. */
 import { d, i, type Field, type FieldFault, type Fields, type Stored, type Values } from "./fields.ts"
 import type { Area, Scope, Subject } from "./access.ts"
-import type { Transaction } from "./transaction.ts"
+import type { Key, Store, Write } from "../../storage/store.ts"
+import type { Zone } from "./wire.ts"
 
 /** A stored record. `values` holds only what differs from the field's initial value. */
 export interface Row { readonly id: number; readonly version: number; readonly createdMs: number; readonly updatedMs: number; readonly values: Values }
@@ -11,6 +12,35 @@ export interface Reader {
   /** Records of `resource` whose reference `field` is `id`, by id, at most `limit`. */
   children(resource: string, field: string, id: number, limit: number): ReadonlyArray<Row>
   show(resource: string, row: Row): Record<string, unknown>
+}
+
+/** Seals what only `/decrypted` shows. */
+export interface Vault { readonly seal: (plain: string, address: string) => Uint8Array; /** Throws when it does not open. */ readonly open: (sealed: Uint8Array, address: string) => string }
+/** Takes events into the outbox, inside the transaction. */
+export interface Outbox { readonly wants: (event: string) => boolean; readonly put: (tx: Transaction, event: string, body: unknown) => void }
+export interface Referrer { readonly of: string; readonly field: string; readonly gone: "refuse" | "cascade" | "keep" }
+/** All resources and their records: what a transaction stands on. */
+export interface Catalog extends Reader {
+  readonly store: Store; readonly zone: Zone; readonly vault: Vault; readonly outbox: Outbox
+  resource(name: string): Resource
+  referrers(name: string): ReadonlyArray<Referrer>
+  count(name: string): number
+  byUnique(space: string, value: string): readonly [string, number] | undefined
+}
+/** A transaction, as a resource's rules see it. */
+export interface Transaction extends Reader {
+  readonly engine: Catalog
+  readonly nowMs: number
+  readonly writes: Array<Write>
+  readonly afterwards: Array<() => void>
+  value(resource: string, row: Row, field: string): Stored
+  next(table: string, key: Key): number
+  emit(event: string, body: () => unknown): void
+  add(table: string, key: Key, amount: number): void
+  insert(name: string, given: Values): Row
+  update(name: string, row: Row, given: Values): Row
+  remove(name: string, row: Row): void
+  decode(name: string, body: Readonly<Record<string, unknown>>, creating: boolean): Values
 }
 
 /** A record about to be written. `values` may be changed; `faults` become one 409. */

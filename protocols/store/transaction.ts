@@ -1,29 +1,20 @@
 /** One write to the store: reads see what it has staged; records, their indexes, sequences, outbox entries and whatever else it adds become
  *  one commit, or nothing. It is begun and committed within one turn, so two of them never interleave.
  *  Source: store sections 6.1, 6.5, 9.2, 10; design section 3 (rows are no actors). */
-import { Schema } from "effect"
-import { table, type Key, type Write } from "../../storage/store.ts"
-import type { Engine } from "./engine.ts"
+import type { Key, Write } from "../../storage/store.ts"
 import { decodeField, fold, type FieldFault, type Stored, type Values } from "./fields.ts"
 import { fieldsRefused, Refused } from "./problems.ts"
-import { valueOf, type Change, type Draft, type Reader, type Resource, type Row } from "./resource.ts"
+import { References, Rows, Uniques, Collections } from "./records.ts"
+import { valueOf, type Catalog, type Change, type Draft, type Resource, type Row, type Transaction } from "./resource.ts"
 
-/** [resource, id]. Fields were checked at the border and differ per resource, so the rows are not decoded a second time. */
-export const Rows = table("store-rows", Schema.Any as Schema.Codec<Omit<Row, "id">, any>)
-/** [name space, folded value] */
-export const Uniques = table("store-uniques", Schema.Any as Schema.Codec<readonly [resource: string, id: number], any>)
-/** [referring resource, field, id referred to, referring id] */
-export const References = table("store-references", Schema.Any as Schema.Codec<null, any>)
-/** [resource]: when any of its records last changed or went. */
-export const Collections = table("store-collections", Schema.Any as Schema.Codec<number, any>)
 const idCounter = "store-ids"
 
 const cascadeMax = 10_000
 const uniqueKey = (space: string, value: string): Key => [space, fold(value)]
 const same = (a: Stored | undefined, b: Stored | undefined): boolean => a === b || (typeof a === "object" && typeof b === "object" && a !== null && b !== null && JSON.stringify(a) === JSON.stringify(b))
 
-export class Transaction implements Reader {
-  readonly engine: Engine
+export class StagedTransaction implements Transaction {
+  readonly engine: Catalog
   readonly nowMs: number
   readonly changes = new Map<string, Change>()
   readonly writes: Array<Write> = []
@@ -31,7 +22,7 @@ export class Transaction implements Reader {
   private readonly counters = new Map<string, { table: string; key: Key; value: number; added: number }>()
   private readonly uniques = new Map<string, readonly [string, number] | undefined>()
 
-  constructor(engine: Engine, nowMs: number) { this.engine = engine; this.nowMs = nowMs }
+  constructor(engine: Catalog, nowMs: number) { this.engine = engine; this.nowMs = nowMs }
 
   get(resource: string, id: number): Row | undefined {
     const staged = this.changes.get(`${resource}/${id}`)

@@ -8,10 +8,11 @@ import { Effect, Schema } from "effect"
 import type { Attempt, DeliveryPort } from "../../actors/webhook-delivery.ts"
 import { table } from "../../storage/store.ts"
 import { isPublicAddress, PrivateTarget, publicLookup } from "./addresses.ts"
-import type { Engine, Outbox } from "./engine.ts"
+import type { Engine } from "./engine.ts"
+import type { Outbox } from "./resource.ts"
 import { Refused } from "./problems.ts"
 import { valueOf, type Row } from "./resource.ts"
-import type { Transaction } from "./transaction.ts"
+import type { Transaction } from "./resource.ts"
 import type { Validation } from "./writing.ts"
 
 const Entry = Schema.Struct({ event: Schema.String, delivery: Schema.String, body: Schema.String, atMs: Schema.Finite })

@@ -7,7 +7,7 @@ import type { Engine } from "./engine.ts"
 import { encodeField } from "./fields.ts"
 import { problemBody, Refused, type Problem } from "./problems.ts"
 import type { Resource, Row } from "./resource.ts"
-import type { Transaction } from "./transaction.ts"
+import type { Transaction } from "./resource.ts"
 
 export interface Written { readonly status: number; readonly body: string; readonly row?: Row }
 interface Placed { readonly status: number; readonly row: Row; readonly extra: Body | undefined }

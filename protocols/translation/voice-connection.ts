@@ -1,15 +1,25 @@
 /** One voice connection: what comes in is checked, metered and put into the session's lane; what the session says goes out in order.
  *  Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers and one push; no promise, no timer, no allocation besides. */
+import type { Engines } from "../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../actors/engines/speech/decoder.ts"
 import { updateMs, type Said } from "../../actors/voice/hearing.ts"
 import { VoiceSession, type Config, type Spoken } from "../../actors/voice-session.ts"
 import type { Socket } from "../../runtime/http.ts"
-import type { Ref } from "../../runtime/registry.ts"
-import type { KeyInUse } from "./keys.ts"
+import type { ActorSystem, Ref } from "../../runtime/registry.ts"
+import type { Store } from "../../storage/store.ts"
+import type { KeyInUse, KeyRing } from "./keys.ts"
+import type { Usage } from "./usage.ts"
 import { chunkBytesMax, chunkMsMax, type Pace } from "./voice-pace.ts"
 import { codecOf, type Codec, type Segment, type ServerMessage } from "./voice-wire.ts"
-import type { VoiceDeps } from "./voice.ts"
 
+/** What voice is given, session and connection alike. */
+export interface VoiceDeps {
+  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
+  /** Keyed hash of a token: how it is kept. */ readonly hashToken: (token: string) => string
+  readonly newToken: () => string
+  readonly clock: () => number
+  /** `https://host[:port]` that clients see; else taken from the request. */ readonly publicBase?: string
+}
 export interface Held { readonly sessionId: string; readonly token: string; connection: Connection | undefined }
 
 /** Rows of translation 12.8: error code, reason code, close code, words. */

@@ -18,16 +18,8 @@ import { problem } from "./problems.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
 import { isUuid, readReportingTag } from "./text-options.ts"
 import { usedOf, type Usage } from "./usage.ts"
-import { Connection, type Held } from "./voice-connection.ts"
+import { Connection, type Held, type VoiceDeps } from "./voice-connection.ts"
 import { Pace } from "./voice-pace.ts"
-
-export interface VoiceDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
-  /** Keyed hash of a token: how it is kept. */ readonly hashToken: (token: string) => string
-  readonly newToken: () => string
-  readonly clock: () => number
-  /** `https://host[:port]` that clients see; else taken from the request. */ readonly publicBase?: string
-}
 
 export const sessionsPerAccountMax = 20
 const bodyBytesMax = 65_536

@@ -17,7 +17,7 @@ import type { AppRegistration, AppTokens } from "../../protocols/store/app-token
 import { randomToken, type Sealer } from "../../storage/seal.ts"
 import type { Store } from "../../storage/store.ts"
 import { ConfigFault, type Config } from "../config.ts"
-import { authorizationGiven } from "../config/authorization.ts"
+import { authorizationGiven } from "./authorization-settings.ts"
 import type { Log } from "../kind.ts"
 import type { ActorSystem } from "../registry.ts"
 

@@ -4,6 +4,7 @@ import { Problem } from "../problems.ts"
 import { Consents, type Client, type Resource } from "../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
 import type { Services } from "../services.ts"
+import type { OwnToken } from "../tokens.ts"
 import type { Form } from "../wire.ts"
 
 export interface GrantCall {
@@ -13,6 +14,14 @@ export interface GrantCall {
   /** Thumbprint of the key whose possession was proved. */ readonly jkt: string | undefined
   readonly ip: string
   readonly traceId: string
+}
+/** What is named, checked so far (steps 1 to 7), for both kinds of target. */
+export interface Exchange {
+  readonly call: GrantCall
+  readonly subject: OwnToken
+  readonly actor: OwnToken | undefined
+  readonly target: Resource | undefined
+  readonly scopes: ReadonlyArray<string>
 }
 export type Body = Readonly<Record<string, unknown>>
 export type Grant = (call: GrantCall) => Promise<Body | Problem>

@@ -6,21 +6,12 @@ import { Problem } from "../problems.ts"
 import { Consents, exchangeGrant, Issuances, type Client, type Resource } from "../records.ts"
 import { namesOf, readScope, refusedScope, resourceById, resourceOf, within } from "../resources.ts"
 import { depthOf, issuanceRow, mint, ownToken, type Actor, type OwnToken } from "../tokens.ts"
-import { accessTokenType, invalidGrant, type Body, type Grant, type GrantCall } from "./grant.ts"
+import { accessTokenType, invalidGrant, type Body, type Exchange, type Grant, type GrantCall } from "./grant.ts"
 import { vend } from "./vending.ts"
 
 const tokenTypes = [accessTokenType, "urn:ietf:params:oauth:token-type:jwt"]
 const bad = (words: string): Problem => new Problem("invalid_request", words)
 const denied = (words: string): Problem => new Problem("access_denied", words)
-
-/** What is named, checked so far (steps 1 to 7), for both kinds of target. */
-export interface Exchange {
-  readonly call: GrantCall
-  readonly subject: OwnToken
-  readonly actor: OwnToken | undefined
-  readonly target: Resource | undefined
-  readonly scopes: ReadonlyArray<string>
-}
 
 export const tokenExchange: Grant = async (call) => {
   const answer = await exchanged(call)

@@ -6,8 +6,7 @@ import { upstreamScopes } from "../providers.ts"
 import { BrokerGrants, Consents, exchangeGrant, Issuances, Providers, type Issuance, type Resource } from "../records.ts"
 import { resourceOfAudience, within } from "../resources.ts"
 import { issuanceRow } from "../tokens.ts"
-import { accessTokenType, invalidGrant, type Body } from "./grant.ts"
-import type { Exchange } from "./token-exchange.ts"
+import { accessTokenType, invalidGrant, type Body, type Exchange } from "./grant.ts"
 
 const denied = (words: string): Problem => new Problem("access_denied", words)
 const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> => upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))

@@ -3,7 +3,7 @@ import { b, i, named, s, t, to } from "../fields.ts"
 import { Refused } from "../problems.ts"
 import { resource } from "../resource.ts"
 import type { Engine } from "../engine.ts"
-import type { Transaction } from "../transaction.ts"
+import type { Transaction } from "../resource.ts"
 import { customValues } from "./products.ts"
 
 const depthMax = 32

@@ -3,7 +3,7 @@
 import { b, d, f, i, m, n, named, s, t, to, type Stored } from "../fields.ts"
 import { Refused } from "../problems.ts"
 import { resource, valueOf, type Row } from "../resource.ts"
-import type { Transaction } from "../transaction.ts"
+import type { Transaction } from "../resource.ts"
 import { addressFields } from "./people.ts"
 import { customValues, moveStock, products } from "./products.ts"
 import { settingsOf } from "./settings.ts"

@@ -2,7 +2,7 @@
  *  Source: store sections 8.5 "users", 8.10. */
 import { b, d, i, m, n, named, s, t, to, type Field } from "../fields.ts"
 import { resource, valueOf } from "../resource.ts"
-import type { Transaction } from "../transaction.ts"
+import type { Transaction } from "../resource.ts"
 import { products } from "./products.ts"
 
 const name = (unique?: string): Field => s("", { required: true, lengthMin: 1, ...(unique === undefined ? {} : { unique }) })

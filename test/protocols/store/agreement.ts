@@ -1,7 +1,7 @@
 /** Whether every index says what the rows say, and nothing else. */
 import type { Engine } from "../../../protocols/store/engine.ts"
 import { fold } from "../../../protocols/store/fields.ts"
-import { References, Rows, Uniques } from "../../../protocols/store/transaction.ts"
+import { References, Rows, Uniques } from "../../../protocols/store/records.ts"
 
 export const disagreements = ({ store, resources }: Engine): ReadonlyArray<string> => {
   const uniques = new Map<string, string>(), references = new Set<string>(), faults: Array<string> = []

@@ -1,7 +1,7 @@
 /** A hundred thousand products: pages, filters and sorts over all of them answer right, without reading all; and the service over a real
  *  socket, on both adapters. Source: store sections 4, 6, 10.8. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { Rows } from "../../../protocols/store/transaction.ts"
+import { Rows } from "../../../protocols/store/records.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
 import { openMemory } from "../../../storage/memory.ts"
