@@ -22,18 +22,18 @@ const bundle = (entryPoints, outdir, minify) => entryPoints.length === 0 ? undef
 
 rmSync(join(root, "dist"), { recursive: true, force: true })
 await Promise.all([
-  // What a start runs, as one script: only scripts can be kept compiled (runtime/cli/precompiled.ts).
-  build({ ...common, entryPoints: [join(root, "runtime/cli/serve.ts")], outfile: join(root, "dist/serve.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
+  // What a start runs, as one script: only scripts can be kept compiled (runtime/program/cli/precompiled.ts).
+  build({ ...common, entryPoints: [join(root, "runtime/program/cli/serve.ts")], outfile: join(root, "dist/serve.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
     define: { "import.meta.url": "__metaUrl" } }).then(() => {
     const file = join(root, "dist/serve.cjs")
     writeFileSync(file, readFileSync(file, "latin1").replace(/(?<![\w.$])import\(/g, "__import(")
       .replace(/(?<=[\w$]=)((?:__toESM\()?require\("([^"]+)"\)(?:,1\))?)/g, (whole, load, name) => late.has(name) ? `__late(()=>${load})` : whole), "latin1")
   }),
   // CommonJS, so that a start never sets up the loader of modules.
-  build({ ...common, entryPoints: [join(root, "runtime/main.ts")], outfile: join(root, "dist/main.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
+  build({ ...common, entryPoints: [join(root, "runtime/program/main.ts")], outfile: join(root, "dist/main.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
     define: { "import.meta.url": "__metaUrl" }, banner: { js: `const __metaUrl = require("node:url").pathToFileURL(__filename).href;` },
     plugins: [{ name: "beside", setup: (of) => of.onResolve({ filter: /cli\/program\.ts$/ }, () => ({ path: "./program.js", external: true })) }] }),
-  bundle([join(root, "runtime/cli/program.ts")], ".", true),
+  bundle([join(root, "runtime/program/cli/program.ts")], ".", true),
   bundle(sources("actors/engines/workers"), "workers", true),
   bundle(sources("protocols/formats/workers"), "workers", true),
   bundle(sources("bench"), "bench", false),

@@ -2,9 +2,9 @@
  *  glossary. Prints µs of CPU per operation and a checksum of the work. node language.js BENCH CANDIDATE SIZE */
 import { distance } from "fastest-levenshtein"
 import { termsOf } from "../../protocols/translation/glossaries/terms.ts"
-import { cutMarkup } from "../../protocols/translation/markup.ts"
+import { cutMarkup } from "../../protocols/translation/text/markup.ts"
 import { SimilarityIndex, similarityOf } from "../../protocols/translation/memories/similarity.ts"
-import { Draft, render } from "../../protocols/translation/segments.ts"
+import { Draft, render } from "../../protocols/translation/text/segments.ts"
 
 const [, , bench, candidate, sized] = process.argv
 const size = Number(sized)

@@ -2,8 +2,8 @@
 import type { Route } from "../../runtime/http.ts"
 import type { AdminPorts } from "./admin/call.ts"
 import { adminRoutes } from "./admin/routes.ts"
-import { isLive } from "./liveness.ts"
-import type { Outside } from "./outside.ts"
+import { isLive } from "./token/liveness.ts"
+import type { Outside } from "./upstream/outside.ts"
 import { Issuances } from "./records.ts"
 import type { Services } from "./services.ts"
 

@@ -1,16 +1,16 @@
 /** The authorization server: its paths, what guards them, the headers that all answers carry. Source: authorization sections 1.2, 3, 21. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { thenNow } from "../shared/now.ts"
-import { authorize } from "./authorize.ts"
-import { answerPrompt, consent, showConsent, showPrompt } from "./consent.ts"
-import { introspect } from "./introspect.ts"
-import { goOn, login, logout, showLogin } from "./login.ts"
+import { authorize } from "./browser/authorize.ts"
+import { answerPrompt, consent, showConsent, showPrompt } from "./browser/consent.ts"
+import { introspect } from "./token/introspect.ts"
+import { goOn, login, logout, showLogin } from "./browser/login.ts"
 import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
 import { Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
-import { revoke } from "./revoke.ts"
+import { revoke } from "./token/revoke.ts"
 import type { Services } from "./services.ts"
-import type { BrowserSessions } from "./sessions.ts"
-import { token } from "./token.ts"
+import type { BrowserSessions } from "./browser/sessions.ts"
+import { token } from "./token/token.ts"
 
 const bodyBytesMax = 65_536
 const whole = { as: "buffer", bytesMax: bodyBytesMax } as const

@@ -10,7 +10,7 @@ import { createUser } from "./admin/users.ts"
 import type { Authority } from "./authority.ts"
 import { Problem } from "./problems.ts"
 import { Clients, UniqueNames, UserEmails } from "./records.ts"
-import { uniqueName } from "./unique-names.ts"
+import { uniqueName } from "./client/unique-names.ts"
 import type { Members } from "./wire.ts"
 
 export interface SeedGiven {

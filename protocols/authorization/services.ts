@@ -1,14 +1,14 @@
 /** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the outside. */
 import type { KeyObject } from "node:crypto"
 import type { Authority } from "./authority.ts"
-import type { Proofs } from "./dpop.ts"
-import type { Families } from "./families.ts"
+import type { Proofs } from "./token/dpop.ts"
+import type { Families } from "./token/families.ts"
 import type { Limits } from "./limits.ts"
 import type { Passwords } from "./passwords.ts"
 import type { Problem } from "./problems.ts"
 import type { Client, Idp } from "./records.ts"
-import type { SigningKeyRing } from "./signing-keys.ts"
-import type { Vault } from "./vault.ts"
+import type { SigningKeyRing } from "./token/signing-keys.ts"
+import type { Vault } from "./upstream/vault.ts"
 
 export interface Services extends Authority {
   readonly keys: SigningKeyRing

@@ -1,10 +1,10 @@
 /** The chat service: its paths, what guards them, what they answer. Source: chat sections 3, 4, 6, 18. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { type Access, type Owned, preflight, requestIdOf, withHeaders } from "./access.ts"
-import { completions } from "./completions.ts"
+import { completions } from "./answer/completions.ts"
 import { answerOf, internal, invalidJson, invalidKey, modelNotFound, Refusal, refusalOf, shuttingDown, unknownUrl } from "./problems.ts"
-import type { ResponsesApi } from "./responses.ts"
-import type { Turns } from "./turns.ts"
+import type { ResponsesApi } from "./answer/responses.ts"
+import type { Turns } from "./turn/turn.ts"
 
 export interface ChatDeps {
   readonly turns: Turns

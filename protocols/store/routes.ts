@@ -2,13 +2,13 @@
  *  Source: store sections 2, 4.3, 5, 6; order of checks 2.9. */
 import { gzip } from "node:zlib"
 import type { Request, Response, Route, Service } from "../../runtime/http.ts"
-import { reading, writing, type Need } from "./access.ts"
-import type { Engine } from "./engine.ts"
-import { denied, type Admission, type Guard, type Principal } from "./guard.ts"
+import { reading, writing, type Need } from "./access/access.ts"
+import type { Engine } from "./engine/engine.ts"
+import { denied, type Admission, type Guard, type Principal } from "./access/guard.ts"
 import { jsonType, noStore, problem, Refused, type Problem } from "./problems.ts"
-import { Reading, zipped, type Read } from "./reading.ts"
+import { Reading, zipped, type Read } from "./engine/reading.ts"
 import { base, Targets, type Answer, type Endpoint, type Target } from "./target.ts"
-import { etagOf, Idempotency, Writing, type Body, type Preconditions, type Validation, type Written } from "./writing.ts"
+import { etagOf, Idempotency, Writing, type Body, type Preconditions, type Validation, type Written } from "./engine/writing.ts"
 
 export interface StoreDeps {
   readonly engine: Engine

@@ -1,9 +1,9 @@
 /** What a path below /api/v1 names, and which methods it has. Source: store sections 2.2, 2.6, 6. */
-import type { Need } from "./access.ts"
-import type { Engine } from "./engine.ts"
-import type { Principal } from "./guard.ts"
-import { idOf } from "./query.ts"
-import type { Resource } from "./resource.ts"
+import type { Need } from "./access/access.ts"
+import type { Engine } from "./engine/engine.ts"
+import type { Principal } from "./access/guard.ts"
+import { idOf } from "./engine/query.ts"
+import type { Resource } from "./engine/resource.ts"
 import type { Request } from "../../runtime/http.ts"
 
 /** What an endpoint of its own (beside the engine's calls) is given, after every check up to the body. */

@@ -4,10 +4,10 @@ import type { Engines } from "../../actors/engines/ports.ts"
 import { json, type Request, type Response } from "../../runtime/http.ts"
 import { readBody, readForm, type BodyRefusal } from "../shared/body.ts"
 import { Params } from "../shared/params.ts"
-import type { Guarded } from "./guard.ts"
+import type { Guarded } from "./account/guard.ts"
 import { formalityOf, glossaryLanguages, languages, offersOf, pairFor, reachOf, resources } from "./languages.ts"
 import { problem } from "./problems.ts"
-import type { Usage } from "./usage.ts"
+import type { Usage } from "./account/usage.ts"
 import { listedLanguage, offeredLanguage, offeredResource, usageJson } from "./wire.ts"
 
 export const metaBytesMax = 65_536

@@ -6,7 +6,7 @@ import { Conflict, type Store, type Write } from "../../storage/store.ts"
 import { readBody, readForm } from "../shared/body.ts"
 import { Params } from "../shared/params.ts"
 import { problem } from "./problems.ts"
-import { isUuid } from "./text-options.ts"
+import { isUuid } from "./text/text-options.ts"
 
 export const smallBytesMax = 262_144
 export const buffered = (bytesMax: number) => ({ as: "buffer", bytesMax }) as const

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { DocumentWorld } from "../protocols/translation/document-world.ts"
+import { DocumentWorld } from "../protocols/translation/documents/document-world.ts"
 
 const words: Record<string, string> = { "proton beam": "Protonenstrahl" }
 const script = { change: (text: string) => words[text] ?? text.toUpperCase(), detects: { "Schon deutsch": "de" } }

@@ -8,8 +8,8 @@ import { join } from "node:path"
 import * as oauth from "oauth4webapi"
 import { chromium, type Browser } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { loadConfig } from "../../runtime/config.ts"
-import { startNode, type RunningNode } from "../../runtime/start.ts"
+import { loadConfig } from "../../runtime/program/config/config.ts"
+import { startNode, type RunningNode } from "../../runtime/program/start.ts"
 
 const executablePath = "/usr/bin/chromium"
 const insecure = { [oauth.allowInsecureRequests]: true } as const

@@ -1,8 +1,8 @@
 /** /admin/clients: rows and their states. Ending a client is one row: whatever hangs on it reads that row.
  *  Source: authorization sections 16.1 and 18.3. */
 import { clientView, isConfidential, metadataNames, newClient, readAgentDescription, readAuthMethod, readClientMetadata, readClientName, readGrantTypes,
-  readRedirectUris, readScope, refuseContradictions, responseTypesOf } from "../client-metadata.ts"
-import { secretHashOf } from "../client-secrets.ts"
+  readRedirectUris, readScope, refuseContradictions, responseTypesOf } from "../client/client-metadata.ts"
+import { secretHashOf } from "../client/client-secrets.ts"
 import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"

@@ -3,7 +3,7 @@ import type { Key } from "../../../storage/store.ts"
 import { Problem, quoted } from "../problems.ts"
 import { AuditEvents, BrokerGrants, Clients, Issuances, SettingRows, SigningKeys, Users, type AuditEvent, type SigningKey } from "../records.ts"
 import { redirectUriFault } from "../redirect-uris.ts"
-import { registrationModes, registrationRow, registrationRule } from "../register.ts"
+import { registrationModes, registrationRow, registrationRule } from "../client/register.ts"
 import { fieldsOf, invalid, ok, readCount, readTime, timeText, type Answer, type Call, type Outcome } from "./call.ts"
 import { countOf, matching, rowsOf } from "./lists.ts"
 

@@ -2,8 +2,8 @@
  *  A secret is on the page that answers its making, and nowhere after. Source: store sections 3.3, 3.7. */
 import { json, type Response, type Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
-import { scopes, type Scope } from "../access.ts"
-import type { AdminToken, App, AppRegistry } from "../apps.ts"
+import { scopes, type Scope } from "../access/access.ts"
+import type { AdminToken, App, AppRegistry } from "../access/apps.ts"
 import { noStore, Refused } from "../problems.ts"
 import { bodyBytesMax, textOf, textsOf, type Gate, type Visit } from "./gate.ts"
 import { choice, csrfField, html, input, page, root, seeOther, type Html } from "./page.ts"

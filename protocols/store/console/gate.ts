@@ -2,10 +2,10 @@
  *  pages, with the session's token. Source: store sections 3.4, 3.7. */
 import type { Handler, Request, Response } from "../../../runtime/http.ts"
 import { isFormFault, parseForm, type Form } from "../../shared/form.ts"
-import type { Area } from "../access.ts"
-import { sessionOf, type Guard } from "../guard.ts"
+import type { Area } from "../access/access.ts"
+import { sessionOf, type Guard } from "../access/guard.ts"
 import { problem, Refused } from "../problems.ts"
-import type { Member, Staff } from "../staff.ts"
+import type { Member, Staff } from "../access/staff.ts"
 import { html, page, root, seeOther } from "./page.ts"
 
 export interface Visit { readonly request: Request; readonly member: Member; readonly secret: string; readonly csrf: string; readonly user: { readonly name: string; readonly csrf: string } }

@@ -1,7 +1,7 @@
 /** Signing in to the console and out of it. Wrong attempts are counted with the source's other failed ones. Source: store section 3.4. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
-import { cookieName, type Guard } from "../guard.ts"
-import { sessionMs, type Staff } from "../staff.ts"
+import { cookieName, type Guard } from "../access/guard.ts"
+import { sessionMs, type Staff } from "../access/staff.ts"
 import { bodyBytesMax, formOf, sameOrigin, textOf, type Gate } from "./gate.ts"
 import { html, input, page, root, seeOther } from "./page.ts"
 

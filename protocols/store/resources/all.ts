@@ -1,7 +1,7 @@
 /** Every resource of section 8, and what a first boot puts into it. Source: store sections 8.2, 8.3, 8.7. */
-import { cartItems, carts } from "../carts.ts"
-import type { Engine } from "../engine.ts"
-import type { Resource } from "../resource.ts"
+import { cartItems, carts } from "../calls/carts.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { Resource } from "../engine/resource.ts"
 import { categories } from "./categories.ts"
 import { creditCards, customerPaymentMethods, orderAddresses, orderItems, orderPayments, orders, orderShipments, orderStatuses } from "./orders.ts"
 import { attributeGroups, attributes, customFields, customFieldValues, productLists, productPictures, productPricing, productVariants, stores, variantGroups, variantInventory, warehouses } from "./others.ts"

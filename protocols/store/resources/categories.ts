@@ -1,9 +1,9 @@
 /** Categories: a tree at most 32 deep, each with its path in words. Source: store section 8.3. */
-import { b, i, named, s, t, to } from "../fields.ts"
+import { b, i, named, s, t, to } from "../engine/fields.ts"
 import { Refused } from "../problems.ts"
-import { resource } from "../resource.ts"
-import type { Engine } from "../engine.ts"
-import type { Transaction } from "../resource.ts"
+import { resource } from "../engine/resource.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { Transaction } from "../engine/resource.ts"
 import { customValues } from "./products.ts"
 
 const depthMax = 32

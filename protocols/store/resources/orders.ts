@@ -1,9 +1,9 @@
 /** Orders and what belongs to them: items, payments, shipments, addresses, statuses; and how an order takes stock, exactly once per line,
  *  whatever the order of the calls. Source: store section 8.7. */
-import { b, d, f, i, m, n, named, s, t, to, type Stored } from "../fields.ts"
+import { b, d, f, i, m, n, named, s, t, to, type Stored } from "../engine/fields.ts"
 import { Refused } from "../problems.ts"
-import { resource, valueOf, type Row } from "../resource.ts"
-import type { Transaction } from "../resource.ts"
+import { resource, valueOf, type Row } from "../engine/resource.ts"
+import type { Transaction } from "../engine/resource.ts"
 import { addressFields } from "./people.ts"
 import { customValues, moveStock, products } from "./products.ts"
 import { settingsOf } from "./settings.ts"

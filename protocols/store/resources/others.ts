@@ -1,8 +1,8 @@
 /** What else the catalog and the shop hold: plain engine resources. Names are those of the public interface where it has them.
  *  Source: store sections 8.5 "users", 8.10. */
-import { b, d, i, m, n, named, s, t, to, type Field } from "../fields.ts"
-import { resource, valueOf } from "../resource.ts"
-import type { Transaction } from "../resource.ts"
+import { b, d, i, m, n, named, s, t, to, type Field } from "../engine/fields.ts"
+import { resource, valueOf } from "../engine/resource.ts"
+import type { Transaction } from "../engine/resource.ts"
 import { products } from "./products.ts"
 
 const name = (unique?: string): Field => s("", { required: true, lengthMin: 1, ...(unique === undefined ? {} : { unique }) })

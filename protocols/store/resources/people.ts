@@ -1,6 +1,6 @@
 /** Customers, their addresses and types. Source: store section 8.5. */
-import { b, d, i, m, n, named, s, t, to } from "../fields.ts"
-import { resource, type Draft } from "../resource.ts"
+import { b, d, i, m, n, named, s, t, to } from "../engine/fields.ts"
+import { resource, type Draft } from "../engine/resource.ts"
 import { customValues } from "./products.ts"
 
 const emailWrong = (value: string): string | undefined => /^[^@\s]+@[^@\s]+$/.test(value) ? undefined : "must be an e-mail address"

@@ -1,7 +1,7 @@
 /** Products, their statuses, and how stock moves a status. Source: store sections 8.1, 8.2, 8.6. */
-import { b, d, f, h, i, m, n, named, s, t, to, type Stored } from "../fields.ts"
-import { resource, valueOf, type Reader, type Row } from "../resource.ts"
-import type { Transaction } from "../resource.ts"
+import { b, d, f, h, i, m, n, named, s, t, to, type Stored } from "../engine/fields.ts"
+import { resource, valueOf, type Reader, type Row } from "../engine/resource.ts"
+import type { Transaction } from "../engine/resource.ts"
 import { settingsOf } from "./settings.ts"
 
 const count = (options = {}) => i(0, { min: 0, ...options })

@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { table } from "../../../storage/store.ts"
 import { Refused } from "../problems.ts"
-import type { Transaction } from "../resource.ts"
+import type { Transaction } from "../engine/resource.ts"
 
 export const InventorySettings = table("store-settings", Schema.Any as Schema.Codec<Partial<Inventory>, any>)
 export interface Inventory {

@@ -1,9 +1,9 @@
 /** Webhook subscriptions as a resource. The secret that signs is sealed, and shown once: at creation. Source: store section 9.1. */
 import { isIP } from "node:net"
-import { named, s, i } from "../fields.ts"
-import type { Scope } from "../access.ts"
-import { isPublicAddress } from "../addresses.ts"
-import { resource } from "../resource.ts"
+import { named, s, i } from "../engine/fields.ts"
+import type { Scope } from "../access/access.ts"
+import { isPublicAddress } from "../access/addresses.ts"
+import { resource } from "../engine/resource.ts"
 import { Refused } from "../problems.ts"
 
 export const notifyEvents = ["ProductCreated", "ProductUpdated", "ProductStatusChanged", "CustomerCreated", "CustomerUpdated", "CustomerRegistered", "CustomerEmailUpdated",

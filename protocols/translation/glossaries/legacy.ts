@@ -2,7 +2,7 @@
  *  dictionary and is not deleted here. Source: translation section 8. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
-import type { Guard, Guarded } from "../guard.ts"
+import type { Guard, Guarded } from "../account/guard.ts"
 import { problem } from "../problems.ts"
 import { bodyOf, buffered, durable, idIn, isResponse, noContent, ok } from "../resource.ts"
 import { createGlossary, dictionaryIn, forget, glossaryBytesMax, gone, nameIn, type GlossaryDeps } from "./glossaries.ts"

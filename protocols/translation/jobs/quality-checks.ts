@@ -1,6 +1,6 @@
 /** What can be told of a translation without a model: numbers, placeholders, length, marks, language, encoding, repeated words. Each finding
  *  names its place in code points. Good for errors of form, poor for meaning. Pure. Source: translation section 14.2, spec engines 10. */
-import { codePoints } from "../text-options.ts"
+import { codePoints } from "../text/text-options.ts"
 
 export interface Span { readonly start: number; readonly end: number }
 export type Severity = "Critical" | "Major" | "Minor"

@@ -5,9 +5,9 @@ import { AudioFault, EngineFault, type Engines, type Heard } from "../../../acto
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import type { Job, Result, VoiceJobWorking } from "../../../actors/voice-job.ts"
 import type { Store } from "../../../storage/store.ts"
-import type { KeyRing } from "../keys.ts"
+import type { KeyRing } from "../account/keys.ts"
 import { pairFor, targetOf } from "../languages.ts"
-import type { Usage } from "../usage.ts"
+import type { Usage } from "../account/usage.ts"
 import { pcmOf, srtOf, textOf, type Line } from "./voice-file.ts"
 
 const audioMsMax = 3 * 3_600_000

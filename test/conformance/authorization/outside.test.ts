@@ -1,10 +1,10 @@
 /** The outward side end to end: real socket, real pages, real vault, local servers as the outside (authorization sections 7.9, 11, 12, 13.2). */
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from "jose"
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest"
-import { sealSecret } from "../../../protocols/authorization/providers.ts"
+import { sealSecret } from "../../../protocols/authorization/upstream/providers.ts"
 import { AuditEvents, Clients, Idps, Policies, Providers, UniqueNames, type User } from "../../../protocols/authorization/records.ts"
-import { uniqueName } from "../../../protocols/authorization/unique-names.ts"
-import { Upstream, type Heard, type Said } from "../../protocols/authorization/outside.ts"
+import { uniqueName } from "../../../protocols/authorization/client/unique-names.ts"
+import { Upstream, type Heard, type Said } from "../../protocols/authorization/upstream/outside.ts"
 import { callback, World } from "../../protocols/authorization/world.ts"
 
 let world: World, elsewhere: Upstream, idpKey: CryptoKey, jwk: object, user: User

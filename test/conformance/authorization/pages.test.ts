@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { Prompts, Providers, type Client, type User } from "../../../protocols/authorization/records.ts"
-import { Upstream } from "../../protocols/authorization/outside.ts"
+import { Upstream } from "../../protocols/authorization/upstream/outside.ts"
 import { jws, password, pkce, World } from "../../protocols/authorization/world.ts"
 
 const executablePath = process.env["TROUPE_CHROMIUM"] ?? "/usr/bin/chromium", pictures = process.env["TROUPE_SCREENSHOTS"]

@@ -51,7 +51,7 @@ describe("client authentication and transport", () => {
     refused(await credentials(world.basic(machine), { client_id: "other" }), "invalid_request")
   })
   it("the previous secret holds until its time", async () => {
-    const { secretHashOf } = await import("../../../protocols/authorization/client-secrets.ts")
+    const { secretHashOf } = await import("../../../protocols/authorization/client/client-secrets.ts")
     const rotated = await world.client({ grantTypes: ["client_credentials"], scopes: ["files:read"] })
     await world.change(rotated, { previousHash: secretHashOf(world.open.services, "old"), previousUntilMs: world.nowMs + 1_000 })
     expect((await credentials(basic(`${rotated.clientId}:old`))).status).toBe(200)
@@ -123,7 +123,7 @@ describe("client authentication and transport", () => {
     for (const answer of answers) refused(answer, "invalid_client", 401)
     expect(answers[0]!.text).toBe(answers[1]!.text)
     // Time itself cannot be asserted on a shared machine; what can be is that nothing else compares.
-    const source = (await import("node:fs")).readFileSync("protocols/authorization/client-secrets.ts", "utf8")
+    const source = (await import("node:fs")).readFileSync("protocols/authorization/client/client-secrets.ts", "utf8")
     expect(source.match(/equalSecrets\(/g)?.length).toBe(2)
     expect(source).not.toMatch(/Hash\s*[!=]==?|[!=]==?\s*hash/)
   })

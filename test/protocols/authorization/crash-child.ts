@@ -2,7 +2,7 @@
 import { createPublicKey } from "node:crypto"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { intentsIn } from "../../../protocols/authorization/families.ts"
+import { intentsIn } from "../../../protocols/authorization/token/families.ts"
 import { Idps, Policies } from "../../../protocols/authorization/records.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { World } from "./world.ts"

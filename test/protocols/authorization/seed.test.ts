@@ -1,6 +1,6 @@
 /** Rows of the first start: section 17, `seed.*`. */
 import { expect, it } from "vitest"
-import { secretMatches } from "../../../protocols/authorization/client-secrets.ts"
+import { secretMatches } from "../../../protocols/authorization/client/client-secrets.ts"
 import { Clients, Providers, Resources, Users } from "../../../protocols/authorization/records.ts"
 import { seedRows } from "../../../protocols/authorization/seed.ts"
 import { World } from "./admin/world.ts"

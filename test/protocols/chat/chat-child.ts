@@ -1,9 +1,9 @@
 /** The chat server that crash tests kill: real store, transport and sessions, models from a scripted upstream outside.
  *  node main.mjs FOLDER UPSTREAM_URL GRACE_MS; says its port; SIGTERM stops it as `serve` does. */
-import { chatService } from "../../../runtime/services/chat.ts"
-import { operations } from "../../../runtime/operations.ts"
+import { chatService } from "../../../runtime/program/services/chat.ts"
+import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { Answers } from "../../../runtime/telemetry.ts"
+import { Answers } from "../../../runtime/program/telemetry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 

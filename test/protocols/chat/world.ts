@@ -1,8 +1,8 @@
 /** Chat over a real socket: memory store unless given another, a clock that tests can push forward, a scripted upstream called `main`. */
-import { chatService, type ChatConfig, type ChatParts, type ChatService } from "../../../runtime/services/chat.ts"
-import { operations } from "../../../runtime/operations.ts"
+import { chatService, type ChatConfig, type ChatParts, type ChatService } from "../../../runtime/program/services/chat.ts"
+import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { Answers } from "../../../runtime/telemetry.ts"
+import { Answers } from "../../../runtime/program/telemetry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
 import { openMemory } from "../../../storage/memory.ts"

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { expect, it } from "vitest"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { buildChild, startChild } from "../../child.ts"
-import { disagreements } from "./agreement.ts"
+import { disagreements } from "./engine/agreement.ts"
 import { World } from "./world.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 25)

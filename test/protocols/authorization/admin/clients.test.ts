@@ -1,6 +1,6 @@
 /** /admin/clients, row by row of sections 16.1 and 18.3. */
 import { expect, it } from "vitest"
-import { secretMatches } from "../../../../protocols/authorization/client-secrets.ts"
+import { secretMatches } from "../../../../protocols/authorization/client/client-secrets.ts"
 import { Clients } from "../../../../protocols/authorization/records.ts"
 import { World } from "./world.ts"
 

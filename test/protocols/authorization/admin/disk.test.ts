@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, it } from "vitest"
 import { openLmdb } from "../../../../storage/lmdb.ts"
-import { secretMatches } from "../../../../protocols/authorization/client-secrets.ts"
+import { secretMatches } from "../../../../protocols/authorization/client/client-secrets.ts"
 import { Clients } from "../../../../protocols/authorization/records.ts"
 import { World } from "./world.ts"
 

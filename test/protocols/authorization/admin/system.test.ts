@@ -1,7 +1,7 @@
 /** Keys, audit, settings, stats, status, configuration: sections 16.7 and 21. And what no answer may hold. */
 import { describe, expect, it } from "vitest"
 import { Users, Clients } from "../../../../protocols/authorization/records.ts"
-import { registrationRule } from "../../../../protocols/authorization/register.ts"
+import { registrationRule } from "../../../../protocols/authorization/client/register.ts"
 import { adminKey, World } from "./world.ts"
 
 it("keys: public facts alone; rotation answers and is recorded", async () => {

@@ -1,7 +1,7 @@
 /** Broker providers, IdPs, policies and mappings: sections 12.1 and 16.3 to 16.5. */
 import { generateKeyPairSync } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import { secretOf } from "../../../../protocols/authorization/providers.ts"
+import { secretOf } from "../../../../protocols/authorization/upstream/providers.ts"
 import { BrokerGrants, MappingKeys, Mappings, Policies, Providers } from "../../../../protocols/authorization/records.ts"
 import { World } from "./world.ts"
 

@@ -14,7 +14,7 @@ import type { Authority } from "../../../../protocols/authorization/authority.ts
 import { Books } from "../../../../protocols/authorization/books.ts"
 import { Problem, problemResponse, refusedBy } from "../../../../protocols/authorization/problems.ts"
 import { AuditEvents, BrokerGrants, Clients, ConsentKeys, Consents, Issuances, Resources, SigningKeys, Users, type AuditEvent, type BrokerGrant, type ConsentGrant, type Issuance } from "../../../../protocols/authorization/records.ts"
-import { register, type RegisterPorts } from "../../../../protocols/authorization/register.ts"
+import { register, type RegisterPorts } from "../../../../protocols/authorization/client/register.ts"
 import { isLocalIssuer, settingsOf, type SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 
 export const adminKey = "an-admin-key-of-enough-length"

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest"
 import { checked, summaryOf } from "../../../../protocols/translation/jobs/quality-checks.ts"
-import { until } from "../resources/tmx-files.ts"
+import { until } from "../memories/tmx-files.ts"
 import { World, type Answer } from "../service.ts"
 
 let world: World

@@ -3,9 +3,9 @@ import { wavOf } from "../../../../actors/engines/speech/openai-transcription.ts
 import { dropLeftovers } from "../../../../protocols/translation/jobs/leftovers.ts"
 import { srtOf } from "../../../../protocols/translation/jobs/voice-file.ts"
 import { soundOf } from "../../../actors/engines/scripted-recognizer.ts"
-import { until } from "../resources/tmx-files.ts"
+import { until } from "../memories/tmx-files.ts"
 import { World, type Answer } from "../service.ts"
-import { voiceEngines } from "../voice-world.ts"
+import { voiceEngines } from "../voice/voice-world.ts"
 
 let world: World
 const open = async (more: object = {}): Promise<void> => { world = await World.open({}, { engines: voiceEngines(), ...more }) }

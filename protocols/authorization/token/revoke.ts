@@ -1,0 +1,33 @@
+/** `POST /oauth/revoke`: what the caller says is over, is. Always 200 once the caller is known. Source: authorization section 9.2; RFC 7009. */
+import type { Request, Response } from "../../../runtime/http.ts"
+import { authenticate } from "../client/clients.ts"
+import { secretHeaders } from "./introspect.ts"
+import { Problem } from "../problems.ts"
+import { Issuances } from "../records.ts"
+import type { Services } from "../services.ts"
+import { isWireFault, readForm } from "../wire.ts"
+
+export const revoke = async (services: Services, request: Request): Promise<Response | Problem> => {
+  const form = readForm(request.headers.get("content-type"), request.query, request.body)
+  if (isWireFault(form)) return new Problem("invalid_request", form.detail)
+  const caller = await authenticate(services, request.headers.get("authorization"), form, request.client)
+  if (caller instanceof Problem) return caller
+  const token = form.get("token")
+  if (token === undefined) return new Problem("invalid_request", "token is missing")
+  const { books, families, keys, audit, nowMs } = services, { clientId } = caller.client
+  const event = (detail: Record<string, string>) => audit.event("token.revoked", { clientId, ip: request.client, traceId: request.traceId, detail })
+
+  const refresh = families.read(token)
+  if (refresh !== undefined) {
+    const family = await families.look(refresh.familyId)
+    if (family instanceof Problem) return family
+    if (family.living?.grant.clientId === clientId) await families.revoke(refresh.familyId, "revoked", [event({ family_id: refresh.familyId })])
+  } else {
+    const jti = keys.verify(token)?.claims["jti"]
+    const issuance = typeof jti === "string" ? Issuances.get(books.store, [jti]) : undefined
+    if (issuance !== undefined && issuance.clientId === clientId && issuance.revokedMs === null) {
+      await books.write([Issuances.put([issuance.jti], { ...issuance, revokedMs: nowMs(), revokedReason: "revoked" }), event({ jti: issuance.jti })])
+    }
+  }
+  return { status: 200, headers: secretHeaders, body: "" }
+}

@@ -1,0 +1,89 @@
+/** One text's sentences while their translations come together: from the memory, from the glossaries, the rest from the engine.
+ *  Guarantee: what the memory gave is left as it is; a glossary's target stands letter for letter. Source: translation section 3.3.4–5. */
+import { repaired } from "../../../actors/engines/router.ts"
+import type { Segment } from "../../../actors/engines/ports.ts"
+import type { Terms } from "../glossaries/terms.ts"
+import type { MemorySearch, MemoryUse } from "../memories/search.ts"
+import { answerWith, protect, render, textOf, withPlaceholders, type Draft, type Piece, type Rendering } from "./segments.ts"
+
+/** Plain text in which every line that is an entry, letter for letter, stands as its target; placeholders as they are. */
+export const lined = (text: string, terms: Terms): ReadonlyArray<Piece> => {
+  const whole = terms.exactly(text.trim())
+  const around = (line: string, target: string): Array<Piece> => {
+    const start = line.length - line.trimStart().length, end = line.trimEnd().length
+    return [{ text: line.slice(0, start) }, { raw: target, role: "inside" as const }, { text: line.slice(end) }].filter((piece) => !("text" in piece) || piece.text !== "")
+  }
+  if (whole !== undefined) return around(text, whole)
+  if (!text.includes("\n")) return withPlaceholders(text)
+  const pieces: Array<Piece> = []
+  let plain = ""
+  for (const line of text.split(/(?<=\n)/)) {
+    const target = terms.exactly(line.trim())
+    if (target === undefined) { plain += line; continue }
+    withPlaceholders(plain, pieces)
+    plain = ""
+    pieces.push(...around(line, target))
+  }
+  return withPlaceholders(plain, pieces)
+}
+
+export class Sheet {
+  private readonly draft: Draft
+  private readonly source: string
+  private readonly markup: boolean
+  private readonly made: Array<Segment | undefined>
+  private readonly verbatim = new Set<number>()
+  private whole: string | undefined
+  constructor(source: string, draft: Draft, markup: boolean) {
+    this.source = source
+    this.draft = draft
+    this.markup = markup
+    this.made = new Array(draft.sentences.length).fill(undefined)
+  }
+
+  /** The whole text first, then each sentence. Answers the places that served. */
+  async remember(use: MemoryUse, search: Pick<MemorySearch, "find">): Promise<ReadonlyArray<number>> {
+    if (!this.markup) {
+      const hit = await search.find(use, this.source)
+      if (hit !== undefined) {
+        const { source } = this, end = source.trimEnd().length
+        this.whole = source.slice(0, source.length - source.trimStart().length) + hit.target + source.slice(end)
+        return [hit.place]
+      }
+      if (this.draft.sentences.length < 2 && this.draft.sentences[0] !== undefined && textOf(this.draft.sentences[0], false) === this.source) return []
+    }
+    const places: Array<number> = []
+    for (const [i, sentence] of this.draft.sentences.entries()) {
+      const hit = await search.find(use, textOf(sentence, this.markup))
+      if (hit === undefined) continue
+      this.made[i] = repaired(sentence.segment, answerWith(sentence, hit.target))
+      this.verbatim.add(i)
+      places.push(hit.place)
+    }
+    return places
+  }
+  protect(terms: Terms): void {
+    if (this.whole !== undefined) return
+    for (let i = 0; i < this.made.length; i++) {
+      if (this.made[i] === undefined && protect(this.draft, i, terms.find, this.markup)) this.made[i] = this.draft.sentences[i]!.segment
+    }
+  }
+  get done(): boolean { return this.whole !== undefined || !this.made.includes(undefined) }
+  /** What the engine has to translate. */
+  get left(): ReadonlyArray<Segment> {
+    return this.whole !== undefined ? [] : this.draft.sentences.flatMap(({ segment }, i) => this.made[i] === undefined ? [segment] : [])
+  }
+  /** The engine's answers for what was left, from `from` on; how many they were. */
+  take(answers: ReadonlyArray<Segment>, from: number, finish: ((text: string) => string) | undefined): number {
+    if (this.whole !== undefined) return 0
+    let taken = 0
+    for (let i = 0; i < this.made.length; i++) if (this.made[i] === undefined) {
+      const answer = answers[from + taken++]!
+      this.made[i] = finish === undefined ? answer : { units: answer.units.map((unit) => unit.kind === "text" ? { kind: "text", text: finish(unit.text) } : unit) }
+    }
+    return taken
+  }
+  text(how: Rendering): string {
+    return this.whole ?? render(this.draft, this.made as ReadonlyArray<Segment>, { ...how, verbatim: this.verbatim })
+  }
+}

@@ -1,0 +1,24 @@
+/** Documents, wired: the job as an actor with its ports, the routes over it, and what a crash has left swept away. Part of the composition root. */
+import { Context } from "effect"
+import { DocumentJob } from "../../../actors/document-job.ts"
+import { DocumentPorts, type TranslationOptions } from "../../../actors/documents/ports.ts"
+import { DocumentService, type DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
+import { languageOf } from "../../../protocols/translation/languages.ts"
+import type { Resources } from "../../../protocols/translation/resources.ts"
+
+/** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
+export const documentAids = ({ aids, memories }: Resources): Required<Pick<DocumentDeps, "references" | "aids">> => {
+  const named = (accountId: string, source: ReturnType<typeof languageOf>, target: NonNullable<typeof source>, { glossaryIds, styleId, memoryId, memoryThreshold }: TranslationOptions) =>
+    aids.of(accountId, { source, target, glossaryIds, styleId: styleId ?? undefined, memoryId: memoryId ?? undefined, memoryThreshold })
+  return {
+    references: (accountId, { source, target, steering }) => { const aid = named(accountId, source, target, steering); return "_tag" in aid ? aid : undefined },
+    aids: { memories, of: ({ accountId, source, target, options }) => named(accountId, languageOf(source), languageOf(target)!, options) }
+  }
+}
+
+export const documentService = async (deps: DocumentDeps): Promise<DocumentService> => {
+  const service = new DocumentService(deps)
+  deps.actors.host(DocumentJob, Context.make(DocumentPorts, service.ports))
+  await service.recover()
+  return service
+}
