@@ -65,7 +65,8 @@ const rowsOf = ({ id, record, work, events, eventsFrom }: Committed): ReadonlyAr
 ]
 /** Events of a run that starts over. */
 const stale = ({ responses }: Active, { id, events, eventsFrom }: Committed): ReadonlyArray<Write> => {
-  const kept = eventsFrom + events.length, before = responses[id]?.events ?? 0
+  const kept = eventsFrom + events.length
+const before = responses[id]?.events ?? 0
   return Array.from({ length: Math.max(0, before - kept) }, (_, i) => BackgroundEvents.delete([id, kept + i]))
 }
 const eventOf = ({ id, record: { owner, status, hidden, upstream }, retentionMs, others, events, eventsFrom }: Committed, nowMs: number) =>

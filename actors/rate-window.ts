@@ -17,7 +17,8 @@ const nothing: ReadonlyArray<never> = []
 
 /** The decision is written out rather than built: this runs once per request. */
 const take = (window: Counted, call: typeof Take.Type, nowMs: number): Decision<Counted, typeof Taken.Type, typeof Limited.Type> => {
-  let startMs = nowMs - nowMs % call.windowMs, last: { readonly startMs: number; readonly made: number } = window
+  let startMs = nowMs - nowMs % call.windowMs
+let last: { readonly startMs: number; readonly made: number } = window
   if (call.known !== undefined && (call.known.startMs > last.startMs || (call.known.startMs === last.startMs && call.known.made > last.made))) last = call.known
   if (last.startMs > startMs && last.startMs <= startMs + call.windowMs) startMs = last.startMs
   const made = (last.startMs === startMs ? last.made : 0) + call.cost

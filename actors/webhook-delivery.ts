@@ -62,7 +62,8 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
       Wake: ({ woken }) => woken ? reply(undefined) : persist({ _tag: "Woken" }).reply(undefined),
       Delivered: (_, { seq }, { id }) => persist({ _tag: "Delivered", seq }).with(...port.done(id, seq)).reply(undefined),
       Failed: (state, { seq, why }, { id, nowMs }) => {
-        const attempts = (state.seq === seq ? state.attempts : 0) + 1, waitMs = port.waitsMs[attempts - 1]
+        const attempts = (state.seq === seq ? state.attempts : 0) + 1
+const waitMs = port.waitsMs[attempts - 1]
         return waitMs === undefined ? persist({ _tag: "PutAside", seq }).with(...port.aside(id, seq, why, nowMs)).reply(undefined)
           : persist({ _tag: "Failed", seq, untilMs: nowMs + waitMs }).reply(undefined)
       },

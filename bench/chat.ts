@@ -16,7 +16,8 @@ export type Gateway = keyof typeof programs
 const hasNginx = (): boolean => ["nginx", "setpriv"].every((program) => spawnSync(program, [program === "nginx" ? "-v" : "--version"], { stdio: "ignore" }).error === undefined)
 
 export const chatBench = (bench: string, { mode, connections, rate = 50, candidates: wanted }: ChatBench, size: Size) => async (): Promise<ReadonlyArray<Row>> => {
-  const candidates = hasNginx() ? wanted : wanted.filter((name) => name !== "nginx"), leftOut = candidates.length < wanted.length ? "nginx is not installed: left out" : ""
+  const candidates = hasNginx() ? wanted : wanted.filter((name) => name !== "nginx")
+const leftOut = candidates.length < wanted.length ? "nginx is not installed: left out" : ""
   const n = size.smoke ? Math.min(10, connections) : connections
   const upstream = await start(1, "chat-upstream", rate, 100_000)
   const up = new Map<Gateway, Running>()
@@ -36,7 +37,8 @@ export const chatBench = (bench: string, { mode, connections, rate = 50, candida
     await Promise.all(candidates.map(async (name) => {
       const program = programs[name]
       if (program === undefined) return
-      const started = await start(0, program[0], ...program.slice(1), upstream.said), [said, pid] = started.said.split(" ")
+      const started = await start(0, program[0], ...program.slice(1), upstream.said)
+const [said, pid] = started.said.split(" ")
       // What does the work may be another process than the program which starts it.
       up.set(name, { ...started, said: said!, pid: Number(pid ?? started.pid) })
     }))
@@ -49,12 +51,16 @@ export const chatBench = (bench: string, { mode, connections, rate = 50, candida
       return other === undefined || name === than ? undefined : median(seen.get(name)!.map((one, i) => of(one, other[i]!)))
     }
     return rows.map((row, i) => {
-      const name = row.candidate as Gateway, all = seen.get(name)!, middle = (of: (one: Load) => number): number => median(all.map(of))
-      const added50 = beside(name, "direct", (one, other) => one.p50Ms - other.p50Ms), added99 = beside(name, "direct", (one, other) => one.p99Ms - other.p99Ms)
+      const name = row.candidate as Gateway
+const all = seen.get(name)!
+const middle = (of: (one: Load) => number): number => median(all.map(of))
+      const added50 = beside(name, "direct", (one, other) => one.p50Ms - other.p50Ms)
+const added99 = beside(name, "direct", (one, other) => one.p99Ms - other.p99Ms)
       const peers = mode !== "whole" || connections === 1 || name !== "troupe" ? [] : (["node:http pipe", "Portkey"] as const).flatMap((peer) => beside(name, peer, (one, other) => one.perSecond / other.perSecond)?.toFixed(1).concat("x ", peer) ?? [])
       return { ...row, note: i > 0 ? row.note : [row.note, leftOut].filter((text) => text !== "").join("; "), extra: [`${Math.round(middle(({ perSecond }) => perSecond)).toLocaleString("en")}/s`, `p50 ${middle(({ p50Ms }) => p50Ms).toFixed(2)} p99 ${middle(({ p99Ms }) => p99Ms).toFixed(2)} ms`,
         ...added50 === undefined || (mode === "whole" && connections > 1) ? [] : [`added p50 ${added50.toFixed(3)} p99 ${added99!.toFixed(2)} ms`], ...peers.length === 0 ? [] : [`per second ${peers.join(", ")}`]].join(", ") }
     })
   } finally { for (const gateway of up.values()) gateway.kill(); upstream.kill() }
 }
-const warmSeconds = 3, warmWires = 16
+const warmSeconds = 3
+const warmWires = 16

@@ -20,7 +20,8 @@ const pinned = (core: 0 | 1, command: string, args: ReadonlyArray<string>): read
 
 /** user + system time of a process so far, in ms. */
 export const cpuMsOf = (pid: number): number => {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8"), fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 export interface Running { readonly pid: number; readonly said: string; kill(): void }
@@ -48,7 +49,8 @@ export const runWatched = async <A>(core: 0 | 1, program: string, args: Readonly
 }
 
 export const median = (values: ReadonlyArray<number>): number => {
-  const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1
+  const sorted = [...values].sort((a, b) => a - b)
+const half = sorted.length >> 1
   return sorted.length === 0 ? NaN : sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2
 }
 export interface Size { readonly smoke: boolean; readonly rounds: number; readonly seconds: number }
@@ -76,7 +78,8 @@ export const sideBySide = async (bench: string, unit: string, size: Size, candid
   const spread = (list: ReadonlyArray<number>): number => Math.max(...list) / Math.min(...list)
   if (!size.smoke && [...ratios.values()].some((list) => spread(list) > 1.5)) for (let turn = 0; turn < 2; turn++) await round(turn)
   return candidates.map(([candidate]) => {
-    const list = ratios.get(candidate)!, all = values.get(candidate)!
+    const list = ratios.get(candidate)!
+const all = values.get(candidate)!
     const invalid = all.find((one) => one.invalid !== undefined)?.invalid
     return { bench, candidate, unit, value: median(all.map(({ value }) => value)), ratio: median(list), min: Math.min(...list), max: Math.max(...list),
       extra: all.at(-1)!.extra ?? "", note: [invalid === undefined ? "" : `invalid: ${invalid}`, spread(list) > 1.5 && !size.smoke ? "unstable" : ""].filter((text) => text !== "").join("; ") }

@@ -23,7 +23,8 @@ const ours = { set: "docs/samples", text: "the weather is nice today and we will
 const cacheFolder = mkdtempSync(join(tmpdir(), "troupe-quality-"))
 
 await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
-  const system = yield* Actors.make({ store: openMemory() }), starts = new Map()
+  const system = yield* Actors.make({ store: openMemory() })
+const starts = new Map()
   system.host(EngineProcess, Context.make(EngineStarts, starts))
   const ear = pocketsphinx({ system, starts, cacheFolder, sessionsMax: 1 })
   const totals = new Map<string, { errors: number; words: number; audioMs: number; tookMs: number }>()
@@ -31,7 +32,8 @@ await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
     const began = performance.now()
     const heard = yield* Stream.runCollect(ear.hear(Stream.fromIterable(Array.from({ length: Math.ceil(pcm.length / 3_200) }, (_, i) => pcm.slice(i * 3_200, (i + 1) * 3_200))), { language: "en" }))
     const said = heard.flatMap((item) => item.type === "final" ? [item.text] : []).join(" ")
-    const expected = wordsOf(text), total = totals.get(set) ?? { errors: 0, words: 0, audioMs: 0, tookMs: 0 }
+    const expected = wordsOf(text)
+const total = totals.get(set) ?? { errors: 0, words: 0, audioMs: 0, tookMs: 0 }
     total.errors += wordErrors(expected, wordsOf(said))
     total.words += expected.length
     total.audioMs += pcm.length / 16

@@ -77,7 +77,8 @@ const coldStart = async (): Promise<ReadonlyArray<Row>> => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-cold-"))
   let port = 18_080
   const once = (args: (port: number) => ReadonlyArray<string>, listens: boolean) => async (): Promise<Measured> => {
-    const at = port++, began = performance.now()
+    const at = port++
+const began = performance.now()
     const child = spawn(process.execPath, args(at) as Array<string>, { stdio: "ignore", env: { ...process.env, TROUPE_DATA: join(folder, "data"), TROUPE_PORT: String(at), TROUPE_LOG_LEVEL: "error" } })
     const exited = new Promise((resolve) => child.on("exit", resolve))
     if (!listens) await exited

@@ -28,7 +28,11 @@ interface Extension {
   expiresAtMs: number | undefined
 }
 
-const IDLE = 0, QUEUED = 1, RUNNING = 2, FAILED = 4, GONE = 8
+const IDLE = 0
+const QUEUED = 1
+const RUNNING = 2
+const FAILED = 4
+const GONE = 8
 /** Deepest chain of asks which answer each other in one turn; a longer one goes on in the run queue. */
 const inlineDepthMax = 32
 let inlineDepth = 0
@@ -118,7 +122,9 @@ export class Cell implements Runnable {
     this.seen = this.kind.system.sweeps
     let handled = 0
     while (this.firstCommand !== undefined && handled < cellBudget) {
-      const command: string = this.firstCommand, payload = this.firstPayload, done = this.firstDone
+      const command: string = this.firstCommand
+const payload = this.firstPayload
+const done = this.firstDone
       if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
       else { this.firstCommand = undefined; this.firstPayload = undefined; this.firstDone = undefined }
       handled++

@@ -21,7 +21,8 @@ export const fileBlobs = (folder: string): Blobs => {
   }
   return {
     write: async (id, bytes) => {
-      const path = pathOf(id), temporary = `${path}.${crypto.randomUUID()}${unfinished}`
+      const path = pathOf(id)
+const temporary = `${path}.${crypto.randomUUID()}${unfinished}`
       let size = 0
       try {
         const handle = await open(temporary, "wx", 0o600)

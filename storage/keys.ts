@@ -41,7 +41,8 @@ const exactBytes = (key: Key): number => key.reduce<number>((sum, part) => sum +
 /** Numbers before strings, strings by their UTF-8 bytes, a prefix before what it begins: LMDB's order. */
 export const compareKeys = (a: Key, b: Key): number => {
   for (let i = 0; i < a.length && i < b.length; i++) {
-    const x = a[i]!, y = b[i]!
+    const x = a[i]!
+const y = b[i]!
     if (x === y) continue
     if (typeof x === "number") return typeof y === "number" ? x - y : -1
     if (typeof y === "number") return 1

@@ -12,7 +12,8 @@ const passes = (checks: NonNullable<Checks>, value: unknown, ast: SchemaAST.AST)
 /** undefined: the schema has parts whose two sides differ, or which this does not know. */
 export const plainOf = (ast: SchemaAST.AST): Guard | undefined => {
   if (ast.encoding !== undefined || ("encodingChecks" in ast && ast.encodingChecks !== undefined)) return undefined
-  const guard = shapeOf(ast), { checks } = ast
+  const guard = shapeOf(ast)
+const { checks } = ast
   return guard === undefined || checks === undefined ? guard : (value) => guard(value) && passes(checks, value, ast)
 }
 const allOf = (parts: ReadonlyArray<SchemaAST.AST>): ReadonlyArray<Guard> | undefined => {
@@ -31,12 +32,14 @@ const shapeOf = (ast: SchemaAST.AST): Guard | undefined => {
       return members && ((value) => { for (let i = 0; i < members.length; i++) if (members[i]!(value)) return true; return false })
     }
     case "Arrays": {
-      const [item, ...more] = ast.rest, guard = item === undefined ? undefined : plainOf(item)
+      const [item, ...more] = ast.rest
+const guard = item === undefined ? undefined : plainOf(item)
       if (guard === undefined || more.length > 0 || ast.elements.length > 0) return undefined
       return (value) => { if (!Array.isArray(value)) return false; for (let i = 0; i < value.length; i++) if (!guard(value[i])) return false; return true }
     }
     case "Objects": {
-      const names = ast.propertySignatures.map(({ name }) => name), guards = allOf(ast.propertySignatures.map(({ type }) => type))
+      const names = ast.propertySignatures.map(({ name }) => name)
+const guards = allOf(ast.propertySignatures.map(({ type }) => type))
       if (guards === undefined || ast.indexSignatures.length > 0) return undefined
       return (value) => {
         if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype) return false

@@ -4,7 +4,9 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, ti
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
-const keyBytes = 32, nonceBytes = 12, tagBytes = 16
+const keyBytes = 32
+const nonceBytes = 12
+const tagBytes = 16
 
 export class SealFault extends Error { constructor(detail: string) { super(detail); this.name = "SealFault" } }
 
@@ -60,7 +62,8 @@ export const sealer = (master: Uint8Array): Sealer => {
 
 /** In constant time for equal lengths. */
 export const equalSecrets = (a: string, b: string): boolean => {
-  const x = Buffer.from(a), y = Buffer.from(b)
+  const x = Buffer.from(a)
+const y = Buffer.from(b)
   return x.length === y.length && timingSafeEqual(x, y)
 }
 

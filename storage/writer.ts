@@ -241,15 +241,19 @@ export const storeOver = (writer: Writer, rest: Pick<Store, "blobs" | "durabilit
 /** Every rule that the layout of keys.ts promises, over all entries. */
 export const integrityOf = async (entries: Iterable<Row>, blobs: Blobs): Promise<Integrity> => {
   const faults: Array<string> = []
-  const kept = new Set<string>(), expiries = new Map<string, number>(), index = new Map<string, number>()
-  const journals = new Map<string, { first: number; last: number }>(), snapshots = new Map<string, number>()
+  const kept = new Set<string>()
+const expiries = new Map<string, number>()
+const index = new Map<string, number>()
+  const journals = new Map<string, { first: number; last: number }>()
+const snapshots = new Map<string, number>()
   let count = 0
   for (const { key, value } of entries) {
     count++
     const [room, kind, id] = key as [string, string, string]
     const address = `${kind}/${id}`
     if (room === "j") {
-      const seq = key[3] as number, run = journals.get(address)
+      const seq = key[3] as number
+const run = journals.get(address)
       if (run === undefined) journals.set(address, { first: seq, last: seq })
       else if (seq === run.last + 1) run.last = seq
       else { faults.push(`journal ${address}: event ${seq} follows ${run.last}`); run.last = seq }

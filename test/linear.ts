@@ -13,7 +13,8 @@ const cpuMs = (work: () => void): number => { const before = process.cpuUsage();
 export const expectLinear = (work: (size: number) => void, size: number, what: string): void => {
   const seen: Array<string> = []
   for (let turn = 0; turn < tries; turn++) {
-    const small = cpuMs(() => work(size)), large = cpuMs(() => work(4 * size))
+    const small = cpuMs(() => work(size))
+const large = cpuMs(() => work(4 * size))
     if (large <= Math.max(noiseMs, growthMax * small)) return
     seen.push(`${small.toFixed(0)} → ${large.toFixed(0)} ms`)
   }

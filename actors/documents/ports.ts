@@ -98,7 +98,8 @@ export class Desk {
       const counts = new Map<string, number>()
       for (const account of this.running.values()) counts.set(account, (counts.get(account) ?? 0) + 1)
       // The account with the fewest running goes first, so that one with many documents does not hold up the others.
-      let best = -1, fewest = this.perAccount
+      let best = -1
+let fewest = this.perAccount
       for (const [i, { accountId }] of this.waiting.entries()) {
         const count = counts.get(accountId) ?? 0
         if (count < fewest) { best = i; fewest = count }

@@ -2,7 +2,10 @@
  *  a chunk cut off, swapped or taken from another document does not open. Source: documents 9.1, 9.2. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
 
-const chunkBytes = 65_536, tagBytes = 16, keyBytes = 32, checkBytes = 16
+const chunkBytes = 65_536
+const tagBytes = 16
+const keyBytes = 32
+const checkBytes = 16
 const headerBytes = 18
 const magic = Buffer.from("TRPD\u0001", "latin1")
 const labels = ["source", "result", "segments", "meta"] as const
@@ -20,7 +23,8 @@ const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer 
 /** undefined: no document key at all. */
 export const keysOf = (documentKey: string, id: string): DocumentKeys | undefined => {
   if (!keyPattern.test(documentKey)) return undefined
-  const key = Buffer.from(documentKey, "hex"), made = new Map<Label, Buffer>()
+  const key = Buffer.from(documentKey, "hex")
+const made = new Map<Label, Buffer>()
   return {
     check: derived(key, id, "check", checkBytes).toString("base64"),
     of: (label) => { let one = made.get(label); if (one === undefined) made.set(label, one = derived(key, id, label, keyBytes)); return one },
@@ -29,7 +33,8 @@ export const keysOf = (documentKey: string, id: string): DocumentKeys | undefine
 }
 /** In constant time. */
 export const sameCheck = (a: string, b: string): boolean => {
-  const x = Buffer.from(a, "base64"), y = Buffer.from(b, "base64")
+  const x = Buffer.from(a, "base64")
+const y = Buffer.from(b, "base64")
   return x.length === checkBytes && y.length === checkBytes && timingSafeEqual(x, y)
 }
 
@@ -51,7 +56,9 @@ const headerOf = (label: Label): Buffer => {
 
 /** What goes in is sealed as it comes; a chunk leaves when it is full or last. */
 export async function* sealing(plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Uint8Array> {
-  const header = headerOf(label), random = header.subarray(10, 17), key = keys.of(label)
+  const header = headerOf(label)
+const random = header.subarray(10, 17)
+const key = keys.of(label)
   yield header
   let counter = 0
   const seal = (chunk: Buffer, last: boolean): Buffer => {
@@ -75,8 +82,11 @@ export async function* sealing(plain: AsyncIterable<Uint8Array> | Iterable<Uint8
 
 /** The plain bytes, each chunk checked before it is given out; throws SealedFault. */
 export async function* opening(sealed: AsyncIterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Buffer> {
-  const whole = chunkBytes + tagBytes, key = keys.of(label)
-  let held: Buffer = Buffer.alloc(0), header: Buffer | undefined, counter = 0
+  const whole = chunkBytes + tagBytes
+const key = keys.of(label)
+  let held: Buffer = Buffer.alloc(0)
+let header: Buffer | undefined
+let counter = 0
   const open = (chunk: Buffer, last: boolean): Buffer => {
     if (chunk.length < tagBytes) throw new SealedFault()
     try {

@@ -9,9 +9,12 @@ import { opened, sealing, type DocumentKeys } from "./sealed.ts"
 export type WorkCall = { readonly _tag: "Begin" } | { readonly _tag: "Lock" } | { readonly _tag: "Fail"; readonly text: string }
   | { readonly _tag: "Finish"; readonly billed: number; readonly resultBytes: number }
 
-const batchSegmentsMax = 50, batchCharsMax = 16_384, batchesAtOnce = 2
+const batchSegmentsMax = 50
+const batchCharsMax = 16_384
+const batchesAtOnce = 2
 const retriesMax = 3
-const checkpointEvery = 512, checkpointMs = 2_000
+const checkpointEvery = 512
+const checkpointMs = 2_000
 const checkpointsMax = 100_000
 const detectedCharsMax = 2_000
 const interrupted = "The translation engine is not available, please upload the document again."
@@ -55,7 +58,8 @@ const sourceOf = (id: string, keys: DocumentKeys, ports: Ports): Effect.Effect<B
 
 /** Enough to tell the language by, from the whole of the document. */
 const sampleOf = (segments: ReadonlyArray<WorkSegment>): ReadonlyArray<string> => {
-  const sample: Array<string> = [], step = Math.max(1, Math.floor(segments.length / 40))
+  const sample: Array<string> = []
+const step = Math.max(1, Math.floor(segments.length / 40))
   let chars = 0
   for (let i = 0; i < segments.length && chars < detectedCharsMax; i += step) { sample.push(segments[i]!.text.slice(0, 300)); chars += segments[i]!.text.length }
   return sample
@@ -64,7 +68,8 @@ const sampleOf = (segments: ReadonlyArray<WorkSegment>): ReadonlyArray<string> =
 interface Batch { readonly texts: Array<string>; readonly context: string | undefined; chars: number; billed: number }
 /** Each text once, however often it stands in the document. */
 const batchesOf = (segments: ReadonlyArray<WorkSegment>, known: ReadonlyMap<string, string>): ReadonlyArray<Batch> => {
-  const batches: Array<Batch> = [], seen = new Set<string>()
+  const batches: Array<Batch> = []
+const seen = new Set<string>()
   let batch: Batch | undefined
   for (const { text, billed, context } of segments) {
     if (known.has(text) || seen.has(text)) continue
@@ -86,7 +91,8 @@ const translate = (id: string, meta: JobMeta, source: string, work: DocumentWork
   const checkpoints = new Checkpoints(id, ports.fingerprint(meta, source), keys, ports)
   const known = yield* checkpoints.load
   const batches = batchesOf(segments, known)
-  const all = segments.reduce((sum, { billed }) => sum + billed, 0), left = batches.reduce((sum, { billed }) => sum + billed, 0)
+  const all = segments.reduce((sum, { billed }) => sum + billed, 0)
+const left = batches.reduce((sum, { billed }) => sum + billed, 0)
   ports.desk.begin(id, all, all - left)
   yield* Effect.forEach(batches, ({ texts, context, billed }) => Effect.andThen(breath, ports.translate({
     source, target: meta.target, accountId: meta.accountId, options: meta.options, texts, ...(context === undefined ? {} : { context })
@@ -141,7 +147,8 @@ class Checkpoints {
   get flush(): Effect.Effect<void, Stopped> {
     return Effect.suspend(() => {
       if (this.pending.length === 0) return Effect.void
-      const pairs = this.pending, n = this.next++
+      const pairs = this.pending
+const n = this.next++
       this.pending = []
       this.sinceMs = Date.now()
       const bytes = Buffer.from(JSON.stringify({ of: this.fingerprint, pairs }))

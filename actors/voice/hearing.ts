@@ -219,7 +219,8 @@ class Hearing {
     const source = base(spoken.language)
     if (source === base(target)) return Effect.succeed({ ...spoken, language: target })
     const { formality } = this.state.config
-    const { aids, translator } = this.engines, translate = aids === undefined ? translator.translate : (request: TranslateRequest) => aids.translate(this.state.config, request)
+    const { aids, translator } = this.engines
+const translate = aids === undefined ? translator.translate : (request: TranslateRequest) => aids.translate(this.state.config, request)
     const once = translate({ source, target: target.toLowerCase(), segments: [{ units: [{ kind: "text", text: spoken.text.trim() }] }],
       formality: translator.formality(target.toLowerCase()) ? formality : "default" })
     return Effect.retry(once, { times: 1, schedule: Schedule.spaced("100 millis") }).pipe(

@@ -19,7 +19,8 @@ const collect = (res: uWS.HttpResponse, done: (body: Buffer) => void): void => {
   let body: Buffer = Buffer.alloc(0)
   res.onData((part, last) => { body = Buffer.concat([body, Buffer.from(part)]); if (last) done(body) })
 }
-const eventStream = "text/event-stream", json = "application/json"
+const eventStream = "text/event-stream"
+const json = "application/json"
 
 if (kind === "raw") {
   const idle: Array<net.Socket & { heard?: (data: Buffer) => void }> = []
@@ -33,16 +34,22 @@ if (kind === "raw") {
     return wire
   }
   App().post("/*", (res, req) => {
-    const path = req.getUrl(), state: Dead = { dead: false }
+    const path = req.getUrl()
+const state: Dead = { dead: false }
     let wire: ReturnType<typeof open> | undefined
     res.onAborted(() => { state.dead = true; wire?.destroy() })
     collect(res, (body) => {
       wire = open()
-      let head = true, chunked = false, left = 0, length = 0, rest: Buffer | undefined
+      let head = true
+let chunked = false
+let left = 0
+let length = 0
+let rest: Buffer | undefined
       const parts: Array<Buffer> = []
       const over = (): void => { idle.push(wire!); state.dead = true }
       wire.heard = (given) => {
-        let data = rest === undefined ? given : Buffer.concat([rest, given]), at = 0
+        let data = rest === undefined ? given : Buffer.concat([rest, given])
+let at = 0
         rest = undefined
         if (state.dead) return
         if (head) {
@@ -63,7 +70,8 @@ if (kind === "raw") {
         res.cork(() => {
           while (at < data.length) {
             if (left > 0) {
-              const size = Math.min(left, data.length - at), bytes = Math.max(0, Math.min(size, left - 2))
+              const size = Math.min(left, data.length - at)
+const bytes = Math.max(0, Math.min(size, left - 2))
               if (bytes > 0) res.write(data.subarray(at, at + bytes))
               at += size
               left -= size
@@ -84,7 +92,8 @@ if (kind === "raw") {
 } else if (kind === "undici") {
   const pool = new Pool(`http://127.0.0.1:${upstream}`, { connections: 1_024, pipelining: 1 })
   App().post("/*", (res, req) => {
-    const path = req.getUrl(), state: Dead = { dead: false }
+    const path = req.getUrl()
+const state: Dead = { dead: false }
     let abort: (() => void) | undefined
     res.onAborted(() => { state.dead = true; abort?.() })
     collect(res, (body) => {
@@ -114,7 +123,8 @@ if (kind === "raw") {
   }).listen(0, "127.0.0.1", function (this: net.Server) { say((this.address() as net.AddressInfo).port) })
 } else {
   await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
-    const store = openMemory(), actors = yield* Actors.make({ store })
+    const store = openMemory()
+const actors = yield* Actors.make({ store })
     const chat = chatService({
       host: "127.0.0.1", chatKeys: undefined, chatUpstreams: [{ id: "up", kind: "openai-chat", base_url: `http://127.0.0.1:${upstream}/v1`, max_concurrency: 1_024 }], healthDetailsMode: "open", metricsMode: "open",
       sessionRetentionMs: 1_800_000, chatBodyBytesMax: 1_048_576, upstreamConnectMs: 10_000, upstreamFirstMs: 180_000, upstreamIdleMs: 120_000, turnMs: 600_000, streamCommitMs: 10_000, streamKeepAliveMs: 15_000,

@@ -10,7 +10,8 @@ const whole = JSON.stringify({ id: "chatcmpl-0123456789abcdef", object: "chat.co
 const chunk = (content: string, finish: string | null = null): string => `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1800000000,"model":"m","choices":[{"index":0,"delta":${finish === null ? `{"content":"${content}"}` : "{}"},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`
 interface Live { readonly res: uWS.HttpResponse; left: number; gone: boolean }
 const slots: ReadonlyArray<Set<Live>> = Array.from({ length: Math.max(1, Math.round(1_000 / rate)) }, () => new Set<Live>())
-let next = 0, wheel = Math.floor(now())
+let next = 0
+let wheel = Math.floor(now())
 setInterval(() => {
   for (const until = Math.floor(now()); wheel < until; wheel++) {
     const slot = slots[wheel % slots.length]!

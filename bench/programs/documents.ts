@@ -8,7 +8,8 @@ import { keysOf, newDocumentId, newDocumentKey, sealing } from "../../actors/doc
 import { documentTypeOf } from "../../protocols/formats/catalogue.ts"
 import { archive, Zip } from "../../protocols/formats/zip.ts"
 
-const [format = "docx", candidate = "ours", scale = "1"] = process.argv.slice(2), n = Math.max(20, Math.round(Number(scale) * 9_750))
+const [format = "docx", candidate = "ours", scale = "1"] = process.argv.slice(2)
+const n = Math.max(20, Math.round(Number(scale) * 9_750))
 const { SaxesParser } = createRequire(import.meta.url)("saxes") as { SaxesParser: new () => { on(name: string, handler: () => void): void; write(text: string): { close(): void } } }
 const words = (i: number): string => `Paragraph ${i} says that the weather is fine and the way is long.`
 const lines = Array.from({ length: n }, (_, i) => words(i))
@@ -43,7 +44,8 @@ const least = async (): Promise<void> => {
     }
     case "xml": case "xlf": { const text = bytes.toString("utf8"); parse(text); work += Buffer.from(text).length; return }
     case "html": {
-      const { Parser } = await import("htmlparser2"), parser = new Parser({ ontext: () => { work++ }, onopentag: () => { work++ } })
+      const { Parser } = await import("htmlparser2")
+const parser = new Parser({ ontext: () => { work++ }, onopentag: () => { work++ } })
       parser.write(bytes.toString("utf8"))
       parser.end()
       return

@@ -28,7 +28,8 @@ const tags = (): { readonly work: Work; readonly operations: number } => {
 /** 60 % of the questions have a segment that is near, the others none. */
 const memory = (): { readonly work: Work; readonly operations: number } => {
   const texts = Array.from({ length: size }, () => sentence(4 + next(14)))
-  const asked = Array.from({ length: 64 }, (_, i) => { if (i % 5 > 2) return sentence(12); const from = texts[next(size)]!, at = next(from.length); return `${from.slice(0, at)}xy${from.slice(at + 2)}` })
+  const asked = Array.from({ length: 64 }, (_, i) => { if (i % 5 > 2) return sentence(12); const from = texts[next(size)]!
+const at = next(from.length); return `${from.slice(0, at)}xy${from.slice(at + 2)}` })
   if (candidate === "floor") return { operations: 6, work: (n) => {
     let sum = 0
     for (let i = 0; i < n; i++) { const text = asked[i % 64]!; let best = 0; for (const one of texts) if (Math.abs(one.length - text.length) <= text.length / 4) best = Math.max(best, 1 - distance(one, text) / Math.max(one.length, text.length)); if (best >= 0.745) sum++ }
@@ -58,6 +59,8 @@ const glossary = (): { readonly work: Work; readonly operations: number } => {
 }
 const { work, operations } = bench === "tags" ? tags() : bench === "memory" ? memory() : glossary()
 await work(Math.ceil(operations / 4))
-const cpu = process.cpuUsage(), checksum = await work(operations), { user, system } = process.cpuUsage(cpu)
+const cpu = process.cpuUsage()
+const checksum = await work(operations)
+const { user, system } = process.cpuUsage(cpu)
 console.log(JSON.stringify({ value: (user + system) / operations, checksum, extra: `checksum ${checksum}, ${Math.round(process.memoryUsage().rss / 1_048_576)} MB` }))
 process.exit(0)

@@ -9,14 +9,19 @@ const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_0
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
 const body = JSON.stringify({ model: "m", ...mode === "stream" ? { stream: true } : {}, messages: [{ role: "user", content: "Say something long. ".repeat(mode === "stream" ? 2 : 50) }] })
 const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-test\r\n${upstream === undefined ? "" : `x-portkey-provider: openai\r\nx-portkey-custom-host: http://127.0.0.1:${upstream}/v1\r\n`}Content-Length: ${body.length}\r\n\r\n${body}`
-let recording = false, units = 0, recorded = 0, wrong = 0
+let recording = false
+let units = 0
+let recorded = 0
+let wrong = 0
 const stampAt = Buffer.from("t=")
 
 const streaming = (wire: net.Socket): void => {
-  let rest: Buffer | undefined, fresh = true
+  let rest: Buffer | undefined
+let fresh = true
   wire.on("connect", () => wire.write(request))
   wire.on("data", (given) => {
-    const data = rest === undefined ? given : Buffer.concat([rest, given]), at = now()
+    const data = rest === undefined ? given : Buffer.concat([rest, given])
+const at = now()
     rest = undefined
     if (fresh) { fresh = false; if (data.toString("latin1", 9, 12) !== "200") wrong++ }
     for (let i = data.indexOf(stampAt); i >= 0; i = data.indexOf(stampAt, i + 2)) {
@@ -32,7 +37,10 @@ const lateness = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_00
 const paceMs = 10
 /** Whole answers, one at a time on a connection. */
 const closed = (wire: net.Socket): void => {
-  let sentAt = 0, pending = "", busy = false, dueMs = 0
+  let sentAt = 0
+let pending = ""
+let busy = false
+let dueMs = 0
   const send = (): void => { busy = true; sentAt = now(); wire.write(request) }
   /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond, which timers miss. */
   const pace = (inTime: boolean): void => {
@@ -73,7 +81,8 @@ const came = async (than: number): Promise<void> => { for (const until = now() +
 await came(0)
 console.log("connected")
 recording = true
-const from = now(), before = units
+const from = now()
+const before = units
 await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 await came(before)
 recording = false

@@ -5,10 +5,15 @@ import net from "node:net"
 
 const [, , port, key, connections, seconds, mode] = process.argv
 const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-let recording = false, answered = 0, all = 0, wrong = 0, next = 0
+let recording = false
+let answered = 0
+let all = 0
+let wrong = 0
+let next = 0
 const sentence = "Hello, world! The quick brown fox jumps over the lazy dog."
 const storeRequest = (): { readonly bytes: string; readonly text: string } => {
-  const head = `Host: localhost:${port}\r\nX-STORE-Auth-Token: ${key}\r\nUser-Agent: bench\r\n`, n = next++
+  const head = `Host: localhost:${port}\r\nX-STORE-Auth-Token: ${key}\r\nUser-Agent: bench\r\n`
+const n = next++
   if (mode === "store-list") return { text: "\"total_count\":", bytes: `GET /api/v1/products.json?count=25 HTTP/1.1\r\n${head}\r\n` }
   const id = 1 + n % 1_000
   if (mode === "store-read") return { text: `"id":${id},`, bytes: `GET /api/v1/products/${id} HTTP/1.1\r\n${head}Cache-Control: no-store\r\n\r\n` }
@@ -24,7 +29,9 @@ const requestOf = (): { readonly bytes: string; readonly text: string } => {
 for (let i = 0; i < Number(connections); i++) {
   const wire = net.connect(Number(port), "127.0.0.1")
   wire.setNoDelay(true)
-  let sent = requestOf(), sentAt = 0, pending = ""
+  let sent = requestOf()
+let sentAt = 0
+let pending = ""
   const send = (): void => { sent = requestOf(); sentAt = performance.now(); wire.write(sent.bytes) }
   wire.on("connect", send)
   wire.on("error", () => { wrong++ })
@@ -43,9 +50,11 @@ for (let i = 0; i < Number(connections); i++) {
 }
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 300)))
 recording = true
-const startedMs = performance.now(), cpu = process.cpuUsage()
+const startedMs = performance.now()
+const cpu = process.cpuUsage()
 await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 recording = false
-const elapsed = (performance.now() - startedMs) / 1_000, used = process.cpuUsage(cpu)
+const elapsed = (performance.now() - startedMs) / 1_000
+const used = process.cpuUsage(cpu)
 console.log(JSON.stringify({ perSecond: answered / elapsed, all, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, loadBusy: (used.user + used.system) / 1e6 / elapsed }))
 process.exit(0)

@@ -8,7 +8,10 @@ export interface Seeds { readonly path: string; readonly tokens: ReadonlyArray<s
 
 const [, , port, authorization, connections, seconds, kind, answers] = process.argv
 const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-let recording = false, answered = 0, all = 0, wrong = 0
+let recording = false
+let answered = 0
+let all = 0
+let wrong = 0
 const waitMsMax = 60_000
 const wrongs = new Set<string>()
 const { path, tokens, expect } = await (await fetch(`http://127.0.0.1:${port}/seed?of=${kind}&n=${connections}`)).json() as Seeds
@@ -18,7 +21,10 @@ const memberOf = (body: string, name: string): string => new RegExp(`"${name}":"
 for (let i = 0; i < Number(connections); i++) {
   const wire = net.connect(Number(port), "127.0.0.1")
   wire.setNoDelay(true)
-  let token = tokens[i % tokens.length]!, before = "", sentAt = 0, pending = ""
+  let token = tokens[i % tokens.length]!
+let before = ""
+let sentAt = 0
+let pending = ""
   const send = (): void => {
     const body = kind === "refresh" ? `grant_type=refresh_token&refresh_token=${token}` : kind === "client-credentials" ? "grant_type=client_credentials&scope=read" : `token=${token}`
     sentAt = performance.now()
@@ -28,7 +34,8 @@ for (let i = 0; i < Number(connections); i++) {
   const isRight = (status: string, body: string): boolean => {
     if (status !== "200" || !body.includes(expect)) return false
     if (kind === "introspect-opaque" || kind === "introspect-jwt") return true
-    const access = memberOf(body, "access_token"), next = memberOf(body, "refresh_token")
+    const access = memberOf(body, "access_token")
+const next = memberOf(body, "refresh_token")
     if (access === before || access.split(".").length !== 3 || (kind === "refresh" && (next === "" || next === token))) return false
     before = access
     token = next
@@ -44,7 +51,8 @@ for (let i = 0; i < Number(connections); i++) {
     const length = Number(/content-length: (\d+)/i.exec(pending)?.[1] ?? NaN)
     if (Number.isNaN(length)) throw new Error("an answer without Content-Length")
     if (pending.length < end + 4 + length) return
-    const status = pending.slice(9, 12), body = pending.slice(end + 4)
+    const status = pending.slice(9, 12)
+const body = pending.slice(end + 4)
     pending = ""
     all++
     if (recording) { answered++; histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000))) }
@@ -55,11 +63,13 @@ for (let i = 0; i < Number(connections); i++) {
 }
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 300)))
 recording = true
-const startedMs = performance.now(), cpu = process.cpuUsage()
+const startedMs = performance.now()
+const cpu = process.cpuUsage()
 for (const until = startedMs + Number(seconds) * 1_000, latest = until + waitMsMax; performance.now() < until || (answered < Number(answers) && performance.now() < latest);) await new Promise((resolve) => setTimeout(resolve, 20))
 if (answered < Number(answers)) wrongs.add(`only ${answered} answers`)
 recording = false
-const elapsed = (performance.now() - startedMs) / 1_000, used = process.cpuUsage(cpu)
+const elapsed = (performance.now() - startedMs) / 1_000
+const used = process.cpuUsage(cpu)
 for (const text of wrongs) console.error(text)
 console.log(JSON.stringify({ perSecond: answered / elapsed, all, wrong: wrong + wrongs.size, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, loadBusy: (used.user + used.system) / 1e6 / elapsed }))
 process.exit(0)

@@ -6,18 +6,26 @@ import net from "node:net"
 const [, , port, key, ...numbers] = process.argv
 const [connections, seconds, rate] = numbers.map(Number) as [number, number, number]
 const histogram = () => build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-const latency = histogram(), lateness = histogram()
+const latency = histogram()
+const lateness = histogram()
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
-const text = "Hello, world! The quick brown fox jumps over the lazy dog.", body = JSON.stringify({ text: [text], target_lang: "DE" })
+const text = "Hello, world! The quick brown fox jumps over the lazy dog."
+const body = JSON.stringify({ text: [text], target_lang: "DE" })
 const request = `POST /v2/translate HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: DeepL-Auth-Key ${key}\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 const warmMs = seconds * 500
-let wrong = 0, answered = 0, recorded = 0, queueMax = 0, recordFrom = Infinity
+let wrong = 0
+let answered = 0
+let recorded = 0
+let queueMax = 0
+let recordFrom = Infinity
 
 interface Wire { readonly socket: net.Socket; pending: string; intendedMs: number }
-const free: Array<Wire> = [], queue: Array<number> = []
+const free: Array<Wire> = []
+const queue: Array<number> = []
 const send = (wire: Wire, intendedMs: number): void => { wire.intendedMs = intendedMs; wire.socket.write(request) }
 const open = (): Promise<void> => new Promise((resolve) => {
-  const socket = net.connect(Number(port), "127.0.0.1"), wire: Wire = { socket, pending: "", intendedMs: 0 }
+  const socket = net.connect(Number(port), "127.0.0.1")
+const wire: Wire = { socket, pending: "", intendedMs: 0 }
   socket.setNoDelay(true)
   socket.on("error", () => { wrong++ })
   socket.on("connect", () => { free.push(wire); resolve() })
@@ -36,7 +44,8 @@ const open = (): Promise<void> => new Promise((resolve) => {
 })
 await Promise.all(Array.from({ length: connections }, open))
 console.log("connected")
-const startedMs = now() + 20, endMs = startedMs + warmMs + seconds * 1_000
+const startedMs = now() + 20
+const endMs = startedMs + warmMs + seconds * 1_000
 recordFrom = startedMs + warmMs
 let arrivals = 0
 await new Promise<void>((resolve) => {

@@ -4,15 +4,22 @@ import { build } from "hdr-histogram-js"
 import net from "node:net"
 
 const [, , port, sized, rated, sized2, seconds, path] = process.argv
-const sessions = Number(sized), rate = Number(rated), bytes = Number(sized2)
+const sessions = Number(sized)
+const rate = Number(rated)
+const bytes = Number(sized2)
 const histogram = () => build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-const latency = histogram(), lateness = histogram()
+const latency = histogram()
+const lateness = histogram()
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
-let updates = 0, recording = false, errors = 0
+let updates = 0
+let recording = false
+let errors = 0
 
 /** Mask key zero: what is sent is what was built. */
 const frame = (text: string): Buffer => {
-  const body = Buffer.from(text, "latin1"), long = body.length > 65_535, head = Buffer.alloc(long ? 14 : 8)
+  const body = Buffer.from(text, "latin1")
+const long = body.length > 65_535
+const head = Buffer.alloc(long ? 14 : 8)
   head[0] = 0x81
   head[1] = 0x80 | (long ? 127 : 126)
   if (long) head.writeBigUInt64BE(BigInt(body.length), 2)
@@ -25,13 +32,15 @@ const chunkOf = (at: number): Buffer => { pcm.writeDoubleLE(at, 0); return frame
 
 const open = (i: number): Promise<net.Socket> => new Promise((resolve, reject) => {
   const wire = net.connect(Number(port), "127.0.0.1")
-  let rest: Buffer = Buffer.alloc(0), ready = false
+  let rest: Buffer = Buffer.alloc(0)
+let ready = false
   wire.setNoDelay(true)
   wire.on("error", (cause) => { errors++; reject(cause) })
   wire.on("close", () => { if (ready) errors++ })
   wire.on("connect", () => wire.write(`GET ${path!.replace("{}", String(i))} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`))
   wire.on("data", (data: Buffer) => {
-    let all = rest.length === 0 ? data : Buffer.concat([rest, data]), at = 0
+    let all = rest.length === 0 ? data : Buffer.concat([rest, data])
+let at = 0
     if (!ready) {
       const end = all.indexOf("\r\n\r\n")
       if (end < 0) { rest = all; return }
@@ -41,7 +50,8 @@ const open = (i: number): Promise<net.Socket> => new Promise((resolve, reject) =
       resolve(wire)
     }
     while (all.length - at >= 2) {
-      let length = all[at + 1]! & 127, head = 2
+      let length = all[at + 1]! & 127
+let head = 2
       if (length === 126) { if (all.length - at < 4) break; length = all.readUInt16BE(at + 2); head = 4 }
       if (all.length - at < head + length) break
       const op = all[at]! & 15
@@ -62,8 +72,12 @@ for (let i = 0; i < sessions; i += 50) wires.push(...await Promise.all(Array.fro
 await new Promise((resolve) => setTimeout(resolve, 300))
 console.log("connected")
 
-const warmMs = 1_000, step = 1_000 / rate / sessions, startedMs = now() + 50, endMs = startedMs + warmMs + Number(seconds) * 1_000
-let sent = 0, from = 0
+const warmMs = 1_000
+const step = 1_000 / rate / sessions
+const startedMs = now() + 50
+const endMs = startedMs + warmMs + Number(seconds) * 1_000
+let sent = 0
+let from = 0
 await new Promise<void>((resolve) => {
   const tick = (): void => {
     const t = now()

@@ -100,13 +100,16 @@ const effectAsk: Work = (n) => Effect.runPromise(Effect.gen(function* () {
 const durable = async (): Promise<Work> => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-bench-"))
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
-  const width = Number(bench!.split("-").at(-1)), value = Buffer.alloc(100, 7), pad = { pad: "x".repeat(80) }
+  const width = Number(bench!.split("-").at(-1))
+const value = Buffer.alloc(100, 7)
+const pad = { pad: "x".repeat(80) }
   if (candidate === "floor") {
     const db = (require("lmdb") as typeof import("lmdb")).open<Buffer, any>({ path: join(folder, "raw.lmdb"), encoding: "binary" })
     let seq = 0
     return atOnce(width, async (i) => { await db.put(["j", "counter", `a${i % width}`, seq++], value); await db.flushed })
   }
-  const Durable = counter("journal"), made = new ActorSystem({ store: await openLmdb({ folder }), nowMs: Date.now })
+  const Durable = counter("journal")
+const made = new ActorSystem({ store: await openLmdb({ folder }), nowMs: Date.now })
   made.host(Durable, Context.empty())
   const refs = Array.from({ length: width }, (_, i) => made.ref(Durable, `a${i}`))
   return atOnce(width, (i) => new Promise((answer) => { refs[i % width]!.askNow("Add", pad, answer) }))
@@ -114,7 +117,8 @@ const durable = async (): Promise<Work> => {
 
 const works: Record<string, () => Work | Promise<Work>> = {
   "tell floor": () => { const actor = new FloorActor(new FloorSystem()); return async (n) => { const until = actor.state.n + n; for (let i = 0; i < n; i++) actor.tell(plain); while (actor.state.n < until) await turn(); return n } },
-  "tell troupe": () => { const made = system(), ref = made.ref(Counter, "a"); let told = 0
+  "tell troupe": () => { const made = system()
+const ref = made.ref(Counter, "a"); let told = 0
     return async (n) => { for (let i = 0; i < n; i++) ref.tell("Add", payload); told += n; while ((made.inspect("counter", "a")!.state as { n: number }).n < told) await turn(); return n } },
   "tell xstate": () => { const { createActor, fromTransition } = require("xstate"); const actor = createActor(fromTransition((state: { n: number }) => ({ n: state.n + 1 }), { n: 0 })).start(); const event = { type: "add" }
     return async (n) => { for (let i = 0; i < n; i++) actor.send(event); return n } },
@@ -126,21 +130,31 @@ const works: Record<string, () => Work | Promise<Work>> = {
   })),
   "tell nact": () => { const { start, spawn, dispatch } = require("nact"); let handled = 0; const actor = spawn(start(), (n = 0) => { handled++; return n + 1 }, "a")
     return async (n) => { const until = handled + n; for (let i = 0; i < n; i++) dispatch(actor, plain); while (handled < until) await turn(); return n } },
-  "tell-1000 floor": () => { const floor = new FloorSystem(), actors = Array.from({ length: 1_000 }, () => new FloorActor(floor)); return async (n) => { for (let i = 0; i < n; i++) actors[i % 1_000]!.tell(plain); while (actors.at(-1)!.box.length > 0) await turn(); return n } },
-  "tell-1000 troupe": () => { const made = system(), refs = Array.from({ length: 1_000 }, (_, i) => made.ref(Counter, `a${i}`)); return async (n) => { for (let i = 0; i < n; i++) refs[i % 1_000]!.tell("Add", payload); while (made.inspect("counter", "a999")!.mailbox > 0) await turn(); return n } },
+  "tell-1000 floor": () => { const floor = new FloorSystem()
+const actors = Array.from({ length: 1_000 }, () => new FloorActor(floor)); return async (n) => { for (let i = 0; i < n; i++) actors[i % 1_000]!.tell(plain); while (actors.at(-1)!.box.length > 0) await turn(); return n } },
+  "tell-1000 troupe": () => { const made = system()
+const refs = Array.from({ length: 1_000 }, (_, i) => made.ref(Counter, `a${i}`)); return async (n) => { for (let i = 0; i < n; i++) refs[i % 1_000]!.tell("Add", payload); while (made.inspect("counter", "a999")!.mailbox > 0) await turn(); return n } },
   "ask effect": () => effectAsk,
-  "rate-window floor": () => { const windows = new Map<string, { from: number; count: number }>(), keys = Array.from({ length: 10_000 }, (_, i) => `key${i}`)
-    return async (n) => { let allowed = 0; for (let i = 0; i < n; i++) { const key = keys[i % 10_000]!, now = Date.now(); let window = windows.get(key); if (window === undefined || now - window.from >= 10_000) windows.set(key, window = { from: now, count: 0 }); if (++window.count <= 50) allowed++ } return allowed } },
-  "rate-window troupe": () => { const made = system(), refs = Array.from({ length: 10_000 }, (_, i) => made.ref(RateWindow, `key${i}`)), call = { cost: 1, limit: 50, windowMs: 10_000 }
+  "rate-window floor": () => { const windows = new Map<string, { from: number; count: number }>()
+const keys = Array.from({ length: 10_000 }, (_, i) => `key${i}`)
+    return async (n) => { let allowed = 0; for (let i = 0; i < n; i++) { const key = keys[i % 10_000]!
+const now = Date.now(); let window = windows.get(key); if (window === undefined || now - window.from >= 10_000) windows.set(key, window = { from: now, count: 0 }); if (++window.count <= 50) allowed++ } return allowed } },
+  "rate-window troupe": () => { const made = system()
+const refs = Array.from({ length: 10_000 }, (_, i) => made.ref(RateWindow, `key${i}`))
+const call = { cost: 1, limit: 50, windowMs: 10_000 }
     return async (n) => { let allowed = 0; const count = (answer: object): void => { if ("reply" in answer) allowed++ }; for (let i = 0; i < n; i++) refs[i % 10_000]!.askNow("Take", call, count); return allowed } },
   "rate-window flexible": () => { const { RateLimiterMemory } = require("rate-limiter-flexible"); const limiter = new RateLimiterMemory({ points: 50, duration: 10 })
     return async (n) => { let allowed = 0; for (let i = 0; i < n; i++) await limiter.consume(`key${i % 10_000}`).then(() => { allowed++ }, () => {}); return allowed } }
 }
 
 const idle = async (): Promise<void> => {
-  const gc = globalThis.gc!, made = system(), floor = new FloorSystem(), kept: Array<unknown> = []
+  const gc = globalThis.gc!
+const made = system()
+const floor = new FloorSystem()
+const kept: Array<unknown> = []
   gc(); gc()
-  const before = process.memoryUsage(), started = performance.now()
+  const before = process.memoryUsage()
+const started = performance.now()
   for (let i = 0; i < operations; i++) {
     if (candidate === "floor") kept.push(new FloorActor(floor))
     else if (candidate === "troupe") made.ref(Counter, `actor-${i}`).askNow("Add", payload, () => {})
@@ -161,7 +175,8 @@ const work: Work = bench!.startsWith("durable-") ? await durable() : asker !== u
 await work(Math.max(1_000, Math.ceil(operations / 10)))
 const best: Array<{ value: number; perSecond: number; checksum: number }> = []
 for (let round = 0; round < 3; round++) {
-  const cpu = process.cpuUsage(), started = performance.now()
+  const cpu = process.cpuUsage()
+const started = performance.now()
   const checksum = await work(operations)
   const { user, system: kernel } = process.cpuUsage(cpu)
   best.push({ value: (user + kernel) * 1_000 / operations, perSecond: operations / ((performance.now() - started) / 1_000), checksum })

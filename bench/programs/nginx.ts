@@ -6,7 +6,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort, listening } from "../port.ts"
 
-const [upstream] = process.argv.slice(2), port = await freePort(), folder = mkdtempSync(join(tmpdir(), "troupe-nginx-"))
+const [upstream] = process.argv.slice(2)
+const port = await freePort()
+const folder = mkdtempSync(join(tmpdir(), "troupe-nginx-"))
 const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((what) => `${what}_temp_path ${join(folder, what)};`).join(" ")
 writeFileSync(join(folder, "nginx.conf"), `
 daemon off; master_process off; pid ${join(folder, "pid")}; error_log stderr crit;

@@ -17,9 +17,11 @@ const Kept = named("kept", {
 }).behaves({ initial: { _tag: "On", n: -1, owner: "", note: "" }, on: { On: { Get: ({ n }) => reply(n) } }, evolve: { Never: (state) => state } })
 
 const [, , mode, sized] = process.argv
-const states = Number(sized), folder = join(tmpdir(), `troupe-recovery-${states}`)
+const states = Number(sized)
+const folder = join(tmpdir(), `troupe-recovery-${states}`)
 if (mode === "fill") {
-  const store = await openLmdb({ folder, durability: "relaxed" }), { pack } = packing(State)
+  const store = await openLmdb({ folder, durability: "relaxed" })
+const { pack } = packing(State)
   for (let at = 0; at < states; at += 10_000) {
     for (let i = at; i < Math.min(states, at + 10_000); i++) store.commit([{ op: "snapshot", kind: "kept", id: `actor-${i}`, seq: 1, state: pack({ _tag: "On", n: i, owner: `user-${i % 1_000}`, note: "a small state" }) }], () => {})
     await store.flushed()
@@ -31,13 +33,15 @@ if (!existsSync(join(folder, "store.lmdb"))) {
   rmSync(folder, { recursive: true, force: true })
   spawnSync(process.execPath, [process.argv[1]!, "fill", String(states)], { stdio: "inherit" })
 }
-const began = performance.now(), cpu = process.cpuUsage()
+const began = performance.now()
+const cpu = process.cpuUsage()
 const store = await openLmdb({ folder })
 const system = new ActorSystem({ store, nowMs: Date.now, residentMax: 2_000_000 })
 system.host(Kept, Context.empty())
 const ask = (i: number): void => system.ref(Kept, `actor-${i}`).askNow("Get", {}, (answer) => { if (!("reply" in answer) || answer.reply !== i) throw new Error(`actor ${i} came back wrong`) })
 if (mode === "lazy") ask(states >> 1)
 else for (let i = 0; i < states; i++) ask(i)
-const value = performance.now() - began, used = process.cpuUsage(cpu)
+const value = performance.now() - began
+const used = process.cpuUsage(cpu)
 console.log(JSON.stringify({ value, extra: `${states.toLocaleString("en")} states, CPU ${Math.round((used.user + used.system) / 1_000)} ms, RSS ${Math.round(process.memoryUsage().rss / 1_048_576)} MiB` }))
 process.exit(0)

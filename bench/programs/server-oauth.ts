@@ -25,8 +25,12 @@ import type { Seeds } from "./load-oauth.ts"
 
 const require = createRequire(import.meta.url)
 const [, , kind, extra] = process.argv
-const clientId = "bench-client", secret = "Zm9yLXRoZS1iZW5jaC1vbmx5LTMyLWJ5dGVzLWxvbmch"
-const issuer = "http://localhost:8080", audience = "https://api.example.com/v1", scopes = ["read", "write"], lifetimeSeconds = 3_600
+const clientId = "bench-client"
+const secret = "Zm9yLXRoZS1iZW5jaC1vbmx5LTMyLWJ5dGVzLWxvbmch"
+const issuer = "http://localhost:8080"
+const audience = "https://api.example.com/v1"
+const scopes = ["read", "write"]
+const lifetimeSeconds = 3_600
 const authorization = `Basic ${Buffer.from(`${clientId}:${secret}`).toString("base64")}`
 const say = (port: number): void => console.log(`${port} ${authorization}`)
 const folder = mkdtempSync(join(tmpdir(), "troupe-bench-"))
@@ -43,16 +47,19 @@ const floor = (): void => {
   interface Refresh { readonly sub: string; readonly family: string; readonly generation: number; readonly scope: string; readonly exp: number; used: boolean }
   const db = open({ path: join(folder, "floor.lmdb") })
   const { privateKey, publicKey } = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" })
-  const sha = (text: string): Buffer => crypto.createHash("sha256").update(text).digest(), kept = sha(secret)
+  const sha = (text: string): Buffer => crypto.createHash("sha256").update(text).digest()
+const kept = sha(secret)
   const random = (bytes: number): string => crypto.randomBytes(bytes).toString("base64url")
   const header = Buffer.from(JSON.stringify({ typ: "at+jwt", alg: "ES256", kid: random(32) })).toString("base64url")
   const authenticated = (given: string): boolean => {
-    const text = Buffer.from(given.slice(6), "base64").toString(), colon = text.indexOf(":")
+    const text = Buffer.from(given.slice(6), "base64").toString()
+const colon = text.indexOf(":")
     return text.slice(0, colon) === clientId && crypto.timingSafeEqual(sha(text.slice(colon + 1)), kept)
   }
   /** The token, and its row on its way to the disk. */
   const issue = (sub: string, scope: string, family: string): string => {
-    const iat = Math.floor(Date.now() / 1_000), jti = crypto.randomUUID()
+    const iat = Math.floor(Date.now() / 1_000)
+const jti = crypto.randomUUID()
     const claims = { iss: issuer, sub, aud: audience, exp: iat + lifetimeSeconds, iat, jti, client_id: clientId, scope }
     const signed = `${header}.${Buffer.from(JSON.stringify(claims)).toString("base64url")}`
     void db.put(`i:${jti}`, { ...claims, family, revokedMs: null })
@@ -105,12 +112,14 @@ const floor = (): void => {
   let port = 0
   App().post("/token", post(async (form) => {
     if (form.get("grant_type") === "refresh_token") return rotated(form.get("refresh_token")!)
-    const scope = form.get("scope")!, token = issue(clientId, scope, "")
+    const scope = form.get("scope")!
+const token = issue(clientId, scope, "")
     await db.committed
     await db.flushed
     return `{"access_token":"${token}","token_type":"Bearer","expires_in":${lifetimeSeconds},"scope":"${scope}"}`
   })).post("/introspect", post((form) => introspected(form.get("token")!))).get("/seed", (res, req) => {
-    const of = req.getQuery("of") ?? "", n = Number(req.getQuery("n"))
+    const of = req.getQuery("of") ?? ""
+const n = Number(req.getQuery("n"))
     res.onAborted(() => {})
     const make = async (): Promise<Seeds> => {
       const tokens = of === "introspect-jwt" && extra === "jwt" ? [await issuedHere(port, "/token", "grant_type=client_credentials&scope=read")]
@@ -147,7 +156,8 @@ const oidc = async (): Promise<void> => {
   }
   provider.use(async (context: any, next: () => Promise<void>) => {
     if (context.path !== "/seed") return next()
-    const { of, n } = context.query, client = await provider.Client.find(clientId)
+    const { of, n } = context.query
+const client = await provider.Client.find(clientId)
     const tokens: Array<string> = []
     if (of.startsWith("introspect")) tokens.push(await issuedHere(server.address().port, "/token", "grant_type=client_credentials&scope=read"))
     else for (let i = 0; i < Number(n); i++) tokens.push(await refreshOf(client, `user-${i}`))
@@ -157,7 +167,8 @@ const oidc = async (): Promise<void> => {
 }
 
 const troupe = async (): Promise<void> => {
-  const store = await openLmdb({ folder: join(folder, "data"), durability: extra === "relaxed" ? "relaxed" : "full" }), nowMs = Date.now
+  const store = await openLmdb({ folder: join(folder, "data"), durability: extra === "relaxed" ? "relaxed" : "full" })
+const nowMs = Date.now
   const actors = new ActorSystem({ store, nowMs })
   for (const definition of [RefreshFamily, Lockout, RateWindow] as const) actors.host(definition as typeof RefreshFamily, Context.empty())
   setInterval(() => actors.tick(), 100)
@@ -165,7 +176,12 @@ const troupe = async (): Promise<void> => {
   const unreachable = { callsPerSecond: 1_000_000, burst: 1_000_000 }
   const { service, services } = await openAuthorization({ store, actors, seal: sealer(crypto.randomBytes(32)), intents: intentsInMemory(), clock: nowMs,
     settings: settingsOf({ issuer, rate: unreachable, clientCredentials: { tokenMs: lifetimeSeconds * 1_000 } }) })
-  const { books, families } = services, createdMs = nowMs(), stamped = { createdMs, updatedMs: createdMs }, resourceId = books.id(), userId = books.id(), consentId = books.id()
+  const { books, families } = services
+const createdMs = nowMs()
+const stamped = { createdMs, updatedMs: createdMs }
+const resourceId = books.id()
+const userId = books.id()
+const consentId = books.id()
   await books.write([
     Clients.put([clientId], { clientId, secretHash: secretHashOf(services, secret), previousHash: null, previousUntilMs: 0, redirectUris: ["http://localhost:9/cb"], clientName: "Bench", authMethod: "client_secret_basic",
       grantTypes: ["authorization_code", "refresh_token", "client_credentials"], responseTypes: ["code"], applicationType: "web", scopes, agent: false, agentDescription: "", status: "active", source: "admin",
@@ -183,7 +199,9 @@ const troupe = async (): Promise<void> => {
     return families.tokenOf(familyId, 1)
   }
   const seeds: Service = { name: "bench", prefixes: ["/seed"], refused: (status) => ({ status }), routes: [{ method: "GET", path: "/seed", handle: async ({ query }) => {
-    const asked = new URLSearchParams(query), of = asked.get("of")!, inspects = of.startsWith("introspect")
+    const asked = new URLSearchParams(query)
+const of = asked.get("of")!
+const inspects = of.startsWith("introspect")
     const tokens = of === "introspect-jwt" ? [await issuedHere(server.port, "/oauth/token", "grant_type=client_credentials&scope=read")]
       : await Promise.all(Array.from({ length: Number(asked.get("n")) }, refreshOf))
     // Refresh tokens are never active here (AS-141).

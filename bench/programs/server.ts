@@ -34,7 +34,9 @@ const update = (stamp: number, n: number): string => JSON.stringify({ source_tra
 /** The floor of voice: decode, keep in a ring, an update per 200 ms. */
 const ring = () => {
   const bytes = Buffer.alloc(16_384)
-  let at = 0, heard = 0, n = 0
+  let at = 0
+let heard = 0
+let n = 0
   return (message: Buffer, send: (text: string) => void): void => {
     const data = Buffer.from((JSON.parse(message.toString("latin1")) as any).source_media_chunk.data, "base64")
     if (at + data.length > bytes.length) at = 0
@@ -47,7 +49,8 @@ const ring = () => {
 
 /** Says one partial per 200 ms, with the stamp of the chunk that completed it. */
 const stubEar = (chunkSamples: number): Engines["recognizer"]["hear"] => (audio) => {
-  let samples = 0, n = 0
+  let samples = 0
+let n = 0
   return Stream.mapArray(audio, (parts: ReadonlyArray<Pcm>): readonly [Heard, ...Array<Heard>] => {
     const heard: Array<Heard> = []
     for (const pcm of parts) {
@@ -82,10 +85,12 @@ const troupe = async (): Promise<void> => {
   const [chunkBytes, sessions] = (extra ?? "640,0").split(",").map(Number) as [number, number]
   await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
     const system = yield* Actors.make({ store })
-    const engines = identity(chunkBytes / 2), hash = (text: string): string => text
+    const engines = identity(chunkBytes / 2)
+const hash = (text: string): string => text
     system.host(RateWindow, Context.empty())
     system.host(VoiceSession, Context.make(VoiceEngines, engines))
-    const ring = new KeyRing(store, hash), usage = new Usage(store, system.nowMs)
+    const ring = new KeyRing(store, hash)
+const usage = new Usage(store, system.nowMs)
     const voice = new Voice({ store, actors: system, engines, usage, ring, hashToken: hash, newToken: () => "", clock: system.nowMs })
     const account = yield* Effect.promise(() => createAccount(store, { tier: "paid", nowMs: Date.now() }))
     const { key, secret } = yield* Effect.promise(() => createKey(store, hash, account, { nowMs: Date.now() }))

@@ -58,7 +58,8 @@ await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
       res.onAborted(() => { gone = true })
       res.onData((chunk, isLast) => {
         if (!isLast) return
-        const id = ++last, text = JSON.stringify({ id, ...JSON.parse(Buffer.from(chunk).toString()) })
+        const id = ++last
+const text = JSON.stringify({ id, ...JSON.parse(Buffer.from(chunk).toString()) })
         void db.put(id, Buffer.from(text)).then(() => db.flushed).then(() => { if (!gone) res.cork(() => { res.writeStatus("201 Created"); head(res).end(text) }) })
       })
     }).listen("127.0.0.1", 0, (listening) => console.log(`${us_socket_local_port(listening as never)} -`))

@@ -22,7 +22,8 @@ export const administration = (services: Services, outside: Outside, version: st
     live: { ofClient: live },
     hashPassword: (password) => passwords.hash(password),
     rotateKey: async (algorithm, also) => {
-      const alg = algorithm ?? services.settings.signing.algorithm, row = await keys.rotate(alg, (kid) => also({ kid, alg }))
+      const alg = algorithm ?? services.settings.signing.algorithm
+const row = await keys.rotate(alg, (kid) => also({ kid, alg }))
       return { kid: row.kid, alg: row.algorithm }
     },
     idpKeys: { refresh: (idp) => outside.idps.refresh(idp), fetchedMs: (idpId) => outside.idps.fetchedMs(idpId), forget: (idpId) => outside.idps.forget(idpId) },

@@ -14,7 +14,11 @@ const issuanceKeptMs = 8 * 86_400_000
 const auditKeptMs = 90 * 86_400_000
 
 const random = Buffer.alloc(10 * 256)
-let drawn = random.length, lastMs = 0, sequence = 0, timeMs = 0, time = ""
+let drawn = random.length
+let lastMs = 0
+let sequence = 0
+let timeMs = 0
+let time = ""
 /** UUID version 7 (RFC 9562 5.7): in the order of their making, also within one millisecond. */
 export const uuid7 = (nowMs: number): string => {
   if (drawn === random.length) { randomFillSync(random); drawn = 0 }
@@ -42,7 +46,8 @@ export class Books {
     if (!keptTables.has(table.name)) return table.get(this.store, key)
     let rows = this.kept.get(table.name)
     if (rows === undefined) this.kept.set(table.name, rows = new Map())
-    const address = addressOf(key), known = rows.get(address)
+    const address = addressOf(key)
+const known = rows.get(address)
     if (known !== undefined || rows.has(address)) return known as A | undefined
     const row = table.get(this.store, key)
     if (rows.size >= keptMax) rows.delete(rows.keys().next().value!)
@@ -84,7 +89,8 @@ export class Books {
   }
   /** Removes what has expired, in small commits; the number of rows removed. */
   async sweep(): Promise<number> {
-    const nowMs = this.nowMs(), writes: Array<Write> = []
+    const nowMs = this.nowMs()
+const writes: Array<Write> = []
     for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
       const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
       if (atMs > nowMs) break

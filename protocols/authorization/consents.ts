@@ -14,7 +14,9 @@ export const liveConsent = ({ books }: Authority, userId: string, clientId: stri
 }
 /** The union of what was allowed and what is allowed now; a grant to an earlier client of that id does not count. */
 export const allowing = (authority: Authority, userId: string, client: Client, resourceId: string, scopes: ReadonlyArray<string>): { readonly consent: ConsentGrant; readonly rows: ReadonlyArray<Write> } => {
-  const { books, nowMs } = authority, before = liveConsent(authority, userId, client.clientId, resourceId), atMs = nowMs()
+  const { books, nowMs } = authority
+const before = liveConsent(authority, userId, client.clientId, resourceId)
+const atMs = nowMs()
   const kept = before?.clientIssuedMs === client.issuedMs ? before : undefined
   const consent: ConsentGrant = kept === undefined ? { id: books.id(), userId, clientId: client.clientId, clientIssuedMs: client.issuedMs, resourceId, scopes, revokedMs: null, createdMs: atMs, updatedMs: atMs }
     : { ...kept, scopes: [...new Set([...kept.scopes, ...scopes])], updatedMs: atMs }
@@ -24,7 +26,9 @@ export const allowing = (authority: Authority, userId: string, client: Client, r
 }
 /** Why the user must be asked, where to send them, and a prompt for the page they will see. Durable before it is answered. */
 export const consentWanted = async (authority: Authority, consent: ConsentGrant | undefined, userId: string, clientId: string, resource: Resource, scopes: ReadonlyArray<string>): Promise<Problem> => {
-  const { settings, books, nowMs } = authority, missing = scopes.filter((scope) => consent === undefined || !consent.scopes.includes(scope)), expiresMs = nowMs() + promptMs
+  const { settings, books, nowMs } = authority
+const missing = scopes.filter((scope) => consent === undefined || !consent.scopes.includes(scope))
+const expiresMs = nowMs() + promptMs
   await books.write(books.expiring(Prompts, [userId, clientId, resource.id], { userId, clientId, resourceId: resource.id, scopes, createdMs: nowMs(), expiresMs }, expiresMs))
   return new Problem("consent_required", consent === undefined ? "the user has not consented" : "the consent of the user does not cover the scopes", { members: {
     consent_url: `${settings.issuer}/authorize?resource=${encodeURIComponent(resource.slug)}&scope=${missing.map(encodeURIComponent).join("%20")}`,

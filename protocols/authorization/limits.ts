@@ -39,7 +39,8 @@ export class Limits {
   }
   /** True: this failure locked somebody out. */
   async loginFailed(ip: string, email: string): Promise<boolean> {
-    const source = sourceOf(ip), { failuresMax, sourceFailuresMax, failureWindowMs, lockMs } = this.authority.settings.rate
+    const source = sourceOf(ip)
+const { failuresMax, sourceFailuresMax, failureWindowMs, lockMs } = this.authority.settings.rate
     const [all, one] = await Promise.all([this.fail(`login/${source}`, sourceFailuresMax, failureWindowMs, lockMs), this.fail(`login/${source}/${email.toLowerCase()}`, failuresMax, failureWindowMs, lockMs)])
     return all || one
   }

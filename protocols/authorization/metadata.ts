@@ -69,7 +69,8 @@ export const jwks = ({ keys, settings, books }: Services) => ({
 /** 200 with its tag, or 304 for who has it already. */
 export const cacheable = (request: Request, value: unknown, crossOrigin: boolean): Response | Problem => {
   if (value === undefined) return new Problem("not_found", "there is no such resource")
-  const body = JSON.stringify(value), tag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`
+  const body = JSON.stringify(value)
+const tag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`
   const headers = [["Cache-Control", "public, max-age=300"], ["ETag", tag], ...(crossOrigin ? [["Access-Control-Allow-Origin", "*"] as const] : [])] as const
   return request.headers.get("if-none-match") === tag ? { status: 304, headers } : { status: 200, headers: [["Content-Type", "application/json"], ...headers], body }
 }

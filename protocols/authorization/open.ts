@@ -41,12 +41,15 @@ export interface OpenAuthorization { readonly service: Service; readonly service
 const sweepEveryMs = 30_000
 
 export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAuthorization> => {
-  const { store, actors, seal, settings, clock, log = () => {} } = deps, books = new Books(store, clock)
+  const { store, actors, seal, settings, clock, log = () => {} } = deps
+const books = new Books(store, clock)
   const authority: Authority = {
     settings, books, actors, seal, audit: new Audit(books), nowMs: clock, newToken: randomToken, local: isLocalIssuer(settings.issuer),
     lookup: deps.lookup ?? ((host) => lookup(host, { all: true })), log
   }
-  const sessions = new BrowserSessions(authority), keys = new SigningKeyRing(authority), families = new Families(authority, deps.intents)
+  const sessions = new BrowserSessions(authority)
+const keys = new SigningKeyRing(authority)
+const families = new Families(authority, deps.intents)
   const outside = outsideOf(authority)
   const services: Services = { ...authority, keys, families, limits: new Limits(authority), proofs: new Proofs(authority), passwords: passwordsOf(settings.hashConcurrency),
     documents: outside.documents, idps: outside.idps, vault: outside.vault, grantable: deps.grantable, ...deps.instead }

@@ -5,10 +5,13 @@ import { codePointsOf } from "./fields.ts"
 
 interface Cost { readonly log2N: number; readonly r: number; readonly p: number }
 const cost: Cost = { log2N: 15, r: 8, p: 1 }
-const saltBytes = 16, hashBytes = 32, queueMax = 256
+const saltBytes = 16
+const hashBytes = 32
+const queueMax = 256
 /** What a stored hash may ask of us: no row makes the process allocate more. */
 const memoryBytesMax = 256 * 1_024 * 1_024
-export const passwordLengthMin = 12, passwordLengthMax = 256
+export const passwordLengthMin = 12
+export const passwordLengthMax = 256
 
 /** Why a password cannot be chosen. */
 export const passwordFault = (password: string): string | undefined => {
@@ -53,11 +56,13 @@ export const passwordsOf = (concurrency: number): Passwords => {
   const nobody: Stored = { ...cost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes) }
   return {
     hash: (password) => limited(async () => {
-      const salt = randomBytes(saltBytes), hash = await derive(password, salt, hashBytes, cost)
+      const salt = randomBytes(saltBytes)
+const hash = await derive(password, salt, hashBytes, cost)
       return `scrypt$${cost.log2N}$${cost.r}$${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`
     }),
     verify: (stored, given) => limited(async () => {
-      const known = stored === undefined ? undefined : parsed(stored), against = known ?? nobody
+      const known = stored === undefined ? undefined : parsed(stored)
+const against = known ?? nobody
       const hash = await derive(given, against.salt, against.hash.length, against)
       return timingSafeEqual(hash, against.hash) && known !== undefined
     })

@@ -4,13 +4,17 @@
 import { Schema } from "effect"
 import { table } from "../../storage/store.ts"
 
-const text = Schema.String, texts = Schema.Array(Schema.String), ms = Schema.Int, none = Schema.NullOr
+const text = Schema.String
+const texts = Schema.Array(Schema.String)
+const ms = Schema.Int
+const none = Schema.NullOr
 const stamped = { createdMs: ms, updatedMs: ms }
 
 export const grantTypes = ["authorization_code", "refresh_token", "client_credentials",
   "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer"] as const
 export type GrantType = typeof grantTypes[number]
-export const exchangeGrant = grantTypes[3], bearerGrant = grantTypes[4]
+export const exchangeGrant = grantTypes[3]
+export const bearerGrant = grantTypes[4]
 export const authMethods = ["none", "client_secret_basic", "client_secret_post"] as const
 
 export const Client = Schema.Struct({

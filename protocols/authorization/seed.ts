@@ -24,7 +24,8 @@ export interface Seeded {
 interface Kind { readonly list: keyof SeedGiven; readonly key: string; readonly name: string; exists(name: string): boolean; create(members: Members): Outcome | Promise<Outcome | Decision> }
 
 export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pick<AdminPorts, "hashPassword">): Promise<Seeded> => {
-  const { books, audit } = authority, { store } = books
+  const { books, audit } = authority
+const { store } = books
   const isNamed = (thing: Parameters<typeof uniqueName>[0], name: string): boolean => UniqueNames.get(store, uniqueName(thing, name)) !== undefined
   /** Providers of this seed, by slug: a resource of this seed may name one. */
   const pending = new Map<string, string>()
@@ -35,17 +36,20 @@ export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pi
     { list: "users", key: "seed.users", name: "email", exists: (name) => UserEmails.get(store, [name.toLowerCase()]) !== undefined, create: (members) => createUser(authority, members, ports.hashPassword) },
     { list: "idps", key: "seed.idps", name: "issuer", exists: (name) => isNamed("idp-issuer", name), create: (members) => createIdp(authority, members) }
   ]
-  const faults: Array<string> = [], answers: Array<{ readonly list: string; readonly name: string; readonly answer: Answer }> = []
+  const faults: Array<string> = []
+const answers: Array<{ readonly list: string; readonly name: string; readonly answer: Answer }> = []
   for (const { list, key, name, exists, create } of kinds) {
     const names = new Set<string>()
     for (const [at, members] of (given[list] ?? []).entries()) {
-      const bears = members[name], where = `${key}[${at}]`
+      const bears = members[name]
+const where = `${key}[${at}]`
       // Without its name an entry would be made anew at every start.
       if (typeof bears !== "string" || !canBeKey(bears)) { faults.push(`${where}: ${name} is required`); continue }
       if (names.has(bears.toLowerCase())) { faults.push(`${where}: ${name} appears twice`); continue }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue
-      const made = await create(members), outcome = typeof made === "function" ? made() : made
+      const made = await create(members)
+const outcome = typeof made === "function" ? made() : made
       if (outcome instanceof Problem) { faults.push(`${where}: ${outcome.description}`); continue }
       if (list === "brokerProviders") pending.set(bears, String(outcome.body?.["id"]))
       answers.push({ list: key, name: bears, answer: outcome })

@@ -3,7 +3,10 @@
 import { isLoopbackHost } from "../shared/addresses.ts"
 import { redirectUriFault } from "./redirect-uris.ts"
 
-const secondMs = 1_000, minuteMs = 60_000, hourMs = 3_600_000, dayMs = 86_400_000
+const secondMs = 1_000
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const dayMs = 86_400_000
 
 export const settingsDefault = {
   issuer: "http://localhost:8080",
@@ -77,7 +80,8 @@ const durationNames = (settings: Settings): ReadonlyArray<readonly [string, numb
 export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
   const faults: Array<string> = []
   const refuse = (when: boolean, words: string): void => { if (when) faults.push(words) }
-  const issuer = urlOf(settings.issuer), local = isLocalIssuer(settings.issuer)
+  const issuer = urlOf(settings.issuer)
+const local = isLocalIssuer(settings.issuer)
   refuse(issuer === undefined || !["http:", "https:"].includes(issuer.protocol) || issuer.hostname === "", "server.issuer: wants an absolute URL")
   refuse(issuer !== undefined && (issuer.search !== "" || issuer.hash !== "" || issuer.username !== "" || issuer.password !== "" || /[?#]/.test(settings.issuer) || settings.issuer.endsWith("/")),
     "server.issuer: no query, fragment, userinfo or trailing slash")

@@ -40,7 +40,8 @@ export const readPairs = (text: string): Form | WireFault => {
     if (pair === "") continue
     if (++seen > fieldsMax) return fault("too many parameters")
     const equals = pair.indexOf("=")
-    const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals)), value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
+    const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals))
+const value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
     if (name === undefined || value === undefined) return fault("malformed percent encoding")
     if (name.includes("\0") || value.includes("\0")) return fault("a NUL byte")
     if (value === "") continue
@@ -85,7 +86,8 @@ const repeatedMember = (text: string): string | undefined => {
     else if (token[0] === "[") stack.push(undefined)
     else if (token[0] === "}" || token[0] === "]") stack.pop()
     else if (token[2] !== undefined) {
-      const name = JSON.parse(`"${token[1]}"`) as string, members = stack.at(-1)
+      const name = JSON.parse(`"${token[1]}"`) as string
+const members = stack.at(-1)
       if (members?.has(name)) return name
       members?.add(name)
     }

@@ -25,7 +25,8 @@ class Histogram {
 const escape = (value: string): string => value.replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`)
 
 interface Count { value: number }
-const tokensIn = "proxy_tokens_total{direction=\"input\"}", tokensOut = "proxy_tokens_total{direction=\"output\"}"
+const tokensIn = "proxy_tokens_total{direction=\"input\"}"
+const tokensOut = "proxy_tokens_total{direction=\"output\"}"
 
 export class ChatMetrics {
   readonly duration = new Histogram(bounds)
@@ -69,7 +70,9 @@ export class ChatMetrics {
   committed(ms: number): void { this.lastCommitMs = ms; this.commit.note(ms / 1_000) }
 
   text(gauges: ReadonlyArray<readonly [name: string, value: number]>): string {
-    const names = [...this.counts.keys()].sort(), kinds = new Set<string>(), lines: Array<string> = []
+    const names = [...this.counts.keys()].sort()
+const kinds = new Set<string>()
+const lines: Array<string> = []
     for (const name of names) {
       const plain = name.split("{")[0]!
       if (!kinds.has(plain)) { kinds.add(plain); lines.push(`# TYPE ${plain} counter`) }

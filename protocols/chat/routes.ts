@@ -27,7 +27,8 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
   const admitted = new WeakMap<Request, string>()
   /** Key first, then the handler; whatever is thrown becomes the error object. */
   const guarded = (endpoint: string, handle: Owned): Handler => (request) => {
-    const startedMs = performance.now(), id = requestIdOf(request.headers)
+    const startedMs = performance.now()
+const id = requestIdOf(request.headers)
     const done = (response: Response): Response => { metrics.request(endpoint, response.status); return withHeaders(response, id, startedMs) }
     const failed = (fault: unknown): Response => {
       if (!(fault instanceof Refusal)) turns.deps.log("error", "a chat request failed", { endpoint, fault: fault instanceof Error ? fault.name : "unknown" })

@@ -13,7 +13,8 @@ const hex = (bytes: 12 | 16 | 24): string => {
 }
 /** For what is not kept: a slice holds its whole block. */
 const blockBytes = 4_096
-let digits = "", digit = 0
+let digits = ""
+let digit = 0
 const passing = (): string => {
   if (digit === digits.length) { digits = randomBytes(blockBytes).toString("hex"); digit = 0 }
   return digits.slice(digit, digit += 32)

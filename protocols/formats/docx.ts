@@ -13,7 +13,8 @@ export const docx: Format = {
   id: "docx", extensions: ["docx"], mime: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
   inspect: (bytes) => inspectOffice(bytes, main, "not a Word document"),
   extract: (bytes, options) => {
-    const reading = new PackageReading(openPackage(bytes, "not a Word document"), options), types = contentTypesOf(reading.zip)!
+    const reading = new PackageReading(openPackage(bytes, "not a Word document"), options)
+const types = contentTypesOf(reading.zip)!
     const parts = [...types].filter(([, type]) => stories.test(type) || drawings.test(type)).sort(([, a], [, b]) => Number(main.test(b)) - Number(main.test(a)))
     for (const [part, type] of parts) reading.part(part, (text, segments) => readOfficeText(text, segments, { part, cached: drawings.test(type) }))
     if ([...types.keys()].some((part) => part.startsWith("_xmlsignatures/"))) reading.warnings.push("the document was signed; the signature no longer fits")

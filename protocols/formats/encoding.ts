@@ -21,7 +21,8 @@ const decoderOf = (encoding: string): InstanceType<typeof TextDecoder> | undefin
 export const decode = (bytes: Buffer, declared: (head: string) => string | undefined, reason: Reason = "encoding"): Decoded => {
   if (bytes[0] === 0xFF && bytes[1] === 0xFE) return decoded(bytes.subarray(2), "utf-16le", true, reason)
   if (bytes[0] === 0xFE && bytes[1] === 0xFF) return decoded(bytes.subarray(2), "utf-16be", true, reason)
-  const bom = bytes[0] === 0xEF && bytes[1] === 0xBB && bytes[2] === 0xBF, body = bom ? bytes.subarray(3) : bytes
+  const bom = bytes[0] === 0xEF && bytes[1] === 0xBB && bytes[2] === 0xBF
+const body = bom ? bytes.subarray(3) : bytes
   const said = declared(body.toString("latin1", 0, 1_024))?.toLowerCase()
   if (said === undefined || said === "utf-8" || said === "utf8" || bom) return decoded(body, "utf-8", bom, reason)
   return decoded(body, said, false, reason)

@@ -21,7 +21,9 @@ type Token =
 
 /** Every token with its place; together they are the whole text. */
 const eachToken = (text: string, told: (token: Token) => void): void => {
-  let at = 0, name = "", open = 0
+  let at = 0
+let name = ""
+let open = 0
   const upTo = (to: number, is: "text" | "other"): void => { if (to > at) { const from = at; at = to; told({ is, from, to }) } }
   const tag = (is: "open" | "close", to: number, alone: boolean): void => { upTo(open, "other"); at = to; told({ is, name, from: open, to, alone }) }
   const tokenizer = new Tokenizer({ decodeEntities: false }, {
@@ -46,9 +48,12 @@ const attribute = /([^\s=<>"'/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?/g
 interface Attribute { readonly name: string; readonly value: string; readonly from: number; readonly to: number; readonly quote: string }
 const none: ReadonlyArray<Attribute> = []
 const attributesOf = (tag: string, at: number): ReadonlyArray<Attribute> => {
-  const found: Array<Attribute> = [], from = /^<[^\s/>]+/.exec(tag)?.[0].length ?? 0
+  const found: Array<Attribute> = []
+const from = /^<[^\s/>]+/.exec(tag)?.[0].length ?? 0
   for (const match of tag.slice(from).matchAll(attribute)) {
-    const raw = match[2] ?? "", quote = raw[0] === '"' || raw[0] === "'" ? raw[0] : "", end = at + from + match.index + match[0].length
+    const raw = match[2] ?? ""
+const quote = raw[0] === '"' || raw[0] === "'" ? raw[0] : ""
+const end = at + from + match.index + match[0].length
     found.push({ name: match[1]!.toLowerCase(), value: decodeHTML(quote === "" ? raw : raw.slice(1, -1)), from: end - raw.length, to: end, quote })
   }
   return found
@@ -71,7 +76,8 @@ class Reading {
     this.text = text
     this.options = options
     this.segments = new Segments(options)
-    const nbsp = text.includes("&nbsp;"), shy = text.includes("&shy;")
+    const nbsp = text.includes("&nbsp;")
+const shy = text.includes("&shy;")
     const escape = (made: string): string => {
       const plain = legal(made).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
       const spaced = nbsp ? plain.replaceAll("\u00A0", "&nbsp;") : plain
@@ -105,7 +111,8 @@ class Reading {
     if (this.locked) { this.builder.point(from, to, undefined, true); return }
     if (!this.pre) { this.builder.text(decodeHTML(this.text.slice(from, to)), from, to); return }
     for (let at = from; at < to;) {
-      const end = this.text.indexOf("\n", at), stop = end < 0 || end >= to ? to : end
+      const end = this.text.indexOf("\n", at)
+const stop = end < 0 || end >= to ? to : end
       if (stop > at) this.builder.text(decodeHTML(this.text.slice(at, stop)), at, stop)
       if (stop < to) this.flush()
       at = stop + 1
@@ -120,8 +127,10 @@ class Reading {
     this.skipping = undefined
   }
   private opened({ name, from, to, alone }: Extract<Token, { is: "open" | "close" }>): void {
-    const tag = this.text.slice(from, to), found = to - from > name.length + 2 ? attributesOf(tag, from) : none
-    const asked = found.find((one) => one.name === "translate")?.value.toLowerCase(), classed = found.some((one) => one.name === "class" && /(?:^|\s)notranslate(?:\s|$)/.test(one.value))
+    const tag = this.text.slice(from, to)
+const found = to - from > name.length + 2 ? attributesOf(tag, from) : none
+    const asked = found.find((one) => one.name === "translate")?.value.toLowerCase()
+const classed = found.some((one) => one.name === "class" && /(?:^|\s)notranslate(?:\s|$)/.test(one.value))
     const locked = asked === "no" || classed ? true : asked === "yes" || asked === "" ? false : this.locked
     if (!locked && found.length > 0) this.attributes(name, found)
     if (name === "html") {
@@ -170,7 +179,8 @@ class Reading {
       const wanted = attributes.has(name) || (tag === "meta" && name === "content" && metas.test(value("name") || value("property")))
         || (tag === "input" && name === "value" && /^(?:submit|button|reset)$/i.test(value("type")))
       if (!wanted || text === "") continue
-      const builder = new Builder(), inside = quote === "" ? 0 : 1
+      const builder = new Builder()
+const inside = quote === "" ? 0 : 1
       builder.text(text, from + inside, to - inside)
       const escape = (made: string): string => `${inside === 0 ? '"' : ""}${this.writing.escape(made).replaceAll('"', "&quot;").replaceAll("'", "&#39;")}${inside === 0 ? '"' : ""}`
       this.segments.add(builder, { escape })
@@ -183,7 +193,8 @@ export const html: Format = {
   id: "html", extensions: ["htm", "html"], mime: "text/html",
   inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty") },
   extract: (bytes, options) => {
-    const file = decode(bytes, (head) => charset.exec(head)?.[1]), reading = new Reading(file.text, options)
+    const file = decode(bytes, (head) => charset.exec(head)?.[1])
+const reading = new Reading(file.text, options)
     reading.read()
     return {
       segments: reading.segments.list, characters: reading.segments.characters, warnings: [],

@@ -14,8 +14,12 @@ const nested = new Set(["Table", "Footnote", "Endnote", "Note", "Rectangle", "Te
 interface Open { readonly builder: Builder; readonly base: string | undefined; readonly current: string | undefined; readonly from: number; readonly depth: number }
 
 const readStory = (text: string, segments: Segments, part: string): void => {
-  const scan = new XmlScanner(text, { part }), outer: Array<Open> = []
-  let builder = new Builder(), base: string | undefined, current: string | undefined, style = ""
+  const scan = new XmlScanner(text, { part })
+const outer: Array<Open> = []
+  let builder = new Builder()
+let base: string | undefined
+let current: string | undefined
+let style = ""
   const flush = (): void => {
     if (current !== base && builder.depth > 0) builder.end(scan.from, scan.from)
     if (builder.hasText) segments.add(builder, writing)
@@ -81,9 +85,12 @@ export const idml: Format = {
     if (!zip.has("designmap.xml")) throw new BadDocument(zip.has("[Content_Types].xml") ? "the content does not match the file extension" : "not an IDML file")
   },
   extract: (bytes, options) => {
-    const zip = openPackage(bytes, "not an IDML file"), reading = new PackageReading(zip, options), map = zip.part("designmap.xml")
+    const zip = openPackage(bytes, "not an IDML file")
+const reading = new PackageReading(zip, options)
+const map = zip.part("designmap.xml")
     if (map === undefined) throw new BadDocument("not an IDML file")
-    const { text } = decodeXml(map), listed = [...text.matchAll(/<idPkg:Story\s[^>]*?src="([^"]+)"/g)].map(([, src]) => src!)
+    const { text } = decodeXml(map)
+const listed = [...text.matchAll(/<idPkg:Story\s[^>]*?src="([^"]+)"/g)].map(([, src]) => src!)
     // StoryList gives the reading order where it is there.
     const order = /\sStoryList="([^"]*)"/.exec(text)?.[1]?.split(" ").map((id) => `Stories/Story_${id}.xml`) ?? []
     for (const part of new Set([...order.filter((name) => listed.includes(name)), ...listed])) reading.part(part, (story, segments) => readStory(story, segments, part))

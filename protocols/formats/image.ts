@@ -6,8 +6,12 @@ import { dirname, join } from "node:path"
 import { BadDocument, type ExtractOptions, type Extraction, type Format, type Segment } from "./document.ts"
 import { codePoints, isLanguage, legal } from "./splice.ts"
 
-const megapixelsMax = 20, sideMax = 10_000, confidenceMin = 60, quality = 90
-const smallestSide = 8, letterMin = 6
+const megapixelsMax = 20
+const sideMax = 10_000
+const confidenceMin = 60
+const quality = 90
+const smallestSide = 8
+const letterMin = 6
 export interface PictureHead { readonly kind: "png" | "jpeg"; readonly width: number; readonly height: number }
 
 /** Size from the header; throws BadDocument when it is none, cut off, or too large. */
@@ -29,7 +33,8 @@ const jpegHead = (bytes: Buffer): PictureHead | undefined => {
     const marker = bytes[at + 1]!
     if (marker === 0xFF) { at++; continue }
     if (marker >= 0xC0 && marker <= 0xCF && marker !== 0xC4 && marker !== 0xC8 && marker !== 0xCC) {
-      const height = bytes.readUInt16BE(at + 5), width = bytes.readUInt16BE(at + 7)
+      const height = bytes.readUInt16BE(at + 5)
+const width = bytes.readUInt16BE(at + 7)
       return width === 0 || height === 0 || !bytes.subarray(at).includes(Buffer.from([0xFF, 0xD9])) ? undefined : { kind: "jpeg", width, height }
     }
     at += marker >= 0xD0 && marker <= 0xD9 ? 2 : 2 + bytes.readUInt16BE(at + 2)
@@ -83,10 +88,14 @@ const extract = async (bytes: Buffer, options: ExtractOptions): Promise<Extracti
 const painted = async (bytes: Buffer, kind: "png" | "jpeg", lines: ReadonlyArray<{ readonly box: Box; readonly text: string }>): Promise<Buffer> => {
   const { createCanvas, GlobalFonts, loadImage } = await import("@napi-rs/canvas")
   GlobalFonts.registerFromPath(require.resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf"), "Troupe Sans")
-  const image = await loadImage(bytes).catch(() => { throw new BadDocument("damaged image") }), canvas = createCanvas(image.width, image.height), context = canvas.getContext("2d")
+  const image = await loadImage(bytes).catch(() => { throw new BadDocument("damaged image") })
+const canvas = createCanvas(image.width, image.height)
+const context = canvas.getContext("2d")
   context.drawImage(image, 0, 0)
   for (const { box: { x0, y0, x1, y1 }, text } of lines) {
-    const width = x1 - x0, height = y1 - y0, edge = 2
+    const width = x1 - x0
+const height = y1 - y0
+const edge = 2
     const around = context.getImageData(Math.max(0, x0 - edge), Math.max(0, y0 - edge), Math.min(image.width, x1 + edge) - Math.max(0, x0 - edge), Math.min(image.height, y1 + edge) - Math.max(0, y0 - edge))
     const { paper, ink } = coloursOf(around.data, around.width, around.height)
     context.fillStyle = paper
@@ -103,7 +112,8 @@ const painted = async (bytes: Buffer, kind: "png" | "jpeg", lines: ReadonlyArray
 }
 /** The median of the border is the paper; what differs most from it inside is the ink. */
 const coloursOf = (data: ArrayLike<number>, width: number, height: number): { readonly paper: string; readonly ink: string } => {
-  const border: Array<readonly [number, number, number]> = [], at = (x: number, y: number): readonly [number, number, number] => { const i = (y * width + x) * 4; return [data[i]!, data[i + 1]!, data[i + 2]!] }
+  const border: Array<readonly [number, number, number]> = []
+const at = (x: number, y: number): readonly [number, number, number] => { const i = (y * width + x) * 4; return [data[i]!, data[i + 1]!, data[i + 2]!] }
   for (let x = 0; x < width; x++) border.push(at(x, 0), at(x, height - 1))
   for (let y = 0; y < height; y++) border.push(at(0, y), at(width - 1, y))
   const median = (channel: 0 | 1 | 2): number => border.map((colour) => colour[channel]).sort((a, b) => a - b)[border.length >> 1]!

@@ -11,7 +11,9 @@ const word = /true|false|null/y
 
 /** Every string value with its place; throws BadDocument unless the text is one JSON value. */
 export const jsonStrings = (text: string): ReadonlyArray<JsonString> => {
-  const found: Array<JsonString> = [], inObject: Array<boolean> = [], keys: Array<string> = []
+  const found: Array<JsonString> = []
+const inObject: Array<boolean> = []
+const keys: Array<string> = []
   let at = 0
   const fail = (): never => { throw new BadDocument("not valid JSON", `offset ${at}`) }
   const take = (pattern: RegExp): string | undefined => {
@@ -88,7 +90,8 @@ export const json: Format = {
   id: "json", extensions: ["json"], mime: "application/json",
   inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty") },
   extract: (bytes, options) => {
-    const file = decodePlain(bytes), segments = new Segments(options)
+    const file = decodePlain(bytes)
+const segments = new Segments(options)
     for (const { raw, from, key } of jsonStrings(file.text)) {
       if (keptKeys.has(key.toLowerCase())) continue
       const builder = new Builder()

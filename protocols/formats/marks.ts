@@ -37,7 +37,9 @@ const orderOf = (source: ReadonlyArray<Piece>) => source.filter((piece): piece i
 
 /** Strange codes and doubles go, crossing ones are closed in time, missing points come back beside their neighbour. Identity in, identity out. */
 export const repaired = (source: ReadonlyArray<Piece>, made: ReadonlyArray<Piece>, codes: ReadonlyMap<number, Code>): ReadonlyArray<Piece> => {
-  const out: Array<Piece> = [], open: Array<number> = [], seen = new Set<number>()
+  const out: Array<Piece> = []
+const open: Array<number> = []
+const seen = new Set<number>()
   const close = (id: number): void => { open.splice(open.lastIndexOf(id), 1); out.push({ code: id, edge: "close" }) }
   for (const piece of made) {
     if (typeof piece === "string") {

@@ -25,12 +25,14 @@ export const mif: Format = {
   id: "mif", extensions: ["mif"], mime: "application/vnd.mif",
   inspect: (bytes) => {
     if (bytes.length === 0) throw new BadDocument("empty")
-    const head = bytes.toString("latin1", 0, 4_096), version = /^\s*(?:#[^\n]*\n\s*)*<MIFFile\s+([\d.]+)\s*>/.exec(head.replace(/^\u00EF\u00BB\u00BF/, ""))?.[1]
+    const head = bytes.toString("latin1", 0, 4_096)
+const version = /^\s*(?:#[^\n]*\n\s*)*<MIFFile\s+([\d.]+)\s*>/.exec(head.replace(/^\u00EF\u00BB\u00BF/, ""))?.[1]
     if (version === undefined) throw new BadDocument("not a MIF file")
     if (Number(version) < 8) throw new BadDocument("MIF 8 or newer")
   },
   extract: (bytes, options) => {
-    const file = decodePlain(bytes), segments = new Segments(options)
+    const file = decodePlain(bytes)
+const segments = new Segments(options)
     read(file.text, segments)
     return {
       segments: segments.list, characters: segments.characters, warnings: [],
@@ -43,12 +45,15 @@ export const mif: Format = {
 }
 
 const read = (text: string, segments: Segments): void => {
-  const stack: Array<Statement> = [], saved: Array<Builder> = []
-  let builder = new Builder(), xrefFrom = -1
+  const stack: Array<Statement> = []
+const saved: Array<Builder> = []
+  let builder = new Builder()
+let xrefFrom = -1
   const damaged = (at: number): never => { throw new BadDocument("damaged document", `offset ${at}`) }
   const within = (name: string): boolean => stack.some((one) => one.name === name)
   const string = (from: number, to: number): void => {
-    const top = stack.at(-1)?.name, raw = text.slice(from, to)
+    const top = stack.at(-1)?.name
+const raw = text.slice(from, to)
     if (top === "String" && stack.at(-2)?.name === "ParaLine" && within("Para")) {
       if (xrefFrom >= 0) return
       const words = decoded(raw)

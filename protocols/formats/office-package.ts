@@ -20,9 +20,12 @@ export const namespaces: ReadonlyMap<string, string> = new Map([
 export const contentTypesOf = (zip: Zip): ReadonlyMap<string, string> | undefined => {
   const part = zip.part("[Content_Types].xml")
   if (part === undefined) return undefined
-  const text = decodeXml(part).text, defaults = new Map<string, string>(), types = new Map<string, string>()
+  const text = decodeXml(part).text
+const defaults = new Map<string, string>()
+const types = new Map<string, string>()
   for (const [tag] of text.matchAll(/<(?:[\w.-]+:)?(?:Default|Override)\s[^>]*>/g)) {
-    const found = new Map(attributesOf(tag).map(({ name, value }) => [name, value])), type = found.get("ContentType") ?? ""
+    const found = new Map(attributesOf(tag).map(({ name, value }) => [name, value]))
+const type = found.get("ContentType") ?? ""
     if (found.has("PartName")) types.set(found.get("PartName")!.replace(/^\//, ""), type)
     else if (found.has("Extension")) defaults.set(found.get("Extension")!.toLowerCase(), type)
   }
@@ -59,7 +62,9 @@ export class PackageReading {
   part(name: string, read: (text: string, segments: Segments) => ReadonlyArray<Edit> | void, window?: { readonly from: number; readonly to: number }): void {
     const bytes = this.zip.part(name)
     if (bytes === undefined) return
-    const within = window === undefined ? bytes : bytes.subarray(window.from, window.to), file = decodeXml(within), first = this.segments.placed.length
+    const within = window === undefined ? bytes : bytes.subarray(window.from, window.to)
+const file = decodeXml(within)
+const first = this.segments.placed.length
     let edits: ReadonlyArray<Edit> = []
     try { edits = read(file.text, this.segments) ?? [] } catch (cause) {
       if (cause instanceof BadDocument && cause.where !== undefined && !cause.where.startsWith(name)) throw new BadDocument(cause.reason, `${name} ${cause.where}`)

@@ -32,7 +32,9 @@ const keyOf = (raw: string): string => raw.replace(/<(?:\w+:)?(?:lang|noProof|we
   .replace(/<((?:\w+:)?rPr)>\s*<\/\1>|<(?:\w+:)?rPr\s*\/>/g, "")
 const localOf = (raw: string): string => /^<([^\s/>]+)/.exec(raw)![1]!
 const lookOf = (runTag: string, properties: string): Look => {
-  const tag = localOf(runTag), text = tag.replace(/r$/, "t"), word = !/^a:|^x:/.test(tag)
+  const tag = localOf(runTag)
+const text = tag.replace(/r$/, "t")
+const word = !/^a:|^x:/.test(tag)
   const open = `${runTag}${properties}`
   return { key: keyOf(properties), open, close: `</${tag}>`, wrap: { open: `${open}<${text}${word ? ' xml:space="preserve"' : ""}>`, close: `</${text}></${tag}>` } }
 }
@@ -83,7 +85,9 @@ class OfficeText {
     }
   }
   private opened(): void {
-    const { scan, options } = this, { name, kind } = scan, paragraph = this.paragraph
+    const { scan, options } = this
+const { name, kind } = scan
+const paragraph = this.paragraph
     if (options.altTexts === true && /:(?:cNvPr|docPr)$/.test(name)) this.altTexts()
     if (options.leaves?.(name, this.text, scan.from) === true) { scan.skip(); return }
     if (name === "mc:Fallback" && kind === "open") { this.fallbacks.push(scan.depth); return }
@@ -125,7 +129,8 @@ class OfficeText {
     this.put(paragraph, { is: "point", from, to: scan.to, look: inRun ? this.lookIn(paragraph) : undefined, lock })
   }
   private pair(paragraph: Paragraph, name: string): void {
-    const { scan } = this, { from } = scan
+    const { scan } = this
+const { from } = scan
     if (name === "w:fldSimple" && uncounted.test(scan.local("instr") ?? "")) {
       scan.skip()
       this.put(paragraph, { is: "point", from, to: scan.to, look: undefined, lock: true })
@@ -140,10 +145,14 @@ class OfficeText {
   }
   /** The text of the element just opened; positions are those of its characters. */
   private characters(): void {
-    const { scan } = this, paragraph = this.paragraph!, depth = scan.depth
-    const look = this.lookIn(paragraph), locked = this.fields.length > 0 && this.fields.some(({ code, result }) => result && uncounted.test(code))
+    const { scan } = this
+const paragraph = this.paragraph!
+const depth = scan.depth
+    const look = this.lookIn(paragraph)
+const locked = this.fields.length > 0 && this.fields.some(({ code, result }) => result && uncounted.test(code))
     while (scan.next() && scan.depth >= depth) {
-      const at = scan.from, end = scan.to
+      const at = scan.from
+const end = scan.to
       if (scan.kind === "text") {
         if (locked) this.put(paragraph, { is: "point", from: at, to: end, look: { ...look, ...look.wrap }, lock: true })
         else {
@@ -164,7 +173,9 @@ class OfficeText {
     if (paragraph !== undefined && !(this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth)) this.put(paragraph, { is: "point", from, to, look: paragraph.run > 0 ? this.lookIn(paragraph) : undefined, lock: false })
   }
   private closed(): void {
-    const { scan } = this, depth = scan.depth + 1, paragraph = this.paragraph
+    const { scan } = this
+const depth = scan.depth + 1
+const paragraph = this.paragraph
     if (this.fallbacks.at(-1) === depth) this.fallbacks.pop()
     const within = this.deeps.at(-1)
     if (within?.depth === depth) {
@@ -193,7 +204,9 @@ class OfficeText {
     const { drafts, also, fallback, start, end } = this.open.pop()!
     if (!drafts.some(worded)) return
     if (this.options.keeps?.(drafts.map((draft) => draft.is === "text" ? draft.text : "").join("")) === true) return
-    const base = mostUsed(drafts), builder = new Builder(), { wrap } = base
+    const base = mostUsed(drafts)
+const builder = new Builder()
+const { wrap } = base
     let current = base
     const turn = (look: Look, at: number): void => {
       if (look.key === current.key) return
@@ -210,14 +223,16 @@ class OfficeText {
       }
     }
     turn(base, drafts.at(-1)!.to)
-    const { escape, leaf } = this.writing, writing = wrap.open === "" ? this.writing : { escape, leaf, wrap, region: { from: start, to: end } }
+    const { escape, leaf } = this.writing
+const writing = wrap.open === "" ? this.writing : { escape, leaf, wrap, region: { from: start, to: end } }
     this.segments.add(builder, writing, also === undefined ? fallback ? unbilled : undefined : { unbilled: fallback, also })
   }
   /** White space at the edges of an element's text counts only where the element says so. */
   private readonly writing: Required<Pick<Writing, "escape" | "leaf">> = {
     escape: escapeXml,
     leaf: (item, text) => {
-      const edit = replace(item.from, item.to, escapeXml(text)), raw = text.trim() === text && !/\s\s/.test(text) ? undefined : tagBefore(this.text, item.from)
+      const edit = replace(item.from, item.to, escapeXml(text))
+const raw = text.trim() === text && !/\s\s/.test(text) ? undefined : tagBefore(this.text, item.from)
       if (raw === undefined) return [edit]
       return raw.includes("xml:space") || raw.startsWith("<a:") || raw.startsWith("<c:") ? [edit] : [replace(item.from - raw.length, item.from, raw.replace(/>$/, ' xml:space="preserve">')), edit]
     }

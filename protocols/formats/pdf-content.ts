@@ -19,15 +19,25 @@ const colours = new Set(["g", "rg", "k", "sc", "scn"])
 
 /** `text`: the stream's bytes as Latin-1. */
 export const readContent = (text: string, matrix: Matrix = identityMatrix): Content => {
-  const shown: Array<Shown> = [], drawn: Array<Placed> = []
-  let ctm = matrix, tm = identityMatrix, line = identityMatrix, leading = 0, colour = "0 g", space = "", font = "", mode = 0
+  const shown: Array<Shown> = []
+const drawn: Array<Placed> = []
+  let ctm = matrix
+let tm = identityMatrix
+let line = identityMatrix
+let leading = 0
+let colour = "0 g"
+let space = ""
+let font = ""
+let mode = 0
   const stack: Array<readonly [Matrix, string, string, string, number, number]> = []
-  let operands: Array<string> = [], first = -1
+  let operands: Array<string> = []
+let first = -1
   const number = (i: number): number => Number(operands[i] ?? 0) || 0
   const move = (x: number, y: number): void => { line = times([1, 0, 0, 1, x, y], line); tm = line }
   let at = 0
   const string = (): number => {
-    let depth = 0, i = at
+    let depth = 0
+let i = at
     for (; i < text.length; i++) {
       const code = text.charCodeAt(i)
       if (code === 92) i++
@@ -89,7 +99,8 @@ export const readContent = (text: string, matrix: Matrix = identityMatrix): Cont
       case "BI": {
         const data = /\sID[\s]/g
         data.lastIndex = at
-        const begin = data.exec(text), stop = /\sEI(?=[\s]|$)/g
+        const begin = data.exec(text)
+const stop = /\sEI(?=[\s]|$)/g
         stop.lastIndex = begin === null ? at : begin.index + 3
         const close = stop.exec(text)
         at = close === null ? text.length : close.index + 3

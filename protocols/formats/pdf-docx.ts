@@ -16,12 +16,14 @@ const twips = (points: number): number => Math.round(points * 20)
 export const pdfAsDocx = (pages: ReadonlyArray<Page>, textOf: (block: TextBlock) => string | undefined, watermark: string | undefined): Buffer => {
   const sizes = new Map<number, number>()
   for (const { blocks } of pages) for (const { size, text } of blocks) sizes.set(Math.round(size), (sizes.get(Math.round(size)) ?? 0) + text.length)
-  const body = [...sizes].sort(([, a], [, b]) => b - a)[0]?.[0] ?? 11, ranks = [...sizes.keys()].filter((size) => size > body * 1.15).sort((a, b) => b - a).slice(0, 3)
+  const body = [...sizes].sort(([, a], [, b]) => b - a)[0]?.[0] ?? 11
+const ranks = [...sizes.keys()].filter((size) => size > body * 1.15).sort((a, b) => b - a).slice(0, 3)
   const section = ({ width, height }: Page): string => `<w:sectPr><w:pgSz w:w="${twips(width)}" w:h="${twips(height)}"/><w:pgMar w:top="1134" w:right="1134" w:bottom="1134" w:left="1134" w:header="567" w:footer="567" w:gutter="0"/></w:sectPr>`
   const out: Array<string> = []
   for (const [i, page] of pages.entries()) {
     for (const block of page.blocks) {
-      const face = page.faces.get(block.font) ?? "Sans", rank = ranks.indexOf(Math.round(block.size))
+      const face = page.faces.get(block.font) ?? "Sans"
+const rank = ranks.indexOf(Math.round(block.size))
       const look = `${/Bold/.test(face) ? "<w:b/>" : ""}${/Italic|Oblique/.test(face) ? "<w:i/>" : ""}<w:sz w:val="${Math.max(2, Math.round(block.size * 2))}"/>`
       out.push(`<w:p><w:pPr>${rank < 0 ? "" : `<w:pStyle w:val="Heading${rank + 1}"/>`}${block.centred ? '<w:jc w:val="center"/>' : ""}</w:pPr><w:r><w:rPr>${look}</w:rPr><w:t xml:space="preserve">${escapeXml(legal(textOf(block) ?? block.text))}</w:t></w:r></w:p>`)
     }

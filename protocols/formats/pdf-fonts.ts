@@ -10,14 +10,17 @@ const beyond = new Set("ar fa ur ps ckb prs he yi ja zh yue ko th my km lo hi bn
 export const hasFont = (language: string): boolean => !beyond.has(language.split("-")[0]!.toLowerCase())
 
 export const faceOf = (name: string, family: string): Face => {
-  const bold = /bold|black|heavy|semibold|demi/i.test(name), slant = /ital|obli/i.test(name)
+  const bold = /bold|black|heavy|semibold|demi/i.test(name)
+const slant = /ital|obli/i.test(name)
   if (/mono|courier|consol/i.test(name) || family === "monospace") return "SansMono"
   if (/times|serif|roman|georgia|garamond|palatino|book|minion|cambria|cmr|nimbusrom/i.test(name.replace(/sans[- ]?serif/i, "")) || family === "serif") return bold ? slant ? "Serif-BoldItalic" : "Serif-Bold" : slant ? "Serif-Italic" : "Serif"
   return bold ? slant ? "Sans-BoldOblique" : "Sans-Bold" : slant ? "Sans-Oblique" : "Sans"
 }
 interface Shaper { readonly unitsPerEm: number; shape(text: string): ReadonlyArray<{ readonly glyph: number; readonly advance: number; readonly cluster: number }> }
 const shaperOf = async (bytes: Uint8Array): Promise<Shaper> => {
-  const hb = await import("harfbuzzjs"), face = new hb.Face(new hb.Blob(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer)), font = new hb.Font(face)
+  const hb = await import("harfbuzzjs")
+const face = new hb.Face(new hb.Blob(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer))
+const font = new hb.Font(face)
   // One buffer for all: what the library frees only with the collector would grow with every line.
   const buffer = new hb.Buffer()
   return {
@@ -87,7 +90,9 @@ export class DocumentFont {
   }
   /** After all text has been encoded. */
   embed(): void {
-    const { context } = this.doc, scale = 1_000 / this.shaper.unitsPerEm, name = PDFName.of(`TROUPE+DejaVu${this.face}`)
+    const { context } = this.doc
+const scale = 1_000 / this.shaper.unitsPerEm
+const name = PDFName.of(`TROUPE+DejaVu${this.face}`)
     const dict = (entries: Record<string, any>): PDFDict => context.obj(entries) as unknown as PDFDict
     const program = context.register(context.flateStream(this.program, { Length1: this.program.length }))
     const descriptor = context.register(dict({ Type: "FontDescriptor", FontName: name, Flags: 4, FontBBox: [-1_000, -400, 2_000, 1_100], ItalicAngle: 0, Ascent: 928, Descent: -236, CapHeight: 729, StemV: 80, FontFile2: program }))
@@ -101,7 +106,8 @@ export class DocumentFont {
 }
 const hex = (text: string): string => [...Buffer.from(text, "utf16le").swap16()].map((byte) => byte.toString(16).padStart(2, "0")).join("")
 const toUnicode = (glyphs: ReadonlyMap<number, { readonly text: string }>): string => {
-  const rows = [...glyphs].map(([glyph, { text }]) => `<${glyph.toString(16).padStart(4, "0")}> <${hex(text)}>`), blocks: Array<string> = []
+  const rows = [...glyphs].map(([glyph, { text }]) => `<${glyph.toString(16).padStart(4, "0")}> <${hex(text)}>`)
+const blocks: Array<string> = []
   for (let at = 0; at < rows.length; at += 100) { const block = rows.slice(at, at + 100); blocks.push(`${block.length} beginbfchar\n${block.join("\n")}\nendbfchar`) }
   return `/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CIDSystemInfo << /Registry (Adobe) /Ordering (UCS) /Supplement 0 >> def /CMapName /Adobe-Identity-UCS def /CMapType 2 def\n1 begincodespacerange <0000> <ffff> endcodespacerange\n${blocks.join("\n")}\nendcmap CMapName currentdict /CMap defineresource pop end end`
 }

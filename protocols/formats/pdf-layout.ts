@@ -8,7 +8,8 @@ export interface TextLine {
 export interface TextBlock { readonly lines: ReadonlyArray<TextLine>; readonly text: string; readonly angle: number; readonly size: number; readonly font: string; readonly u: number; readonly v: number; readonly width: number; readonly leading: number
   readonly centred: boolean }
 
-const gapOfWords = 0.15, gapOfColumns = 1.5
+const gapOfWords = 0.15
+const gapOfColumns = 1.5
 
 export const linesOf = (items: ReadonlyArray<TextItem>): ReadonlyArray<TextLine> => {
   const lines: Array<TextLine> = []
@@ -16,9 +17,11 @@ export const linesOf = (items: ReadonlyArray<TextItem>): ReadonlyArray<TextLine>
   for (const { str, transform, width, fontName } of items) {
     if (str === "") continue
     const [a, b, c, d, x, y] = transform as [number, number, number, number, number, number]
-    const angle = Math.round(Math.atan2(b, a) * 1_000) / 1_000, size = Math.hypot(c, d) || Math.hypot(a, b)
+    const angle = Math.round(Math.atan2(b, a) * 1_000) / 1_000
+const size = Math.hypot(c, d) || Math.hypot(a, b)
     if (!(size > 0)) continue
-    const u = x * Math.cos(angle) + y * Math.sin(angle), v = y * Math.cos(angle) - x * Math.sin(angle)
+    const u = x * Math.cos(angle) + y * Math.sin(angle)
+const v = y * Math.cos(angle) - x * Math.sin(angle)
     const gap = line === undefined ? Infinity : u - line.end
     const goesOn = line !== undefined && line.angle === angle && Math.abs(v - line.v) < 0.3 * Math.max(size, line.size) && gap > -0.5 * size && gap < gapOfColumns * size
     if (goesOn && line !== undefined) {
@@ -34,7 +37,8 @@ const sameCentre = (a: TextLine, b: TextLine): boolean => Math.abs(a.u + a.end -
 export const blocksOf = (lines: ReadonlyArray<TextLine>): ReadonlyArray<TextBlock> => {
   const blocks: Array<Array<TextLine>> = []
   for (const line of lines) {
-    const block = blocks.at(-1), before = block?.at(-1)
+    const block = blocks.at(-1)
+const before = block?.at(-1)
     const leading = before === undefined ? 0 : (before.v - line.v) / line.size
     const widest = block === undefined ? 0 : Math.max(...block.map(({ u, end }) => end - u), line.end - line.u)
     const follows = block !== undefined && before !== undefined && before.angle === line.angle && Math.abs(before.size - line.size) < 0.1 * line.size && before.font === line.font
@@ -43,7 +47,9 @@ export const blocksOf = (lines: ReadonlyArray<TextLine>): ReadonlyArray<TextBloc
     if (follows) block.push(line); else blocks.push([line])
   }
   return blocks.map((block) => {
-    const first = block[0]!, u = Math.min(...block.map((line) => line.u)), end = Math.max(...block.map((line) => line.end))
+    const first = block[0]!
+const u = Math.min(...block.map((line) => line.u))
+const end = Math.max(...block.map((line) => line.end))
     let text = ""
     for (const line of block) {
       // A word broken at the end of a line is whole again when it goes on in lower case.

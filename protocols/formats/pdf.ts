@@ -10,8 +10,11 @@ import { pdfAsDocx } from "./pdf-docx.ts"
 import { codePoints, isLanguage, legal } from "./splice.ts"
 import type { Segment } from "./document.ts"
 
-const streamBytesMax = 96 * 1_048_576, streamsBytesMax = 768 * 1_048_576
-const formDepthMax = 16, formsMax = 20_000, pagesMax = 5_000
+const streamBytesMax = 96 * 1_048_576
+const streamsBytesMax = 768 * 1_048_576
+const formDepthMax = 16
+const formsMax = 20_000
+const pagesMax = 5_000
 const unreadableShareMax = 0.3
 const scannedCharsMax = 10
 
@@ -23,9 +26,11 @@ const guardStreams = (bytes: Buffer): void => {
   let all = 0
   for (let at = bytes.indexOf("stream"); at >= 0; at = bytes.indexOf("stream", at + 6)) {
     if (bytes.toString("latin1", at - 3, at) === "end") continue
-    const head = bytes.toString("latin1", Math.max(0, at - 400), at), dictionary = head.slice(Math.max(head.lastIndexOf("endobj"), head.lastIndexOf(" obj")))
+    const head = bytes.toString("latin1", Math.max(0, at - 400), at)
+const dictionary = head.slice(Math.max(head.lastIndexOf("endobj"), head.lastIndexOf(" obj")))
     if (!dictionary.includes("FlateDecode") && !/\/Fl\b/.test(dictionary)) continue
-    const from = at + 6 + (bytes[at + 6] === 13 ? 2 : 1), end = bytes.indexOf("endstream", from)
+    const from = at + 6 + (bytes[at + 6] === 13 ? 2 : 1)
+const end = bytes.indexOf("endstream", from)
     try { all += inflateSync(bytes.subarray(from, end < 0 ? undefined : end), { maxOutputLength: streamBytesMax, finishFlush: 2 }).length } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw new BadDocument("too large")
     }
@@ -51,15 +56,20 @@ const openForText = async (bytes: Buffer) => {
 }
 
 const readPages = async (bytes: Buffer): Promise<{ readonly pages: ReadonlyArray<PageText>; readonly images: boolean }> => {
-  const document = await openForText(bytes), pages: Array<PageText> = []
-  let chars = 0, unreadable = 0, images = false
+  const document = await openForText(bytes)
+const pages: Array<PageText> = []
+  let chars = 0
+let unreadable = 0
+let images = false
   try {
     if (document.numPages === 0) throw new BadDocument("damaged PDF")
     if (document.numPages > pagesMax) throw new BadDocument("too large")
     for (let n = 1; n <= document.numPages; n++) {
       let page
       try { page = await document.getPage(n) } catch { throw new BadDocument("damaged PDF", `page ${n}`) }
-      const content = await page.getTextContent({ disableNormalization: false }), faces = new Map<string, Face>(), items: Array<TextItem> = []
+      const content = await page.getTextContent({ disableNormalization: false })
+const faces = new Map<string, Face>()
+const items: Array<TextItem> = []
       for (const item of content.items) {
         if (!("str" in item)) continue
         items.push(item as TextItem)
@@ -84,7 +94,8 @@ const readPages = async (bytes: Buffer): Promise<{ readonly pages: ReadonlyArray
 
 /** Titles of the outline, which are shown beside the pages. */
 const outlineOf = (doc: PDFDocument): ReadonlyArray<{ readonly item: PDFDict; readonly title: string }> => {
-  const found: Array<{ item: PDFDict; title: string }> = [], seen = new Set<PDFDict>()
+  const found: Array<{ item: PDFDict; title: string }> = []
+const seen = new Set<PDFDict>()
   const waiting: Array<PDFObject | undefined> = [(doc.catalog.lookup(PDFName.of("Outlines")) as PDFDict | undefined)?.get?.(PDFName.of("First"))]
   while (waiting.length > 0) {
     const item = doc.context.lookup(waiting.shift())
@@ -107,7 +118,9 @@ export const pdf: Format = {
   extract: async (bytes, options) => {
     if (options.convertTo === undefined && !hasFont(options.target)) throw new BadDocument("no font for this script")
     guardStreams(bytes)
-    const { pages } = await readPages(bytes), segments: Array<Segment> = [], ids = new Map<TextBlock, number>()
+    const { pages } = await readPages(bytes)
+const segments: Array<Segment> = []
+const ids = new Map<TextBlock, number>()
     let characters = 0
     const add = (text: string): number => {
       const billed = codePoints(text)
@@ -118,7 +131,8 @@ export const pdf: Format = {
     }
     for (const { blocks } of pages) for (const block of blocks) if (isLanguage(block.text)) ids.set(block, add(block.text))
     const titles: Array<number> = []
-    const doc = await load(bytes), outline = outlineOf(doc)
+    const doc = await load(bytes)
+const outline = outlineOf(doc)
     for (const { title } of outline) titles.push(isLanguage(title) ? add(title) : -1)
     const rebuild: Extraction["rebuild"] = async (translated) => {
       const textOf = (block: TextBlock): string | undefined => { const id = ids.get(block); return id === undefined ? undefined : translated(id) }
@@ -140,12 +154,17 @@ const load = async (bytes: Buffer): Promise<PDFDocument> => {
 interface Draw { readonly font: DocumentFont; readonly text: string; readonly size: number; readonly angle: number; readonly u: number; readonly v: number; readonly colour: string }
 /** Takes the translated text's source out of each page and sets the translation in its place. */
 const set = async (doc: PDFDocument, pages: ReadonlyArray<PageText>, textOf: (block: TextBlock) => string | undefined, options: ExtractOptions): Promise<void> => {
-  const fonts = new Map<Face, DocumentFont>(), drawn: Array<{ readonly page: PDFPage; readonly draws: ReadonlyArray<Draw>; readonly main: string; readonly mark: string | undefined }> = []
+  const fonts = new Map<Face, DocumentFont>()
+const drawn: Array<{ readonly page: PDFPage; readonly draws: ReadonlyArray<Draw>; readonly main: string; readonly mark: string | undefined }> = []
   const fontOf = async (face: Face): Promise<DocumentFont> => { let font = fonts.get(face); if (font === undefined) fonts.set(face, font = await DocumentFont.open(doc, face)); return font }
   for (const [i, page] of doc.getPages().entries()) {
-    const { blocks = [], faces } = pages[i] ?? {}, changed = blocks.filter((block) => { const text = textOf(block); return text !== undefined && text !== block.text })
+    const { blocks = [], faces } = pages[i] ?? {}
+const changed = blocks.filter((block) => { const text = textOf(block); return text !== undefined && text !== block.text })
     if (changed.length === 0 && options.watermark === undefined) continue
-    const streams = new PageStreams(doc, page), shown = streams.shown(), draws: Array<Draw> = [], removed = new Set<Shown>()
+    const streams = new PageStreams(doc, page)
+const shown = streams.shown()
+const draws: Array<Draw> = []
+const removed = new Set<Shown>()
     for (const block of changed) {
       const of = shown.filter((one) => !removed.has(one) && within(block, one))
       for (const one of of) removed.add(one)
@@ -161,13 +180,16 @@ const set = async (doc: PDFDocument, pages: ReadonlyArray<PageText>, textOf: (bl
   for (const font of fonts.values()) await font.subset()
   for (const { page, draws, main, mark } of drawn) {
     const own = draws.map(({ font, text, size, angle, u, v, colour }) => {
-      const cos = Math.cos(angle), sin = Math.sin(angle)
+      const cos = Math.cos(angle)
+const sin = Math.sin(angle)
       return `q ${colour} BT /${font.name} ${round(size)} Tf ${round(cos)} ${round(sin)} ${round(-sin)} ${round(cos)} ${round(u * cos - v * sin)} ${round(u * sin + v * cos)} Tm ${font.encoded(text)} Tj ET Q`
     })
     if (mark !== undefined) own.push(watermarkOf(page, fonts.get("Sans")!, mark))
     const used = new Set([...draws.map(({ font }) => font), ...(mark === undefined ? [] : [fonts.get("Sans")!])])
-    const resources = page.node.Resources() ?? doc.context.obj({}), held = PDFDict.fromMapWithContext(new Map(resources.entries()), doc.context)
-    const known = resources.lookupMaybe(PDFName.of("Font"), PDFDict), names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.context)
+    const resources = page.node.Resources() ?? doc.context.obj({})
+const held = PDFDict.fromMapWithContext(new Map(resources.entries()), doc.context)
+    const known = resources.lookupMaybe(PDFName.of("Font"), PDFDict)
+const names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.context)
     for (const font of used) names.set(PDFName.of(font.name), font.ref)
     held.set(PDFName.of("Font"), names)
     page.node.set(PDFName.of("Resources"), held)
@@ -182,14 +204,16 @@ const set = async (doc: PDFDocument, pages: ReadonlyArray<PageText>, textOf: (bl
 const round = (value: number): number => Math.round(value * 1_000) / 1_000
 /** Begins on one of the block's lines. */
 const within = ({ lines, angle }: TextBlock, { x, y }: Shown): boolean => {
-  const u = x * Math.cos(angle) + y * Math.sin(angle), v = y * Math.cos(angle) - x * Math.sin(angle)
+  const u = x * Math.cos(angle) + y * Math.sin(angle)
+const v = y * Math.cos(angle) - x * Math.sin(angle)
   return lines.some((line) => Math.abs(line.v - v) < 0.4 * line.size && u > line.u - 0.6 * line.size && u < line.end + 0.2 * line.size)
 }
 const smallest = 0.7
 /** In the old box: as wide, then smaller, then longer downwards. */
 const setBlock = (block: TextBlock, text: string, font: DocumentFont, colour: string): ReadonlyArray<Draw> => {
   const broken = (size: number): ReadonlyArray<string> => {
-    const width = block.lines.length === 1 ? Math.max(block.width * 1.02, block.width + size) : block.width * 1.01, lines: Array<string> = []
+    const width = block.lines.length === 1 ? Math.max(block.width * 1.02, block.width + size) : block.width * 1.01
+const lines: Array<string> = []
     let line = ""
     for (const word of text.split(/\s+/)) {
       const longer = line === "" ? word : `${line} ${word}`
@@ -197,7 +221,8 @@ const setBlock = (block: TextBlock, text: string, font: DocumentFont, colour: st
     }
     return line === "" ? lines : [...lines, line]
   }
-  let size = block.size, lines = broken(size)
+  let size = block.size
+let lines = broken(size)
   while (lines.length > block.lines.length && size > block.size * smallest) { size = Math.max(block.size * smallest, size * 0.94); lines = broken(size) }
   const leading = lines.length > block.lines.length ? Math.max(size * 1.05, block.leading * size / block.size) : block.leading
   return lines.map((line, i) => ({ font, text: line, size, angle: block.angle, u: block.centred ? block.u + (block.width - font.width(line, size)) / 2 : block.u, v: block.v - i * leading, colour }))
@@ -206,7 +231,10 @@ const setBlock = (block: TextBlock, text: string, font: DocumentFont, colour: st
 const watermarkTag = "/TroupeWatermark BMC"
 /** At the bottom right of what is seen of the page, whichever way it is turned. */
 const watermarkOf = (page: PDFPage, font: DocumentFont, label: string): string => {
-  const { x, y, width, height } = page.getCropBox(), turn = ((page.getRotation().angle % 360) + 360) % 360, length = font.width(label, 8), edge = 12
+  const { x, y, width, height } = page.getCropBox()
+const turn = ((page.getRotation().angle % 360) + 360) % 360
+const length = font.width(label, 8)
+const edge = 12
   const [cos, sin] = turn === 90 ? [0, 1] : turn === 180 ? [-1, 0] : turn === 270 ? [0, -1] : [1, 0]
   const [left, bottom] = turn === 90 ? [x + width - edge, y + height - edge - length] : turn === 180 ? [x + edge + length, y + height - edge] : turn === 270 ? [x + edge, y + edge + length] : [x + width - edge - length, y + edge]
   return `${watermarkTag} q 0.6 g BT /${font.name} 8 Tf ${cos} ${sin} ${-sin!} ${cos} ${round(left!)} ${round(bottom!)} Tm ${font.encoded(label)} Tj ET Q EMC`
@@ -226,7 +254,8 @@ class PageStreams {
     this.page = page
   }
   shown(): ReadonlyArray<Shown> {
-    const contents = this.page.node.Contents(), streams = contents instanceof PDFArray ? contents.asArray().map((one) => this.doc.context.lookup(one)) : [contents]
+    const contents = this.page.node.Contents()
+const streams = contents instanceof PDFArray ? contents.asArray().map((one) => this.doc.context.lookup(one)) : [contents]
     this.main = streams.map((stream) => stream instanceof PDFStream ? bytesOf(stream) : "").join("\n")
     const { shown, drawn } = readContent(this.main)
     this.mainShown = shown
@@ -236,10 +265,12 @@ class PageStreams {
   }
   private form(resources: PDFDict | undefined, name: string, matrix: Matrix, depth: number): void {
     if (depth > formDepthMax || this.forms.length >= formsMax) return
-    const ref = resources?.lookupMaybe(PDFName.of("XObject"), PDFDict)?.get(PDFName.of(name)), stream = this.doc.context.lookup(ref)
+    const ref = resources?.lookupMaybe(PDFName.of("XObject"), PDFDict)?.get(PDFName.of(name))
+const stream = this.doc.context.lookup(ref)
     if (!(ref instanceof PDFRef) || !(stream instanceof PDFRawStream) || stream.dict.lookup(PDFName.of("Subtype")) !== PDFName.of("Form")) return
     const own = stream.dict.lookupMaybe(PDFName.of("Matrix"), PDFArray)?.asArray().map((value) => Number(String(value))) as unknown as Matrix | undefined
-    const text = bytesOf(stream), { shown, drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
+    const text = bytesOf(stream)
+const { shown, drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
     this.forms.push({ stream, ref, text, shown })
     this.all.push(...shown)
     for (const inner of drawn) this.form(stream.dict.lookupMaybe(PDFName.of("Resources"), PDFDict) ?? resources, inner.name, inner.matrix, depth + 1)

@@ -22,7 +22,8 @@ export const pptx: Format = {
   id: "pptx", extensions: ["pptx"], mime: "application/vnd.openxmlformats-officedocument.presentationml.presentation",
   inspect: (bytes) => inspectOffice(bytes, main, "not a PowerPoint document"),
   extract: (bytes, options) => {
-    const reading = new PackageReading(openPackage(bytes, "not a PowerPoint document"), options), types = [...contentTypesOf(reading.zip)!]
+    const reading = new PackageReading(openPackage(bytes, "not a PowerPoint document"), options)
+const types = [...contentTypesOf(reading.zip)!]
     for (const kind of order) for (const [part, type] of types.filter(([, type]) => kind.test(type)).sort(([a], [b]) => numberOf(a) - numberOf(b))) {
       reading.part(part, (text, segments) => readOfficeText(text, segments, { part, altTexts: true, cached: true, ...(prompts.test(type) ? { leaves: isPrompt } : {}) }))
     }

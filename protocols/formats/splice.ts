@@ -12,7 +12,8 @@ export const splice = (text: string, edits: ReadonlyArray<Edit>, start = 0, end 
   if (edits.length === 0) return text.slice(start, end)
   const sorted = inOrder(edits) ? edits : [...edits].sort((a, b) => a.from - b.from || b.to - a.to)
   const first = (at: number): number => {
-    let low = 0, high = sorted.length
+    let low = 0
+let high = sorted.length
     while (low < high) { const middle = (low + high) >> 1; if (sorted[middle]!.from < at) low = middle + 1; else high = middle }
     return low
   }
@@ -85,7 +86,8 @@ export class Builder {
   /** By id, from 1. */
   get codes(): ReadonlyArray<Code> { return this.coded ?? none }
   private code(kind: Code["kind"], more?: { readonly needed?: boolean; readonly wrap?: Wrap }): number {
-    const coded = this.coded ??= [], id = coded.length + 1
+    const coded = this.coded ??= []
+const id = coded.length + 1
     coded.push(more === undefined ? { id, kind } : { id, kind, ...more })
     return id
   }
@@ -129,14 +131,18 @@ export class Segments {
   /** What is not language is left where it is, and not billed. */
   add(builder: Builder, writing: Writing, more?: { readonly context?: string | undefined; /** It stands twice. */ readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> }): void {
     builder.settle()
-    const { items, codes } = builder, collapse = writing.collapse === true
-    let text = "", plain = ""
+    const { items, codes } = builder
+const collapse = writing.collapse === true
+    let text = ""
+let plain = ""
     for (const item of items) {
       if (item.is === "text") { const words = collapse ? collapsed(item.text) : item.text; plain += words; text += words }
       else text += markOf(item.id, item.is === "whole" && codes[item.id - 1]!.kind === "lock" ? "lock" : item.is)
     }
     if (!isLanguage(plain)) return
-    const billed = more?.unbilled === true ? 0 : codePoints(plain), id = this.list.length, context = more?.context
+    const billed = more?.unbilled === true ? 0 : codePoints(plain)
+const id = this.list.length
+const context = more?.context
     this.count(billed)
     const segment: Segment = context === undefined ? { id, text, billed } : { id, text, billed, context }
     this.list.push(segment)
@@ -154,7 +160,8 @@ const illegal = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]|[\uD800-\u
 export const legal = (text: string): string => text.replace(illegal, "")
 
 const sameCodes = (a: ReadonlyArray<Piece>, b: ReadonlyArray<Piece>): boolean => {
-  const x = a.filter((piece) => typeof piece !== "string"), y = b.filter((piece) => typeof piece !== "string")
+  const x = a.filter((piece) => typeof piece !== "string")
+const y = b.filter((piece) => typeof piece !== "string")
   return x.length === y.length && x.every((piece, i) => { const other = y[i]!; return typeof piece !== "string" && typeof other !== "string" && piece.code === other.code && piece.edge === other.edge })
 }
 
@@ -165,7 +172,8 @@ export const editsOf = (placed: Placed, translation: string | undefined): Readon
 }
 const changesOf = ({ segment, items, codes: list, writing }: Placed, translation: string): ReadonlyArray<Edit> => {
   const codes = new Map(list.map((code) => [code.id, code]))
-  const source = piecesOf(segment.text), made = repaired(source, piecesOf(legal(translation)), codes)
+  const source = piecesOf(segment.text)
+const made = repaired(source, piecesOf(legal(translation)), codes)
   if (textOf(made) === textOf(source)) return none
   if (writing.fixed === true) return inLeaves(items, made, writing) ?? []
   return (sameCodes(source, made) ? inLeaves(items, made, writing) : undefined) ?? [rewritten(items, made, codes, writing)]
@@ -178,9 +186,11 @@ const inLeaves = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, { esca
   for (const piece of made) if (typeof piece === "string") texts[texts.length - 1] += piece; else texts.push("")
   if (fixed === true) settleGaps(texts, items)
   const edits: Array<Edit> = []
-  let gap = 0, leaves: Array<Extract<Item, { is: "text" }>> = []
+  let gap = 0
+let leaves: Array<Extract<Item, { is: "text" }>> = []
   const turn = (): boolean => {
-    const text = texts[gap++] ?? "", before = leaves.map((item) => collapse === true ? collapsed(item.text) : item.text).join("")
+    const text = texts[gap++] ?? ""
+const before = leaves.map((item) => collapse === true ? collapsed(item.text) : item.text).join("")
     if (text !== before) {
       if (leaves.length === 0) return false
       edits.push(...write(leaves[0]!, text))
@@ -199,7 +209,9 @@ const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
   for (const item of items) if (item.is === "text") leaves[leaves.length - 1] = true; else leaves.push(false)
   for (let i = 0; i < texts.length; i++) {
     if (leaves[i] === true || texts[i] === "") continue
-    const before = leaves.lastIndexOf(true, i), after = leaves.indexOf(true, i), to = before >= 0 ? before : after
+    const before = leaves.lastIndexOf(true, i)
+const after = leaves.indexOf(true, i)
+const to = before >= 0 ? before : after
     if (to === before) texts[to] += texts[i]!; else texts[to] = texts[i]! + (texts[to] ?? "")
     texts[i] = ""
   }
@@ -208,7 +220,8 @@ const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
 const rewritten = (items: ReadonlyArray<Item>, made: ReadonlyArray<Piece>, codes: ReadonlyMap<number, Code>, { escape, wrap, region }: Writing): Edit => {
   const at = new Map<string, Item>()
   for (const item of items) if (item.is !== "text") at.set(`${item.id} ${item.is}`, item)
-  const wraps: Array<Wrap | undefined> = [wrap], parts: Array<string | { from: number; to: number }> = []
+  const wraps: Array<Wrap | undefined> = [wrap]
+const parts: Array<string | { from: number; to: number }> = []
   const wrapped = (around: Wrap | undefined, part: string | { from: number; to: number }): void => {
     if (around === undefined) parts.push(part); else parts.push(around.open, part, around.close)
   }

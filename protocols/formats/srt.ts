@@ -11,12 +11,14 @@ interface Line { readonly text: string; readonly from: number; readonly to: numb
 /** Ends at CR LF, CR or LF; what follows the last of them is a line only if it is not empty. */
 const linesOf = (text: string): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
-  let feed = -1, back = -1
+  let feed = -1
+let back = -1
   for (let from = 0; from < text.length;) {
     // Each is looked for again only when it was passed: looking for what is not there would read to the end every time.
     if (feed < from) { feed = text.indexOf("\n", from); if (feed < 0) feed = text.length }
     if (back < from) { back = text.indexOf("\r", from); if (back < 0) back = text.length }
-    const to = Math.min(feed, back), end = to === text.length ? "" : to === feed ? "\n" : feed === back + 1 ? "\r\n" : "\r"
+    const to = Math.min(feed, back)
+const end = to === text.length ? "" : to === feed ? "\n" : feed === back + 1 ? "\r\n" : "\r"
     lines.push({ text: text.slice(from, to), from, to, end })
     from = to + end.length
   }
@@ -30,7 +32,10 @@ export const srt: Format = {
   extract: (bytes, options) => {
     const file = decodePlain(bytes)
     const segments = new Segments(options)
-    let cue: Array<Line> = [], inCue = false, times = 0, said = ""
+    let cue: Array<Line> = []
+let inCue = false
+let times = 0
+let said = ""
     const turn = (): void => {
       for (const part of spokenParts(cue)) {
         add(segments, part, said)
@@ -65,7 +70,8 @@ const speaker = /^\s*(?:<[^<>]*>)*[-\u2013\u2014]/
 const maybeTag = /[<{]/
 
 const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): void => {
-  const builder = new Builder(), more = { context: context === "" ? undefined : context }
+  const builder = new Builder()
+const more = { context: context === "" ? undefined : context }
   if (!lines.some(({ text }) => maybeTag.test(text))) {
     for (const [i, { text, from, to }] of lines.entries()) {
       if (i > 0) builder.text(" ", lines[i - 1]!.to, from)
@@ -74,14 +80,16 @@ const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): v
     segments.add(builder, writingOf(lines), more)
     return
   }
-  const names: Array<string> = [], tagged = lines.some(({ text }) => text.search(tag) >= 0)
+  const names: Array<string> = []
+const tagged = lines.some(({ text }) => text.search(tag) >= 0)
   for (const [i, { text, from }] of lines.entries()) {
     let at = 0
     const words = (to: number): void => { if (to > at) builder.text(text.slice(at, to), from + at, from + to) }
     for (const found of text.matchAll(tag)) {
       words(found.index)
       at = found.index + found[0].length
-      const span = [from + found.index, from + at] as const, name = found[2]?.toLowerCase()
+      const span = [from + found.index, from + at] as const
+const name = found[2]?.toLowerCase()
       if (name === undefined) builder.point(...span)
       else if (found[1] === "") { names.push(name); builder.start(...span) }
       else if (names.at(-1) === name) { names.pop(); builder.end(...span) }
@@ -100,13 +108,16 @@ const oneLine: Writing = { escape }
 /** The breaks of a cue stand as blanks in its text; where that text changes it is broken anew, into as many lines. */
 const writingOf = (lines: ReadonlyArray<Line>): Writing => {
   if (lines.length === 1) return oneLine
-  const widths = lines.map(({ text }) => Math.max(1, text.length)), all = widths.reduce((sum, width) => sum + width, 0), end = lines[0]!.end
+  const widths = lines.map(({ text }) => Math.max(1, text.length))
+const all = widths.reduce((sum, width) => sum + width, 0)
+const end = lines[0]!.end
   const columns = widths.every((width) => width <= columnsMax) ? columnsMax : Infinity
   return { escape, leaf: (item, text) => [{ from: item.from, to: item.to, parts: [text === "" ? "" : broken(escape(text), lines.length, widths, all, columns, end)] }] }
 }
 const broken = (text: string, count: number, widths: ReadonlyArray<number>, all: number, columns: number, end: string): string => {
   if (count === 1) return text
-  const words = text.split(" "), lines: Array<string> = []
+  const words = text.split(" ")
+const lines: Array<string> = []
   for (let i = 0; i < count - 1; i++) {
     const want = Math.min(columns, Math.round(text.length * widths[i]! / all))
     const taken: Array<string> = []

@@ -8,7 +8,10 @@ export interface TmxUnit { readonly variants: ReadonlyArray<TmxVariant> }
 export interface TmxHeader { /** Lower case; "*all*": each unit says. */ readonly source: string | undefined }
 export class TmxFault extends Error { constructor(detail: string) { super(detail); this.name = "TmxFault" } }
 
-const pieceCharsMax = 4_194_304, segmentCharsMax = 65_536, variantsMax = 1_000, depthMax = 64
+const pieceCharsMax = 4_194_304
+const segmentCharsMax = 65_536
+const variantsMax = 1_000
+const depthMax = 64
 
 /** UTF-8, or UTF-16 by byte order mark or by the zero beside the first "<"; an encoding declaration of another name is refused. */
 const decoderOf = (first: Uint8Array): TextDecoder => {

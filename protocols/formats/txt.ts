@@ -13,12 +13,15 @@ export const txt: Format = {
   extract: (bytes, options) => {
     const file = decodePlain(bytes)
     if (file.text.includes("\0")) throw new BadDocument("binary", `offset ${file.text.indexOf("\0")}`)
-    const segments = new Segments({ charactersMax: Infinity }), counted = new Segments(options)
+    const segments = new Segments({ charactersMax: Infinity })
+const counted = new Segments(options)
     counted.count(codePoints(file.text))
     for (const found of file.text.matchAll(line)) {
-      const outside = lead.exec(found[0])![0].length, text = found[0].slice(outside).trimEnd()
+      const outside = lead.exec(found[0])![0].length
+const text = found[0].slice(outside).trimEnd()
       if (text === "") continue
-      const builder = new Builder(), from = found.index + outside
+      const builder = new Builder()
+const from = found.index + outside
       builder.text(text, from, from + text.length)
       segments.add(builder, writing)
     }

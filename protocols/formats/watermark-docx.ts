@@ -13,8 +13,10 @@ const paragraph = (w: string, label: string): string =>
   `<${w}p><${w}pPr><${w}jc ${w}val="center"/></${w}pPr><${w}bookmarkStart ${w}id="990199" ${w}name="${id}"/><${w}r><${w}rPr><${w}color ${w}val="BFBFBF"/><${w}sz ${w}val="16"/></${w}rPr><${w}t xml:space="preserve">${escapeXml(label)}</${w}t></${w}r><${w}bookmarkEnd ${w}id="990199"/></${w}p>`
 
 export const watermarked = (zip: Zip, changed: Map<string, Buffer>, label: string): Buffer => {
-  const types = contentTypesOf(zip)!, text = (part: string) => decodeXml(changed.get(part) ?? zip.part(part)!)
-  const put = (part: string, change: (xml: string) => string): void => { const file = text(part), made = change(file.text); if (made !== file.text) changed.set(part, encodeXml(made, file)) }
+  const types = contentTypesOf(zip)!
+const text = (part: string) => decodeXml(changed.get(part) ?? zip.part(part)!)
+  const put = (part: string, change: (xml: string) => string): void => { const file = text(part)
+const made = change(file.text); if (made !== file.text) changed.set(part, encodeXml(made, file)) }
   const headers = [...types].filter(([part, type]) => type === headerType && zip.has(part)).map(([part]) => part)
   if (headers.length > 0) {
     for (const part of headers) put(part, (xml) => {
@@ -24,9 +26,13 @@ export const watermarked = (zip: Zip, changed: Map<string, Buffer>, label: strin
     return zip.with(changed)
   }
   const [main] = [...types].find(([part, type]) => /wordprocessingml\.(?:document|template)\.main\+xml$/.test(type) && zip.has(part))!
-  const folder = main.slice(0, main.lastIndexOf("/") + 1), links = `${folder}_rels/${main.slice(folder.length)}.rels`, part = `${folder}${id}.xml`
-  const added = new Map<string, Buffer>(), link = `<Relationship Id="${id}" Type="${relationships}/header" Target="${id}.xml"/>`
-  const w = prefixOf(text(main).text, "document"), address = new RegExp(`xmlns:${w.slice(0, -1)}="([^"]*)"`).exec(text(main).text)?.[1] ?? "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+  const folder = main.slice(0, main.lastIndexOf("/") + 1)
+const links = `${folder}_rels/${main.slice(folder.length)}.rels`
+const part = `${folder}${id}.xml`
+  const added = new Map<string, Buffer>()
+const link = `<Relationship Id="${id}" Type="${relationships}/header" Target="${id}.xml"/>`
+  const w = prefixOf(text(main).text, "document")
+const address = new RegExp(`xmlns:${w.slice(0, -1)}="([^"]*)"`).exec(text(main).text)?.[1] ?? "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
   const reference = `<${w}headerReference xmlns:troupe="${relationships}" ${w}type="default" troupe:id="${id}"/>`
   put("[Content_Types].xml", (xml) => xml.replace(/<\/((?:[\w.-]+:)?)Types\s*>/, `<$1Override PartName="/${part}" ContentType="${headerType}"/>$&`))
   if (zip.has(links)) put(links, (xml) => xml.replace(/<\/(?:[\w.-]+:)?Relationships\s*>|<((?:[\w.-]+:)?Relationships)([^>]*)\/>/, (end, name?: string, attributes?: string) => name === undefined ? link + end : `<${name}${attributes!}>${link}</${name}>`))

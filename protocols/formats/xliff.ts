@@ -30,9 +30,13 @@ const inline = (text: string, { from, to }: Range, segments: Segments): void => 
     segments.add(builder, writing)
     return
   }
-  const scan = new XmlScanner(text.slice(from, to), { fragment: true }), builder = new Builder(), pairs: Array<string> = []
+  const scan = new XmlScanner(text.slice(from, to), { fragment: true })
+const builder = new Builder()
+const pairs: Array<string> = []
   while (scan.next()) {
-    const at = from + scan.from, end = from + scan.to, name = local(scan.name)
+    const at = from + scan.from
+const end = from + scan.to
+const name = local(scan.name)
     switch (scan.kind) {
       case "text": textRuns(scan.raw, at, (words, a, b) => builder.text(words, a, b), (a, b) => builder.point(a, b)); break
       case "cdata": builder.text(scan.raw.slice(9, -3), at, end); break
@@ -44,7 +48,8 @@ const inline = (text: string, { from, to }: Range, segments: Segments): void => 
         break
       case "open": {
         if (name === "g" || name === "pc" || (name === "mrk" && scan.local("translate") !== "no")) { pairs.push(`<${name}`); builder.start(at, end, { needed: true }); break }
-        const id = scan.local("rid") ?? scan.local("id") ?? "", openAt = scan.from
+        const id = scan.local("rid") ?? scan.local("id") ?? ""
+const openAt = scan.from
         if (name === "mrk") { scan.skip(); builder.point(from + openAt, from + scan.to, undefined, true); break }
         const subs: Array<Range> = []
         for (const depth = scan.depth; scan.depth >= depth && scan.next();) {
@@ -65,7 +70,8 @@ const inline = (text: string, { from, to }: Range, segments: Segments): void => 
 }
 /** The parts of a segmented source that are translated one by one. */
 const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range> => {
-  const scan = new XmlScanner(text.slice(from, to), { fragment: true }), found: Array<Range> = []
+  const scan = new XmlScanner(text.slice(from, to), { fragment: true })
+const found: Array<Range> = []
   while (scan.next()) {
     if (scan.kind !== "open" || local(scan.name) !== "mrk" || scan.local("mtype") !== "seg") continue
     const at = scan.to
@@ -77,11 +83,15 @@ const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range>
 
 /** `language` is told the tags that say what the target is. */
 const unitsOf = (text: string, major: 1 | 2, language: (tag: string, from: number, to: number) => void): ReadonlyArray<Unit> => {
-  const scan = new XmlScanner(text), units: Array<Unit> = [], inherited: Array<boolean> = []
+  const scan = new XmlScanner(text)
+const units: Array<Unit> = []
+const inherited: Array<boolean> = []
   const speaks = major === 1 ? "file" : "xliff"
-  let unit: Unit | undefined, unitDepth = 0
+  let unit: Unit | undefined
+let unitDepth = 0
   const element = (): Element => {
-    const tag = { from: scan.from, to: scan.to }, empty = scan.kind === "empty"
+    const tag = { from: scan.from, to: scan.to }
+const empty = scan.kind === "empty"
     scan.skip()
     return { from: tag.from, to: scan.to, tag, inner: empty ? { from: tag.to, to: tag.to } : { from: tag.to, to: scan.from }, empty }
   }
@@ -98,7 +108,8 @@ const unitsOf = (text: string, major: 1 | 2, language: (tag: string, from: numbe
     }
     if (name === "alt-trans" || name === "matches" || name === "glossary") { scan.skip(); continue }
     if (name === speaks) language(scan.raw, scan.from, scan.to)
-    const said = scan.local("translate"), translate = said === "no" ? false : said === "yes" ? true : inherited.at(-1) ?? true
+    const said = scan.local("translate")
+const translate = said === "no" ? false : said === "yes" ? true : inherited.at(-1) ?? true
     if (scan.kind === "empty") continue
     inherited.push(translate)
     if (name === (major === 1 ? "trans-unit" : "segment") || (major === 2 && name === "ignorable")) {
@@ -133,7 +144,8 @@ class Reading {
     this.text = text
     this.major = majorOf(text)
     this.segments = new Segments(options)
-    const attribute = this.major === 1 ? "target-language" : "trgLang", units: Array<{ readonly unit: Unit; readonly placed: ReadonlyArray<Placed> }> = this.units = []
+    const attribute = this.major === 1 ? "target-language" : "trgLang"
+const units: Array<{ readonly unit: Unit; readonly placed: ReadonlyArray<Placed> }> = this.units = []
     for (const unit of unitsOf(text, this.major, (tag, from, to) => {
       const changed = withAttribute(tag, attribute, options.target)
       if (changed !== tag) this.languages.push(replace(from, to, changed))
@@ -158,7 +170,9 @@ class Reading {
     return splice(this.text, edits)
   }
   private unit(unit: Unit, content: string, edits: Array<Edit>): void {
-    const { text, major } = this, { source, target, segmented, tag } = unit, raw = text.slice(tag.from, tag.to)
+    const { text, major } = this
+const { source, target, segmented, tag } = unit
+const raw = text.slice(tag.from, tag.to)
     const changed = major === 1 ? (raw.includes("approved") && /\sapproved\s*=\s*["']yes["']/.test(raw) ? withAttribute(raw, "approved", "no") : raw)
       : unit.ignorable ? raw : withoutAttribute(withAttribute(raw, "state", "translated"), "subState")
     if (changed !== raw) edits.push(replace(tag.from, tag.to, changed))
@@ -173,7 +187,9 @@ class Reading {
       }
       return
     }
-    const after = segmented ?? source!, opening = text.slice(source!.tag.from, source!.tag.to), name = opening === "<source>" ? "target" : /^<([^\s/>]+)/.exec(opening)![1]!.replace(/source$/, "target")
+    const after = segmented ?? source!
+const opening = text.slice(source!.tag.from, source!.tag.to)
+const name = opening === "<source>" ? "target" : /^<([^\s/>]+)/.exec(opening)![1]!.replace(/source$/, "target")
     const indent = text.slice(indentAt(text, after.from), after.from)
     const space = major === 2 ? /\sxml:space\s*=\s*(?:"[^"]*"|'[^']*')/.exec(opening)?.[0] ?? "" : ""
     edits.push(replace(after.to, after.to, `${indent}<${name}${space}>${content}</${name}>`))
@@ -192,7 +208,8 @@ export const xliff: Format = {
   id: "xliff", extensions: ["xlf", "xliff"], mime: "application/xliff+xml",
   inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty"); majorOf(decodeXml(bytes).text.slice(0, 65_536)) },
   extract: (bytes, options) => {
-    const file = decodeXml(bytes), reading = new Reading(file.text, options)
+    const file = decodeXml(bytes)
+const reading = new Reading(file.text, options)
     return { segments: reading.segments.list, characters: reading.segments.characters, warnings: [], rebuild: (translated) => encodeXml(reading.write(translated), file) }
   }
 }

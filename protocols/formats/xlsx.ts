@@ -19,17 +19,20 @@ const headerCode = /&(?:[LCRPNDTZFGAUSEXYBIOH&]|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6})
 const prompts = new Set(["promptTitle", "prompt", "errorTitle", "error"])
 /** Byte offsets of an element that stands once in a sheet, found without reading the sheet. */
 const windowOf = (bytes: Buffer, name: string): { readonly from: number; readonly to: number } | undefined => {
-  const at = bytes.lastIndexOf(`${name}>`), from = bytes.indexOf(name)
+  const at = bytes.lastIndexOf(`${name}>`)
+const from = bytes.indexOf(name)
   if (from < 0 || at <= from) return undefined
   const open = bytes.lastIndexOf("<", from)
   return bytes[open + 1] === 47 ? undefined : { from: open, to: at + name.length + 1 }
 }
 const headers = (text: string, segments: Segments): void => {
   for (const found of text.matchAll(/<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))\b[^>]*>([^<]*)<\/\1>/g)) {
-    const raw = found[2]!, at = found.index + found[0].indexOf(">") + 1
+    const raw = found[2]!
+const at = found.index + found[0].indexOf(">") + 1
     // Codes are written with &amp; here, so what stands between them is taken from the raw text.
     let from = 0
-    const builder = new Builder(), words = (to: number): void => { if (to > from) builder.text(known(raw.slice(from, to)), at + from, at + to) }
+    const builder = new Builder()
+const words = (to: number): void => { if (to > from) builder.text(known(raw.slice(from, to)), at + from, at + to) }
     for (const code of raw.matchAll(/&amp;(?:[LCRPNDTZFGAUSEXYBIOH]|&quot;.*?&quot;|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6}|&amp;)/g)) {
       words(code.index)
       from = code.index + code[0].length
@@ -60,9 +63,11 @@ export const xlsx: Format = {
   id: "xlsx", extensions: ["xlsx"], mime: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
   inspect: (bytes) => inspectOffice(bytes, main, "not an Excel document"),
   extract: (bytes, options) => {
-    const reading = new PackageReading(openPackage(bytes, "not an Excel document"), options), types = [...contentTypesOf(reading.zip)!]
+    const reading = new PackageReading(openPackage(bytes, "not an Excel document"), options)
+const types = [...contentTypesOf(reading.zip)!]
     const of = (kind: RegExp): ReadonlyArray<string> => types.filter(([, type]) => kind.test(type)).map(([part]) => part)
-    const kept = columnNames(reading.zip, of(tables)), keeps = (text: string): boolean => kept.has(text)
+    const kept = columnNames(reading.zip, of(tables))
+const keeps = (text: string): boolean => kept.has(text)
     for (const part of of(strings)) reading.part(part, (text, segments) => readOfficeText(text, segments, { part, keeps }))
     for (const part of of(sheets)) {
       const sheet = reading.zip.part(part)

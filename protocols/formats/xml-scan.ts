@@ -25,7 +25,8 @@ const doubled = (text: string, spans: ReadonlyArray<number>, count: number): boo
     return names.size < count
   }
   for (let i = 1; i < count; i++) {
-    const from = spans[2 * i]!, length = spans[2 * i + 1]! - from
+    const from = spans[2 * i]!
+const length = spans[2 * i + 1]! - from
     for (let j = 0; j < i; j++) {
       const other = spans[2 * j]!
       if (spans[2 * j + 1]! - other !== length) continue
@@ -102,7 +103,8 @@ export class XmlScanner {
     }
     if (!/^<!DOCTYPE[\s[>]/.test(text.slice(from, from + 10)) || this.rooted) this.fail(from)
     if (this.options.doctype === "refused") throw new BadDocument("DOCTYPE is not allowed here", this.where(from))
-    let quote = 0, inside = false
+    let quote = 0
+let inside = false
     for (let i = from + 9; i < text.length; i++) {
       const code = text.charCodeAt(i)
       if (quote !== 0) { if (code === quote) quote = 0 }
@@ -135,9 +137,12 @@ export class XmlScanner {
   }
   private open(from: number): true {
     const { text } = this
-    const end = this.nameAt(from + 1), name = text.slice(from + 1, end)
+    const end = this.nameAt(from + 1)
+const name = text.slice(from + 1, end)
     const { nameSpans } = this
-    let at = end, spaces = false, count = 0
+    let at = end
+let spaces = false
+let count = 0
     for (;;) {
       while (space(text.charCodeAt(at))) at++
       const code = text.charCodeAt(at)
@@ -190,7 +195,8 @@ export class XmlScanner {
     const { names, prefixes } = this.scopes.at(-1)!
     let known = names.get(name)
     if (known === undefined) {
-      const colon = name.indexOf(":"), prefix = colon < 0 ? "" : name.slice(0, colon)
+      const colon = name.indexOf(":")
+const prefix = colon < 0 ? "" : name.slice(0, colon)
       const as = namespaces.get(prefixes.get(prefix) ?? "")
       names.set(name, known = as === undefined ? name : `${as}:${name.slice(colon + 1)}`)
     }
@@ -214,7 +220,8 @@ export class XmlScanner {
 export const attributesOf = (tag: string): ReadonlyArray<{ readonly name: string; readonly value: string; readonly from: number; readonly to: number }> => {
   const found: Array<{ name: string; value: string; from: number; to: number }> = []
   for (const match of tag.matchAll(/([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')/g)) {
-    const to = match.index + match[0].length - 1, from = to - match[2]!.length + 2
+    const to = match.index + match[0].length - 1
+const from = to - match[2]!.length + 2
     found.push({ name: match[1]!, value: known(tag.slice(from, to)), from, to })
   }
   return found
@@ -232,7 +239,9 @@ export const known = (raw: string): string => raw.includes("&") ? raw.replace(re
 /** Runs of text and unknown references, with their places. */
 export const textRuns = (raw: string, at: number, text: (text: string, from: number, to: number) => void, point: (from: number, to: number) => void): void => {
   if (!raw.includes("&")) { if (raw !== "") text(raw, at, at + raw.length); return }
-  let from = 0, gathered = "", last = 0
+  let from = 0
+let gathered = ""
+let last = 0
   const flush = (to: number): void => { if (to > from) text(gathered + raw.slice(last, to), at + from, at + to); gathered = "" }
   for (const found of raw.matchAll(reference)) {
     const decoded = ofReference(found[1], found[2], found[3])

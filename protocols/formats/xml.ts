@@ -22,8 +22,10 @@ const inCdata: Writing = { escape: cdataEscape }
 interface Frame { readonly name: string; readonly role: Role; readonly locked: boolean; readonly preserve: boolean; readonly builder: Builder | undefined; readonly from: number }
 
 export const extractXml = (text: string, dialect: Dialect, options: ExtractOptions, segments: Segments, edits: Array<Edit>): void => {
-  const scan = new XmlScanner(text), frames: Array<Frame> = []
-  let builder = new Builder(), rooted = false
+  const scan = new XmlScanner(text)
+const frames: Array<Frame> = []
+  let builder = new Builder()
+let rooted = false
   const flush = (preserve: boolean): void => {
     if (builder.empty) return
     if (builder.hasText) segments.add(builder, preserve ? preserving : writing)
@@ -56,10 +58,12 @@ export const extractXml = (text: string, dialect: Dialect, options: ExtractOptio
           const lang = dialect.setsLanguage === true ? scan.attributes().find(({ name }) => name === "xml:lang") : undefined
           if (lang !== undefined && lang.value !== options.target) edits.push(replace(lang.from, lang.to, options.target))
         }
-        const asked = scan.local("translate"), within = scan.attribute("its:withinText")
+        const asked = scan.local("translate")
+const within = scan.attribute("its:withinText")
         const role = top?.role === "skip" ? "skip" : within === "yes" ? "inline" : within === "no" ? "block" : within === "nested" ? "own" : dialect.roleOf(scan.name)
         const locked = asked === "no" ? true : asked === "yes" ? false : top?.locked === true || role === "lock"
-        const space = scan.attribute("xml:space"), preserve = space === "preserve" || (space !== "default" && (top?.preserve === true || dialect.preserves?.(scan.name) === true))
+        const space = scan.attribute("xml:space")
+const preserve = space === "preserve" || (space !== "default" && (top?.preserve === true || dialect.preserves?.(scan.name) === true))
         if (role === "skip") { if (!builder.empty) builder.point(scan.from, scan.to); if (scan.kind === "open") frames.push({ name: scan.name, role, locked, preserve, builder: undefined, from: scan.from }); break }
         if (role === "block") {
           if (scan.kind === "empty") { flush(preserve); break }
@@ -106,7 +110,8 @@ const visible = /\S/
 export const outlineOf = (text: string): ((name: string) => Role) => {
   interface Count { inStructure: number; inText: number; structural: number; text: number }
   interface Open { readonly count: Count; words: boolean; /** Of those inside, whose place is known at the end. */ inner: Array<Count> | undefined }
-  const counts = new Map<string, Count>(), stack: Array<Open> = []
+  const counts = new Map<string, Count>()
+const stack: Array<Open> = []
   const countOf = (name: string): Count => { let count = counts.get(name); if (count === undefined) counts.set(name, count = { inStructure: 0, inText: 0, structural: 0, text: 0 }); return count }
   const settle = (open: Open): void => {
     const { count, words, inner } = open
@@ -133,7 +138,9 @@ export const outlineOf = (text: string): ((name: string) => Role) => {
 const roleOfOutline = (text: string): Dialect => ({ roleOf: outlineOf(text) })
 
 export const xmlDocument = (bytes: Buffer, options: ExtractOptions, dialectOf: (text: string) => Dialect): Extraction => {
-  const file = decodeXml(bytes), segments = new Segments(options), edits: Array<Edit> = []
+  const file = decodeXml(bytes)
+const segments = new Segments(options)
+const edits: Array<Edit> = []
   extractXml(file.text, dialectOf(file.text), options, segments, edits)
   return {
     segments: segments.list, characters: segments.characters, warnings: [],

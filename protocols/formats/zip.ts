@@ -14,8 +14,14 @@ export interface Entry {
   /** Of its record in the central directory. */ readonly recordAt: number
   readonly recordBytes: number
 }
-const endMark = 0x06054b50, end64Mark = 0x06064b50, locatorMark = 0x07064b50, recordMark = 0x02014b50, localMark = 0x04034b50
-const endBytes = 22, commentMax = 65_535, most32 = 0xFFFFFFFF
+const endMark = 0x06054b50
+const end64Mark = 0x06064b50
+const locatorMark = 0x07064b50
+const recordMark = 0x02014b50
+const localMark = 0x04034b50
+const endBytes = 22
+const commentMax = 65_535
+const most32 = 0xFFFFFFFF
 const damaged = (where?: string): never => { throw new BadDocument("damaged archive", where) }
 const big = (bytes: Buffer, at: number): number => {
   const value = bytes.readBigUInt64LE(at)
@@ -69,19 +75,25 @@ export class Zip {
     return found < 0 ? damaged() : found
   }
   private directory(): { readonly count: number; readonly size: number; readonly at: number } {
-    const { bytes, endAt } = this, at64 = this.end64At()
+    const { bytes, endAt } = this
+const at64 = this.end64At()
     if (at64 !== undefined) return { count: big(bytes, at64 + 32), size: big(bytes, at64 + 40), at: big(bytes, at64 + 48) }
     if (bytes.readUInt16LE(endAt + 4) !== 0) damaged()
     return { count: bytes.readUInt16LE(endAt + 10), size: bytes.readUInt32LE(endAt + 12), at: bytes.readUInt32LE(endAt + 16) }
   }
   private read(count: number): ReadonlyArray<Entry> {
-    const { bytes } = this, entries: Array<Entry> = []
+    const { bytes } = this
+const entries: Array<Entry> = []
     let at = this.directoryAt
     for (let i = 0; i < count; i++) {
       if (at + 46 > this.directoryEnd || bytes.readUInt32LE(at) !== recordMark) damaged()
-      const nameBytes = bytes.readUInt16LE(at + 28), extraBytes = bytes.readUInt16LE(at + 30), recordBytes = 46 + nameBytes + extraBytes + bytes.readUInt16LE(at + 32)
+      const nameBytes = bytes.readUInt16LE(at + 28)
+const extraBytes = bytes.readUInt16LE(at + 30)
+const recordBytes = 46 + nameBytes + extraBytes + bytes.readUInt16LE(at + 32)
       const name = bytes.toString("utf8", at + 46, at + 46 + nameBytes)
-      let size = bytes.readUInt32LE(at + 24), packed = bytes.readUInt32LE(at + 20), local = bytes.readUInt32LE(at + 42)
+      let size = bytes.readUInt32LE(at + 24)
+let packed = bytes.readUInt32LE(at + 20)
+let local = bytes.readUInt32LE(at + 42)
       const wide = extraOf(bytes, at + 46 + nameBytes, extraBytes)
       if (wide !== undefined) {
         let next = wide
@@ -89,7 +101,8 @@ export class Zip {
         if (packed === most32) { packed = big(bytes, next); next += 8 }
         if (local === most32) local = big(bytes, next)
       }
-      const method = bytes.readUInt16LE(at + 10), flags = bytes.readUInt16LE(at + 8)
+      const method = bytes.readUInt16LE(at + 10)
+const flags = bytes.readUInt16LE(at + 8)
       if ((method !== 0 && method !== 8) || (flags & 1) !== 0) throw new BadDocument("unsupported compression")
       if (name === "" || name.startsWith("/") || /(?:^|\/)\.\.(?:\/|$)|[\0\\]|^[A-Za-z]:/.test(name)) damaged("a part's name")
       local += this.shift
@@ -106,7 +119,8 @@ export class Zip {
   /** No two overlap; what they would unpack to stays within the budget. */
   private apart(): void {
     const sorted = [...this.entries].sort((a, b) => a.at - b.at)
-    let end = 0, total = 0
+    let end = 0
+let total = 0
     for (const { at, dataAt, packed, size, name } of sorted) {
       if (at < end) damaged(name)
       end = dataAt + packed
@@ -133,18 +147,24 @@ export class Zip {
   /** The same archive with some parts replaced and others, of new names, at its end. */
   with(changed: ReadonlyMap<string, Buffer>, added: ReadonlyMap<string, Buffer> = new Map()): Buffer {
     if (changed.size === 0 && added.size === 0) return this.bytes
-    const { bytes } = this, out: Array<Buffer> = [], records = new Map<Entry, Buffer>()
+    const { bytes } = this
+const out: Array<Buffer> = []
+const records = new Map<Entry, Buffer>()
     let length = 0
     const put = (part: Buffer): void => { out.push(part); length += part.length }
     const sorted = [...this.entries].sort((a, b) => a.at - b.at)
     put(bytes.subarray(0, sorted[0]?.at ?? this.directoryAt))
     for (const [i, entry] of sorted.entries()) {
-      const next = sorted[i + 1]?.at ?? this.directoryAt, at = length, plain = changed.get(entry.name)
+      const next = sorted[i + 1]?.at ?? this.directoryAt
+const at = length
+const plain = changed.get(entry.name)
       const record = Buffer.from(bytes.subarray(entry.recordAt, entry.recordAt + entry.recordBytes))
       if (plain === undefined) put(bytes.subarray(entry.at, next))
       else {
-        const packed = entry.method === 8 ? deflateRawSync(plain, { level: 6 }) : plain, sum = crc32(plain)
-        const header = Buffer.from(bytes.subarray(entry.at, entry.dataAt)), nameEnd = 30 + header.readUInt16LE(26)
+        const packed = entry.method === 8 ? deflateRawSync(plain, { level: 6 }) : plain
+const sum = crc32(plain)
+        const header = Buffer.from(bytes.subarray(entry.at, entry.dataAt))
+const nameEnd = 30 + header.readUInt16LE(26)
         dropWide(header, nameEnd, header.length - nameEnd)
         const flags = header.readUInt16LE(6) & ~8
         header.writeUInt16LE(flags, 6)
@@ -173,7 +193,8 @@ export class Zip {
     return Buffer.concat(out, length)
   }
   private ending(at: number, size: number, count: number, end64: number): Buffer {
-    const tail = Buffer.from(this.bytes.subarray(this.directoryEnd)), end = this.endAt - this.directoryEnd
+    const tail = Buffer.from(this.bytes.subarray(this.directoryEnd))
+const end = this.endAt - this.directoryEnd
     if (end > 0) {
       tail.writeBigUInt64LE(BigInt(count), 24)
       tail.writeBigUInt64LE(BigInt(count), 32)
@@ -210,8 +231,11 @@ const place = (record: Buffer, at: number): void => {
   record.writeBigUInt64LE(BigInt(at), wide + before)
 }
 const made = (name: string, plain: Buffer, at: number): { readonly header: Buffer; readonly packed: Buffer; readonly record: Buffer } => {
-  const text = Buffer.from(name), packed = deflateRawSync(plain, { level: 6 }), sum = crc32(plain)
-  const header = Buffer.alloc(30 + text.length), record = Buffer.alloc(46 + text.length)
+  const text = Buffer.from(name)
+const packed = deflateRawSync(plain, { level: 6 })
+const sum = crc32(plain)
+  const header = Buffer.alloc(30 + text.length)
+const record = Buffer.alloc(46 + text.length)
   header.writeUInt32LE(localMark, 0)
   record.writeUInt32LE(recordMark, 0)
   record.writeUInt16LE(20, 4)
@@ -229,7 +253,8 @@ const made = (name: string, plain: Buffer, at: number): { readonly header: Buffe
 }
 /** A new archive of these parts, in their order. */
 export const archive = (parts: ReadonlyMap<string, Buffer>): Buffer => {
-  const out: Array<Buffer> = [], records: Array<Buffer> = []
+  const out: Array<Buffer> = []
+const records: Array<Buffer> = []
   let length = 0
   for (const [name, plain] of parts) {
     const { header, packed, record } = made(name, plain, length)
@@ -237,7 +262,8 @@ export const archive = (parts: ReadonlyMap<string, Buffer>): Buffer => {
     records.push(record)
     length += header.length + packed.length
   }
-  const directory = Buffer.concat(records), end = Buffer.alloc(endBytes)
+  const directory = Buffer.concat(records)
+const end = Buffer.alloc(endBytes)
   end.writeUInt32LE(endMark, 0)
   end.writeUInt16LE(parts.size, 8)
   end.writeUInt16LE(parts.size, 10)

@@ -2,7 +2,8 @@
  *  Source: authorization sections 11.2 and 3.5, store section 9.1, chat section 11.7; IANA special-purpose address registries. */
 import { BlockList, isIPv4, isIPv6 } from "node:net"
 
-const blockedV4 = new BlockList(), blockedV6 = new BlockList()
+const blockedV4 = new BlockList()
+const blockedV6 = new BlockList()
 for (const range of ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
   "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"]) {
   const [net, prefix] = range.split("/")
@@ -21,7 +22,8 @@ const groupsOf = (address: string): ReadonlyArray<number> => {
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::")
   const read = (part: string): ReadonlyArray<number> => part === "" ? [] : part.split(":").map((group) => parseInt(group, 16))
   if (tail === undefined) return read(head)
-  const before = read(head), after = read(tail)
+  const before = read(head)
+const after = read(tail)
   return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after]
 }
 const dotted = (high: number, low: number): string => `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`

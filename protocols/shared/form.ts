@@ -7,7 +7,9 @@ export type Form = { readonly [name: string]: FormValue }
 /** `shape`: one name is given as a value and as an object, or with an index above the limit. */
 export interface FormFault { readonly _tag: "FormFault"; readonly reason: "too-many" | "too-deep" | "shape" }
 
-const fieldsMax = 10_000, depthMax = 8, indexMax = 9_999
+const fieldsMax = 10_000
+const depthMax = 8
+const indexMax = 9_999
 /** Faults by identity, because a form may have a field called `_tag`. */
 const faults = new WeakSet<object>()
 const fault = (reason: FormFault["reason"]): FormFault => {
@@ -97,10 +99,12 @@ export const parseForm = (text: string): Form | FormFault => {
     if (pair === "") continue
     if (++seen > fieldsMax) return fault("too-many")
     const equals = pair.indexOf("=")
-    const name = decoded(equals < 0 ? pair : pair.slice(0, equals)), value = equals < 0 ? "" : decoded(pair.slice(equals + 1))
+    const name = decoded(equals < 0 ? pair : pair.slice(0, equals))
+const value = equals < 0 ? "" : decoded(pair.slice(equals + 1))
     const path = pathOf(name)
     if (isFormFault(path)) return path
-    let members = fields, at: Node | undefined
+    let members = fields
+let at: Node | undefined
     for (const part of path) {
       if (part === "" && at !== undefined) { at.list = true; break }   // name[]
       if (at !== undefined) members = (at.members ??= new Map()) as Map<string, Node>

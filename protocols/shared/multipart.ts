@@ -10,7 +10,9 @@ export class MultipartFault extends Error {
   readonly reason: "syntax" | "too-many"
   constructor(reason: "syntax" | "too-many") { super(`multipart body: ${reason}`); this.name = "MultipartFault"; this.reason = reason }
 }
-const headBytesMax = 16_384, partsMax = 200, preambleBytesMax = 65_536
+const headBytesMax = 16_384
+const partsMax = 200
+const preambleBytesMax = 65_536
 
 /** undefined: another content type, or one without a boundary. */
 export const boundaryOf = (contentType: string | undefined): string | undefined => {
@@ -72,7 +74,9 @@ class Reader {
 }
 
 export async function* multipart(stream: AsyncIterable<Uint8Array>, boundary: string): AsyncGenerator<Part> {
-  const reader = new Reader(stream), delimiter = Buffer.from(`\r\n--${boundary}`), lineEnd = Buffer.from("\r\n")
+  const reader = new Reader(stream)
+const delimiter = Buffer.from(`\r\n--${boundary}`)
+const lineEnd = Buffer.from("\r\n")
   // The first boundary may stand at the very start, without the line break before it.
   const first = await reader.whole(Buffer.from(`--${boundary}`), preambleBytesMax)
   if (first.length > 0 && !first.toString("latin1").endsWith("\r\n")) throw new MultipartFault("syntax")

@@ -4,7 +4,8 @@ export const thenNow = <A, B>(value: A | Promise<A>, next: (value: A) => B | Pro
 
 /** The answer itself when it came in this turn. */
 export const askedNow = <A>(ask: (done: (answer: A) => void) => void): A | Promise<A> => {
-  let answered: { readonly value: A } | undefined, later: ((answer: A) => void) | undefined
+  let answered: { readonly value: A } | undefined
+let later: ((answer: A) => void) | undefined
   ask((value) => { if (later === undefined) answered = { value }; else later(value) })
   return answered === undefined ? new Promise((resolve) => { later = resolve }) : answered.value
 }

@@ -39,7 +39,8 @@ const needOf = (target: Target, method: string): Need => {
 export const store = ({ engine, guard, endpoints, validation, console = [], origin, cacheTtlMs, bodyBytesMax }: StoreDeps): Service => {
   const targets = new Targets(engine.resources, endpoints)
   const cached = new Reading(engine, cacheTtlMs, `${guard.options.headerPrefix}-Auth-Token`)
-  const writes = new Writing(engine, validation), idempotency = new Idempotency(engine)
+  const writes = new Writing(engine, validation)
+const idempotency = new Idempotency(engine)
   const validate = async (event: string, body: () => unknown): Promise<void> => { if (validation.wanted(event)) await validation.ask(event, body()) }
   let inFlight = 0
 
@@ -93,7 +94,8 @@ export const store = ({ engine, guard, endpoints, validation, console = [], orig
     if (!target.methods.includes(method)) return plainRefusal(request, { status: 405, details: `this path has no ${method}` }, ["Allow", target.methods.join(", ")])
     if (method === "OPTIONS") return preflight(request, target.methods)
     if (inFlight >= inFlightMax) return plainRefusal(request, { status: 503, details: "too many requests at once" }, ["Retry-After", "1"])
-    let now: Response | Promise<Response> | undefined, later: ((response: Response | Promise<Response>) => void) | undefined
+    let now: Response | Promise<Response> | undefined
+let later: ((response: Response | Promise<Response>) => void) | undefined
     guard.admit(request, (admission) => {
       const response = admitted(request, target, admission)
       if (later === undefined) now = response
@@ -103,7 +105,8 @@ export const store = ({ engine, guard, endpoints, validation, console = [], orig
   }
   const admitted = (request: Request, target: Target, admission: Admission): Response | Promise<Response> => {
     if ("problem" in admission) return closing(request, problem(admission.problem, ...admission.headers, ...common(request)))
-    const { principal } = admission, need = needOf(target, request.method)
+    const { principal } = admission
+const need = needOf(target, request.method)
     const more = [...admission.headers, ...common(request), ...corsOf(request, principal)]
     const forbidden = denied(principal, need)
     if (forbidden !== undefined) return closing(request, problem(forbidden, ...more))

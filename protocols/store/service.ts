@@ -53,7 +53,9 @@ export const openStore = (options: StoreOptions): OpenStore => {
   const privateTargets = options.webhooks?.privateTargets ?? false
   const engine = new Engine(store, [...resources, webhooksResource(privateTargets, secrets.random)], { zone: new Zone(options.zone ?? "UTC"), vault: options.vault, clock })
   const tokens = options.tokens ?? new OwnAppTokens(store, secrets, clock, `https://${domain ?? "localhost"}/api/v1/`)
-  const apps = new AppRegistry(store, tokens, secrets, clock), staff = new Staff(engine, secrets), windows = new Windows(store, actors, clock)
+  const apps = new AppRegistry(store, tokens, secrets, clock)
+const staff = new Staff(engine, secrets)
+const windows = new Windows(store, actors, clock)
   const webhooks: Webhooks = new Webhooks(engine, { headerPrefix, ...options.webhooks, privateTargets, wake: (subscription) => { actors.ref(delivery, subscription).tell("Wake", {}) } })
   const delivery = webhookDelivery(webhooks)
   engine.outbox = webhooks

@@ -25,7 +25,8 @@ export class Zone {
   }
   format(ms: number): string {
     if (this.parts === undefined) return new Date(ms).toISOString()
-    const offset = this.offset(ms), by = Math.abs(offset)
+    const offset = this.offset(ms)
+const by = Math.abs(offset)
     return `${new Date(ms + offset * 60_000).toISOString().slice(0, -1)}${offset < 0 ? "-" : "+"}${pad(Math.floor(by / 60))}:${pad(by % 60)}`
   }
   /** Epoch ms; undefined when it is no datetime. Without an offset it is taken in this zone; a date alone is its midnight. */

@@ -64,7 +64,8 @@ export const pairFor = (translator: Translator, source: Language, target: Known)
 /** What the translator can do now, over all its pairs. */
 export interface Reach { readonly source: (language: Known) => boolean; readonly target: (language: Known) => boolean }
 export const reachOf = (translator: Translator): Reach => {
-  const sources = new Set<Language>(), targets = new Set<Language>()
+  const sources = new Set<Language>()
+const targets = new Set<Language>()
   for (const [source, target] of translator.pairs()) { sources.add(source.split("-")[0]!); targets.add(target.split("-")[0]!) }
   const traditional = [...sources].some((source) => source !== "zh" && translator.supports(source, apart.toLowerCase()) !== false)
   return {
@@ -133,7 +134,9 @@ export const formalityOf = (translator: Translator, target: Known): boolean =>
 const writeOffers = ({ has, features }: Resource, { corrector, rephraser }: Engines): ReadonlyArray<Offer> => {
   const written = new Set([...corrector?.languages() ?? [], ...rephraser?.languages() ?? []])
   return languages.filter(({ code, base }) => has(code) && written.has(base)).map((language) => {
-    const { code, base } = language, source = code === base, target = language.target || code === base
+    const { code, base } = language
+const source = code === base
+const target = language.target || code === base
     return { language, source, target, beta: false, features: features.filter(({ name, has: may }) => may(code) && (
       name === "auto_detection" ? source : rephraser?.styles(code.toLowerCase()) === true && target)).map(({ name }) => name) }
   })
@@ -149,7 +152,9 @@ export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Of
   const offers: Array<Offer> = []
   for (const language of languages) {
     if (!resource.has(language.code)) continue
-    const { base, code } = language, voice = resource.name === "voice", text = resource.name.startsWith("translate_")
+    const { base, code } = language
+const voice = resource.name === "voice"
+const text = resource.name.startsWith("translate_")
     const source = code === base && resource.name !== "style_rules" && (voice ? hears.has(base) && voiceSources.has(code) : reach.source(language))
     const target = text && !language.target ? false : reach.target(language)
     if (!source && !target) continue

@@ -53,7 +53,8 @@ export const glossaryPairs = ({ translator }: Engines): Guarded => () => {
 export const languagesV3 = (engines: Engines): Guarded => (request) => {
   const params = paramsOf(request)
   if (isRefused(params)) return problem(params)
-  const name = params.string("resource"), include = params.names("include")
+  const name = params.string("resource")
+const include = params.names("include")
   if (name === undefined) {
     return problem(params.has("product") ? { _tag: "Refused", message: "Parameter 'product' was renamed to 'resource'." } : { _tag: "Missing", name: "resource" })
   }

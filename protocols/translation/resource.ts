@@ -59,7 +59,8 @@ export const durable = (store: Store, writes: ReadonlyArray<Write>, answer: () =
 
 /** `page` (from 0) and `page_size` of lists. */
 export const pageOf = (params: Params, sizeMax: number, sizeDefault: number): { readonly from: number; readonly size: number } => {
-  const page = params.integer("page", 0, 1_000_000) ?? 0, size = params.integer("page_size", 1, sizeMax) ?? sizeDefault
+  const page = params.integer("page", 0, 1_000_000) ?? 0
+const size = params.integer("page_size", 1, sizeMax) ?? sizeDefault
   return { from: page * size, size }
 }
 export const bytesOf = (text: string): number => Buffer.byteLength(text)
@@ -70,7 +71,8 @@ export const publicBaseOf = (request: Request, configured: string | undefined): 
   (configured ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`).replace(/\/+$/, "")
 /** In constant time for equal lengths. */
 export const sameSignature = (shown: string, wanted: string): boolean => {
-  const a = Buffer.from(shown), b = Buffer.from(wanted)
+  const a = Buffer.from(shown)
+const b = Buffer.from(wanted)
   return a.length === b.length && timingSafeEqual(a, b)
 }
 /** Exactly `bytes` of a streamed body into a blob, durable; false when the body was longer or shorter: then nothing remains. */

@@ -36,7 +36,8 @@ export interface Resources { readonly aids: Aids; readonly memories: MemorySearc
 
 export const resources = (deps: ResourceDeps): Resources => {
   const { store, actors, clock, hashKey: sign, publicBase } = deps
-  const memories = new MemorySearch(store), styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
+  const memories = new MemorySearch(store)
+const styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
   const work: MemoryWorking = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
   actors.host(MemoryJob, Context.make(MemoryWork, work))
   actors.host(VoiceJob, Context.make(VoiceJobWork, voiceWork({ ...deps, clean: work.clean })))

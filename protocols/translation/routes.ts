@@ -44,7 +44,8 @@ export const translation = (deps: TranslationDeps): Service => {
   const kept = deps.kept ?? resources({ ...deps, ring, usage })
   const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
-  const use = guard("usage:read", usageOf(usage)), list = guard("languages:read", languagesV2(engines))
+  const use = guard("usage:read", usageOf(usage))
+const list = guard("languages:read", languagesV2(engines))
 
   const routes: ReadonlyArray<Route> = [
     { method: "POST", path: "/v2/translate", body: { as: "buffer", bytesMax: translateBytesMax }, handle: guard("translate:text", (request, using) => text.handle(request, using)) },
@@ -76,7 +77,8 @@ const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>)
       ...(origin !== undefined && origins.has(origin) ? [["Access-Control-Allow-Origin", origin] as const] : [])]
   })
   const opened = (handle: Handler): Handler => (request) => {
-    const response = handle(request), origin = request.headers.get("origin")
+    const response = handle(request)
+const origin = request.headers.get("origin")
     return response instanceof Promise ? response.then((later) => marked(later, origin)) : marked(response, origin)
   }
   const methods = new Map<string, Array<string>>()

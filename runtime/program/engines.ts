@@ -39,7 +39,8 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Map<st
   const espeaking = espeak()
   const speakers: ReadonlyArray<Synthesizer> = [flite(system, starts), espeaking]
   const detector = eldDetector()
-  const correctors = [harper(system, starts), hunspell(system, starts)], corrector = correctorRouter(correctors)
+  const correctors = [harper(system, starts), hunspell(system, starts)]
+const corrector = correctorRouter(correctors)
   const rephraser = config.openaiBaseUrl === undefined || config.openaiModel === undefined ? plainRephraser(corrector)
     : openaiRephraser({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiModel })
   const tagged = <P extends string>(port: P, engines: ReadonlyArray<Engine>) => engines.map((engine) => ({ info: engine.info, readiness: engine.readiness, port }))

@@ -43,7 +43,8 @@ export const operations = ({ actors, answers, engines, adapter, isOperator, keys
   /** What callers of a service see too, its browsers among them. */
   const open = (path: string, handle: Handler): ReadonlyArray<Route> => {
     const seen: Route = { method: "GET", path, handle: (request) => {
-      const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response, answer = probes?.barred(path, request.headers) ?? handle(request)
+      const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response
+const answer = probes?.barred(path, request.headers) ?? handle(request)
       return answer instanceof Promise ? answer.then(dress) : dress(answer)
     } }
     return probes === undefined ? [seen] : [seen, { method: "OPTIONS", path, handle: ({ headers }) => probes.preflight(headers) }]

@@ -50,7 +50,8 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
 
     // Demo accounts and keys are made on a machine that only serves itself, and each only once.
     const local = !config.testMode && loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname)
-    let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal), made: LocalSecrets | undefined
+    let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal)
+let made: LocalSecrets | undefined
     const keep = (more: Partial<LocalSecrets> | undefined): void => {
       if (more === undefined || (secrets === undefined && more.accountId === undefined)) return
       made = secrets = { ...secrets ?? { operatorToken: randomToken() }, ...more } as LocalSecrets

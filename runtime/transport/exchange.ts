@@ -17,12 +17,14 @@ export const statusLine = (status: number): string => {
 }
 export const reasonOf = (status: number): string => ourReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
 
-const control = /[\0-\x08\x0a-\x1f\x7f]/, controls = new RegExp(control, "g")
+const control = /[\0-\x08\x0a-\x1f\x7f]/
+const controls = new RegExp(control, "g")
 /** A header's value as it may leave: what would end its line is a space (RFC 9110, 5.5), for words of a request or of another server come this far. */
 export const fieldText = (value: string): string => control.test(value) ? value.replace(controls, " ") : value
 
 const pool = Buffer.alloc(16 * 256)
-let digits = "", drawn = 0
+let digits = ""
+let drawn = 0
 /** 32 lower-case hex digits, random; drawn and written in blocks because both cost more than their bytes. For as long as the exchange: it holds its block. */
 export const traceId = (): string => {
   if (drawn === digits.length) { digits = randomFillSync(pool).toString("hex"); drawn = 0 }

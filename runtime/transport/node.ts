@@ -33,7 +33,8 @@ class Exchange implements Request {
 
   constructor(node: Node, message: IncomingMessage) {
     this.method = message.method ?? "GET"
-    const target = message.url ?? "/", mark = target.indexOf("?")
+    const target = message.url ?? "/"
+const mark = target.indexOf("?")
     this.path = plainPath(mark < 0 ? target : target.slice(0, mark))
     this.query = mark < 0 ? "" : target.slice(mark + 1)
     this.headers = new FlatHeaders(message.rawHeaders.map((text, i) => i % 2 === 0 ? text.toLowerCase() : text))
@@ -132,7 +133,8 @@ class Node {
     const stream = route?.body?.as === "stream" ? exchange.bodyStream = new BodyStream(() => message.pause(), () => message.resume()) : undefined
     const keep = route?.body !== undefined
     const parts: Array<Uint8Array> = []
-    let bytes = 0, over = false
+    let bytes = 0
+let over = false
     const stop = (reason: BodyFault["reason"], status: Status): void => {
       over = true
       clearTimeout(timer)

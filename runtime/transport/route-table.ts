@@ -43,7 +43,8 @@ export class RouteTable {
     return { service, route, params, allow: route === undefined ? [...methods.keys()].join(", ") : undefined }
   }
   serviceOf(path: string): Service {
-    let best = this.services[0]!, length = -1
+    let best = this.services[0]!
+let length = -1
     for (const service of this.services) for (const prefix of service.prefixes) {
       if (path.startsWith(prefix) && prefix.length > length) { best = service; length = prefix.length }
     }
@@ -56,7 +57,8 @@ const bind = (pattern: ReadonlyArray<string>, parts: ReadonlyArray<string>): Rec
   if (rest ? parts.length < pattern.length : parts.length !== pattern.length) return undefined
   const params: Record<string, string> = {}
   for (let i = 0; i < pattern.length - (rest ? 1 : 0); i++) {
-    const want = pattern[i]!, have = parts[i]!
+    const want = pattern[i]!
+const have = parts[i]!
     if (want.startsWith(":")) {
       if (have === "") return undefined
       try { params[want.slice(1)] = decodeURIComponent(have) } catch { return undefined }

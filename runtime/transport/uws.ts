@@ -104,7 +104,8 @@ class Stream implements Sink {
   private readonly flush = (): void => {
     this.scheduled = false
     if (this.exchange.gone || this.queue.length === 0) return
-    const chunks = this.queue, { res } = this.exchange
+    const chunks = this.queue
+const { res } = this.exchange
     this.queue = []
     this.queuedBytes = 0
     res.cork(() => { for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind })
@@ -319,7 +320,8 @@ class Node {
         if (!("accept" in verdict)) return this.answer(exchange, verdict, true)
         this.inFlight--
         const { accept } = verdict
-        const key = req.getHeader("sec-websocket-key"), extensions = req.getHeader("sec-websocket-extensions")
+        const key = req.getHeader("sec-websocket-key")
+const extensions = req.getHeader("sec-websocket-extensions")
         res.cork(() => {
           res.writeStatus("101 Switching Protocols")
           res.writeHeader("X-Trace-ID", exchange.traceId)

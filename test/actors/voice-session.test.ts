@@ -16,12 +16,20 @@ const decide = (state: State, [command, payload, nowMs]: Step) => (on as any)[st
 const fold = (state: State, events: ReadonlyArray<{ readonly _tag: string }>): State => events.reduce<State>((now, event) => (evolve as any)[event._tag](now, event) as State, state)
 const after = (...steps: ReadonlyArray<Step>): Live => steps.reduce<State>((state, step) => fold(state, decide(state, step).events), initial) as Live
 
-const create: Step = ["Create", { config, token: "t1" }, atMs], connect: Step = ["Connect", { token: "t1" }, 2_000], disconnect: Step = ["Disconnect", { token: "t1" }, 5_000]
+const create: Step = ["Create", { config, token: "t1" }, atMs]
+const connect: Step = ["Connect", { token: "t1" }, 2_000]
+const disconnect: Step = ["Disconnect", { token: "t1" }, 5_000]
 const renew = (shown: string, token: string, nowMs: number): Step => ["Renew", { shown, token }, nowMs]
 const conclude = (n: number): Step => ["Conclude", { spoken: spoken(n) }, 3_000]
-const created = after(create), connected = after(create, connect), parted = after(create, connect, disconnect), renewed = after(create, connect, disconnect, renew("t1", "t2", 6_000))
+const created = after(create)
+const connected = after(create, connect)
+const parted = after(create, connect, disconnect)
+const renewed = after(create, connect, disconnect, renew("t1", "t2", 6_000))
 const row = (token: string, state: "fresh" | "used" | "outdated", issuedMs: number) => VoiceTokens.put([token], { sessionId: "session", accountId: "acc", state, issuedMs })
-const gone = { refuse: { _tag: "SessionGone" } }, misused = { refuse: { _tag: "TokenMisused" } }, done = { reply: undefined }, ended = [{ _tag: "Ended" }]
+const gone = { refuse: { _tag: "SessionGone" } }
+const misused = { refuse: { _tag: "TokenMisused" } }
+const done = { reply: undefined }
+const ended = [{ _tag: "Ended" }]
 const commands = Object.keys(on.Live) as ReadonlyArray<Command>
 
 describe.each(["Absent", "Ended"] as const)("%s", (phase) => {

@@ -5,7 +5,8 @@ import { frames, World, type Answer } from "../protocols/chat/world.ts"
 
 const errorOf = ({ status, body }: Answer): unknown => [status, body?.error?.code, body?.error?.param ?? null]
 const tool = (name: string) => ({ type: "function", function: { name, parameters: { type: "object", properties: {} } } })
-let world: World, keyed: World
+let world: World
+let keyed: World
 beforeAll(async () => {
   world = await World.open({ builtinTools: ["current_time"] })
   keyed = await World.open({ chatKeys: "secret,other", metricsMode: "auth", healthDetailsMode: "auth" })

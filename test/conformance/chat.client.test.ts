@@ -17,7 +17,8 @@ setTracingDisabled(true)
 const schema = { type: "object" as const, properties: { city: { type: "string" as const } }, required: ["city"], additionalProperties: false }
 
 describe.each(["uws", "node"] as const)("published clients over %s", (adapter) => {
-  let world: World, client: OpenAI
+  let world: World
+let client: OpenAI
   beforeAll(async () => {
     world = await World.open({ chatKeys: "secret" }, { adapter })
     client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret", maxRetries: 0 })
@@ -25,7 +26,8 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
   afterAll(() => world.close())
   const twoHops = (): void => {
     world.upstream.plays((seen) => {
-      const done = JSON.stringify(seen.body.messages).includes("22 degrees"), { stream } = seen.body
+      const done = JSON.stringify(seen.body.messages).includes("22 degrees")
+const { stream } = seen.body
       return done ? stream === true ? { chunks: spoken("It is ", "22 degrees.") } : { json: completion("It is 22 degrees.") }
         : stream === true ? { chunks: called("weather", "{\"city\":\"Rome\"}", `call_${seen.body.messages.length}`) }
           : { json: completion(null, { tool_calls: [{ id: `call_${seen.body.messages.length}`, type: "function", function: { name: "weather", arguments: "{\"city\":\"Rome\"}" } }] }, "tool_calls") }
@@ -109,7 +111,8 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
     it("responses: background, cancel, and resuming a stream", async () => {
       world.upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
       const stream = await client.responses.create({ model: "main/m", input: "x", background: true, stream: true })
-      let id = "", last = 0
+      let id = ""
+let last = 0
       for await (const event of stream) {
         if (event.type === "response.created") id = event.response.id
         last = event.sequence_number
@@ -179,8 +182,10 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
     expect(text).toBe("a b")
     twoHops()
     const look = langTool((given: { city: string }) => Promise.resolve(weather(given)), { name: "weather", description: "w", schema: z.object({ city: z.string() }) })
-    const bound = model("main/m").bindTools([look]), question = new HumanMessage("Weather?")
-    const asked = await bound.invoke([question]), [call] = asked.tool_calls!
+    const bound = model("main/m").bindTools([look])
+const question = new HumanMessage("Weather?")
+    const asked = await bound.invoke([question])
+const [call] = asked.tool_calls!
     const told = await bound.invoke([question, asked, new ToolMessage({ content: weather(call!.args as { city: string }), tool_call_id: call!.id! })])
     expect(told.text).toBe("It is 22 degrees.")
     expect(await model("local/echo").withStructuredOutput(z.object({ ok: z.boolean() }), { name: "out", method: "jsonSchema" }).invoke("x")).toEqual({ ok: false })

@@ -10,8 +10,11 @@ const words: Record<string, string> = { "proton beam": "Protonenstrahl" }
 const script = { change: (text: string) => words[text] ?? text.toUpperCase(), detects: { "Schon deutsch": "de" } }
 
 describe.each(["uws", "node"] as const)("deepl-node documents over %s", (adapter) => {
-  let world: DocumentWorld, client: deepl.Translator
-  const folder = mkdtempSync(join(tmpdir(), "troupe-docs-")), input = join(folder, "in.txt"), output = join(folder, "out.txt")
+  let world: DocumentWorld
+let client: deepl.Translator
+  const folder = mkdtempSync(join(tmpdir(), "troupe-docs-"))
+const input = join(folder, "in.txt")
+const output = join(folder, "out.txt")
   beforeAll(async () => {
     world = await DocumentWorld.open(script, { adapter, account: { limits: { documents: 100 } } })
     client = world.client()

@@ -18,13 +18,15 @@ const script = { change: (text: string) => text.toUpperCase(), writes: ["de", "e
 const nobody = "0f8fad5b-d9cb-469f-a165-70867728950e"
 const clientOf = (url: string, key: string, options: deepl.TranslatorOptions = {}) => new deepl.DeepLClient(key, { serverUrl: url, maxRetries: 0, minTimeout: 5_000, ...options })
 const inTestMode = async () => {
-  const store = openMemory(), system = new ActorSystem({ store, nowMs: Date.now })
+  const store = openMemory()
+const system = new ActorSystem({ store, nowMs: Date.now })
   system.host(RateWindow, Context.empty())
   return testMode({ store, actors: system, hashKey: (secret) => sealer(new Uint8Array(32)).hash(secret, "test"), clock: Date.now })
 }
 
 describe.each([["scripted engines", "uws"], ["scripted engines", "node"], ["test mode", "uws"]] as const)("deepl-node, %s over %s", (mode, adapter) => {
-  let server: Server, client: deepl.DeepLClient
+  let server: Server
+let client: deepl.DeepLClient
   const fixture = mode === "test mode"
   beforeAll(async () => {
     const world = fixture ? undefined : await World.open(script)
@@ -93,7 +95,8 @@ describe.each([["scripted engines", "uws"], ["scripted engines", "node"], ["test
     const begun = await client.createTranslationMemoryImport("a.tmx", file.length, { displayName: "mine" })
     await client.uploadTranslationMemoryFile(begun, file)
     await until(async () => ["awaiting_input", "processing"].includes((await client.getTranslationMemoryJob(begun.jobId)).results[0]!.status) ? undefined : true)
-    const done = await client.isTranslationMemoryJobComplete(begun.jobId), id = done.results[0]!.translationMemoryId!
+    const done = await client.isTranslationMemoryJobComplete(begun.jobId)
+const id = done.results[0]!.translationMemoryId!
     expect(await client.getTranslationMemory(id)).toMatchObject({ name: "mine", sourceLanguage: "de", targetLanguages: ["en"], segmentCount: 2 })
     expect((await client.listTranslationMemories(0, 25)).some(({ translationMemoryId }) => translationMemoryId === id)).toBe(true)
     const page = await client.listTranslationMemorySegments(id, { pageSize: 1 })
@@ -102,7 +105,9 @@ describe.each([["scripted engines", "uws"], ["scripted engines", "node"], ["test
     expect((await client.translateText("Hallo Welt", "de", "en-US", { translationMemory: id, translationMemoryThreshold: 90 })).text).toBe("Hello everyone")
     const exporting = await client.createTranslationMemoryExport(id)
     await until(async () => (await client.getTranslationMemoryJob(exporting.jobId)).results[0]!.status === "completed" ? true : undefined)
-    const exported = await client.isTranslationMemoryJobComplete(exporting.jobId), out = new PassThrough(), chunks: Array<Buffer> = []
+    const exported = await client.isTranslationMemoryJobComplete(exporting.jobId)
+const out = new PassThrough()
+const chunks: Array<Buffer> = []
     out.on("data", (chunk: Buffer) => chunks.push(chunk))
     await client.downloadTranslationMemoryExport(exported, out as any)
     expect(Buffer.concat(chunks).toString()).toContain("<seg>Hello everyone</seg>")
@@ -126,7 +131,9 @@ describe.each([["scripted engines", "uws"], ["scripted engines", "node"], ["test
 })
 
 describe("test mode (translation 18)", () => {
-  let server: Server, url: string, mode: Awaited<ReturnType<typeof inTestMode>>
+  let server: Server
+let url: string
+let mode: Awaited<ReturnType<typeof inTestMode>>
   beforeAll(async () => {
     mode = await inTestMode()
     server = await listenWith("node", () => {}, [mode.service], { host: "127.0.0.1", port: 0 })
@@ -147,7 +154,8 @@ describe("test mode (translation 18)", () => {
     expect((await (await call("/v2/usage", { headers: { authorization: "DeepL-Auth-Key z:fx" } })).json() as any).products).toBeUndefined()
   })
   it("18.1.2 the forward proxy adds Forwarded; expect-proxy refuses requests without it", async () => {
-    const proxy = await startTestProxy("127.0.0.1", 0), headers = session({ "expect-proxy": 1 })
+    const proxy = await startTestProxy("127.0.0.1", 0)
+const headers = session({ "expect-proxy": 1 })
     expect((await call("/v2/usage", { headers })).status).toBe(400)
     const client = clientOf(url, "p", { headers, proxy: { host: "127.0.0.1", port: proxy.port } } as deepl.TranslatorOptions)
     expect((await client.translateText("proton beam", null, "fr")).text).toBe("faisceau de protons")
@@ -165,7 +173,8 @@ describe("test mode (translation 18)", () => {
     expect(await (await call("/v2/usage", { headers: { authorization: "DeepL-Auth-Key fresh" } })).json()).toMatchObject({ character_limit: 20_000_000, document_count: 0, document_limit: 10_000 })
   })
   it("18.1.6 the style list after own ones, the memory with its segments; deleting it hides it for that account only", async () => {
-    const [one, two] = [clientOf(url, "f1"), clientOf(url, "f2")], id = "a74d88fb-ed2a-4943-a664-a4512398b994"
+    const [one, two] = [clientOf(url, "f1"), clientOf(url, "f2")]
+const id = "a74d88fb-ed2a-4943-a664-a4512398b994"
     expect((await one.getAllStyleRules())[0]).toMatchObject({ styleId: "dca2e053-8ae5-45e6-a0d2-881156e7f4e4", version: 1, language: "en" })
     await one.createStyleRule({ name: "own", language: "en" } as any)
     expect((await one.getAllStyleRules()).map(({ name }) => name)).toEqual(["own", "Default Style Rule"])
@@ -191,7 +200,8 @@ describe("test mode (translation 18)", () => {
     expect(await (await fetch(`${url}/__session__/last-request`, { headers })).json()).toMatchObject({ method: "POST", path: "/v2/translate", query: {}, body: expect.stringContaining("proton beam"), headers: { "user-agent": "test" } })
   })
   it("18.2, 18.3 429 twice, then success within the client's retries", async () => {
-    const headers = session({ "429-count": 2 }), startedMs = Date.now()
+    const headers = session({ "429-count": 2 })
+const startedMs = Date.now()
     expect((await clientOf(url, "r", { headers, maxRetries: 5 }).translateText("proton beam", null, "de")).text).toBe("Protonenstrahl")
     expect(Date.now() - startedMs).toBeGreaterThan(1_000)
   })
@@ -205,7 +215,8 @@ describe("test mode (translation 18)", () => {
     expect((await call("/v2/usage", { headers })).status).toBe(200)
   })
   it("18.2, 18.3 init-character-limit: 20 characters, then 456; 0: no character fields in usage", async () => {
-    const headers = session({ "init-character-limit": 20, "init-document-limit": 1, "init-team-document-limit": 3 }), key = "limited"
+    const headers = session({ "init-character-limit": 20, "init-document-limit": 1, "init-team-document-limit": 3 })
+const key = "limited"
     expect((await translate(headers, "x".repeat(20), key)).status).toBe(200)
     expect((await translate(headers, "x", key)).status).toBe(456)
     const usage = await clientOf(url, key, { headers }).getUsage()
@@ -214,7 +225,8 @@ describe("test mode (translation 18)", () => {
     expect((await clientOf(url, "none", { headers: none }).getUsage()).character).toBeUndefined()
   })
   it("18.2 tm-job-processing-polls: jobs stay unfinished for that many polls", async () => {
-    const client = clientOf(url, "polls", { headers: session({ "tm-job-processing-polls": 2 }) }), file = Buffer.from(tmxOf([{ de: "a", en: "b" }]))
+    const client = clientOf(url, "polls", { headers: session({ "tm-job-processing-polls": 2 }) })
+const file = Buffer.from(tmxOf([{ de: "a", en: "b" }]))
     const { jobId, ...begun } = await client.createTranslationMemoryImport("a.tmx", file.length)
     await client.uploadTranslationMemoryFile(begun as any, file)
     const status = async () => (await client.getTranslationMemoryJob(jobId)).results[0]!.status

@@ -16,7 +16,9 @@ const insecure = { [oauth.allowInsecureRequests]: true } as const
 
 describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("an app of the store, with oauth4webapi and a browser", () => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-store-oauth-"))
-  let node: RunningNode, browser: Browser, callback: Server
+  let node: RunningNode
+let browser: Browser
+let callback: Server
   const landed: Array<URL> = []
   beforeAll(async () => {
     node = await startNode(await loadConfig({ TROUPE_DATA: folder, TROUPE_PORT: "0", TROUPE_LOG_LEVEL: "error", APERTIUM: "off", STT_MAX_SESSIONS: "0" }))
@@ -27,7 +29,9 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("an app of th
   afterAll(async () => { await browser?.close(); callback?.close(); await node?.stop(); rmSync(folder, { recursive: true, force: true }) })
 
   it("console → authorize → sign in → consent → products → removed", async () => {
-    const { url, made } = node, redirectUri = `http://127.0.0.1:${(callback.address() as AddressInfo).port}/cb`, page = await browser.newPage()
+    const { url, made } = node
+const redirectUri = `http://127.0.0.1:${(callback.address() as AddressInfo).port}/cb`
+const page = await browser.newPage()
     await page.goto(`${url}/store/admin/tools/apps`)
     await page.getByLabel("User name").fill(made!.storeUser!)
     await page.getByLabel("Password").fill(made!.storePassword!)
@@ -40,8 +44,12 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("an app of th
     await page.getByRole("button", { name: "Save" }).click()
     const [appId, secret] = await page.getByRole("status").locator("code").allInnerTexts() as [string, string]
 
-    const issuer = new URL(url), as = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure }))
-    const client: oauth.Client = { client_id: appId }, auth = oauth.ClientSecretBasic(secret), verifier = oauth.generateRandomCodeVerifier(), state = oauth.generateRandomState()
+    const issuer = new URL(url)
+const as = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: "oauth2", ...insecure }))
+    const client: oauth.Client = { client_id: appId }
+const auth = oauth.ClientSecretBasic(secret)
+const verifier = oauth.generateRandomCodeVerifier()
+const state = oauth.generateRandomState()
     const metadata = await (await fetch(`${url}/.well-known/oauth-protected-resource/api/v1/`)).json() as { resource: string; authorization_servers: ReadonlyArray<string> }
     expect(metadata.authorization_servers).toEqual([as.issuer])
     const authorize = new URL(as.authorization_endpoint!)

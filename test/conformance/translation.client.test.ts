@@ -9,7 +9,10 @@ import { World } from "../protocols/translation/service.ts"
 const script = { change: (text: string) => text.toUpperCase(), detects: { "Hello, world!": "en", "Guten Tag": "de", "Hello": "en" } }
 
 describe.each(["uws", "node"] as const)("deepl-node over %s", (adapter) => {
-  let world: World, server: Server, url: string, client: deepl.Translator
+  let world: World
+let server: Server
+let url: string
+let client: deepl.Translator
   const clientOf = (key: string, options: deepl.TranslatorOptions = {}) => new deepl.Translator(key, { serverUrl: url, maxRetries: 0, minTimeout: 5_000, ...options })
   beforeAll(async () => {
     world = await World.open(script, { account: { limits: { characters: 1_000 } } })

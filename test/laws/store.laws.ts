@@ -134,9 +134,11 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => { d
   it("equals a naive model over random sequences of writes", async () => {
     let seed = 42
     const random = (below: number) => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return (seed >> 8) % below }
-    const rows = new Map<string, string>(), journals = new Map<string, { last: number; base: number }>()
+    const rows = new Map<string, string>()
+const journals = new Map<string, { last: number; base: number }>()
     for (let step = 0; step < 400; step++) {
-      const key = `r${random(12)}`, id = `j${random(5)}`
+      const key = `r${random(12)}`
+const id = `j${random(5)}`
       const tail = journals.get(id) ?? { last: 0, base: 0 }
       switch (random(5)) {
         case 0: store.commit([put([key], `${step}`)], nothing); rows.set(key, `${step}`); break

@@ -33,7 +33,8 @@ const share = (words: ReadonlySet<string>, text: string): number => { const ther
 
 const office = ["docx", "pptx", "xlsx", "html"]
 describe.runIf(programs.soffice && programs.pdftotext).each(office)("LibreOffice opens a translated %s", (kind) => {
-  const names = sampleFiles(kind), at = (which: string, name: string): string => join(folder, which, `${name.replace(/\.\w+$/, "")}.pdf`)
+  const names = sampleFiles(kind)
+const at = (which: string, name: string): string => join(folder, which, `${name.replace(/\.\w+$/, "")}.pdf`)
   beforeAll(async () => {
     for (const [which, change] of [[`${kind}-source`, (text: string) => text], [`${kind}-made`, turned]] as const) {
       mkdirSync(join(folder, which))
@@ -46,11 +47,15 @@ describe.runIf(programs.soffice && programs.pdftotext).each(office)("LibreOffice
     }
   })
   it.each(names)("%s", async (name) => {
-    const source = at(`${kind}-source`, name), made = at(`${kind}-made`, name)
+    const source = at(`${kind}-source`, name)
+const made = at(`${kind}-made`, name)
     expect(existsSync(made), "a PDF was made").toBe(existsSync(source))
     if (!existsSync(source)) { console.warn(`LibreOffice does not open ${name} as it was`); return }
-    const { segments } = await extracted(kind, sample(`${kind}/${name}`)), all = segments.flatMap(({ text }) => wordsOf(plainOf(text)))
-    const words = new Set(all), before = share(words, textOfPdf(source)), after = share(new Set(all.map(turned)), textOfPdf(made))
+    const { segments } = await extracted(kind, sample(`${kind}/${name}`))
+const all = segments.flatMap(({ text }) => wordsOf(plainOf(text)))
+    const words = new Set(all)
+const before = share(words, textOfPdf(source))
+const after = share(new Set(all.map(turned)), textOfPdf(made))
     console.log(`${kind}/${name}: words on its pages ${before} before, ${after} after; pages ${pagesOf(source)}, ${pagesOf(made)}`)
     expect(after).toBeGreaterThanOrEqual(Math.floor(before * 0.9))
     expect(Math.abs(pagesOf(made) - pagesOf(source))).toBeLessThanOrEqual(Math.max(1, pagesOf(source) * 0.2))
@@ -65,14 +70,16 @@ describe.runIf(programs.qpdf && programs.pdftotext)("a translated pdf", () => {
     writeFileSync(file, await changed("pdf", source, turned))
     const checked = spawnSync("qpdf", ["--check", file], { encoding: "utf8" })
     expect([checked.status, checked.stdout.match(/WARNING.*/g) ?? [], checked.stderr]).toEqual([0, [], ""])
-    const read = textOfPdf(file), words = wordsOf(lines.join(" "))
+    const read = textOfPdf(file)
+const words = wordsOf(lines.join(" "))
     expect(words.filter((word) => !read.includes(turned(word)))).toEqual([])
     expect(words.filter((word) => read.includes(word))).toEqual([])
     expect(pagesOf(file)).toBe(count)
   })
   it("turned into docx: LibreOffice opens it", async () => {
     if (!programs.soffice) return
-    const source = await pdfOf([[{ text: "The quick brown fox jumps" }]]), extraction = await extracted("pdf", source, { convertTo: "docx" })
+    const source = await pdfOf([[{ text: "The quick brown fox jumps" }]])
+const extraction = await extracted("pdf", source, { convertTo: "docx" })
     const file = join(folder, "converted.docx")
     writeFileSync(file, await extraction.rebuild((id) => turned(extraction.segments[id]!.text)))
     toPdf([file], folder)
@@ -92,7 +99,8 @@ describe.runIf(programs.xmllint)("xmllint finds well-formed", () => {
     lint(name, await changed(kind === "xliff" ? "xlf" : kind, sample(`${kind}/${name}`), turned)))
   it("an xml with a DOCTYPE", async () => lint("xml", await changed("xml", Buffer.from('<!DOCTYPE a [<!ENTITY b "c">]><a>some words &b; & more</a>'.replace("& more", "&amp; more")), turned)))
   it.each(["docx", "pptx", "xlsx", "idml"].flatMap((kind) => sampleFiles(kind).map((name) => [kind, name] as const)))("%s/%s, every part", async (kind, name) => {
-    const before = new Zip(sample(`${kind}/${name}`)), after = new Zip(await changed(kind, sample(`${kind}/${name}`), turned))
+    const before = new Zip(sample(`${kind}/${name}`))
+const after = new Zip(await changed(kind, sample(`${kind}/${name}`), turned))
     for (const { name: part } of after.entries) if (/\.(?:xml|rels)$/.test(part) && !after.part(part)!.equals(before.part(part)!)) lint(`${name} ${part}`, after.part(part)!)
   })
 })

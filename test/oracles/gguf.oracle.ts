@@ -62,11 +62,14 @@ describe.runIf(installed())("a GGUF file", () => {
   })
   it("temperature 0 needs no seed", async () => expect(await textOf({ temperature: 0, seed: undefined })).toBe(await textOf({ temperature: 0, seed: undefined })))
   it("a stop word is where it ends, and is not told", async () => {
-    const said = await textOf(), stop = said.slice(20, 23), { body } = await ask({ stop: [stop, "never said"] })
+    const said = await textOf()
+const stop = said.slice(20, 23)
+const { body } = await ask({ stop: [stop, "never said"] })
     expect([body.choices[0].message.content, body.choices[0].finish_reason]).toEqual([said.slice(0, said.indexOf(stop)), "stop"])
   })
   it("a conversation of several turns; what is known of it is not read again", async () => {
-    const first = [user("What is your name, and why?")], answer = await textOf({ messages: first })
+    const first = [user("What is your name, and why?")]
+const answer = await textOf({ messages: first })
     const turns = [...first, { role: "assistant", content: answer }, user("And hers?")]
     const { usage } = (await ask({ messages: turns })).body
     expect(usage.prompt_tokens).toBe(tokensOf(turns))
@@ -107,7 +110,8 @@ describe.runIf(installed())("a GGUF file", () => {
   it("who goes in the middle, or while waiting, leaves it free", async () => {
     const said = (await ask({ model: "own/long" })).body.choices[0].message.content
     for (let round = 0; round < 5; round++) {
-      const gone = new AbortController(), waiting = new AbortController()
+      const gone = new AbortController()
+const waiting = new AbortController()
       const reader = (await world.fetch("/v1/chat/completions", { body: { model: "own/long", messages: [user("on and on")], stream: true, max_tokens: 8_000 }, signal: gone.signal })).body!.getReader()
       for (let i = 0; i < 5; i++) await reader.read()
       const queued = world.fetch("/v1/chat/completions", { body: { model: "own/long", messages: [user("me too")], max_tokens: 8_000 }, signal: waiting.signal }).catch(() => "gone")
@@ -120,7 +124,8 @@ describe.runIf(installed())("a GGUF file", () => {
     }
   })
   it("who goes while a long prompt is read leaves it free", async () => {
-    const gone = new AbortController(), long = user("A long story. ".repeat(200))
+    const gone = new AbortController()
+const long = user("A long story. ".repeat(200))
     const asked = world.fetch("/v1/chat/completions", { body: { model: "own/long", messages: [long], max_tokens: 1 }, signal: gone.signal }).catch(() => "gone")
     setTimeout(() => gone.abort(), 30)
     expect(await asked).toBe("gone")
@@ -149,7 +154,8 @@ describe.runIf(installed())("a GGUF file", () => {
     expect((await ask({ model: "own/absent" })).body.choices[0].message.content).toBe(await textOf())
   })
   it("stopped while it speaks and started anew in the same process", async () => {
-    const open = () => World.open({ records: [{ id: "own", kind: "embedded", files: { long: join(folder, "long.gguf") } }] }), first = await open()
+    const open = () => World.open({ records: [{ id: "own", kind: "embedded", files: { long: join(folder, "long.gguf") } }] })
+const first = await open()
     const body = { model: "own/long", messages: [user("on and on")], stream: true, max_tokens: 8_000 }
     await (await first.fetch("/v1/chat/completions", { body })).body!.getReader().read()
     await first.close()

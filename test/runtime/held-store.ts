@@ -35,7 +35,8 @@ export class HeldStore {
       to.journal.set(key, [...events, ...write.events])
     } else if (write.op === "snapshot") {
       to.snapshots.set(key, { seq: write.seq, state: write.state })
-      const events = to.journal.get(key) ?? [], base = to.base.get(key) ?? 0
+      const events = to.journal.get(key) ?? []
+const base = to.base.get(key) ?? 0
       to.journal.set(key, events.slice(write.seq - base))
       to.base.set(key, write.seq)
     } else if (write.op === "forget") {
@@ -67,7 +68,8 @@ export class HeldStore {
     },
     flushed: async () => this.flush(),
     readJournal: (kind, id, after) => {
-      const key = `${kind}/${id}`, base = this.seen.base.get(key) ?? 0
+      const key = `${kind}/${id}`
+const base = this.seen.base.get(key) ?? 0
       return (this.seen.journal.get(key) ?? []).map((event, i) => ({ seq: base + i + 1, event })).filter(({ seq }) => seq > after)
     },
     readSnapshot: (kind, id) => this.seen.snapshots.get(`${kind}/${id}`),

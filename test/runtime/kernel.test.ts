@@ -42,7 +42,8 @@ describe("turns", () => {
   })))
   it("a busy actor does not starve the event loop or its neighbours", () => run((system) => Effect.gen(function* () {
     const busy = system.ref(Forgetful, "busy")
-    let going = true, asked = 0
+    let going = true
+let asked = 0
     const again = (): void => { asked++; if (going) { busy.tell("Get", {}); busy.askNow("Get", {}, again) } }
     busy.tell("Get", {})
     busy.askNow("Get", {}, again)
@@ -89,7 +90,8 @@ describe("commit before answer, pipelined", () => {
     expect(yield* ref.ask("Add", { by: 1 })).toBe(8)
   })))
   it("events and rows are one step: a row's condition that fails keeps nothing and answers otherwise", () => run((system, held) => Effect.gen(function* () {
-    const first = system.ref(Journaled, "a"), second = system.ref(Journaled, "b")
+    const first = system.ref(Journaled, "a")
+const second = system.ref(Journaled, "b")
     yield* first.ask("Claim", { name: "x" })
     expect(Names.get(held.store, ["x"])).toBe("taken")
     expect(yield* faultOf(second.ask("Claim", { name: "x" }))).toEqual({ _tag: "NameTaken" })
@@ -137,7 +139,8 @@ describe("keep", () => {
 
 describe("supervision", () => {
   it("a defect answers its asker, reloads the actor, and its neighbours notice nothing", () => run((system) => Effect.gen(function* () {
-    const ref = system.ref(Journaled, "a"), neighbour = system.ref(Journaled, "b")
+    const ref = system.ref(Journaled, "a")
+const neighbour = system.ref(Journaled, "b")
     yield* ref.ask("Add", { by: 3 })
     yield* neighbour.ask("Add", { by: 4 })
     expect(yield* faultOf(ref.ask("Break", {}))).toMatchObject({ _tag: "Unavailable", reason: "defect" })

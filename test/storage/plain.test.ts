@@ -23,7 +23,8 @@ describe("values that are what their schema makes of them", () => {
     ["any names", Schema.Record(Schema.String, Schema.String)], ["anything", Schema.Unknown]])("does not judge %s", (_, schema) => { expect(plainOf(schema.ast)).toBeUndefined() })
 
   it("packs the same bytes either way, and strips and refuses as the schema does", () => {
-    const { pack, unpack } = packing(Row), bytes = Buffer.from(pack(row))
+    const { pack, unpack } = packing(Row)
+const bytes = Buffer.from(pack(row))
     expect(Buffer.from(pack({ more: 1, inner: row.inner, ...other } as never)).equals(bytes)).toBe(true)
     expect(unpack(bytes)).toEqual(row)
     expect(() => pack({ ...row, count: 0.5 })).toThrow()

@@ -82,10 +82,13 @@ describe("LMDB on disk", () => {
     expect(heard.at(-1)).toBe("d ok")
   })
   it("a backup taken while writes go on is whole, restores, and passes the integrity check", async () => {
-    const at = folder(), copy = folder(), restored = folder()
+    const at = folder()
+const copy = folder()
+const restored = folder()
     const store = await openLmdb({ folder: at })
     await store.blobs.write("b", (async function* () { yield bytes("blob") })())
-    let writing = true, n = 0
+    let writing = true
+let n = 0
     const writer = (async () => { while (writing) await committed(store, [put(`k${n}`, "v"), { op: "append", kind: "k", id: "x", seq: ++n, events: [bytes("e")] }]) })()
     while (n < 20) await new Promise((resolve) => { setImmediate(resolve) })
     await store.backup(copy)
@@ -144,7 +147,8 @@ describe("secrets at rest", () => {
     expect(() => masterKey(at, undefined)).toThrow(SealFault)
   })
   it("a sealed value opens at its address, for its purpose, unchanged, under its key, and nowhere else", () => {
-    const seal = sealer(new Uint8Array(32).fill(1)), other = sealer(new Uint8Array(32).fill(2))
+    const seal = sealer(new Uint8Array(32).fill(1))
+const other = sealer(new Uint8Array(32).fill(2))
     const sealed = seal.seal(bytes("secret"), "p", "table/1")
     expect(Buffer.from(seal.open(sealed, "p", "table/1")).toString()).toBe("secret")
     expect(Buffer.from(sealed).includes("secret")).toBe(false)

@@ -39,7 +39,9 @@ const talk = (messages: ReadonlyArray<Message>, id: string): ReadonlyArray<{ rea
   const merged: Array<{ role: string; content: Array<Block> }> = []
   for (const message of messages) {
     if (message.role === "system" || message.role === "developer") continue
-    const role = message.role === "assistant" ? "assistant" : "user", body = bodyOf(message, id), last = merged.at(-1)
+    const role = message.role === "assistant" ? "assistant" : "user"
+const body = bodyOf(message, id)
+const last = merged.at(-1)
     if (body.length === 0) continue
     if (last?.role === role) last.content.push(...body)
     else merged.push({ role, content: [...body] })
@@ -170,7 +172,8 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
     },
     close: () => client.close(),
     async generate(request, sink, signal) {
-      const { body, asJson } = anthropicBody(request, options), reader = new Reader(sink, asJson)
+      const { body, asJson } = anthropicBody(request, options)
+const reader = new Reader(sink, asJson)
       if (!request.stream) {
         const answer = await client.json("POST", "/v1/messages", JSON.stringify(body), signal)
         if (!Array.isArray(answer?.content)) throw badResponse("no content")
@@ -180,7 +183,8 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
         reader.read({ type: "message_delta", delta: { stop_reason: answer.stop_reason ?? "end_turn" }, usage: answer.usage })
         return reader.end()
       }
-      let begun = false, flow: CallFlow | undefined
+      let begun = false
+let flow: CallFlow | undefined
       const sse = new SseReader((payload) => {
         let event: any
         try { event = JSON.parse(utf8(payload)) } catch { throw badResponse("an event is not JSON") }

@@ -27,7 +27,8 @@ const blames = new Set<UpstreamFault["reason"]>(["unavailable", "connect-timeout
 /** `mayRepeat` false: a side effect has run. */
 export const attempt = async (first: Target, requestFor: (target: Target) => ModelRequest, sink: RetrySink, caller: Caller, mayRepeat: boolean, options: AttemptOptions): Promise<Target> => {
   const { signal } = caller
-  let last: UpstreamFault | undefined, unusable = 0
+  let last: UpstreamFault | undefined
+let unusable = 0
   const fallbacks = mayRepeat ? first.upstream.record.fallbacks : []
   for (let i = 0; i <= fallbacks.length; i++) {
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
@@ -41,7 +42,8 @@ export const attempt = async (first: Target, requestFor: (target: Target) => Mod
       if (resting !== undefined) { last ??= resting; break }
       try {
         caller.attempted(target, last)
-        const { upstream } = target, waits = upstream.gate.enter(signal)
+        const { upstream } = target
+const waits = upstream.gate.enter(signal)
         if (waits !== undefined) await queued(waits, upstream)
         try {
           await upstream.model.generate(request, sink, signal)

@@ -34,7 +34,8 @@ const asks = ({ tools, toolChoice, messages }: ModelRequest): string | undefined
 }
 /** A digest for the call's id: deterministic like the rest. */
 const idOf = (text: string): string => {
-  let id = "", hash = 0x811c9dc5
+  let id = ""
+let hash = 0x811c9dc5
   for (let i = 0; i < 24; i++) {
     for (let j = 0; j < text.length; j++) hash = Math.imul(hash ^ text.charCodeAt(j), 0x01000193)
     hash = Math.imul(hash ^ i, 0x01000193)

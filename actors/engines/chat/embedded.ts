@@ -19,7 +19,8 @@ export const stepper = (sink: ModelSink): ((step: Step) => void) => {
     if ("text" in step) sink.event({ type: "text", choice: 0, text: step.text })
     else if ("reasoning" in step) sink.event({ type: "reasoning", choice: 0, text: step.reasoning })
     else if ("toolCall" in step) {
-      const { id, name, arguments: text } = step.toolCall, index = calls++
+      const { id, name, arguments: text } = step.toolCall
+const index = calls++
       sink.event({ type: "call", choice: 0, index, id, name })
       if (text !== "") sink.event({ type: "arguments", choice: 0, index, text })
     } else {
@@ -34,7 +35,8 @@ interface Running { readonly heard: (message: FromModel) => void; readonly died:
 export type Embedded = { readonly module: "echo" } | { readonly module: "gguf"; readonly files: Readonly<Record<string, string>> }
 /** The models of one worker. */
 export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): ChatModel => {
-  let worker: EngineWorker<ToModel, FromModel> | undefined, last = 0
+  let worker: EngineWorker<ToModel, FromModel> | undefined
+let last = 0
   const running = new Map<number, Running>()
   const start = (): EngineWorker<ToModel, FromModel> => {
     if (worker !== undefined && !worker.dead) return worker
@@ -49,8 +51,12 @@ export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): Ch
     close: () => worker?.kill(),
     generate: (request, sink, signal) => new Promise((resolve, reject) => {
       if (signal.aborted) return reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
-      const thread = start(), id = ++last, step = stepper(sink)
-      let begun = false, paused = false, owed = 0
+      const thread = start()
+const id = ++last
+const step = stepper(sink)
+      let begun = false
+let paused = false
+let owed = 0
       const over = (fault?: UpstreamFault): void => { running.delete(id); signal.removeEventListener("abort", abort); if (fault === undefined) resolve(); else reject(fault) }
       const abort = (): void => { thread.send({ id, abort: true }); over(new UpstreamFault({ reason: "aborted", detail: "the caller went" })) }
       signal.addEventListener("abort", abort, { once: true })

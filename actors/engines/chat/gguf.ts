@@ -80,12 +80,14 @@ const running = (): Promise<Runtime> => started ??= start().catch((cause: unknow
 let loading: Promise<unknown> = Promise.resolve()
 
 const open = async (file: string, name: string) => {
-  const runtime = await running(), { llama, LlamaChat } = runtime
+  const runtime = await running()
+const { llama, LlamaChat } = runtime
   runtime.fault = undefined
   let model: Model | undefined
   try {
     model = await llama.loadModel({ modelPath: file })
-    const context = await model.createContext({ contextSize: { max: contextTokensMax } }), sequence = context.getSequence()
+    const context = await model.createContext({ contextSize: { max: contextTokensMax } })
+const sequence = context.getSequence()
     return { llama, model, sequence, contextTokens: context.contextSize, chat: new LlamaChat({ contextSequence: sequence }) }
   } catch (cause) {
     await new Promise((resolve) => { setImmediate(resolve) })
@@ -118,7 +120,8 @@ export const gguf = async (file: string): Promise<ChatModule> => {
       if (signal.aborted) return undefined
       await sequence.evaluateWithoutGeneratingNewTokens(tokens.slice(at, Math.min(at + promptSliceTokens, tokens.length - 1)))
     }
-    const { frequencyPenalty, presencePenalty } = request, before = sequence.tokenMeter.usedOutputTokens
+    const { frequencyPenalty, presencePenalty } = request
+const before = sequence.tokenMeter.usedOutputTokens
     let reasoning = 0
     const { metadata } = await chat.generateResponse(history, {
       temperature: request.temperature ?? sampling.temperature, topP: request.topP ?? sampling.topP, topK: sampling.topK, minP: sampling.minP,
@@ -140,7 +143,8 @@ export const gguf = async (file: string): Promise<ChatModule> => {
     id: file, contextTokens,
     async *generate(request, signal): AsyncIterable<Step> {
       const steps: Array<Step> = []
-      let wake: (() => void) | undefined, over = false
+      let wake: (() => void) | undefined
+let over = false
       const work = turn.then(() => signal.aborted ? undefined : prompt(request, signal, (step) => { steps.push(step); wake?.() })).finally(() => { over = true; wake?.() })
       // After a failure nothing is known of what the sequence holds.
       turn = work.catch(() => sequence.clearHistory()).catch(() => {})

@@ -7,7 +7,8 @@ export const anything = { oneOf: [{ type: "object", additionalProperties: true }
 type Schema = Readonly<Record<string, unknown>>
 const isSchema = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value)
 const areScalars = (values: ReadonlyArray<unknown>): boolean => values.every((value) => value === null || typeof value !== "object")
-const plainTypes = new Set<unknown>(["number", "integer", "boolean", "null"]), dates = new Set<unknown>(["date-time", "time", "date"])
+const plainTypes = new Set<unknown>(["number", "integer", "boolean", "null"])
+const dates = new Set<unknown>(["date-time", "time", "date"])
 /** llama.cpp refuses grammars with long repetitions, aloud. */
 const repetitionsMax = 256
 
@@ -17,8 +18,10 @@ const limits = (schema: Schema, ...names: ReadonlyArray<string>): Schema => Obje
 const fitted = (schema: unknown): Schema => {
   if (!isSchema(schema)) return anything
   const { properties, items, prefixItems, allOf, enum: values, $ref: reference } = schema
-  const named = schema["$defs"] ?? schema["definitions"], defs = isSchema(named) ? { $defs: each(named) } : {}
-  const choices = schema["anyOf"] ?? schema["oneOf"], type = schema["type"] ?? (isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined)
+  const named = schema["$defs"] ?? schema["definitions"]
+const defs = isSchema(named) ? { $defs: each(named) } : {}
+  const choices = schema["anyOf"] ?? schema["oneOf"]
+const type = schema["type"] ?? (isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined)
   if (typeof reference === "string") {
     const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(reference)?.[1]
     return name === undefined ? anything : { $ref: `#/$defs/${name}`, ...defs }

@@ -27,7 +27,8 @@ export const retryAfterMs = (header: string | undefined, nowMs: number): number 
 }
 const fields = (body: string): { readonly message: string | undefined; readonly param?: string; readonly code?: string } => {
   try {
-    const value = JSON.parse(body) as any, error = typeof value?.error === "object" && value.error !== null ? value.error : value
+    const value = JSON.parse(body) as any
+const error = typeof value?.error === "object" && value.error !== null ? value.error : value
     const message = typeof value?.error === "string" ? value.error : typeof error?.message === "string" ? error.message : undefined
     return { message, ...(typeof error?.param === "string" ? { param: error.param } : {}), ...(typeof error?.code === "string" ? { code: error.code } : {}) }
   } catch { return { message: undefined } }
@@ -203,4 +204,5 @@ class Call implements Hearer, CallFlow {
     this.finish(new UpstreamFault({ reason: this.status > 0 ? "broken" : reason === "connect-timeout" ? reason : "unavailable", detail }))
   }
 }
-const answerBytesMax = 64 * 1_048_576, lastMs = 1_000
+const answerBytesMax = 64 * 1_048_576
+const lastMs = 1_000

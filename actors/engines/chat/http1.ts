@@ -30,9 +30,15 @@ const digits = Int8Array.from({ length: 256 }, (_, code) => "0123456789abcdef".i
 export const readHead = (text: string): Head | undefined => {
   if (!/^HTTP\/1\.[01] \d{3}(?: |\r|$)/.test(text)) return undefined
   const status = Number(text.slice(9, 12))
-  let type = "", retryAfter: string | undefined, length = -1, chunked = false, keep = text.charCodeAt(7) === 49, keepMs = keepMsDefault
+  let type = ""
+let retryAfter: string | undefined
+let length = -1
+let chunked = false
+let keep = text.charCodeAt(7) === 49
+let keepMs = keepMsDefault
   for (let at = text.indexOf("\r\n"); at >= 0;) {
-    const from = at + 2, colon = text.indexOf(":", from)
+    const from = at + 2
+const colon = text.indexOf(":", from)
     at = text.indexOf("\r\n", from)
     const to = at < 0 ? text.length : at
     if (colon <= from || colon > to || text.charCodeAt(from) <= 32 || text.charCodeAt(colon - 1) <= 32) return undefined
@@ -144,7 +150,8 @@ class Connection {
   }
 
   private read(given: Buffer, length: number): void {
-    let bytes = given, to = length
+    let bytes = given
+let to = length
     if (this.held !== undefined) {
       bytes = Buffer.concat([this.held, given.subarray(0, length)])
       to = bytes.length
@@ -188,7 +195,8 @@ class Connection {
         }
         case "rest": { hearer.data(bytes, at, to); return }
         case "size": {
-          const byte = bytes[at++]!, digit = digits[byte]!
+          const byte = bytes[at++]!
+const digit = digits[byte]!
           if (digit >= 0) { if (++this.line > 8) return this.fail("broken", "a chunk is too large"); this.left = this.left * 16 + digit }
           else if (this.line > 0 && (byte === 13 || byte === 59 || byte === 32 || byte === 9)) { this.place = "extension"; this.line = 0 }
           else return this.fail("broken", "a chunk without a size")

@@ -39,7 +39,9 @@ export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, e
     case "anthropic": return anthropic({ id: record.id, http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }), maxTokens: record.max_tokens ?? 4_096 })
     case "ollama": return ollama({ id: record.id, http: http(bearer), levels: record.supports?.effort_levels === true, fetchImage: record.fetch_images === true ? fetchBytes : undefined })
     case "embedded": {
-      const { files = {} } = record, names = Object.keys(files), local = embedded(names.map((id) => ({ id })), { module: "gguf", files })
+      const { files = {} } = record
+const names = Object.keys(files)
+const local = embedded(names.map((id) => ({ id })), { module: "gguf", files })
       return together(new Map<string, ChatModel>([
         ["echo", embedded([{ id: "echo" }], { module: "echo" })],
         ...engines === undefined ? [] : [["translate", translating(engines)] as const],

@@ -22,7 +22,8 @@ const imagesOf = async ({ content }: Message, { fetchImage }: OllamaOptions, sig
   return images
 }
 export const ollamaBody = async (request: ModelRequest, options: OllamaOptions, signal: Abort): Promise<unknown> => {
-  const names = new Map<string, string>(), messages: Array<unknown> = []
+  const names = new Map<string, string>()
+const messages: Array<unknown> = []
   for (const message of request.messages) {
     for (const { id, name } of message.calls ?? []) names.set(id, name)
     const images = await imagesOf(message, options, signal)
@@ -51,7 +52,10 @@ export const ollama = (options: OllamaOptions): ChatModel => {
     },
     close: () => client.close(),
     async generate(request, sink, signal) {
-      let begun = false, done = false, calls = 0, flow: CallFlow | undefined
+      let begun = false
+let done = false
+let calls = 0
+let flow: CallFlow | undefined
       const lines = new LineReader((line) => {
         if (line.trim() === "" || done) return
         let told: any
@@ -62,7 +66,8 @@ export const ollama = (options: OllamaOptions): ChatModel => {
         if (typeof message?.thinking === "string" && message.thinking !== "") sink.event({ type: "reasoning", choice: 0, text: message.thinking })
         if (typeof message?.content === "string" && message.content !== "") sink.event({ type: "text", choice: 0, text: message.content })
         for (const call of Array.isArray(message?.tool_calls) ? message.tool_calls : []) {
-          const name = call?.function?.name, given = call?.function?.arguments
+          const name = call?.function?.name
+const given = call?.function?.arguments
           if (typeof name !== "string") throw badResponse("a tool call without a name")
           sink.event({ type: "call", choice: 0, index: calls, id: newCallId(), name })
           sink.event({ type: "arguments", choice: 0, index: calls++, text: typeof given === "string" ? given : JSON.stringify(given ?? {}) })

@@ -36,7 +36,8 @@ export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"])
 /** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn.
  *  `newer`: the limit by its newer name, which OpenAI's reasoning models insist on and many other servers do not know. */
 export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions, newer = false): string => {
-  const { tools, toolChoice, format, stream, verbatim } = request, offered = tools === undefined || tools.length === 0 ? undefined : tools
+  const { tools, toolChoice, format, stream, verbatim } = request
+const offered = tools === undefined || tools.length === 0 ? undefined : tools
   const body = {
     model: request.model, messages: verbatim === undefined ? request.messages.map(messageOf) : undefined,
     stream: stream ? true : undefined, stream_options: stream ? { include_usage: true, include_obfuscation: http.base.includes("api.openai.com") ? false : undefined } : undefined,
@@ -86,7 +87,9 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
   }), signal)
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
-    let begun = false, flow: CallFlow | undefined, json: Whole | undefined
+    let begun = false
+let flow: CallFlow | undefined
+let json: Whole | undefined
     const sse = new SseReader((payload) => {
       // A fault in the first event is a fault before any answer.
       if (!begun && !isFault(payload)) { begun = true; sink.begun(flow) }

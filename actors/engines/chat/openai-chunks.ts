@@ -62,7 +62,8 @@ export class ChunkReader {
       if (opening === undefined || !text.startsWith("data:", start)) return at
       const payload = start + (text.charCodeAt(start + 5) === 32 ? 6 : 5)
       if (!text.startsWith(opening, payload)) return at
-      const from = payload + opening.length, { end: to, wide, escaped } = measure(text, from)
+      const from = payload + opening.length
+const { end: to, wide, escaped } = measure(text, from)
       if (to <= from || !text.startsWith(closing, to)) return at
       let end = to + closing.length
       if (padded !== undefined) {
@@ -91,12 +92,17 @@ export class ChunkReader {
   private learn(payload: string): void {
     const found = contentAt.exec(payload)
     if (found === null || found[0].includes("role")) return
-    const start = found.index + found[0].length, { end } = measure(payload, start)
+    const start = found.index + found[0].length
+const { end } = measure(payload, start)
     if (end < 0) return
-    const opening = payload.slice(0, start), rest = payload.slice(end), padding = paddingAt.exec(rest)
-    let closing = rest, padded: string | undefined
+    const opening = payload.slice(0, start)
+const rest = payload.slice(end)
+const padding = paddingAt.exec(rest)
+    let closing = rest
+let padded: string | undefined
     if (padding !== null) {
-      const from = padding.index + padding[0].length, to = measure(rest, from).end
+      const from = padding.index + padding[0].length
+const to = measure(rest, from).end
       if (to < 0) return
       closing = rest.slice(0, from)
       padded = rest.slice(to)
@@ -121,7 +127,8 @@ export class ChunkReader {
   private choice(given: any, at: number): void {
     if (typeof given !== "object" || given === null) throw badResponse("a choice is not an object")
     if (!Number.isInteger(at) || at < 0 || at >= choicesMax) throw badResponse("a choice has a number that cannot be")
-    const choice = this.of(at), delta = given.delta ?? given.message ?? {}
+    const choice = this.of(at)
+const delta = given.delta ?? given.message ?? {}
     if (choice.finished) return
     this.texts(delta, at, given.logprobs)
     if (Array.isArray(delta.tool_calls)) for (const [i, call] of delta.tool_calls.entries()) this.call(choice, at, call, i)
@@ -145,7 +152,9 @@ export class ChunkReader {
   /** A delta belongs to the call of its index, else of its id, else to the last one; a whole call may come at once. */
   private call(choice: Choice, at: number, delta: any, order: number): void {
     if (typeof delta !== "object" || delta === null) throw badResponse("a tool call is not an object")
-    const { id, index } = delta, name = delta.function?.name, calls = choice.calls
+    const { id, index } = delta
+const name = delta.function?.name
+const calls = choice.calls
     let known = typeof index === "number" ? calls?.byIndex.get(index) : typeof id === "string" && id !== "" ? calls?.byId.get(id) : name === undefined ? calls?.last : undefined
     // Some servers send every call with index 0: a new id with a name is a new call.
     if (known !== undefined && typeof id === "string" && id !== "" && typeof name === "string" && name !== "" && known.id !== id && !calls!.byId.has(id)) known = undefined
@@ -174,7 +183,8 @@ export class ChunkReader {
 /** One choice 0, its delta one non-empty content, nothing finished, nothing else that would have to be told. */
 const isPlain = (chunk: any): boolean => {
   if (!Array.isArray(chunk.choices) || chunk.choices.length !== 1 || (chunk.usage ?? null) !== null || (chunk.error ?? null) !== null) return false
-  const [choice] = chunk.choices, { delta } = choice
+  const [choice] = chunk.choices
+const { delta } = choice
   if ((choice.index ?? 0) !== 0 || (choice.finish_reason ?? null) !== null || (choice.logprobs ?? null) !== null || typeof delta !== "object" || delta === null) return false
   for (const name of Object.keys(delta)) if (name !== "content" && name !== "role" && delta[name] !== null && delta[name] !== "") return false
   return typeof delta.content === "string" && delta.content !== ""

@@ -25,7 +25,8 @@ const itemsOf = (message: Message, id: string): ReadonlyArray<unknown> => {
 }
 /** `sealed`: reasoning comes back encrypted, to be handed in with the next turn. */
 export const responsesBody = (request: ModelRequest, { id, effortMap }: OpenAiOptions, sessions: boolean, from: number, sealed = !sessions): unknown => {
-  const effort = effortOf(request, effortMap), { format, tools = [], toolChoice } = request
+  const effort = effortOf(request, effortMap)
+const { format, tools = [], toolChoice } = request
   // In this interface verbosity lies under `text`, and there is no prediction: OpenAI refuses either at the top.
   const { verbosity, prediction: _, ...hints } = request.hints ?? {}
   const formatOf = format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" } : { type: "json_schema", name: format.name, schema: format.schema, strict: format.strict, description: format.description }
@@ -102,18 +103,21 @@ class Reader {
 const openMax = 1_000
 
 export const openAiResponses = (options: OpenAiOptions & { readonly sessions: boolean }): ChatModel => {
-  const client = new HttpClient(options.http), { sessions } = options
+  const client = new HttpClient(options.http)
+const { sessions } = options
   /** Models that have said that they encrypt no reasoning. */
   const open = new Set<string>()
   const once = async (request: ModelRequest, sink: ModelSink, signal: Abort, from: number): Promise<void> => {
-    const body = JSON.stringify(responsesBody(request, options, sessions, from, !sessions && !open.has(request.model))), reader = new Reader(sink, sessions)
+    const body = JSON.stringify(responsesBody(request, options, sessions, from, !sessions && !open.has(request.model)))
+const reader = new Reader(sink, sessions)
     if (!request.stream) {
       const answer = await client.json("POST", "/responses", body, signal)
       sink.begun()
       reader.whole(answer)
       return sink.flush()
     }
-    let begun = false, flow: CallFlow | undefined
+    let begun = false
+let flow: CallFlow | undefined
     const sse = new SseReader((payload) => {
       if (payload === "[DONE]" || reader.over) return
       let event: any

@@ -11,7 +11,8 @@ export class PerChoice<A> {
   clear(): void { this.first = this.others = undefined }
   /** By their numbers. */
   get list(): ReadonlyArray<readonly [choice: number, value: A]> {
-    const { first, others } = this, list: Array<readonly [number, A]> = first === undefined ? [] : [[0, first]]
+    const { first, others } = this
+const list: Array<readonly [number, A]> = first === undefined ? [] : [[0, first]]
     return others === undefined ? list : [...list, ...others].sort(([a], [b]) => a - b)
   }
 }

@@ -32,7 +32,8 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1()
 /** The records, or one line that names the setting at fault. */
 export const readRecords = (given: unknown): ReadonlyArray<UpstreamRecord> | string => {
   if (!Array.isArray(given)) return "UPSTREAMS: wants an array of upstream records"
-  const records: Array<UpstreamRecord> = [], ids = new Set<string>()
+  const records: Array<UpstreamRecord> = []
+const ids = new Set<string>()
   for (const [i, item] of given.entries()) {
     const result = decode(item)
     if (result._tag === "Failure") {

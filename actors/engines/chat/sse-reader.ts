@@ -17,7 +17,8 @@ export class LineReader {
   private readonly leap: Leap | undefined
   constructor(line: (line: string) => void, leap?: Leap) { this.line = line; this.leap = leap }
   push(bytes: Buffer, from = 0, to = bytes.length): void {
-    const fresh = bytes.toString("latin1", from, to), { rest } = this
+    const fresh = bytes.toString("latin1", from, to)
+const { rest } = this
     // Still within one line: not looked through again, so that a large event costs its length and no more.
     if (rest !== "" && !fresh.includes("\n")) return this.keep(rest + fresh)
     const text = rest === "" ? fresh : rest + fresh

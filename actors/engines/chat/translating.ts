@@ -11,12 +11,15 @@ const words = (text: string): number => text.match(/\S+/g)?.length ?? 0
 const asks = /\b(?:translate|translation|translated)?\b[^.\n]{0,80}?\b(?:in)?to\s+(?:the\s+)?([\p{L}-]{2,24})|\btarget(?:[ _-]?lang(?:uage)?)?\s*[:=]\s*([\p{L}-]{2,24})/iu
 
 export const targetOf = (text: string, targets: ReadonlyArray<Language>): Language | undefined => {
-  const match = asks.exec(text), word = (match?.[1] ?? match?.[2])?.toLowerCase()
+  const match = asks.exec(text)
+const word = (match?.[1] ?? match?.[2])?.toLowerCase()
   return word === undefined ? undefined : targets.find((code) => code === word || (named.of(code) ?? "").toLowerCase() === word)
 }
 /** An order in front of the text: up to the first colon or line end, when that part names a language. */
 const split = (text: string, targets: ReadonlyArray<Language>): { readonly target: Language; readonly rest: string } | undefined => {
-  const end = text.search(/[:\n]/), order = end < 0 ? text : text.slice(0, end), target = targetOf(order, targets)
+  const end = text.search(/[:\n]/)
+const order = end < 0 ? text : text.slice(0, end)
+const target = targetOf(order, targets)
   return target === undefined ? undefined : { target, rest: end < 0 ? "" : text.slice(end + 1).trim() }
 }
 const sentences = (text: string): ReadonlyArray<string> => text.match(/[^.!?\n]+(?:[.!?]+|\n|$)\s*/g) ?? [text]
@@ -39,9 +42,12 @@ export const translating = (engines: Engines): ChatModel => ({
     const pair = source === ordered ? undefined : translator.supports(source, ordered)
     if (pair === false) throw new UpstreamFault({ reason: "unsupported", detail: `there is no engine from ${named.of(source) ?? source} to ${named.of(ordered) ?? ordered}`, param: "messages" })
     sink.begun()
-    let made = "", left = request.maxTokens ?? Infinity, cut = false
+    let made = ""
+let left = request.maxTokens ?? Infinity
+let cut = false
     for (const sentence of sentences(text)) {
-      const tail = /\s*$/.exec(sentence)![0], body = sentence.slice(0, sentence.length - tail.length)
+      const tail = /\s*$/.exec(sentence)![0]
+const body = sentence.slice(0, sentence.length - tail.length)
       let out = body
       if (pair !== undefined && body !== "") {
         const result = await Effect.runPromise(Effect.result(translator.translate({ source, target: ordered, segments: [{ units: [{ kind: "text", text: body }] }] })), { signal: signalOf(signal) })

@@ -114,7 +114,8 @@ export class Upstreams {
   }
   /** Starts what is due; waits for those that have no list at all, and with `force` for those whose list is older than that. */
   private fresh(forceOlderMs: number | undefined): Promise<unknown> | undefined {
-    const waits: Array<Promise<void>> = [], now = this.nowMs()
+    const waits: Array<Promise<void>> = []
+const now = this.nowMs()
     for (const upstream of this.all) {
       const age = now - upstream.listedAtMs
       if (age < this.cacheMs && (forceOlderMs === undefined || age < forceOlderMs)) continue
@@ -160,7 +161,8 @@ export class Upstreams {
     return this.exact(name) ?? this.bare(name)
   }
   private exact(name: string): Target | undefined {
-    const slash = name.indexOf("/"), upstream = slash < 0 ? undefined : this.all.find(({ record }) => record.id === name.slice(0, slash))
+    const slash = name.indexOf("/")
+const upstream = slash < 0 ? undefined : this.all.find(({ record }) => record.id === name.slice(0, slash))
     if (upstream === undefined) return undefined
     const model = name.slice(slash + 1)
     return model !== "" && (upstream.record.open_models || upstream.offered?.some(({ id }) => id === model) === true) ? { upstream, model } : undefined

@@ -31,7 +31,8 @@ export const hunspellDictionaries = (folder = systemFolder): Readonly<Record<str
   return found
 }
 export const hunspell = (system: ActorSystem, starts: Starts, dictionaries = hunspellDictionaries()): Corrector => {
-  const languages = Object.keys(dictionaries).filter((language) => !language.includes("-")), tested = languages.find((language) => language in canaries) ?? "es"
+  const languages = Object.keys(dictionaries).filter((language) => !language.includes("-"))
+const tested = languages.find((language) => language in canaries) ?? "es"
   const [text, wants] = canaries[tested]!
   return threadCorrector({
     system, starts, worker: "hunspell", data: { dictionaries }, languages, info: { id: "hunspell", version: "4.0.2", tier: "embedded", licence: "MIT, MPL-2.0 (Hunspell); dictionaries MPL, LGPL" },

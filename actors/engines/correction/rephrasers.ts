@@ -32,7 +32,8 @@ export const plainRephraser = (corrector: Corrector): Rephraser => ({
   readiness: corrector.readiness, languages: corrector.languages,
   styles: (language) => language.split("-")[0] === "en",
   rephrase: (text, { language, style, tone }) => Effect.map(corrector.correct(text, language), (edits) => {
-    const corrected = edited(text, edits), change = language.startsWith("en") ? english[style ?? tone ?? ""] : undefined
+    const corrected = edited(text, edits)
+const change = language.startsWith("en") ? english[style ?? tone ?? ""] : undefined
     return change === undefined ? corrected : change(corrected)
   })
 })

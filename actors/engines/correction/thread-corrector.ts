@@ -22,7 +22,8 @@ export const inOrder = (edits: ReadonlyArray<Edit>): ReadonlyArray<Edit> => {
   return [...edits].sort((a, b) => a.from - b.from || a.to - b.to).filter(({ from, to }) => { const free = from >= end; if (free) end = Math.max(to, from + 1); return free })
 }
 export const edited = (text: string, edits: ReadonlyArray<Edit>): string => {
-  let out = "", from = 0
+  let out = ""
+let from = 0
   for (const edit of edits) { out += text.slice(from, edit.from) + edit.text; from = edit.to }
   return out + text.slice(from)
 }

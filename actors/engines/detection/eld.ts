@@ -14,13 +14,16 @@ const scripts: ReadonlyArray<readonly [RegExp, Language, number]> = [
   [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3], [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3], [/[\u0e00-\u0e7f]/g, "th", 1], [/[\u0370-\u03ff\u1f00-\u1fff]/g, "el", 1],
   [/[\u0590-\u05ff]/g, "he", 1], [/[\u10a0-\u10ff]/g, "ka", 1], [/[\u0530-\u058f]/g, "hy", 1]
 ]
-const latin = /[A-Za-z\u00c0-\u024f]/g, cyrillic = /[\u0400-\u04ff]/g, kana = /[\u3040-\u30ff]/
+const latin = /[A-Za-z\u00c0-\u024f]/g
+const cyrillic = /[\u0400-\u04ff]/g
+const kana = /[\u3040-\u30ff]/
 const cyrillicLetters: ReadonlyArray<readonly [RegExp, Language]> = [[/[ѓќ]/i, "mk"], [/ў/i, "be"], [/[іїєґ]/i, "uk"], [/[ыэё]/i, "ru"]]
 const scriptOf = (text: string): Language | undefined => {
   if (/^[\0-\u024f\u2000-\u20ff]*$/.test(text)) return undefined
   const count = (letters: RegExp): number => text.match(letters)?.length ?? 0
   const inCyrillic = count(cyrillic)
-  let language: Language | undefined, most = Math.max(count(latin), inCyrillic)
+  let language: Language | undefined
+let most = Math.max(count(latin), inCyrillic)
   for (const [letters, is, weight] of scripts) {
     const weighs = count(letters) * weight
     if (weighs > most) { most = weighs; language = is }
@@ -64,7 +67,8 @@ let eld: Eld | undefined
  *  so that it is looked for by its file. */
 const load = (): Eld => {
   if (eld === undefined) {
-    const require = createRequire(import.meta.url), files = (require.resolve.paths("eld") ?? []).map((folder) => join(folder, "eld/src/entries/static.small.js"))
+    const require = createRequire(import.meta.url)
+const files = (require.resolve.paths("eld") ?? []).map((folder) => join(folder, "eld/src/entries/static.small.js"))
     eld = (require(files.find((file) => existsSync(file)) ?? "eld") as { readonly eld: Eld }).eld
     eld.setLanguageSubset(subset)
   }

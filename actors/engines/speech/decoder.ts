@@ -41,7 +41,8 @@ export const decoderFor = (contentType: string): (() => AudioDecoder) | undefine
   if (pcm !== undefined) return () => pcm.encoding === "s16le" && pcm.rate === rate ? new PlainDecoder() : new PcmDecoder(pcm)
   const container = containers[type]
   if (container === undefined) return undefined
-  const { formats, codecs } = container, whole = () => new ContainerDecoder(formats, codecs)
+  const { formats, codecs } = container
+const whole = () => new ContainerDecoder(formats, codecs)
   return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(whole) : whole
 }
 
@@ -189,7 +190,8 @@ class SniffingDecoder implements AudioDecoder {
   }
   close(): void { this.chosen?.close() }
   private choose(): AudioDecoder {
-    const { head } = this, data = 27 + (head[26] ?? 0)
+    const { head } = this
+const data = 27 + (head[26] ?? 0)
     return this.chosen = head.toString("latin1", 0, 4) === "OggS" && head.toString("latin1", data, data + 5) === "\x7fFLAC" ? new OggFlacDecoder() : this.container()
   }
 }

@@ -15,13 +15,15 @@ export interface MediaEncoder {
 const bytesOf = (pcm: Int16Array): Uint8Array => new Uint8Array(pcm.buffer, pcm.byteOffset, pcm.byteLength).slice()
 const packetMs = 100
 const raw = (rate: number, pack: (pcm: Int16Array) => Uint8Array): (() => MediaEncoder) => () => {
-  let resampler: Resampler | undefined, from = 0
+  let resampler: Resampler | undefined
+let from = 0
   return {
     headers: [],
     encode: async (pcm, pcmRate) => {
       if (pcmRate !== rate && from !== pcmRate) { resampler?.close(); resampler = await Resampler.make(pcmRate, rate); from = pcmRate }
       const samples = pcmRate === rate ? pcm : resampler!.push(pcm)
-      const size = rate * packetMs / 1_000, packets: Array<Uint8Array> = []
+      const size = rate * packetMs / 1_000
+const packets: Array<Uint8Array> = []
       for (let at = 0; at < samples.length; at += size) packets.push(pack(samples.slice(at, at + size)))
       return { packets, durationMs: Math.round(samples.length * 1_000 / rate) }
     },
@@ -29,13 +31,18 @@ const raw = (rate: number, pack: (pcm: Int16Array) => Uint8Array): (() => MediaE
   }
 }
 
-const opusRate = 24_000, opusFrame = opusRate / 50, opusBitrate = 32_000, preSkip = 312
+const opusRate = 24_000
+const opusFrame = opusRate / 50
+const opusBitrate = 32_000
+const preSkip = 312
 type Opus = { encode(pcm: Buffer, frame: number): Buffer; encoderCTL(control: number, value: number): void; delete(): void }
 const setBitrate = 4_002
 /** 20 ms packets. */
 const opus = (wrap: () => { readonly headers: ReadonlyArray<Uint8Array>; readonly pages: (frames: ReadonlyArray<Uint8Array>) => ReadonlyArray<Uint8Array> }): (() => MediaEncoder) => () => {
   const { headers, pages } = wrap()
-  let encoder: Opus | undefined, resampler: Resampler | undefined, from = 0
+  let encoder: Opus | undefined
+let resampler: Resampler | undefined
+let from = 0
   return {
     headers,
     encode: async (pcm, rate) => {
@@ -69,7 +76,8 @@ const opusHead = (): Uint8Array => {
   return head
 }
 const opusTags = (): Uint8Array => {
-  const vendor = "Troupe", tags = Buffer.alloc(8 + 4 + vendor.length + 4)
+  const vendor = "Troupe"
+const tags = Buffer.alloc(8 + 4 + vendor.length + 4)
   tags.write("OpusTags")
   tags.writeUInt32LE(vendor.length, 8)
   tags.write(vendor, 12)
@@ -80,7 +88,8 @@ const opusTags = (): Uint8Array => {
 const crcTable = Uint32Array.from({ length: 256 }, (_, i) => { let r = i << 24; for (let bit = 0; bit < 8; bit++) r = r & 0x80000000 ? (r << 1) ^ 0x04c11db7 : r << 1; return r >>> 0 })
 const oggPages = () => {
   const serial = Math.floor(Math.random() * 2 ** 32)
-  let sequence = 0, granule = preSkip
+  let sequence = 0
+let granule = preSkip
   const page = (packets: ReadonlyArray<Uint8Array>, first: boolean, position: number): Uint8Array => {
     const lacing = packets.flatMap((packet) => [...Array.from<number>({ length: Math.floor(packet.length / 255) }).fill(255), packet.length % 255])
     const head = Buffer.alloc(27 + lacing.length)
@@ -113,7 +122,8 @@ const oggPages = () => {
 
 /** EBML (RFC 8794): an element with its size as a vint of 8 bytes, or unknown for what never ends. */
 const element = (id: number, ...content: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const body = Buffer.concat(content), size = Buffer.alloc(8)
+  const body = Buffer.concat(content)
+const size = Buffer.alloc(8)
   size.writeBigUInt64BE(BigInt(body.length) | (1n << 56n))
   return Buffer.concat([idBytes(id), size, body])
 }

@@ -1,13 +1,15 @@
 /** ITU-T G.711: A-law and µ-law, as tables. */
 
 const alawOf = (byte: number): number => {
-  const a = byte ^ 0x55, segment = (a & 0x70) >> 4
+  const a = byte ^ 0x55
+const segment = (a & 0x70) >> 4
   let value = (a & 0x0f) << 4
   value = segment === 0 ? value + 8 : (value + 0x108) << (segment - 1)
   return (a & 0x80) !== 0 ? value : -value
 }
 const ulawOf = (byte: number): number => {
-  const u = ~byte & 0xff, value = (((u & 0x0f) << 3) + 0x84) << ((u & 0x70) >> 4)
+  const u = ~byte & 0xff
+const value = (((u & 0x0f) << 3) + 0x84) << ((u & 0x70) >> 4)
   return (u & 0x80) !== 0 ? 0x84 - value : value - 0x84
 }
 export const alaw = Int16Array.from({ length: 256 }, (_, byte) => alawOf(byte))

@@ -48,13 +48,15 @@ export const openaiTranscription = ({ url, key, model }: { readonly url: string;
     hear: (audio, { language, hints = [] }) => Stream.unwrap(Effect.gen(function* () {
       yield* Effect.acquireRelease(Effect.sync(() => { used++ }), () => Effect.sync(() => { used-- }))
       const utterances = new Utterances()
-      let partialMs = 0, heardMs = 0
+      let partialMs = 0
+let heardMs = 0
       const told = (type: "partial" | "final") => (piece: Utterance) => Effect.map(ask(piece, language, hints), (text): ReadonlyArray<Heard> =>
         text === "" ? [] : [{ type, text, startMs: Math.round(piece.startMs), endMs: Math.round(piece.endMs), language: language ?? "en" }])
       const finals = (pieces: ReadonlyArray<Utterance>) => Stream.flatMap(Stream.fromIterable(pieces), (piece) => Stream.flatMap(Stream.fromEffect(told("final")(piece)), (heard) => Stream.fromIterable(heard)))
       const step = (pcm: Int16Array): Stream.Stream<Heard, EngineFault> => {
         heardMs += pcm.length / 16
-        const done = utterances.push(pcm), open = utterances.open
+        const done = utterances.push(pcm)
+const open = utterances.open
         if (done.length > 0) { partialMs = heardMs; return finals(done) }
         if (open === undefined || heardMs - partialMs < partialEveryMs) return Stream.empty
         partialMs = heardMs

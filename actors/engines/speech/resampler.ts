@@ -33,7 +33,8 @@ export class Resampler {
       this.wasm.HEAP32[this.lengths >> 2] = part.length
       this.wasm.HEAP32[(this.lengths >> 2) + 1] = this.outputMax
       this.wasm._speex_resampler_process_int(this.state, 0, this.input, this.lengths, this.output, this.lengths + 4)
-      const taken: number = this.wasm.HEAP32[this.lengths >> 2], made: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
+      const taken: number = this.wasm.HEAP32[this.lengths >> 2]
+const made: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
       parts.push(this.wasm.HEAP16.slice(this.output >> 1, (this.output >> 1) + made))
       at += Math.max(taken, 1)
     }

@@ -19,7 +19,8 @@ export const speechOf = (wav: Uint8Array): Speech => {
   while (at + 8 < wav.length && view.getUint32(at, false) !== 0x64617461) at += 8 + view.getUint32(at + 4, true) + view.getUint32(at + 4, true) % 2
   const bytes = Math.min(view.getUint32(at + 4, true), wav.length - at - 8) & ~1
   const pcm = new Int16Array(Uint8Array.prototype.slice.call(wav, at + 8, at + 8 + bytes).buffer)  // a Buffer's own slice is no copy
-  let from = 0, to = pcm.length
+  let from = 0
+let to = pcm.length
   while (from < to && Math.abs(pcm[from]!) < quiet) from++
   while (to > from && Math.abs(pcm[to - 1]!) < quiet) to--
   return { pcm: pcm.slice(from, to), rate }

@@ -67,7 +67,8 @@ export const hearingOn = (id: string, slots: ReadonlyArray<Slot>, language: Lang
     const worker = yield* slot.engine.use((live) => live.dead ? Effect.fail(new EngineFault({ reason: "crashed", engine: id, detail: "its thread has just died" })) : Effect.succeed(live), threadStartMs).pipe(Effect.tapError((fault) =>
       Effect.sync(() => { if (fault.reason === "unavailable") onMissing(fault.detail) })))
     const out = new LanePipe<Item>(1_000)
-    let behind = 0, over = false
+    let behind = 0
+let over = false
     let room: (() => void) | undefined
     worker.onDeath((reason) => { if (!over) { over = true; out.offer({ fault: new EngineFault({ reason: "crashed", engine: id, detail: reason }) }); out.end(); room?.() } })
     worker.listen((message) => {

@@ -28,7 +28,8 @@ export class Utterances {
       const piece = whole.slice(offset, offset + frame)
       let power = 0
       for (const sample of piece) power += sample * sample
-      const loudness = Math.sqrt(power / frame), loud = loudness > this.floor * 2.5
+      const loudness = Math.sqrt(power / frame)
+const loud = loudness > this.floor * 2.5
       if (!loud) this.floor = Math.max(40, this.floor * 0.98 + loudness * 0.02)
       this.frames.push(piece)
       this.at += frame

@@ -41,11 +41,14 @@ const programsOf = (mode: string): ReadonlyArray<string> => mode.split("|").map(
 
 /** Direction (`en>es`) to command line; `lacking`: programs that modes want and nobody has installed (cg-proc is only recommended by its pairs). */
 export const directionsIn = (folder: string): { readonly modes: ReadonlyMap<string, string>; readonly lacking: ReadonlySet<string> } => {
-  const modes = new Map<string, string>(), lacking = new Set<string>(), present = new Set<string>()
+  const modes = new Map<string, string>()
+const lacking = new Set<string>()
+const present = new Set<string>()
   if (!existsSync(folder)) return { modes, lacking }
   for (const file of readdirSync(folder).sort()) {
     const [, from, to] = /^([a-z]{2,3})-([a-z]{2,3})\.mode$/.exec(file) ?? []
-    const source = languages[from ?? ""], target = languages[to ?? ""]
+    const source = languages[from ?? ""]
+const target = languages[to ?? ""]
     if (source === undefined || target === undefined || dead.has(`${source}>${target}`)) continue
     const mode = readFileSync(join(folder, file), "utf8")
     const absent = programsOf(mode).filter((program) => !present.has(program) && !isInstalled(program))
@@ -72,7 +75,8 @@ const unescape = (text: string): string => text.replaceAll("[~]", "~").replace(/
 export const streamOf = ({ units }: Segment): { readonly text: string; readonly lead: string; readonly trail: string; readonly stop: boolean; readonly doubled: boolean } => {
   const raw = units.map((unit) => unit.kind === "text" ? escape(unit.text) : `[<x${unit.id}>]`).join("")
   const core = raw.trim()
-  const lead = raw.slice(0, raw.length - raw.trimStart().length), trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
+  const lead = raw.slice(0, raw.length - raw.trimStart().length)
+const trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
   const stop = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
   // Apart from the last word: "No." is short for number.
   return { text: stop ? `${core} .[]` : `${core}[]`, lead, trail, stop, doubled: core.includes("  ") }
@@ -80,7 +84,8 @@ export const streamOf = ({ units }: Segment): { readonly text: string; readonly 
 export const segmentOf = (answer: string, { lead, trail, stop, doubled }: ReturnType<typeof streamOf>): Segment => {
   let text = answer.replace(/\[\]/g, "").trim()
   if (stop) {
-    const marks = /(?:\[<x\d+>\])*$/.exec(text)![0], words = text.slice(0, text.length - marks.length)
+    const marks = /(?:\[<x\d+>\])*$/.exec(text)![0]
+const words = text.slice(0, text.length - marks.length)
     if (words.endsWith(".")) text = words.slice(0, -1).trimEnd() + marks
   }
   text = lead + (doubled ? text : text.replace(/ {2,}/g, " ")) + trail
@@ -100,7 +105,9 @@ export const pipeline = (id: string, command: string, canary: string | undefined
     Effect.sync(() => spawn("sh", ["-c", `exec 3<&0; <&3 ${command} & exec <&- 3<&- >&-; wait`], { detached: true, stdio: ["pipe", "pipe", "ignore"] })),
     (process) => Effect.sync(() => killGroup(process.pid)))
   const waiting: Array<{ readonly marker: string; readonly settle: (exit: Effect.Effect<string, EngineFault>) => void }> = []
-  let nonce = 0, pending = "", over: EngineFault | undefined
+  let nonce = 0
+let pending = ""
+let over: EngineFault | undefined
   let mourn: ((fault: EngineFault) => void) | undefined
   const die = (detail: string): void => {
     if (over !== undefined) return

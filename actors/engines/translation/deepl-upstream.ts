@@ -17,9 +17,12 @@ const segmentOf = (xml: string): Segment => ({
 })
 
 export const deeplUpstream = ({ url, key, nowMs = Date.now }: { readonly url: string; readonly key: string; readonly nowMs?: () => number }): Translator => {
-  const base = url.replace(/\/+$/, ""), headers = { Authorization: `DeepL-Auth-Key ${key}`, "Content-Type": "application/json" }
-  let sources: ReadonlySet<Language> = new Set(), targets: ReadonlyMap<Language, boolean> = new Map()
-  let reason = "its languages are not known yet", listAtMs = 0
+  const base = url.replace(/\/+$/, "")
+const headers = { Authorization: `DeepL-Auth-Key ${key}`, "Content-Type": "application/json" }
+  let sources: ReadonlySet<Language> = new Set()
+let targets: ReadonlyMap<Language, boolean> = new Map()
+  let reason = "its languages are not known yet"
+let listAtMs = 0
   /** Kept an hour; asked for in the background, and not at every request while it is down. */
   const list = (): void => {
     if (nowMs() < listAtMs) return

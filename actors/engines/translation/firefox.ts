@@ -58,7 +58,8 @@ export const firefox = ({ system, starts, folder }: { readonly system: ActorSyst
   const run = (pair: string, segments: ReadonlyArray<Segment>): Effect.Effect<ReadonlyArray<Segment>, EngineFault> => Effect.forEach(segments, ({ units }) =>
     Effect.map(Effect.forEach(units, (unit) => {
       if (unit.kind === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
-      const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length), trail = unit.text.slice(unit.text.trimEnd().length)
+      const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length)
+const trail = unit.text.slice(unit.text.trimEnd().length)
       return Effect.map(models.get(pair)!.use(({ translate }) => translate(unit.text.trim())), (text) => ({ kind: "text" as const, text: `${lead}${text.trim()}${trail}` }))
     }), (made) => ({ units: made })))
   return {

@@ -19,7 +19,9 @@ const kindOf = (kind: string): Edit["kind"] => /^(?:Spelling|Typo|Capitalization
 const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrector> => {
   const edits: Array<Edit> = []
   for (const lint of await linterOf(language).lint(text, { language: "plaintext" })) {
-    const { start: from, end: to } = lint.span(), [first] = lint.suggestions(), kind = kindOf(lint.lint_kind())
+    const { start: from, end: to } = lint.span()
+const [first] = lint.suggestions()
+const kind = kindOf(lint.lint_kind())
     if (first === undefined || kind === "style") continue
     const put = first.kind() === SuggestionKind.Remove ? { from, to, text: "" } : first.kind() === SuggestionKind.InsertAfter ? { from: to, to, text: first.get_replacement_text() }
       : { from, to, text: first.get_replacement_text() }

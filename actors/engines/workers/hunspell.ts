@@ -8,11 +8,13 @@ import type { Edit } from "../ports.ts"
 /** Language → path without extension. */
 const dictionaries = (workerData as { readonly dictionaries: Readonly<Record<string, string>> }).dictionaries
 /** Suggestions cost up to 0.4 s each. */
-const unknownMax = 20, cachedMax = 5_000
+const unknownMax = 20
+const cachedMax = 5_000
 const module = loadModule()
 const loaded = new Map<string, Promise<Hunspell>>()
 const spellerOf = (language: string): Promise<Hunspell> => {
-  const base = language.split("-")[0]!, name = dictionaries[language] === undefined ? base : language
+  const base = language.split("-")[0]!
+const name = dictionaries[language] === undefined ? base : language
   let speller = loaded.get(name)
   if (speller === undefined) loaded.set(name, speller = module.then((factory) => factory.create(
     factory.mountBuffer(readFileSync(`${dictionaries[name]!}.aff`), `${name}.aff`), factory.mountBuffer(readFileSync(`${dictionaries[name]!}.dic`), `${name}.dic`))))
@@ -20,7 +22,8 @@ const spellerOf = (language: string): Promise<Hunspell> => {
 }
 const cache = new Map<string, string | null>()
 const betterOf = (speller: Hunspell, language: string, word: string): string | null => {
-  const key = `${language} ${word}`, known = cache.get(key)
+  const key = `${language} ${word}`
+const known = cache.get(key)
   if (known !== undefined) return known
   const better = speller.spell(word) ? null : speller.suggest(word)[0] ?? null
   if (cache.size >= cachedMax) cache.delete(cache.keys().next().value!)
@@ -29,8 +32,10 @@ const betterOf = (speller: Hunspell, language: string, word: string): string | n
 }
 
 const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrector> => {
-  const speller = await spellerOf(language), edits: Array<Edit> = []
-  let unknown = 0, sentenceStart = true
+  const speller = await spellerOf(language)
+const edits: Array<Edit> = []
+  let unknown = 0
+let sentenceStart = true
   for (const { segment, index, isWordLike } of new Intl.Segmenter(language, { granularity: "word" }).segment(text)) {
     if (isWordLike !== true) { if (/[.!?\n]/.test(segment)) sentenceStart = true; continue }
     // A name is no mistake: capitals inside a sentence, but not where nouns have them.

@@ -72,7 +72,8 @@ const loadSphinx = async (cacheFolder: string): Promise<Sphinx> => {
 
 const loadVoiceDetector = async (): Promise<{ speaks(pcm: Int16Array): boolean; reset(): void }> => {
   const wasm: any = await (fvad as unknown as () => Promise<unknown>)()
-  const detector = wasm._fvad_new(), memory = wasm._malloc(2 * frame)
+  const detector = wasm._fvad_new()
+const memory = wasm._malloc(2 * frame)
   const reset = (): void => { wasm._fvad_reset(detector); wasm._fvad_set_mode(detector, 2); wasm._fvad_set_sample_rate(detector, rate) }
   reset()
   return { reset, speaks: (pcm) => { wasm.HEAP16.set(pcm, memory >> 1); return wasm._fvad_process(detector, memory, frame) === 1 } }
@@ -85,7 +86,14 @@ const serve = (sphinx: Sphinx, detector: Awaited<ReturnType<typeof loadVoiceDete
   let at = 0                            // samples worked off
   let before: Array<Int16Array> = []    // the frames kept as pre-roll
   let block: Array<Int16Array> = []     // frames not yet fed
-  let speaking = false, startedAt = 0, voicedUntil = 0, frames = 0, quiet = 0, voicedRun = 0, sincePartial = 0, last = ""
+  let speaking = false
+let startedAt = 0
+let voicedUntil = 0
+let frames = 0
+let quiet = 0
+let voicedRun = 0
+let sincePartial = 0
+let last = ""
 
   const feed = (): void => {
     if (block.length === 0) return

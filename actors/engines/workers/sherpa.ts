@@ -16,11 +16,15 @@ try {
     modelConfig: { transducer: { encoder: file("encoder"), decoder: file("decoder"), joiner: file("joiner") }, tokens: join(folder, "tokens.txt"), numThreads: 1, provider: "cpu" },
     decodingMethod: "greedy_search", enableEndpoint: true, rule1MinTrailingSilence: 2.4, rule2MinTrailingSilence: 0.6, rule3MinUtteranceLength: 15
   })
-  let stream = recognizer.createStream(), samples = 0, startMs = 0, last = ""
+  let stream = recognizer.createStream()
+let samples = 0
+let startMs = 0
+let last = ""
   const look = (final: boolean): void => {
     while (recognizer.isReady(stream)) recognizer.decode(stream)
     const text = String(recognizer.getResult(stream).text).trim().toLowerCase()
-    const over = final || recognizer.isEndpoint(stream), endMs = Math.round(samples / 16)
+    const over = final || recognizer.isEndpoint(stream)
+const endMs = Math.round(samples / 16)
     if (text !== "" && (over || text !== last)) say({ is: over ? "final" : "partial", text, startMs, endMs })
     last = over ? "" : text
     if (over) { recognizer.reset(stream); startMs = endMs }

@@ -27,7 +27,8 @@ export const createClient = (authority: Authority, members: Members): Outcome =>
   const fields = new Fields(members, "invalid_request", [...metadataNames, "scope", "client_id"]).required("client_name")
   if (members["client_name"] === "") fields.refuse("client_name", "must be 1 to 200 characters")
   const metadata = readClientMetadata(fields, settings)
-  const scopes = readScope(fields) ?? [], id = fields.token("client_id", 64)
+  const scopes = readScope(fields) ?? []
+const id = fields.token("client_id", 64)
   if (id !== undefined && !givenId.test(id)) fields.refuse("client_id", "must be 3 to 64 letters, digits, '.', '_', '~' or '-'")
   if (fields.problem !== undefined) return fields.problem
   if (id !== undefined && books.get(Clients, [id]) !== undefined) return conflict("a client of this id exists")
@@ -84,7 +85,8 @@ export const rotateSecret = (call: Call): Outcome => {
   const client = clientOf(call)
   if (client instanceof Problem) return client
   const { authority } = call
-  const fields = fieldsOf(call, ["keep_previous_for"]), text = fields.string("keep_previous_for", 32)
+  const fields = fieldsOf(call, ["keep_previous_for"])
+const text = fields.string("keep_previous_for", 32)
   const keepMs = text === undefined ? 0 : durationMs(text)
   if (keepMs === undefined || keepMs > keptSecretMsMax) fields.refuse("keep_previous_for", "must be a duration of at most 24h")
   if (fields.problem !== undefined) return fields.problem

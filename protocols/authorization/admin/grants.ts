@@ -14,7 +14,8 @@ export const brokerGrantView = (grant: BrokerGrant): Readonly<Record<string, unk
   scopes_granted: grant.scopesGranted, version: grant.version, ...timesOf(grant) })
 
 export const revokedConsent = ({ books, nowMs }: Authority, grant: ConsentGrant): ReadonlyArray<Write> => {
-  const atMs = nowMs(), key = [grant.userId, grant.clientId, grant.resourceId]
+  const atMs = nowMs()
+const key = [grant.userId, grant.clientId, grant.resourceId]
   return [Consents.put([grant.id], { ...grant, revokedMs: atMs, updatedMs: atMs }), ...(ConsentKeys.get(books.store, key)?.id === grant.id ? [ConsentKeys.delete(key)] : [])]
 }
 
@@ -27,7 +28,8 @@ const carriedBy = async (call: Call, grant: ConsentGrant): Promise<{ readonly is
     const own = value.consentId === grant.id || (userId === grant.userId && consentClientId === grant.clientId && resourceId === grant.resourceId)
     if (own || parentJti !== "") rows.push({ jti, parentJti, familyId, own, live: call.ports.isLive(value) })
   }
-  const reached = new Set<string>(), families = new Set<string>()
+  const reached = new Set<string>()
+const families = new Set<string>()
   let issuances = 0
   for (const { jti, parentJti, familyId, own, live } of rows.toReversed()) {
     if (!own && !reached.has(parentJti)) continue
@@ -40,7 +42,9 @@ const carriedBy = async (call: Call, grant: ConsentGrant): Promise<{ readonly is
   return { issuances, families: live }
 }
 export const deleteConsent = async (call: Call): Promise<Outcome | Decision> => {
-  const { authority } = call, { books } = authority, id = idOf(call)
+  const { authority } = call
+const { books } = authority
+const id = idOf(call)
   const found = books.get(Consents, [id])
   if (found === undefined) return missing("consent grant")
   if (found.revokedMs !== null) return gone
@@ -59,7 +63,8 @@ export const deleteBrokerGrant = async (call: Call): Promise<Outcome | Decision>
   return key === undefined ? missing("broker grant") : () => withoutCredential(call, id, key)
 }
 const withoutCredential = ({ authority, ports }: Call, id: string, key: readonly [string, string]): Outcome => {
-  const { books } = authority, grant = BrokerGrants.get(books.store, key)
+  const { books } = authority
+const grant = BrokerGrants.get(books.store, key)
   if (grant === undefined || grant.id !== id) return missing("broker grant")
   if (grant.revokedMs !== null) return gone
   const atMs = authority.nowMs()

@@ -21,7 +21,8 @@ export const memoryOf = (authority: Authority, request: Request): Memory | Probl
   const key = request.method === "POST" ? request.headers.get("idempotency-key") : undefined
   if (key === undefined) return undefined
   if (key.length === 0 || key.length > keyLengthMax || !/^[\x20-\x7e]+$/.test(key)) return invalid(`Idempotency-Key must be 1 to ${keyLengthMax} printable characters`)
-  const { books, nowMs } = authority, address = [hashOf(authority, `${request.path}\0${key}`, "idempotency")]
+  const { books, nowMs } = authority
+const address = [hashOf(authority, `${request.path}\0${key}`, "idempotency")]
   const bodyHash = hashOf(authority, Buffer.from(request.body).toString("latin1"), "idempotency")
   const stored = () => { const row = Idempotency.get(books.store, address); return row !== undefined && row.expiresMs > nowMs() ? row : undefined }
   return {
@@ -32,7 +33,9 @@ export const memoryOf = (authority: Authority, request: Request): Memory | Probl
         : conflict("the Idempotency-Key was used for another request")
     },
     writes: (answer) => {
-      const expiresMs = nowMs() + keptMs, body = withoutSecret(answer.body), expired = stored() === undefined && Idempotency.get(books.store, address) !== undefined
+      const expiresMs = nowMs() + keptMs
+const body = withoutSecret(answer.body)
+const expired = stored() === undefined && Idempotency.get(books.store, address) !== undefined
       return books.expiring(Idempotency, address, { bodyHash, status: answer.status, body: body === undefined ? "" : JSON.stringify(body), expiresMs }, expiresMs, expired ? undefined : "absent")
     }
   }

@@ -27,7 +27,8 @@ const readUrl = (fields: Fields, name: string, { settings }: Authority, min = 1)
 export const createIdp = (authority: Authority, members: Members, fetchedMs: FetchedMs = () => undefined): Outcome => {
   const { books, settings } = authority
   const fields = new Fields(members, "invalid_request", ["name", "issuer", "jwks_uri", "audience", "enabled"]).required("name", "issuer")
-  const nowMs = authority.nowMs(), id = books.id()
+  const nowMs = authority.nowMs()
+const id = books.id()
   const idp: Idp = { id, name: fields.text("name", nameLengthMax) ?? "", issuer: readUrl(fields, "issuer", authority) ?? "", jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? "",
     audience: fields.token("audience", 2_048, 0) || settings.issuer, enabled: fields.boolean("enabled") ?? true, createdMs: nowMs, updatedMs: nowMs }
   if (fields.problem !== undefined) return fields.problem
@@ -48,7 +49,8 @@ export const getIdp = (call: Call): Outcome => {
 export const putIdp = (call: Call): Outcome => {
   const idp = idpOf(call)
   if (idp instanceof Problem) return idp
-  const { authority, ports } = call, fields = fieldsOf(call, ["name", "jwks_uri", "audience", "enabled"])
+  const { authority, ports } = call
+const fields = fieldsOf(call, ["name", "jwks_uri", "audience", "enabled"])
   const after: Idp = { ...idp, name: fields.text("name", nameLengthMax) ?? idp.name, jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? idp.jwksUri,
     audience: fields.token("audience") ?? idp.audience, enabled: fields.boolean("enabled") ?? idp.enabled, updatedMs: authority.nowMs() }
   if (fields.problem !== undefined) return fields.problem
@@ -58,7 +60,8 @@ export const putIdp = (call: Call): Outcome => {
 }
 /** Its policies and mappings go with it. */
 export const deleteIdp = async (call: Call): Promise<Decision> => {
-  const writes: Array<Write> = [], id = idOf(call)
+  const writes: Array<Write> = []
+const id = idOf(call)
   for await (const { key, value } of rowsOf(call, Policies)) if (value.idpId === id) writes.push(Policies.delete(key))
   for await (const { key, value } of rowsOf(call, MappingKeys, { prefix: [id] })) writes.push(MappingKeys.delete(key), Mappings.delete([value.id]))
   return () => {

@@ -31,7 +31,8 @@ export const liveIssuances = async (call: Call, matches: (row: Issuance) => bool
 export const listIssuances = async (call: Call): Promise<Outcome> => {
   const given = readTime(call, "since")
   if (given instanceof Problem) return given
-  const sinceMs = given ?? call.authority.nowMs() - lookbackMs, active = call.query.get("active") === "true"
+  const sinceMs = given ?? call.authority.nowMs() - lookbackMs
+const active = call.query.get("active") === "true"
   const matches = matching<Issuance>(call, { jti: (row) => row.jti, client_id: (row) => row.clientId, subject_user_id: (row) => row.userId, resource_id: (row) => row.resourceId, family_id: (row) => row.familyId })
   return list(call, "issuances", { table: Issuances, view: issuanceView, until: (row) => row.issuedMs < sinceMs, keep: (row) => matches(row) && (!active || call.ports.isLive(row)),
     more: (items) => ({ since: timeText(sinceMs), count: items.length }) })
@@ -51,7 +52,8 @@ export const deleteIssuance = (call: Call): Outcome => {
 
 const isMachine = ({ grantType }: Issuance): boolean => grantType === "client_credentials" || grantType === bearerGrant
 export const listTokens = (call: Call): Promise<Outcome> => {
-  const active = call.query.get("active") === "true", matches = matching<Issuance>(call, { client_id: (row) => row.clientId })
+  const active = call.query.get("active") === "true"
+const matches = matching<Issuance>(call, { client_id: (row) => row.clientId })
   return list(call, "tokens", { table: Issuances, view: issuanceView, keep: (row) => isMachine(row) && matches(row) && (!active || call.ports.isLive(row)) })
 }
 export const deleteToken = (call: Call): Outcome => {

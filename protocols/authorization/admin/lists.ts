@@ -4,7 +4,8 @@ import type { Key, Table } from "../../../storage/store.ts"
 import { Problem } from "../problems.ts"
 import { invalid, ok, readCount, type Call, type Outcome } from "./call.ts"
 
-const pageMax = 200, pageDefault = 50
+const pageMax = 200
+const pageDefault = 50
 const sliceRows = 250
 const aside = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 
@@ -36,7 +37,8 @@ const cursorOf = (call: Call, id: string): string => `${Buffer.from(id).toString
 const readCursor = (call: Call): Key | undefined | Problem => {
   const given = call.query.get("cursor")
   if (given === undefined) return undefined
-  const [part = "", mark] = given.split("."), id = Buffer.from(part, "base64url").toString()
+  const [part = "", mark] = given.split(".")
+const id = Buffer.from(part, "base64url").toString()
   return mark === seal(call, id) ? [id] : invalid("cursor is not one of this list")
 }
 
@@ -54,7 +56,8 @@ export const list = async <A>(call: Call, plural: string, { table, view, keep = 
   const after = readCursor(call)
   if (after instanceof Problem) return after
   const items: Array<unknown> = []
-  let last: string | undefined, further = false
+  let last: string | undefined
+let further = false
   for await (const { key, value } of rowsOf(call, table, { reverse: true, ...(after === undefined ? {} : { after }) })) {
     if (until(value)) break
     if (!keep(value)) continue

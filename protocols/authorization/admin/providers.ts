@@ -19,7 +19,8 @@ export const providerView = (provider: Provider): Readonly<Record<string, unknow
 const readConfig = ({ seal, local }: Authority, fields: Fields, protocol: Protocol, id: string, sealed: Uint8Array | null): Pick<Provider, "config" | "sealedSecret"> => {
   const fault = providerConfigFault(protocol, fields.members, local, sealed !== null)
   if (fault !== undefined) { const [, name, why] = /^config_data\.(\S+) (.*)$/.exec(fault)!; fields.refuse(name!, why!) }
-  const { config, secret } = splitSecrets(fields.members), referred = Object.keys(config).some((name) => name.endsWith("_ref"))
+  const { config, secret } = splitSecrets(fields.members)
+const referred = Object.keys(config).some((name) => name.endsWith("_ref"))
   return { config, sealedSecret: secret !== undefined ? sealSecret(seal, id, secret) : referred ? null : sealed }
 }
 
@@ -27,9 +28,12 @@ const readConfig = ({ seal, local }: Authority, fields: Fields, protocol: Protoc
 export const createProvider = (authority: Authority, members: Members): Outcome => {
   const { books } = authority
   const fields = new Fields(members, "invalid_request", ["slug", "display_name", "protocol", "config_data"]).required("slug", "protocol", "config_data")
-  const slug = readSlug(fields) ?? "", protocol = fields.choice("protocol", protocols), config = fields.object("config_data")
+  const slug = readSlug(fields) ?? ""
+const protocol = fields.choice("protocol", protocols)
+const config = fields.object("config_data")
   const displayName = (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? slug
-  const id = books.id(), read = protocol === undefined || config === undefined ? undefined : readConfig(authority, config, protocol, id, null)
+  const id = books.id()
+const read = protocol === undefined || config === undefined ? undefined : readConfig(authority, config, protocol, id, null)
   if (fields.problem !== undefined) return fields.problem
   if (providerBySlug(authority, slug) !== undefined) return conflict("a provider of this slug exists")
   const nowMs = authority.nowMs()
@@ -51,7 +55,9 @@ export const patchProvider = (call: Call): Outcome => {
   const provider = providerOf(call)
   if (provider instanceof Problem) return provider
   const { authority } = call
-  const fields = fieldsOf(call, ["slug", "display_name", "config_data"]), slug = readSlug(fields) ?? provider.slug, config = fields.object("config_data")
+  const fields = fieldsOf(call, ["slug", "display_name", "config_data"])
+const slug = readSlug(fields) ?? provider.slug
+const config = fields.object("config_data")
   const displayName = fields.text("display_name", displayNameLengthMax) ?? provider.displayName
   const read = config === undefined ? undefined : readConfig(authority, config, provider.protocol, provider.id, provider.sealedSecret)
   if (fields.problem !== undefined) return fields.problem
@@ -64,7 +70,9 @@ export const patchProvider = (call: Call): Outcome => {
 }
 /** Its grants go with it, credentials and all. One that is made while they are gathered is void without its provider. */
 export const deleteProvider = async (call: Call): Promise<Decision> => {
-  const { books } = call.authority, writes: Array<Write> = [], grants: Array<BrokerGrant> = []
+  const { books } = call.authority
+const writes: Array<Write> = []
+const grants: Array<BrokerGrant> = []
   for await (const { key, value } of rowsOf(call, BrokerGrants)) {
     if (value.providerId !== call.params["id"]) continue
     writes.push(BrokerGrants.delete(key))

@@ -30,7 +30,8 @@ const shown = (policy: PolicyList): Action => (call) => {
 const added = (policy: PolicyList): Action => (call) => {
   const resource = subjectOf(call, policy)
   if (resource instanceof Problem) return resource
-  const fields = fieldsOf(call, [policy.entry]).required(policy.entry), entry = fields.token(policy.entry)
+  const fields = fieldsOf(call, [policy.entry]).required(policy.entry)
+const entry = fields.token(policy.entry)
   if (entry !== undefined && policy.entry === "url" && !isReturnUrl(entry, call.authority)) fields.refuse("url", "must be an absolute https URL")
   if (fields.problem !== undefined) return fields.problem
   const entries = resource[policy.member]
@@ -41,7 +42,8 @@ const added = (policy: PolicyList): Action => (call) => {
 const removed = (policy: PolicyList): Action => (call) => {
   const resource = subjectOf(call, policy)
   if (resource instanceof Problem) return resource
-  const entry = policy.entry === "url" ? call.query.get("url") : call.params["client"], entries = resource[policy.member]
+  const entry = policy.entry === "url" ? call.query.get("url") : call.params["client"]
+const entries = resource[policy.member]
   return entry === undefined || !entries.includes(entry) ? missing("entry") : stored(call, policy, resource, entries.filter((other) => other !== entry), "removed", entry)
 }
 const actions = (policy: PolicyList) => ({ get: shown(policy), post: added(policy), delete: removed(policy) })

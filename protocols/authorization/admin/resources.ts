@@ -12,8 +12,12 @@ import { conflict, fieldsOf, gone, idOf, invalid, missing, ok, timesOf, type Ans
 import { list, matching } from "./lists.ts"
 
 const slugForm = /^[a-z0-9][a-z0-9-]{0,62}$/
-const scopesMax = 200, scopeLengthMax = 128, upstreamMax = 20, descriptionLengthMax = 500
-export const policyEntriesMax = 1_000, displayNameLengthMax = 200
+const scopesMax = 200
+const scopeLengthMax = 128
+const upstreamMax = 20
+const descriptionLengthMax = 500
+export const policyEntriesMax = 1_000
+export const displayNameLengthMax = 200
 const members = ["slug", "uri", "display_name", "scopes", "policy", "broker_provider_id"]
 
 type CatalogScope = Resource["scopes"][number]
@@ -83,8 +87,11 @@ export const providerBySlug = ({ books }: Authority, name: string): Provider | u
 export const createResource = (authority: Authority, given: Members, pending: (slug: string) => string | undefined = () => undefined): Outcome => {
   const { books } = authority
   const fields = new Fields(given, "invalid_request", [...members, "backend_kind", "broker_provider_slug"]).required("slug")
-  const name = readSlug(fields) ?? "", backend = fields.choice("backend_kind", ["mint", "broker"]) ?? "mint", broker = backend === "broker"
-  const byId = fields.token("broker_provider_id", 64, 0) ?? "", bySlug = fields.token("broker_provider_slug", 64, 0) ?? ""
+  const name = readSlug(fields) ?? ""
+const backend = fields.choice("backend_kind", ["mint", "broker"]) ?? "mint"
+const broker = backend === "broker"
+  const byId = fields.token("broker_provider_id", 64, 0) ?? ""
+const bySlug = fields.token("broker_provider_slug", 64, 0) ?? ""
   const found = bySlug === "" ? "" : providerBySlug(authority, bySlug)?.id ?? pending(bySlug)
   const providerId = byId === "" ? found ?? "" : byId
   if (!broker && (byId !== "" || bySlug !== "")) fields.refuse("broker_provider_id", "is for Broker resources")
@@ -107,7 +114,8 @@ export const listResources = (call: Call): Promise<Outcome> => list(call, "resou
 
 /** By id or slug. */
 export const resourceOf = (call: Call): Resource | Problem => {
-  const { books } = call.authority, ref = idOf(call)
+  const { books } = call.authority
+const ref = idOf(call)
   const id = UniqueNames.get(books.store, uniqueName("resource-slug", ref))?.id
   return (ref === "" ? undefined : books.get(Resources, [ref]) ?? (id === undefined ? undefined : books.get(Resources, [id]))) ?? missing("resource")
 }
@@ -116,15 +124,18 @@ export const getResource = (call: Call): Outcome => {
   return resource instanceof Problem ? resource : ok(resourceView(resource))
 }
 export const storeResource = (call: Call, before: Resource, after: Resource, answer: Pick<Answer, "status" | "body" | "audit">): Answer => {
-  const { authority } = call, kept = names(authority, after).map((key) => key.join("\0"))
+  const { authority } = call
+const kept = names(authority, after).map((key) => key.join("\0"))
   const given = names(authority, before).filter((key) => !kept.includes(key.join("\0")))
   return { ...answer, writes: [Resources.put([after.id], after, "present"), ...given.map((key) => UniqueNames.delete(key)), ...names(authority, after).map((key) => UniqueNames.put(key, { id: after.id }))] }
 }
 export const patchResource = (call: Call): Outcome => {
   const resource = resourceOf(call)
   if (resource instanceof Problem) return resource
-  const { authority } = call, broker = resource.backend === "broker"
-  const fields = fieldsOf(call, members), providerId = fields.token("broker_provider_id", 64, 0) ?? resource.providerId
+  const { authority } = call
+const broker = resource.backend === "broker"
+  const fields = fieldsOf(call, members)
+const providerId = fields.token("broker_provider_id", 64, 0) ?? resource.providerId
   if (broker ? authority.books.get(Providers, [providerId]) === undefined : providerId !== "") fields.refuse("broker_provider_id", broker ? "names no provider" : "is for Broker resources")
   const after: Resource = { ...resource, slug: readSlug(fields) ?? resource.slug, uri: readUri(fields) ?? resource.uri, providerId,
     displayName: fields.text("display_name", displayNameLengthMax) ?? resource.displayName, scopes: readScopes(fields, broker) ?? resource.scopes,

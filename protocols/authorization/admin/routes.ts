@@ -25,7 +25,8 @@ const actor = "admin"
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest()
 /** Both are hashed, then compared, so that neither length nor content shows in time. No key is configured: only on this machine, and then anyone may. */
 const keyCheck = ({ settings, local }: Authority): ((authorization: string | undefined) => boolean) => {
-  const { adminApiKey } = settings, expected = digest(adminApiKey)
+  const { adminApiKey } = settings
+const expected = digest(adminApiKey)
   if (adminApiKey === "") return () => local
   return (authorization) => timingSafeEqual(digest(/^bearer +(.*)$/is.exec(authorization ?? "")?.[1] ?? ""), expected)
 }
@@ -51,7 +52,8 @@ const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
   }
   const before = await recalled()
   if (before !== undefined) return before
-  const acted = action(call), waited = acted instanceof Promise ? await acted : acted
+  const acted = action(call)
+const waited = acted instanceof Promise ? await acted : acted
   // From here to the commit nothing waits.
   const outcome = typeof waited === "function" ? waited() : waited
   if (memory?.recalled() !== undefined) return await recalled() ?? conflict("the row changed meanwhile; try again")
@@ -81,7 +83,8 @@ const responseOf = ({ status, body }: Answer): Response => body === undefined ? 
 
 /** Every route takes the key first; nothing is read or answered before it. */
 export const adminRoutes = (authority: Authority, ports: AdminPorts): ReadonlyArray<Route> => {
-  const isKey = keyCheck(authority), { adminFailures } = ports
+  const isKey = keyCheck(authority)
+const { adminFailures } = ports
   const guarded = (action: Action): Handler => async (request) => {
     const refuse = (problem: Problem): Response => problemResponse(problem, request, authority.settings)
     const lockedMs = adminFailures.retryAfterMs(request.client)

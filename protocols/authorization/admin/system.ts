@@ -15,7 +15,8 @@ export const listKeys = ({ authority }: Call): Outcome => ok({
     .map((key) => ({ kid: key.kid, alg: key.algorithm, use: "sig", status: key.status, created_at: timeText(key.createdMs), activated_at: key.activatedMs === null ? null : timeText(key.activatedMs) }))
 })
 export const rotateKey = (call: Call): Outcome => {
-  const fields = fieldsOf(call, ["alg"]), alg = fields.choice("alg", ["ES256", "RS256"])
+  const fields = fieldsOf(call, ["alg"])
+const alg = fields.choice("alg", ["ES256", "RS256"])
   if (fields.problem !== undefined) return fields.problem
   return { status: 200, perform: async (also) => {
     let answer: Answer = { status: 200 }
@@ -30,8 +31,10 @@ export const getRegistration = ({ authority }: Call): Outcome => {
 }
 const approvedMax = 1_000
 export const patchRegistration = (call: Call): Outcome => {
-  const before = registrationRule(call.authority), fields = fieldsOf(call, ["mode", "approved_redirects"])
-  const mode = fields.choice("mode", registrationModes) ?? before.mode, approvedRedirects = fields.strings("approved_redirects", { itemsMax: approvedMax }) ?? before.approvedRedirects
+  const before = registrationRule(call.authority)
+const fields = fieldsOf(call, ["mode", "approved_redirects"])
+  const mode = fields.choice("mode", registrationModes) ?? before.mode
+const approvedRedirects = fields.strings("approved_redirects", { itemsMax: approvedMax }) ?? before.approvedRedirects
   for (const uri of approvedRedirects) {
     const fault = redirectUriFault(uri)
     if (fault !== undefined) fields.refuse("approved_redirects", `holds ${quoted(uri)}, which ${fault}`)
@@ -52,9 +55,13 @@ const firstIdOf = (atMs: number): Key => {
 }
 export const listAudit = async (call: Call): Promise<Outcome> => {
   const { settings, nowMs } = call.authority
-  const since = readTime(call, "since"), until = readTime(call, "until"), limit = readCount(call, "limit", 1, 1_000, 100), offset = readCount(call, "offset", 0, 100_000, 0)
+  const since = readTime(call, "since")
+const until = readTime(call, "until")
+const limit = readCount(call, "limit", 1, 1_000, 100)
+const offset = readCount(call, "offset", 0, 100_000, 0)
   for (const read of [since, until, limit, offset]) if (read instanceof Problem) return read
-  const sinceMs = (since as number | undefined) ?? nowMs() - settings.auditLookbackMs, untilMs = until as number | undefined
+  const sinceMs = (since as number | undefined) ?? nowMs() - settings.auditLookbackMs
+const untilMs = until as number | undefined
   if (sinceMs < nowMs() - settings.auditLookbackMsMax) return invalid("since lies too far back")
   const matches = matching<AuditEvent>(call, { action: (row) => row.action, actor_id: (row) => row.actorId, client_id: (row) => row.clientId })
   const events: Array<unknown> = []
@@ -72,7 +79,9 @@ export const verifyKey = (call: Call): Outcome => fieldsOf(call, []).problem ?? 
 const dayMs = 86_400_000
 export const stats = async (call: Call): Promise<Outcome> => {
   const dayAgoMs = call.authority.nowMs() - dayMs
-  let active = 0, revoked = 0, connections = 0
+  let active = 0
+let revoked = 0
+let connections = 0
   for await (const { value } of rowsOf(call, Issuances)) {
     if (value.revokedMs !== null) revoked++
     else if (value.issuedMs >= dayAgoMs && call.ports.isLive(value)) active++

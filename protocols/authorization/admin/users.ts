@@ -12,7 +12,8 @@ import { brokerGrantView, consentView, revokedConsent } from "./grants.ts"
 import { issuanceView, liveIssuances } from "./issuances.ts"
 import { list, matching } from "./lists.ts"
 
-const nameLengthMax = 200, emailLengthMax = 254
+const nameLengthMax = 200
+const emailLengthMax = 254
 const grantsMax = 10_000
 const members = ["email", "name", "password", "role"]
 
@@ -24,13 +25,17 @@ const readEmail = (fields: Fields): string | undefined => {
   return email === undefined || /^[^\s@]+@[^\s@]+$/.test(email) ? email : fields.refuse("email", "is no e-mail address")
 }
 const readPassword = (fields: Fields): string | undefined => {
-  const password = fields.string("password", 4_096), fault = password === undefined ? undefined : passwordFault(password)
+  const password = fields.string("password", 4_096)
+const fault = password === undefined ? undefined : passwordFault(password)
   return fault === undefined ? password : fields.refuse("password", fault)
 }
 interface UserFields { readonly email: string | undefined; readonly name: string | undefined; readonly role: User["role"] | undefined; /** undefined: none given. */ readonly passwordHash: string | undefined }
 /** Everything that takes time happens here, before any row is read. */
 const readUser = async (fields: Fields, hashPassword: AdminPorts["hashPassword"]): Promise<UserFields | Problem> => {
-  const email = readEmail(fields), name = fields.text("name", nameLengthMax, 0), role = fields.choice("role", ["user", "admin"]), password = readPassword(fields)
+  const email = readEmail(fields)
+const name = fields.text("name", nameLengthMax, 0)
+const role = fields.choice("role", ["user", "admin"])
+const password = readPassword(fields)
   if (fields.problem !== undefined) return fields.problem
   const passwordHash = password === undefined ? undefined : await (hashPassword(password) ?? "busy")
   return passwordHash === "busy" ? slowDown(1_000) : { email, name, role, passwordHash }
@@ -46,7 +51,8 @@ export const createUser = async (authority: Authority, given: Members, hashPassw
   const read = await readUser(new Fields(given, "invalid_request", members).required("email"), hashPassword)
   if (read instanceof Problem) return read
   return () => {
-    const nowMs = authority.nowMs(), id = books.id()
+    const nowMs = authority.nowMs()
+const id = books.id()
     const user: User = { id, email: read.email!, name: read.name ?? "", role: read.role ?? "user", passwordHash: read.passwordHash ?? null, federated: null, status: "active", epoch: 0,
       lastLoginMs: null, createdMs: nowMs, updatedMs: nowMs }
     return taken(authority, user.email, id) ?? { status: 201, body: userView(user), audit: { action: "user.created", detail: { id } },
@@ -55,7 +61,8 @@ export const createUser = async (authority: Authority, given: Members, hashPassw
 }
 export const postUser = ({ authority, members: given, ports }: Call): Promise<Problem | Decision> => createUser(authority, given, ports.hashPassword)
 export const listUsers = (call: Call): Promise<Outcome> => {
-  const email = call.query.get("email")?.toLowerCase(), matches = matching<User>(call, { status: (row) => row.status })
+  const email = call.query.get("email")?.toLowerCase()
+const matches = matching<User>(call, { status: (row) => row.status })
   return list(call, "users", { table: Users, view: userView, keep: (row) => matches(row) && (email === undefined || row.email.toLowerCase() === email) })
 }
 const userOf = (call: Call): User | Problem => call.authority.books.get(Users, [idOf(call)]) ?? missing("user")
@@ -84,7 +91,8 @@ const patched = (call: Call, read: UserFields): Outcome => {
   return { ...answer, writes: [...answer.writes!, ...(before[0] === now[0] ? [] : [UserEmails.delete(before), UserEmails.put(now, { id: user.id })])] }
 }
 const become = (status: User["status"], action: string) => (call: Call): Outcome => {
-  const user = userOf(call), fields = fieldsOf(call, [])
+  const user = userOf(call)
+const fields = fieldsOf(call, [])
   if (user instanceof Problem) return user
   if (fields.problem !== undefined) return fields.problem
   return user.status === status ? ok({ status }) : changed(call, { ...user, status, epoch: user.epoch + (status === "disabled" ? 1 : 0) }, action, { status: 200, body: { status } })
@@ -104,8 +112,10 @@ const stands = ({ authority: { books } }: Call) => (grant: ConsentGrant): boolea
 export const deleteUser = (call: Call): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
-  const { authority, ports } = call, { store } = authority.books
-  const consents = unrevokedConsents(call, user.id), grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
+  const { authority, ports } = call
+const { store } = authority.books
+  const consents = unrevokedConsents(call, user.id)
+const grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
   const writes: Array<Write> = [Users.delete([user.id]), UserEmails.delete(emailKey(user.email)), ...consents.flatMap((grant) => revokedConsent(authority, grant)),
     ...grants.map(({ key }) => BrokerGrants.delete(key)), ...Prompts.range(store, { prefix: [user.id], limit: grantsMax }).map(({ key }) => Prompts.delete(key))]
   if (user.federated !== null) writes.push(UserFederations.delete([user.federated.issuer, user.federated.subject]))

@@ -5,7 +5,9 @@ import { Idps, MappingKeys, Mappings, Policies, Users, type Policy, type Subject
 import { conflict, fieldsOf, gone, idOf, invalid, missing, ok, timesOf, type Call, type Outcome } from "./call.ts"
 import { list, matching } from "./lists.ts"
 
-const nameLengthMax = 200, entriesMax = 1_000, subjectLengthMax = 255
+const nameLengthMax = 200
+const entriesMax = 1_000
+const subjectLengthMax = 255
 const policyMembers = ["name", "idp_id", "client_ids", "scopes", "resources", "enabled"]
 const policyView = (policy: Policy): Readonly<Record<string, unknown>> => ({ id: policy.id, name: policy.name, idp_id: policy.idpId, client_ids: policy.clientIds, scopes: policy.scopes,
   resources: policy.resources, enabled: policy.enabled, ...timesOf(policy) })
@@ -20,7 +22,9 @@ const readPolicy = ({ authority }: Call, fields: Fields, before: Policy): Policy
   return fields.problem ?? (authority.books.get(Idps, [after.idpId]) === undefined ? invalid("idp_id names no IdP") : after)
 }
 export const postPolicy = (call: Call): Outcome => {
-  const { authority } = call, nowMs = authority.nowMs(), id = authority.books.id()
+  const { authority } = call
+const nowMs = authority.nowMs()
+const id = authority.books.id()
   const policy = readPolicy(call, fieldsOf(call, policyMembers).required("name", "idp_id"),
     { id, name: "", idpId: "", clientIds: [], scopes: [], resources: [], enabled: true, createdMs: nowMs, updatedMs: nowMs })
   return policy instanceof Problem ? policy : { status: 201, body: policyView(policy), writes: [Policies.put([id], policy, "absent")],
@@ -46,13 +50,18 @@ export const deletePolicy = (call: Call): Outcome => {
 }
 
 export const postMapping = (call: Call): Outcome => {
-  const { books } = call.authority, fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required("idp_id", "idp_subject", "local_user_id")
-  const idpId = fields.token("idp_id", 64), idpSubject = fields.string("idp_subject", subjectLengthMax), userId = fields.token("local_user_id", 64)
+  const { books } = call.authority
+const fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required("idp_id", "idp_subject", "local_user_id")
+  const idpId = fields.token("idp_id", 64)
+const idpSubject = fields.string("idp_subject", subjectLengthMax)
+const userId = fields.token("local_user_id", 64)
   if (idpSubject !== undefined && !/^\P{Cc}+$/u.test(idpSubject)) fields.refuse("idp_subject", "must not be empty or hold control characters")
   if (fields.problem !== undefined) return fields.problem
   if (books.get(Idps, [idpId!]) === undefined) return invalid("idp_id names no IdP")
   if (books.get(Users, [userId!]) === undefined) return missing("user")
-  const key = [idpId!, idpSubject!], nowMs = call.authority.nowMs(), id = books.id()
+  const key = [idpId!, idpSubject!]
+const nowMs = call.authority.nowMs()
+const id = books.id()
   if (MappingKeys.get(books.store, key) !== undefined) return conflict("the subject is mapped")
   const mapping: SubjectMapping = { id, idpId: idpId!, idpSubject: idpSubject!, userId: userId!, createdMs: nowMs, updatedMs: nowMs }
   return { status: 201, body: mappingView(mapping), writes: [Mappings.put([id], mapping, "absent"), MappingKeys.put(key, { id }, "absent")],

@@ -14,8 +14,10 @@ import type { Services } from "../services.ts"
 import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readPairs, type Form } from "../wire.ts"
 
-const requestMs = 600_000, codeMs = 600_000
-const stateLengthMax = 4_096, hintLengthMax = 256
+const requestMs = 600_000
+const codeMs = 600_000
+const stateLengthMax = 4_096
+const hintLengthMax = 256
 const prompts = ["none", "login", "consent", "select_account"]
 const digest43 = /^[A-Za-z0-9_-]{43}$/
 const bad = (words: string): Problem => new Problem("invalid_request", words)
@@ -32,8 +34,10 @@ export const goTo = (path: string, status = 302, headers: ReadonlyArray<readonly
 export const authorize = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
   const form = readPairs(request.query)
   if (isWireFault(form)) return errorPage(bad(form.detail), request.traceId)
-  const { settings } = services, { repeated } = form
-  const clientId = form.get("client_id"), redirectUri = form.get("redirect_uri")
+  const { settings } = services
+const { repeated } = form
+  const clientId = form.get("client_id")
+const redirectUri = form.get("redirect_uri")
   if (repeated.includes("client_id") || repeated.includes("redirect_uri")) return errorPage(bad("client_id or redirect_uri appears twice"), request.traceId)
   if (clientId === undefined) return errorPage(bad("client_id is missing"), request.traceId)
   const client = await findClient(services, clientId, request.client)
@@ -49,11 +53,13 @@ export const authorize = async (services: Services, sessions: BrowserSessions, r
   const checked = checkedRequest(services, client, form, redirectUri, sendable)
   if (checked instanceof Problem) return refusedTo(services, { redirectUri, state: sendable }, checked)
 
-  const signedIn = sessions.of(request), { prompt, maxAgeSeconds } = checked
+  const signedIn = sessions.of(request)
+const { prompt, maxAgeSeconds } = checked
   const stale = signedIn !== undefined && maxAgeSeconds !== null && services.nowMs() - signedIn.session.authMs > maxAgeSeconds * 1_000
   const mustSignIn = signedIn === undefined || stale || prompt.includes("login") || prompt.includes("select_account")
   if (mustSignIn && prompt.includes("none")) return refusedTo(services, checked, new Problem("login_required", "the user is not signed in"))
-  const req = services.newToken(), key = hashOf(services, req, "request")
+  const req = services.newToken()
+const key = hashOf(services, req, "request")
   const row: AuthorizationRequest = mustSignIn ? checked : { ...checked, userId: signedIn.user.id, sessionHash: signedIn.sessionHash, phase: "consent" }
   await services.books.write(services.books.expiring(Requests, [key], row, row.expiresMs, "absent"))
   return mustSignIn ? goTo(`/login?req=${req}`) : proceed(services, client, req, row, signedIn, 302)
@@ -76,7 +82,8 @@ const checkedRequest = (services: Services, client: Client, form: Form, redirect
   if (form.get("code_challenge_method") !== "S256") return bad("code_challenge_method must be S256")
   if (!digest43.test(codeChallenge)) return bad("code_challenge is malformed")
 
-  const values = form.all("resource"), resource = values.length === 1 ? resourceOf(services, values[0]!) : undefined
+  const values = form.all("resource")
+const resource = values.length === 1 ? resourceOf(services, values[0]!) : undefined
   if (values.length > 1 || (values.length === 1 && resource === undefined)) return new Problem("invalid_target", "the resource is not known")
   const asked = readScope(form.get("scope"))
   if (asked instanceof Problem) return asked
@@ -87,7 +94,9 @@ const checkedRequest = (services: Services, client: Client, form: Form, redirect
   const outside = scopes.find((scope) => !catalogHas(services, resource, scope) || (ceiling.length > 0 && !ceiling.includes(scope)))
   if (outside !== undefined) return refusedScope(outside)
 
-  const prompt = (form.get("prompt") ?? "").split(" ").filter((word) => word !== ""), maxAge = form.get("max_age"), jkt = form.get("dpop_jkt")
+  const prompt = (form.get("prompt") ?? "").split(" ").filter((word) => word !== "")
+const maxAge = form.get("max_age")
+const jkt = form.get("dpop_jkt")
   if (prompt.some((word) => !prompts.includes(word)) || (prompt.includes("none") && prompt.length > 1)) return bad("prompt is malformed")
   if (maxAge !== undefined && !/^\d{1,9}$/.test(maxAge)) return bad("max_age is malformed")
   if (jkt !== undefined && !digest43.test(jkt)) return bad("dpop_jkt is malformed")
@@ -115,7 +124,8 @@ export const proceed = async (services: Services, client: Client, req: string, a
 /** The request as it stands: alive, in that phase; and its key. */
 export const requestOf = (services: Services, req: string | undefined): { readonly key: string; readonly request: AuthorizationRequest } | undefined => {
   if (req === undefined || !digest43.test(req)) return undefined
-  const key = hashOf(services, req, "request"), request = Requests.get(services.books.store, [key])
+  const key = hashOf(services, req, "request")
+const request = Requests.get(services.books.store, [key])
   return request === undefined || services.nowMs() >= request.expiresMs ? undefined : { key, request }
 }
 export const sessionExpired = (): Problem => new Problem("invalid_grant", "login session expired")
@@ -123,7 +133,11 @@ export const sessionExpired = (): Problem => new Problem("invalid_grant", "login
 /** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so nothing can fail after. */
 export const giveCode = async (services: Services, client: Client, req: string, request: AuthorizationRequest, { user, session }: SignedIn, consent: ConsentGrant,
   rows: ReadonlyArray<Write>, status: 302 | 303): Promise<Response> => {
-  const { books, newToken, nowMs } = services, code = newToken(), atMs = nowMs(), key = hashOf(services, req, "request"), { clientId, redirectUri, codeChallenge, scopes, resourceId, jkt } = request
+  const { books, newToken, nowMs } = services
+const code = newToken()
+const atMs = nowMs()
+const key = hashOf(services, req, "request")
+const { clientId, redirectUri, codeChallenge, scopes, resourceId, jkt } = request
   const answer = backTo(services, redirectUri, request.state, { code }, status)
   const outcome = books.commit([
     ...rows,

@@ -13,7 +13,8 @@ export const browserRoutes = (services: Services, sessions: BrowserSessions, out
   const { books, audit } = services
   const error = (problem: Problem, request: Request): Response => errorPage(problem, request.traceId, { headers: problem.headers })
   const logIn = async (user: User, req: string, request: Request): Promise<Response> => {
-    const known = requestOf(services, req), begun = sessions.begin(user, "fed", request.client)
+    const known = requestOf(services, req)
+const begun = sessions.begin(user, "fed", request.client)
     if (req !== "" && known?.request.phase !== "login") return error(sessionExpired(), request)
     const rows = known === undefined ? [] : [Requests.put([known.key], { ...known.request, userId: user.id, sessionHash: begun.sessionHash, phase: "consent" as const }, Requests.unchanged(known.request))]
     const outcome = books.commit([...begun.rows, ...rows, audit.event("user.oidc_login", { actorId: user.id, ip: request.client, traceId: request.traceId })])

@@ -28,7 +28,10 @@ const about = (services: Services, client: Client, userId: string, resource: Res
 }
 
 export const showConsent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
-  const query = readPairs(request.query), req = isWireFault(query) ? undefined : query.get("req"), known = requestOf(services, req), signedIn = sessions.of(request)
+  const query = readPairs(request.query)
+const req = isWireFault(query) ? undefined : query.get("req")
+const known = requestOf(services, req)
+const signedIn = sessions.of(request)
   if (known === undefined || known.request.phase === "done") return errorPage(sessionExpired(), request.traceId)
   const { request: row } = known
   if (row.userId !== null && signedIn === undefined && services.books.get(Users, [row.userId])?.status !== "active") return refusedTo(services, row, new Problem("access_denied", "the user is disabled"))
@@ -47,14 +50,18 @@ export const showConsent = async (services: Services, sessions: BrowserSessions,
 export const consent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
-  const req = form.get("req") ?? "", known = requestOf(services, req), signedIn = sessions.of(request), { books, audit } = services
+  const req = form.get("req") ?? ""
+const known = requestOf(services, req)
+const signedIn = sessions.of(request)
+const { books, audit } = services
   if (signedIn === undefined && known?.request.userId != null && books.get(Users, [known.request.userId])?.status !== "active") return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"), 303)
   if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
     // Another user's session with this request is told apart from a form without its token.
     return shown(services, request, signedIn !== undefined && form.get("csrf") !== undefined && known !== undefined && known.request.userId !== signedIn.user.id ? sessionExpired() : foreign())
   }
   if (known === undefined || known.request.phase !== "consent" || known.request.userId !== signedIn.user.id) return shown(services, request, sessionExpired())
-  const { request: row } = known, decision = form.get("decision")
+  const { request: row } = known
+const decision = form.get("decision")
   if (decision !== "allow" && decision !== "deny") return shown(services, request, new Problem("invalid_request", "decision is missing"))
   const client = await findClient(services, row.clientId, request.client)
   if (client === undefined || client instanceof Problem || client.status !== "active") return shown(services, request, new Problem("invalid_client", "the client is no longer known"))
@@ -97,13 +104,18 @@ const promptOf = (services: Services, userId: string, named: string | undefined,
   return prompt === undefined ? undefined : { prompt, resource }
 }
 export const answerPrompt = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
-  const form = readForm(request.headers.get("content-type"), request.query, request.body), { books, audit } = services
+  const form = readForm(request.headers.get("content-type"), request.query, request.body)
+const { books, audit } = services
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
-  const signedIn = sessions.of(request), clientId = form.get("client"), resource = resourceOf(services, form.get("resource") ?? "")
+  const signedIn = sessions.of(request)
+const clientId = form.get("client")
+const resource = resourceOf(services, form.get("resource") ?? "")
   if (signedIn === undefined || clientId === undefined || resource === undefined || !sessions.isCsrf(form.get("csrf"), "prompt", signedIn.sessionHash, resource.id, clientId)) return shown(services, request, foreign())
-  const found = promptOf(services, signedIn.user.id, resource.slug, undefined, clientId), client = books.get(Clients, [clientId])
+  const found = promptOf(services, signedIn.user.id, resource.slug, undefined, clientId)
+const client = books.get(Clients, [clientId])
   if (found === undefined || client?.status !== "active") return shown(services, request, sessionExpired())
-  const allowed = form.get("decision") === "allow", { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
+  const allowed = form.get("decision") === "allow"
+const { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
   await books.write([...(allowed ? rows : []), Prompts.delete([signedIn.user.id, clientId, resource.id]), audit.event(allowed ? "consent.granted" : "consent.denied", { actorId: signedIn.user.id, clientId, ip: request.client, traceId: request.traceId })])
   const returnUrl = allowedReturn(services, resource, form.get("return_url"))
   if (returnUrl !== undefined) return goTo(returnUrl, 303)

@@ -21,7 +21,8 @@ export const shown = (services: Services, request: Request, problem: Problem): R
   /text\/html/i.test(request.headers.get("accept") ?? "") ? errorPage(problem, request.traceId, { headers: problem.headers }) : problemResponse(problem, request, services.settings)
 
 const view = (services: Services, sessions: BrowserSessions, nonce: string, req: string, next: string, email: string, fault: string | undefined): LoginView => {
-  const { federation } = services.settings, known = requestOf(services, req)
+  const { federation } = services.settings
+const known = requestOf(services, req)
   const client = known === undefined ? undefined : services.books.get(Clients, [known.request.clientId])
   return {
     csrf: sessions.csrf("login", nonce, req, next), req, next, email, fault, clientName: client?.clientName ?? known?.request.clientId,
@@ -30,8 +31,11 @@ const view = (services: Services, sessions: BrowserSessions, nonce: string, req:
 }
 /** Signing in may lead on at once: to the application that has its consent already, to the provider to be connected and back from it. */
 const formTargets = (services: Services, redirectUri: string | undefined, next: string): ReadonlyArray<string> => {
-  const { settings: { federation, connect }, books } = services, { pathname, searchParams } = new URL(next, "http://localhost")
-  const provider = /^\/connect\/(.+)$/.exec(pathname)?.[1], connecting = provider === undefined ? undefined : providerBySlug(books, provider), returnUrl = searchParams.get("return_url") ?? ""
+  const { settings: { federation, connect }, books } = services
+const { pathname, searchParams } = new URL(next, "http://localhost")
+  const provider = /^\/connect\/(.+)$/.exec(pathname)?.[1]
+const connecting = provider === undefined ? undefined : providerBySlug(books, provider)
+const returnUrl = searchParams.get("return_url") ?? ""
   const returns = connecting !== undefined && (connect.allowedReturnUrls.includes(returnUrl) || resourcesOf(books, connecting).some(({ returnUrls }) => returnUrls.includes(returnUrl)))
   return [...(federation.enabled ? [federation.issuer] : []), ...(redirectUri === undefined ? [] : [redirectUri]),
     ...(connecting?.protocol === "oauth" ? [oauthConfig(connecting).authorizeUrl] : []), ...(returns ? [returnUrl] : [])].map(formTargetOf)
@@ -40,7 +44,8 @@ const formTargets = (services: Services, redirectUri: string | undefined, next: 
 export const showLogin = (services: Services, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return shown(services, request, new Problem("invalid_request", query.detail))
-  const req = query.get("req") ?? "", next = query.get("next") ?? ""
+  const req = query.get("req") ?? ""
+const next = query.get("next") ?? ""
   const known = requestOf(services, req)
   if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next))) return shown(services, request, sessionExpired())
   const { nonce, cookie } = sessions.before(request)
@@ -48,18 +53,23 @@ export const showLogin = (services: Services, sessions: BrowserSessions, request
 }
 
 export const login = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
-  const { settings, books, limits, audit } = services, ip = request.client
+  const { settings, books, limits, audit } = services
+const ip = request.client
   if (!settings.federation.showLocalLogin) return shown(services, request, new Problem("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
-  const req = form.get("req") ?? "", next = form.get("next") ?? "", email = (form.get("email") ?? "").trim().slice(0, emailLengthMax), nonce = sessions.nonceOf(request)
+  const req = form.get("req") ?? ""
+const next = form.get("next") ?? ""
+const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
+const nonce = sessions.nonceOf(request)
   if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next)) return shown(services, request, new Problem("access_denied", "the form is not from this browser; open the page again"))
   const locked = await limits.loginAllowed(ip, email)
   if (locked !== undefined) return shown(services, request, locked)
   const known = requestOf(services, req)
   if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next))) return shown(services, request, sessionExpired())
 
-  const id = UserEmails.get(books.store, [email.toLowerCase()]), user = id === undefined ? undefined : books.get(Users, [id.id])
+  const id = UserEmails.get(books.store, [email.toLowerCase()])
+const user = id === undefined ? undefined : books.get(Users, [id.id])
   const checking = services.passwords.verify(user?.status === "active" ? user.passwordHash ?? undefined : undefined, form.get("password") ?? "")
   if (checking === undefined) return shown(services, request, slowDown(1_000))
   const right = await checking
@@ -80,7 +90,10 @@ export const login = async (services: Services, sessions: BrowserSessions, reque
 
 /** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
 export const goOn = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
-  const query = readPairs(request.query), req = isWireFault(query) ? undefined : query.get("req"), known = requestOf(services, req), signedIn = sessions.of(request)
+  const query = readPairs(request.query)
+const req = isWireFault(query) ? undefined : query.get("req")
+const known = requestOf(services, req)
+const signedIn = sessions.of(request)
   if (known !== undefined && signedIn === undefined && known.request.userId !== null && services.books.get(Users, [known.request.userId])?.status !== "active") {
     return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"))
   }

@@ -20,7 +20,8 @@ export class BrowserSessions {
   private readonly csrfKey: string
 
   constructor(authority: Authority) {
-    const { session } = authority.settings, prefix = session.secure ? "__Host-" : ""
+    const { session } = authority.settings
+const prefix = session.secure ? "__Host-" : ""
     this.authority = authority
     this.cookieName = `${prefix}${session.cookieName}`
     this.preName = `${prefix}authserver_pre`
@@ -41,14 +42,18 @@ export class BrowserSessions {
   of(request: Request): SignedIn | undefined {
     const shown = this.cookie(request, this.cookieName)
     if (shown === undefined) return undefined
-    const sessionHash = hashOf(this.authority, shown, "session"), session = SessionRows.get(this.authority.books.store, [sessionHash])
+    const sessionHash = hashOf(this.authority, shown, "session")
+const session = SessionRows.get(this.authority.books.store, [sessionHash])
     if (session === undefined || this.authority.nowMs() >= session.expiresMs) return undefined
     const user = userIs(this.authority, session.userId, session.epoch)
     return user === undefined ? undefined : { session, user, sessionHash }
   }
   /** A new id: what the browser held before its user was known is worth nothing. */
   begin(user: User, method: Session["method"], ip: string): { readonly sessionHash: string; readonly cookie: Header; readonly rows: ReadonlyArray<Write> } {
-    const { books, settings, newToken, nowMs } = this.authority, value = newToken(), sessionHash = hashOf(this.authority, value, "session"), atMs = nowMs()
+    const { books, settings, newToken, nowMs } = this.authority
+const value = newToken()
+const sessionHash = hashOf(this.authority, value, "session")
+const atMs = nowMs()
     const expiresMs = atMs + settings.session.maxAgeMs
     const session: Session = { userId: user.id, authMs: atMs, method, epoch: user.epoch, ip, createdMs: atMs, expiresMs }
     return {

@@ -13,7 +13,9 @@ import type { Settings } from "../settings.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
 type Rules = Settings["clientDocuments"]
-const urlLengthMax = 2_048, nameLengthMax = 200, redirectUrisMax = 20
+const urlLengthMax = 2_048
+const nameLengthMax = 200
+const redirectUrisMax = 20
 const documentBytesMax = 1_048_576
 const failedKeptMs = 30_000
 const newUrlsPerMinute = 20
@@ -42,7 +44,8 @@ type Described = Pick<Client, "redirectUris" | "clientName" | "grantTypes" | "re
 /** The rules of 11.3; a string says which one is broken. */
 export const describedBy = (url: string, document: Members): Described | string => {
   if (document["client_id"] !== url) return "client_id is not the document's URL"
-  const name = new Fields(document, "invalid_client").text("client_name", nameLengthMax), { redirect_uris: uris, token_endpoint_auth_method: method, grant_types: grants, response_types: responses } = document
+  const name = new Fields(document, "invalid_client").text("client_name", nameLengthMax)
+const { redirect_uris: uris, token_endpoint_auth_method: method, grant_types: grants, response_types: responses } = document
   if (name === undefined) return "client_name is missing or not acceptable"
   if (!isTexts(uris) || uris.length === 0) return "redirect_uris is missing or empty"
   if (uris.length > redirectUrisMax) return "redirect_uris has too many entries"
@@ -82,7 +85,8 @@ export class ClientDocuments {
 
   /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts against. */
   async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
-    const known = this.documents.get(url), nowMs = this.authority.nowMs()
+    const known = this.documents.get(url)
+const nowMs = this.authority.nowMs()
     if (known !== undefined && known.freshUntilMs > nowMs) return this.asStored(url, known.value)
     const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
     if (fault !== undefined) return refused(fault)
@@ -117,7 +121,8 @@ export class ClientDocuments {
   }
 
   private async fetch(url: string, issuedMs: number): Promise<Outcome> {
-    const { settings } = this.authority, { fetchTimeoutMs, allowPrivateAddresses, requireHttps, cacheMs } = settings.clientDocuments
+    const { settings } = this.authority
+const { fetchTimeoutMs, allowPrivateAddresses, requireHttps, cacheMs } = settings.clientDocuments
     const fetched = await this.fetcher.fetch({ url, bodyBytesMax: documentBytesMax, timeoutMs: fetchTimeoutMs, allowPrivateAddresses, allowHttp: !requireHttps })
     if (fetched instanceof FetchFault) {
       this.count(fetched.reason)

@@ -101,7 +101,8 @@ export const isConfidential = ({ authMethod }: Pick<Client, "authMethod">): bool
 export interface NewClient { readonly clientId: string; readonly source: "admin" | "dcr"; readonly scopes: ReadonlyArray<string> }
 /** The row, and the secret that leaves once. */
 export const newClient = (authority: Authority, metadata: ClientMetadata, { clientId, source, scopes }: NewClient): { readonly client: Client; readonly secret: string | undefined } => {
-  const nowMs = authority.nowMs(), secret = isConfidential(metadata) ? authority.newToken() : undefined
+  const nowMs = authority.nowMs()
+const secret = isConfidential(metadata) ? authority.newToken() : undefined
   const { clientName = clientId, redirectUris, authMethod, grantTypes, applicationType, agent, agentDescription = "" } = metadata
   return { secret, client: {
     clientId, secretHash: secret === undefined ? null : secretHashOf(authority, secret), previousHash: null, previousUntilMs: 0,

@@ -13,10 +13,12 @@ const failed = (): Problem => new Problem("invalid_client", authenticationFailed
 const basicOf = (header: string): { readonly id: string; readonly secret: string } | undefined => {
   const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2}) *$/i.exec(header)?.[1]
   if (encoded === undefined) return undefined
-  const text = Buffer.from(encoded, "base64").toString("utf8"), colon = text.indexOf(":")
+  const text = Buffer.from(encoded, "base64").toString("utf8")
+const colon = text.indexOf(":")
   if (colon < 0) return undefined
   // RFC 6749 appendix B: both halves are form-encoded.
-  const id = formDecoded(text.slice(0, colon)), secret = formDecoded(text.slice(colon + 1))
+  const id = formDecoded(text.slice(0, colon))
+const secret = formDecoded(text.slice(colon + 1))
   return id === undefined || secret === undefined || id === "" ? undefined : { id, secret }
 }
 export const isDocumentUrl = ({ settings: { clientDocuments } }: Services, clientId: string): boolean =>
@@ -31,7 +33,8 @@ export interface Authenticated { readonly client: Client; /** By a secret. */ re
 /** In the order of section 5; all reasons for a failure read the same. */
 export const authenticate = (services: Services, authorization: string | undefined, form: Form, ip: string): Authenticated | Problem | Promise<Authenticated | Problem> => {
   const { settings } = services
-  let clientId = form.get("client_id"), secret = form.get("client_secret")
+  let clientId = form.get("client_id")
+let secret = form.get("client_secret")
   if (authorization !== undefined) {
     const basic = basicOf(authorization)
     if (basic === undefined) return failed()

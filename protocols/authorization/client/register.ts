@@ -52,7 +52,8 @@ const examinedPerRound = 500
 export const unusedClients = ({ settings, books, audit }: Authority): (() => Promise<number>) => {
   let after: string | undefined
   return async () => {
-    const { unusedMs } = settings.registration, beforeMs = books.nowMs() - unusedMs
+    const { unusedMs } = settings.registration
+const beforeMs = books.nowMs() - unusedMs
     if (unusedMs === 0) return 0
     const rows = Clients.range(books.store, { limit: examinedPerRound, ...(after === undefined ? {} : { after: [after] }) })
     after = rows.length < examinedPerRound ? undefined : rows.at(-1)!.value.clientId

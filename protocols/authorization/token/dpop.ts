@@ -18,7 +18,8 @@ const invalid = (words: string): Problem => new Problem("invalid_dpop_proof", wo
 const fits = (algorithm: Algorithm, jwk: Readonly<Record<string, unknown>>): boolean => {
   if (algorithm === "ES256") return jwk["kty"] === "EC" && jwk["crv"] === "P-256" && typeof jwk["x"] === "string" && typeof jwk["y"] === "string"
   if (jwk["kty"] !== "RSA" || typeof jwk["n"] !== "string" || typeof jwk["e"] !== "string") return false
-  const n = Buffer.from(jwk["n"], "base64url"), e = Buffer.from(jwk["e"], "base64url")
+  const n = Buffer.from(jwk["n"], "base64url")
+const e = Buffer.from(jwk["e"], "base64url")
   const bits = n.length * 8 - Math.clz32(n[0] ?? 0) + 24
   if (e.length > 6 || e.length === 0) return false
   const exponent = e.readUIntBE(0, e.length)
@@ -54,7 +55,8 @@ export class Proofs {
   private mac(head: Uint8Array): Buffer { return createHmac("sha256", this.nonceKey).update(head).digest().subarray(0, 16) }
   private isNonce(text: unknown): boolean {
     if (typeof text !== "string" || !/^[A-Za-z0-9_-]{43}$/.test(text)) return false
-    const bytes = Buffer.from(text, "base64url"), head = bytes.subarray(0, 16)
+    const bytes = Buffer.from(text, "base64url")
+const head = bytes.subarray(0, 16)
     if (bytes.length !== 32 || !timingSafeEqual(bytes.subarray(16), this.mac(head))) return false
     const ageMs = this.authority.nowMs() - Number(head.readBigUInt64BE())
     return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs
@@ -87,13 +89,15 @@ export class Proofs {
     if (htm !== method) return invalid("htm is not the method")
     if (typeof htu !== "string" || target(htu) !== target(url)) return invalid("htu is not this endpoint")
     if (accessToken !== undefined && jwt.claims["ath"] !== createHash("sha256").update(accessToken).digest("base64url")) return invalid("ath is not of this token")
-    const nowSeconds = nowMs() / 1_000, lifeSeconds = settings.dpop.proofMs / 1_000
+    const nowSeconds = nowMs() / 1_000
+const lifeSeconds = settings.dpop.proofMs / 1_000
     if (typeof iat !== "number" || !Number.isInteger(iat) || iat < nowSeconds - lifeSeconds || iat > nowSeconds + futureSeconds) return invalid("iat is not now")
     if ((settings.dpop.requireNonce || nonce !== undefined) && !this.isNonce(nonce)) {
       return new Problem("use_dpop_nonce", "a nonce of this server is wanted", { headers: [["DPoP-Nonce", this.nonce()]] })
     }
     if (typeof jti !== "string" || jti === "" || jti.length > jtiLengthMax) return invalid("jti is missing")
-    const jkt = thumbprint(jwk), untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
+    const jkt = thumbprint(jwk)
+const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
     const id = hashOf(this.authority, `${jkt} ${jti}`, "proof")
     if (settings.dpop.replayDurable) {
       // Not waited for: what the request commits later is flushed after this.

@@ -11,7 +11,8 @@ import type { Authority } from "../authority.ts"
 import { familyHasEnded } from "./liveness.ts"
 import { Problem } from "../problems.ts"
 
-const generationBytes = 6, macBytes = 26
+const generationBytes = 6
+const macBytes = 26
 const retryMsMax = 60_000
 export type FamilyAsk = Ref<typeof RefreshFamily>
 type Commands = (typeof RefreshFamily)["commands"]
@@ -44,7 +45,8 @@ export class Families {
     return Buffer.from(this.authority.seal.hash(`${idHex}.${generation.toString(16).padStart(2 * generationBytes, "0")}`, "authorization refresh"), "base64url").subarray(0, macBytes)
   }
   tokenOf(familyId: string, generation: number): string {
-    const idHex = familyId.replaceAll("-", ""), secret = Buffer.alloc(generationBytes + macBytes)
+    const idHex = familyId.replaceAll("-", "")
+const secret = Buffer.alloc(generationBytes + macBytes)
     secret.writeUIntBE(generation, 0, generationBytes)
     this.macOf(idHex, generation).copy(secret, generationBytes)
     return `rt1.${Buffer.from(idHex, "hex").toString("base64url")}.${secret.toString("base64url")}`
@@ -53,8 +55,11 @@ export class Families {
   read(token: string): { readonly familyId: string; readonly generation: number } | undefined {
     const [, id64, secret64] = /^rt1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/.exec(token) ?? []
     if (id64 === undefined || secret64 === undefined) return undefined
-    const id = Buffer.from(id64, "base64url"), secret = Buffer.from(secret64, "base64url")
-    const hex = id.toString("hex"), generation = secret.readUIntBE(0, generationBytes), mac = secret.subarray(generationBytes)
+    const id = Buffer.from(id64, "base64url")
+const secret = Buffer.from(secret64, "base64url")
+    const hex = id.toString("hex")
+const generation = secret.readUIntBE(0, generationBytes)
+const mac = secret.subarray(generationBytes)
     if (mac.length !== macBytes || !timingSafeEqual(mac, this.macOf(hex, generation))) return undefined
     return { familyId: `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`, generation }
   }

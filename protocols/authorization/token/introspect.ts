@@ -35,7 +35,8 @@ const introspected = (services: Services, caller: Authenticated | Problem, form:
   if (!caller.confidential) return new Problem("invalid_client", authenticationFailed)
   const token = form.get("token")
   if (token === undefined) return new Problem("invalid_request", "token is missing")
-  const own = ownToken(services, token), { clientId } = caller.client
+  const own = ownToken(services, token)
+const { clientId } = caller.client
   // Last, and for every token: a stranger must not learn more than that of an invalid one.
   const concerned = own !== undefined && (own.issuance.clientId === clientId || resourceById(services, own.issuance.resourceId)?.runtimeClients.includes(clientId) === true)
   if (!concerned) return { status: 200, headers: secretHeaders, body: inactive }

@@ -6,7 +6,8 @@ import type { Resource } from "../records.ts"
 import { scopeToken } from "../settings.ts"
 import { audienceOf as audienceOfResource, resourceUriKey } from "../client/unique-names.ts"
 
-const scopesMax = 100, scopeLengthMax = 4_096
+const scopesMax = 100
+const scopeLengthMax = 4_096
 const comparable = (uri: string, rootSlash: boolean): string | undefined => {
   const key = resourceUriKey(uri)
   return rootSlash && key !== undefined && /^[^:]+:\/\/[^/]+\/$/.test(key) ? key.slice(0, -1) : key

@@ -14,7 +14,8 @@ export const revoke = async (services: Services, request: Request): Promise<Resp
   if (caller instanceof Problem) return caller
   const token = form.get("token")
   if (token === undefined) return new Problem("invalid_request", "token is missing")
-  const { books, families, keys, audit, nowMs } = services, { clientId } = caller.client
+  const { books, families, keys, audit, nowMs } = services
+const { clientId } = caller.client
   const event = (detail: Record<string, string>) => audit.event("token.revoked", { clientId, ip: request.client, traceId: request.traceId, detail })
 
   const refresh = families.read(token)

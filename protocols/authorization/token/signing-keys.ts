@@ -34,7 +34,8 @@ export const parseJwt = (text: string): (Jwt & { readonly signed: string; readon
   } catch { return undefined }
 }
 export const verifies = (algorithm: "ES256" | "RS256" | "PS256", key: KeyObject, signed: string, signature: string): boolean => {
-  const bytes = Buffer.from(signature, "base64url"), data = Buffer.from(signed)
+  const bytes = Buffer.from(signature, "base64url")
+const data = Buffer.from(signed)
   try {
     return algorithm === "ES256" ? bytes.length === 64 && verify("sha256", data, { key, dsaEncoding: "ieee-p1363" }, bytes)
       : algorithm === "RS256" ? verify("sha256", data, key, bytes)
@@ -71,9 +72,11 @@ export class SigningKeyRing {
 
   /** A new key, durable before it signs; the old one retires when the last token it signed has run out. */
   async rotate(algorithm: Algorithm = this.authority.settings.signing.algorithm, also: (kid: string) => ReadonlyArray<Write> = (kid) => [this.authority.audit.event("key.rotated", { detail: { kid } })]): Promise<SigningKey> {
-    const { books, seal, settings } = this.authority, nowMs = books.nowMs()
+    const { books, seal, settings } = this.authority
+const nowMs = books.nowMs()
     const pair = algorithm === "ES256" ? await generate("ec", { namedCurve: "P-256" }) : await generate("rsa", { modulusLength: 3_072 })
-    const publicJwk = pair.publicKey.export({ format: "jwk" }) as Record<string, string>, kid = thumbprint(publicJwk)
+    const publicJwk = pair.publicKey.export({ format: "jwk" }) as Record<string, string>
+const kid = thumbprint(publicJwk)
     const waits = settings.signing.publishLeadMs > 0 && this.active !== undefined
     const row: SigningKey = {
       kid, algorithm, privateKey: seal.seal(pair.privateKey.export({ format: "der", type: "pkcs8" }), "signing-key", kid), publicJwk,
@@ -87,7 +90,8 @@ export class SigningKeyRing {
   }
   /** What time does to keys: pending ones begin to sign, retiring ones go. Called by the sweeper. */
   async age(): Promise<void> {
-    const { books, settings } = this.authority, nowMs = books.nowMs()
+    const { books, settings } = this.authority
+const nowMs = books.nowMs()
     const longestMs = Math.max(settings.registration.tokenMs, settings.clientCredentials.tokenMs, settings.tokenExchange.tokenMs, settings.xaa.tokenMs) + 3_600_000
     for (const { row } of Array.from(this.keys.values())) {
       if (row.status === "pending" && nowMs >= row.createdMs + settings.signing.publishLeadMs) {
@@ -120,7 +124,8 @@ export class SigningKeyRing {
     // Base64url of "{", with which every header of ours begins: a refresh token has three parts too.
     const jwt = token[0] === "e" ? parseJwt(token) : undefined
     if (jwt === undefined) return undefined
-    const { header } = jwt, key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : undefined
+    const { header } = jwt
+const key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : undefined
     if (key === undefined || key.row.status === "retired" || header["alg"] !== key.row.algorithm || "crit" in header || header["b64"] === false) return undefined
     if (header["typ"] !== "at+jwt" && header["typ"] !== "application/at+jwt") return undefined
     if (!verifies(key.row.algorithm, key.publicKey, jwt.signed, jwt.signature)) return undefined

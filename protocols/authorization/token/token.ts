@@ -17,7 +17,8 @@ import type { Settings } from "../settings.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
 interface GrantEntry { readonly run: Grant; readonly enabled: (settings: Settings) => boolean; /** What switches it on. */ readonly variable?: string; readonly publicClients: (settings: Settings) => boolean }
-const always = () => true, never = () => false
+const always = () => true
+const never = () => false
 export const grants: Readonly<Record<string, GrantEntry>> = {
   authorization_code: { run: authorizationCode, enabled: always, publicClients: always },
   refresh_token: { run: refreshToken, enabled: always, publicClients: always },

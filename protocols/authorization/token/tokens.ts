@@ -38,10 +38,15 @@ export const chainOf = (act: Actor | undefined): ReadonlyArray<string> => {
 export const depthOf = (act: Actor | undefined): number => { let depth = 0; for (let at = act; at !== undefined; at = at.act) depth++; return depth }
 
 export const mint = (authority: Authority & { readonly keys: SigningKeyRing }, given: Minting): Minted | Problem => {
-  const { books, settings, keys, nowMs } = authority, issuedMs = nowMs()
+  const { books, settings, keys, nowMs } = authority
+const issuedMs = nowMs()
   const { client, resource, user, parent, act, jkt } = given
-  const iat = Math.floor(issuedMs / 1_000), exp = Math.max(iat + 1, iat + Math.floor(given.lifetimeMs / 1_000))
-  const jti = books.id(), audience = given.audience ?? audienceOf(authority, resource), scopes = inCatalogOrder(resource, given.scopes), agentChain = chainOf(act)
+  const iat = Math.floor(issuedMs / 1_000)
+const exp = Math.max(iat + 1, iat + Math.floor(given.lifetimeMs / 1_000))
+  const jti = books.id()
+const audience = given.audience ?? audienceOf(authority, resource)
+const scopes = inCatalogOrder(resource, given.scopes)
+const agentChain = chainOf(act)
   const claims = {
     iss: settings.issuer, sub: given.sub, aud: audience, exp, iat, jti, client_id: client.clientId,
     ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }), ...(user === undefined || user.authMs === 0 ? {} : { auth_time: Math.floor(user.authMs / 1_000) }),
@@ -63,7 +68,8 @@ export const issuanceRow = (issuance: Issuance) => Issuances.put([issuance.jti],
 export interface OwnToken extends Jwt { readonly issuance: Issuance }
 /** A live access token of ours, its claims and its row; undefined for anything else. */
 export const ownToken = (services: Services, token: string): OwnToken | undefined => {
-  const jwt = services.keys.verify(token), { settings, books, nowMs } = services
+  const jwt = services.keys.verify(token)
+const { settings, books, nowMs } = services
   if (jwt === undefined) return undefined
   const { iss, exp, iat, jti } = jwt.claims
   if (iss !== settings.issuer || typeof exp !== "number" || exp * 1_000 <= nowMs() || typeof iat !== "number" || typeof jti !== "string") return undefined

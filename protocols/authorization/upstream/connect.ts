@@ -58,10 +58,13 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
   }
 
   const start = (request: Request): Response => {
-    const asked = query(request), target = connectable(request.params["provider"] ?? "")
+    const asked = query(request)
+const target = connectable(request.params["provider"] ?? "")
     if (target === undefined) return refuse(request, "invalid_target", "there is no such provider to connect")
     if (typeof asked === "string") return refuse(request, "invalid_request", asked)
-    const { provider } = target, resource = asked.get("resource"), named = resource === undefined ? undefined : resourceNamed(resource)
+    const { provider } = target
+const resource = asked.get("resource")
+const named = resource === undefined ? undefined : resourceNamed(resource)
     const resources = resource === undefined ? target.resources : target.resources.filter(({ id }) => id === named?.id)
     if (resources.length === 0) return refuse(request, "invalid_target", "the resource is not one of this provider")
     const returnUrl = asked.get("return_url")
@@ -69,7 +72,8 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
       return refuse(request, "invalid_request", "return_url is not allowed")
     const session = sessions.of(request)
     if (session === undefined) return sessions.login(here(request), request)
-    const catalog = resources.flatMap(({ scopes }) => scopes), names = asked.get("scope")?.split(" ").filter((name) => name !== "")
+    const catalog = resources.flatMap(({ scopes }) => scopes)
+const names = asked.get("scope")?.split(" ").filter((name) => name !== "")
     const unknown = names?.find((name) => !catalog.some((scope) => scope.name === name))
     if (unknown !== undefined) return refuse(request, "invalid_scope", `scope ${quoted(unknown)} is not in the catalog`)
     const { clientId, authorizeUrl, scopes: always, extra, pkce } = oauthConfig(provider)
@@ -88,7 +92,10 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
     const invalid = (why: string): Response => refuse(request, "invalid_request", why)
     const answered = query(request)
     if (typeof answered === "string") return invalid(answered)
-    const session = sessions.of(request), provider = providerBySlug(books, request.params["provider"] ?? ""), sent = answered.get("state"), state = states.open(sent)
+    const session = sessions.of(request)
+const provider = providerBySlug(books, request.params["provider"] ?? "")
+const sent = answered.get("state")
+const state = states.open(sent)
     if (state === undefined || session === undefined || state.providerId !== provider?.id || state.sessionHash !== session.sessionHash || state.userId !== session.userId || !(await states.spend(sent!, state)))
       return invalid("the connection attempt is unknown, expired or already used")
     const back = (): URL => new URL(state.returnUrl ?? `${settings.issuer}/connections`)
@@ -104,7 +111,8 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
       log("warn", "a provider did not exchange its code", { provider: provider.slug, reason })
       return refuse(request, "server_error", "the provider did not complete the connection", { status: 502 })
     }
-    const { tokenUrl, tokenAuth, clientId, format, pkce } = oauthConfig(provider), secret = secretOf(provider, seal, environment)
+    const { tokenUrl, tokenAuth, clientId, format, pkce } = oauthConfig(provider)
+const secret = secretOf(provider, seal, environment)
     if (secret === undefined) return failed("its secret is not set")
     const form = { grant_type: "authorization_code", code, redirect_uri: callbackOf(provider.slug), ...(pkce ? { code_verifier: state.verifier } : {}) }
     const fetched = await fetcher.fetch({ ...asClient(tokenUrl, tokenAuth, clientId, secret, form), bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local })
@@ -113,7 +121,10 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
     if (isRefusal(answer)) return failed("refused")
     // What was deleted, or logged out, while the provider was asked stays so.
     if (books.get(Providers, [provider.id]) === undefined || sessions.of(request)?.sessionHash !== session.sessionHash) return invalid("the connection attempt has ended")
-    const key = [session.userId, provider.id], entry = { userId: session.userId, providerId: provider.id }, before = BrokerGrants.get(books.store, key), live = before?.revokedMs === null ? before : undefined
+    const key = [session.userId, provider.id]
+const entry = { userId: session.userId, providerId: provider.id }
+const before = BrokerGrants.get(books.store, key)
+const live = before?.revokedMs === null ? before : undefined
     const row: BrokerGrant = { id: live?.id ?? books.id(), ...entry, scopesGranted: answer.scopes ?? state.scopes, credential: sealCredential(seal, entry, answer.credential),
       version: (before?.version ?? 0) + 1, revokedMs: null, createdMs: live?.createdMs ?? nowMs(), updatedMs: nowMs() }
     await books.write([BrokerGrants.put(key, row), audit.event("broker_grant.created", { actorId: session.userId, ip: request.client, detail: { provider: provider.slug } })])
@@ -137,7 +148,8 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
     const session = sessions.of(request)
     if (session === undefined) return refuse(request, "access_denied", "there is no session")
     if (!equalSecrets(request.headers.get("x-csrf-token") ?? "", sessions.csrf(session.sessionHash, csrfPurpose))) return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
-    const provider = providerBySlug(books, request.params["provider"] ?? ""), granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
+    const provider = providerBySlug(books, request.params["provider"] ?? "")
+const granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
     if (provider === undefined || granted === undefined) return refuse(request, "not_found", "there is no such connection")
     if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client))) return refuse(request, "server_error", "the connection has just changed", { status: 503, headers: [["Retry-After", "1"]] })
     vault.revokeUpstream(granted.row, provider)

@@ -23,11 +23,18 @@ export interface FederationGiven {
 interface LoggingIn { readonly atMs: number; readonly req: string; readonly nonce: string; readonly verifier: string }
 
 const algorithms = ["RS256", "ES256", "PS256"]
-const bodyBytesMax = 262_144, timeoutMs = 10_000, keysKeptMs = 3_600_000, skewSeconds = 5
-const idTokenLengthMax = 65_536, subjectLengthMax = 255, emailLengthMax = 254, nameLengthMax = 200
+const bodyBytesMax = 262_144
+const timeoutMs = 10_000
+const keysKeptMs = 3_600_000
+const skewSeconds = 5
+const idTokenLengthMax = 65_536
+const subjectLengthMax = 255
+const emailLengthMax = 254
+const nameLengthMax = 200
 
 export const federationRoutes = (authority: Authority, { fetcher, pages, waits, logIn, redirectError }: FederationGiven): ReadonlyArray<Route> => {
-  const { settings, books, audit, nowMs, local, log } = authority, { federation, session } = settings
+  const { settings, books, audit, nowMs, local, log } = authority
+const { federation, session } = settings
   const party: Party = { id: "federation", issuer: federation.issuer, jwksUri: "" }
   const keys = new RemoteKeys(fetcher, { keptMs: keysKeptMs, timeoutMs, allowPrivateAddresses: local }, nowMs)
   const states = new SealedStates<LoggingIn>(authority, "federation", settings.stateMaxAgeMs)
@@ -45,11 +52,14 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
 
   const start = async (request: Request): Promise<Response> => {
     if (!federation.enabled) return page(request, "not_found", "there is nothing here")
-    const asked = readPairs(request.query), req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : asked.get("req") ?? ""
+    const asked = readPairs(request.query)
+const req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : asked.get("req") ?? ""
     if (req === undefined || (req !== "" && !waits(req))) return page(request, "invalid_grant", "login session expired")
     const authorization = await endpoint("authorization_endpoint")
     if (authorization instanceof FetchFault) return unavailable(request, authorization)
-    const verifier = newVerifier(), nonce = newVerifier(), state = states.seal({ atMs: nowMs(), req, nonce, verifier })
+    const verifier = newVerifier()
+const nonce = newVerifier()
+const state = states.seal({ atMs: nowMs(), req, nonce, verifier })
     for (const [name, value] of Object.entries({ response_type: "code", client_id: federation.clientId, redirect_uri: federation.redirectUri, scope: federation.scopes.join(" "), state, nonce,
       code_challenge: challengeOf(verifier), code_challenge_method: "S256", ...(federation.connectorId === "" ? {} : { connector_id: federation.connectorId }) })) authorization.url.searchParams.set(name, value)
     return within(redirect(302, authorization.url.href), cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000)))
@@ -62,7 +72,8 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
   const callback = async (request: Request): Promise<Response> => {
     if (!federation.enabled) return page(request, "not_found", "there is nothing here")
     const answered = readPairs(request.query)
-    const sent = isWireFault(answered) || answered.repeated.length > 0 ? undefined : answered.get("state"), state = states.open(sent)
+    const sent = isWireFault(answered) || answered.repeated.length > 0 ? undefined : answered.get("state")
+const state = states.open(sent)
     if (isWireFault(answered) || sent === undefined || state === undefined || cookieOf(request, cookieName) !== sent || !(await states.spend(sent, state)))
       return page(request, "invalid_request", "the login attempt is unknown, expired or already used")
     return within(await answer(request, state, (name) => answered.get(name)), cookie("", 0))
@@ -97,7 +108,8 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
     const form = { grant_type: "authorization_code", code, redirect_uri: federation.redirectUri, code_verifier: verifier }
     const fetched = await fetcher.fetch({ ...asClient(token.url.href, auth, federation.clientId, federation.clientSecret, form), bodyBytesMax, timeoutMs, allowPrivateAddresses: local, allowHttp: local })
     if (fetched instanceof FetchFault) return fetched.reason
-    const body = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined, idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
+    const body = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
+const idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
     if (typeof idToken !== "string" || idToken.length > idTokenLengthMax) return "token_response"
     try {
       const { payload } = await jwtVerify(idToken, async ({ alg, kid }) => {
@@ -115,10 +127,13 @@ export const federationRoutes = (authority: Authority, { fetcher, pages, waits, 
 
   /** The user of these claims, made at the first login; undefined when the e-mail address is another's. */
   const userOf = async (claims: Members): Promise<User | undefined> => {
-    const subject = claims["sub"] as string, key = [federation.issuer, subject], known = UserFederations.get(books.store, key)
+    const subject = claims["sub"] as string
+const key = [federation.issuer, subject]
+const known = UserFederations.get(books.store, key)
     if (known !== undefined) return books.get(Users, [known.id])
     const text = (name: string, max: number): string => { const value = claims[name]; return typeof value === "string" && value.length <= max && !/\p{Cc}/u.test(value) ? value.trim() : "" }
-    const email = text("email", emailLengthMax), at = nowMs()
+    const email = text("email", emailLengthMax)
+const at = nowMs()
     const user: User = { id: books.id(), email, name: text("name", nameLengthMax), role: "user", passwordHash: null, federated: { issuer: federation.issuer, subject }, status: "active", epoch: 0, lastLoginMs: null, createdMs: at, updatedMs: at }
     const made = books.commit([UserFederations.put(key, { id: user.id }, "absent"), Users.put([user.id], user, "absent"),
       ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]), audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })])

@@ -18,7 +18,8 @@ export interface Outside {
   routes(ports: Omit<ConnectGiven, "vault" | "fetcher" | "environment"> & Omit<FederationGiven, "fetcher">): ReadonlyArray<Route>
 }
 export const outsideOf = (authority: Authority, environment: Environment = process.env): Outside => {
-  const fetcher = new SafeFetch(authority.lookup, upstreamLimits), vault = new Vault(authority, fetcher, environment)
+  const fetcher = new SafeFetch(authority.lookup, upstreamLimits)
+const vault = new Vault(authority, fetcher, environment)
   return {
     documents: new ClientDocuments(authority, new SafeFetch(authority.lookup)),
     idps: new IdentityProviders(authority, new SafeFetch(authority.lookup)),

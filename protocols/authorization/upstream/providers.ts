@@ -8,7 +8,11 @@ import { isAllowedUrl, scopeToken } from "../settings.ts"
 import type { Members } from "../wire.ts"
 
 export type Protocol = Provider["protocol"]
-const textLengthMax = 2_048, keyLengthMax = 16_384, scopesMax = 200, extraParamsMax = 16, expiresInMax = 366 * 86_400
+const textLengthMax = 2_048
+const keyLengthMax = 16_384
+const scopesMax = 200
+const extraParamsMax = 16
+const expiresInMax = 366 * 86_400
 export const providersMax = 1_000
 
 /** What the server itself says to an authorization endpoint. */
@@ -47,7 +51,8 @@ export const protocols = Object.keys(shapes) as ReadonlyArray<Protocol>
 
 /** Why a configuration is refused, naming the member. `secretKept`: a change of a provider whose secret stays as it is. */
 export const providerConfigFault = (protocol: Protocol, config: Members, local: boolean, secretKept = false): string | undefined => {
-  const { wanted, optional, secret: secretName } = shapes[protocol], refName = `${secretName}_ref`
+  const { wanted, optional, secret: secretName } = shapes[protocol]
+const refName = `${secretName}_ref`
   const checks: Readonly<Record<string, Check>> = { ...wanted, ...optional, [secretName]: secret, [refName]: reference }
   for (const name of Object.keys(wanted)) if (!Object.hasOwn(config, name)) return `config_data.${name} is missing`
   for (const [name, value] of Object.entries(config)) {
@@ -55,7 +60,8 @@ export const providerConfigFault = (protocol: Protocol, config: Members, local: 
     const fault = checks[name]!(value, local)
     if (fault !== undefined) return `config_data.${name} ${fault}`
   }
-  const given = Object.hasOwn(config, secretName), referred = Object.hasOwn(config, refName)
+  const given = Object.hasOwn(config, secretName)
+const referred = Object.hasOwn(config, refName)
   if (given && referred) return `config_data.${secretName} and config_data.${refName} exclude each other`
   if (!given && !referred && !secretKept) return `config_data.${secretName} is missing`
   return protocol === "service_account" && given && !isKeyFor(config[secretName] as string, config["alg"] as string) ? "config_data.private_key is no private key for config_data.alg" : undefined

@@ -18,8 +18,11 @@ interface KeySet { readonly keys: ReadonlyArray<PublicKey>; readonly fetchedMs: 
 interface Entry { readonly place: string; keys: KeySet | undefined; /** Or failed to be. */ triedMs: number; tried: boolean; fetching: Promise<KeySet | FetchFault> | undefined
   configuration: { readonly document: Members; readonly fetchedMs: number } | undefined; configuring: Promise<Members | FetchFault> | undefined }
 
-const bodyBytesMax = 262_144, keysMax = 100, partiesMax = 1_000
-const rsaBitsMin = 2_048, rsaBitsMax = 8_192
+const bodyBytesMax = 262_144
+const keysMax = 100
+const partiesMax = 1_000
+const rsaBitsMin = 2_048
+const rsaBitsMax = 8_192
 const refetchEveryMs = 60_000
 
 export class RemoteKeys {
@@ -58,7 +61,8 @@ export class RemoteKeys {
 
   /** The discovery document, whose issuer is the party's. */
   async configuration(party: Party): Promise<Members | FetchFault> {
-    const entry = this.entry(party), known = entry.configuration
+    const entry = this.entry(party)
+const known = entry.configuration
     if (known !== undefined && this.ageMs(known) < this.rules.keptMs) return known.document
     return entry.configuring ??= this.configured(party, entry).finally(() => { entry.configuring = undefined })
   }
@@ -71,7 +75,8 @@ export class RemoteKeys {
   }
 
   private entry({ id, issuer, jwksUri }: Party): Entry {
-    const place = `${issuer} ${jwksUri}`, known = this.entries.get(id)
+    const place = `${issuer} ${jwksUri}`
+const known = this.entries.get(id)
     if (known?.place === place) return known
     const entry: Entry = { place, keys: undefined, triedMs: 0, tried: false, fetching: undefined, configuration: undefined, configuring: undefined }
     if (known === undefined && this.entries.size >= partiesMax) this.entries.delete(this.entries.keys().next().value!)

@@ -89,7 +89,8 @@ export class SafeFetch {
   /** Resolution, connection and body under one time limit. */
   private within(url: URL, outbound: Outbound): Promise<Fetched | FetchFault> {
     return new Promise((resolve) => {
-      let call: http.ClientRequest | undefined, over = false
+      let call: http.ClientRequest | undefined
+let over = false
       const end = (outcome: Fetched | FetchFault): void => {
         if (over) return
         over = true
@@ -126,7 +127,9 @@ const checkedUrl = ({ url: text, allowHttp }: Outbound): URL | FetchFault => {
 }
 
 const send = (url: URL, pinned: LookupAddress, outbound: Outbound, connectMs: number, end: (outcome: Fetched | FetchFault) => void): http.ClientRequest => {
-  const { form } = outbound, body = form?.toString(), secure = url.protocol === "https:"
+  const { form } = outbound
+const body = form?.toString()
+const secure = url.protocol === "https:"
   const call = (secure ? https : http).request(url, {
     method: body === undefined ? "GET" : "POST",
     // An agent of its own: no pooled connection of another request, no proxy from the environment.
@@ -151,12 +154,14 @@ const reasonOf = ({ code = "" }: NodeJS.ErrnoException): FetchFault["reason"] =>
   /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EADDRNOTAVAIL)$/.test(code) ? "connect" : /CERT|SELF_SIGNED|TLS|SSL|EPROTO|ISSUER|SIGNATURE/.test(code) ? "tls" : "broken"
 
 const receive = (response: http.IncomingMessage, bodyBytesMax: number, end: (outcome: Fetched | FetchFault) => void): void => {
-  const status = response.statusCode ?? 0, encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase()
+  const status = response.statusCode ?? 0
+const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase()
   if (status >= 300 && status < 400) return end(new FetchFault({ reason: "redirect" }))
   if (encoding !== "identity" && encoding !== "gzip") return end(new FetchFault({ reason: "encoding" }))
   if (encoding === "identity" && Number(response.headers["content-length"] ?? 0) > bodyBytesMax) return end(new FetchFault({ reason: "too-large" }))
   const chunks: Array<Buffer> = []
-  let decodedBytes = 0, sentBytes = 0
+  let decodedBytes = 0
+let sentBytes = 0
   const broken = (): void => end(new FetchFault({ reason: "broken" }))
   // Empty gzip members decode to nothing: what is sent has a limit too.
   response.on("data", (chunk: Buffer) => { if ((sentBytes += chunk.length) > 2 * bodyBytesMax) end(new FetchFault({ reason: "too-large" })) })

@@ -30,7 +30,8 @@ export class SealedStates<A extends Stamped> {
   /** True for one caller only, also of several at once; durable when it resolves. */
   async spend(state: string, { atMs }: A): Promise<boolean> {
     // Trailing bits of base64url may differ for the same bytes: the canonical form is what counts.
-    const key = [hashOf(this.authority, Buffer.from(state, "base64url").toString("base64url"), "state")], expiresMs = atMs + this.maxAgeMs
+    const key = [hashOf(this.authority, Buffer.from(state, "base64url").toString("base64url"), "state")]
+const expiresMs = atMs + this.maxAgeMs
     const spent = this.authority.books.commit([UsedStates.put(key, { expiresMs }, "absent"), Expiries.put([expiresMs + 1, UsedStates.name, ...key], {})])
     if (!(spent instanceof Promise)) return false
     await spent

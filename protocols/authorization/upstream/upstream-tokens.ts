@@ -29,7 +29,9 @@ export const readTokenAnswer = (fetched: Fetched | FetchFault, format: "standard
   if (fetched.status !== 200 || error !== undefined || (format === "slack" && body["ok"] !== true)) return error === undefined ? new FetchFault({ reason: "broken" }) : { refused: error }
   const nested = format === "slack" ? body["authed_user"] : undefined
   const members = typeof nested === "object" && nested !== null && "access_token" in nested ? nested as Members : body
-  const accessToken = textIn(members, "access_token"), refreshToken = textIn(members, "refresh_token"), scope = textIn(members, "scope")
+  const accessToken = textIn(members, "access_token")
+const refreshToken = textIn(members, "refresh_token")
+const scope = textIn(members, "scope")
   if (!isToken(accessToken) || (refreshToken !== undefined && refreshToken.length > tokenLengthMax)) return new FetchFault({ reason: "broken" })
   const seconds = Number(members["expires_in"] ?? NaN)
   return {

@@ -10,10 +10,12 @@ import { FetchFault, type Outbound, type SafeFetch } from "./safe-fetch.ts"
 import { isRefusal, isSpent, openCredential, readTokenAnswer, sealCredential, type Credential, type TokenAnswer, type TokenRefusal } from "./upstream-tokens.ts"
 
 export interface UpstreamToken { readonly accessToken: string; /** Whole seconds left; undefined: not known. */ readonly expiresIn: number | undefined }
-export const upstreamBodyBytesMax = 262_144, upstreamTimeoutMs = 10_000
+export const upstreamBodyBytesMax = 262_144
+export const upstreamTimeoutMs = 10_000
 const lifeLeftMsMin = 60_000
 const attemptsMax = 3
-const assertionSeconds = 300, serviceTokensMax = 1_000
+const assertionSeconds = 300
+const serviceTokensMax = 1_000
 
 export class Vault {
   private readonly authority: Authority
@@ -64,7 +66,8 @@ export class Vault {
   }
 
   private async refreshed(userId: string, provider: Provider): Promise<UpstreamToken | Problem> {
-    const { books, seal, audit, nowMs } = this.authority, { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
+    const { books, seal, audit, nowMs } = this.authority
+const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
     // More than once only when the user connected anew, or was disconnected, while the upstream was asked.
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       const granted = this.grant(userId, provider.id)
@@ -107,7 +110,8 @@ export class Vault {
   }
   /** Best effort: the upstream is told, not waited for, because here it is over already. `row` still holds its credential. */
   revokeUpstream(row: BrokerGrant, provider: Provider): void {
-    const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider), { local, seal } = this.authority
+    const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider)
+const { local, seal } = this.authority
     const credential = openCredential(seal, row, row)
     if (provider.protocol !== "oauth" || revokeUrl === undefined || credential === undefined) return
     const { accessToken, refreshToken } = credential
@@ -127,7 +131,8 @@ export class Vault {
   /** One token per provider and scope serves all users: it is the provider's, not theirs. */
   private async serviceToken(provider: Provider, scopes: ReadonlyArray<string>, nowMs: number): Promise<UpstreamToken | Problem> {
     // A changed provider does not go on with tokens of its former configuration.
-    const scope = [...scopes].sort().join(" "), address = `${provider.id} ${provider.updatedMs} ${scope}`
+    const scope = [...scopes].sort().join(" ")
+const address = `${provider.id} ${provider.updatedMs} ${scope}`
     const known = this.serviceTokens.get(address)
     if (known !== undefined && isFresh(known, nowMs)) return vended(known, nowMs)
     return this.once(address, async () => {
@@ -145,7 +150,8 @@ export class Vault {
     const secret = secretOf(provider, this.authority.seal, this.environment)
     if (secret === undefined) return this.unset(provider)
     const { issuer, subject, audience, alg } = provider.config as Readonly<Record<string, string>>
-    const now = Math.floor(this.authority.nowMs() / 1_000), asked = scope === "" ? {} : { scope }
+    const now = Math.floor(this.authority.nowMs() / 1_000)
+const asked = scope === "" ? {} : { scope }
     try {
       const assertion = await new SignJWT({ ...asked }).setProtectedHeader({ alg: alg!, typ: "JWT" }).setIssuer(issuer!).setSubject(subject ?? issuer!).setAudience(audience!)
         .setIssuedAt(now).setExpirationTime(now + assertionSeconds).setJti(this.authority.books.id()).sign(createPrivateKey(secret))

@@ -47,7 +47,10 @@ export class Background {
   }
   private prepare(id: string, opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">, body: Json, createdS: number): Work {
     const { turns } = this.runs
-    const turn = turns.begin(undefined), events: Array<StoredEvent> = [], listeners = new Set<() => void>(), streamed = opened.spec.request.stream
+    const turn = turns.begin(undefined)
+const events: Array<StoredEvent> = []
+const listeners = new Set<() => void>()
+const streamed = opened.spec.request.stream
     const builder = new ResponseBuilder({
       id, createdS, echo: opened.spec.echo, background: true, summarized: opened.spec.summarized, begun: () => turn.begunNow(),
       emit: streamed ? (type, event) => { events.push({ type, data: JSON.stringify(event) }) } : undefined, flush: () => tell()
@@ -63,7 +66,8 @@ export class Background {
 
   /** The state and the events that are new, on disk when it resolves. */
   private async keep(work: Work, status: Status, object?: Json): Promise<void> {
-    const { job, turn, events } = work, from = work.kept
+    const { job, turn, events } = work
+const from = work.kept
     work.kept = events.length
     const ends = status !== "queued" && status !== "in_progress"
     await this.runs.sessions.commit({
@@ -72,7 +76,9 @@ export class Background {
     })
   }
   private start(work: Work): void {
-    const { job, turn } = work, { builder } = job, { turns } = this.runs
+    const { job, turn } = work
+const { builder } = job
+const { turns } = this.runs
     void (async () => {
       let batch: { stop(): void } | undefined
       try {
@@ -96,7 +102,8 @@ export class Background {
           await this.keep(work, "queued").catch(() => {})
           return this.over(work, "cancelled")
         }
-        const refusal = turn.refusal(fault, job.spec.model), status = turn.cancelled ? "cancelled" : "failed"
+        const refusal = turn.refusal(fault, job.spec.model)
+const status = turn.cancelled ? "cancelled" : "failed"
         const object = builder.object(status, status === "failed" ? { error: failureOf(refusal) } : {})
         await this.finish(work, status, status === "cancelled" ? "response.incomplete" : "response.failed", object).catch(() => {})
         this.over(work, status)
@@ -178,7 +185,8 @@ export class Background {
   async resume(): Promise<void> {
     const { sessions, turns } = this.runs
     for (const { id, record, body } of sessions.unfinished()) {
-      const object = JSON.parse(record.object) as Json, given = JSON.parse(body) as Json
+      const object = JSON.parse(record.object) as Json
+const given = JSON.parse(body) as Json
       try {
         if (record.status === "in_progress") throw new Error("interrupted by restart")
         const opened = await this.runs.open(given, record.owner)
@@ -191,7 +199,8 @@ export class Background {
         // What was open stays so for ever: the items say it as those of any other failed response do.
         const output = (object["output"] as ReadonlyArray<Json>).map((item) => item["status"] === "in_progress" ? { ...item, status: "incomplete" } : item)
         const failed = { ...object, status: "failed", output, error: { code: "server_error", message: cause instanceof Error && cause.message === "interrupted by restart" ? cause.message : "could not be resumed" } }
-        const events = sessions.events(id, -1), streamed = record.streamed
+        const events = sessions.events(id, -1)
+const streamed = record.streamed
         await sessions.commit({ id, record: { ...record, status: "failed", object: JSON.stringify(failed) }, eventsFrom: events.length,
           events: streamed ? [{ type: "response.failed", data: JSON.stringify({ type: "response.failed", sequence_number: events.length, response: failed }) }] : [] })
           .catch((fault: unknown) => turns.deps.log("error", "a background response could not be ended", { fault: String(fault) }))

@@ -13,7 +13,8 @@ import { completionJson, newCompletionId } from "../wire.ts"
 const jsonType = ["Content-Type", "application/json; charset=utf-8"] as const
 
 export const completions = (turns: Turns) => (request: Request): Promise<Response> => {
-  const { object, text } = readBody(request.body), spec = readChat(object, text)
+  const { object, text } = readBody(request.body)
+const spec = readChat(object, text)
   const turn = turns.begin(request)
   return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
 }

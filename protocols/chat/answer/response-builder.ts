@@ -89,7 +89,8 @@ export class ResponseBuilder implements Output {
       this.emit("response.content_part.added", { ...this.at(item), content_index: item.parts.length - 1, part: partJson(part) })
     }
     part.text += text
-    const content = (logprobs as { readonly content?: unknown } | undefined)?.content, told = Array.isArray(content) ? content : []
+    const content = (logprobs as { readonly content?: unknown } | undefined)?.content
+const told = Array.isArray(content) ? content : []
     part.logprobs.push(...told)
     if (type === "output_text") this.emit("response.output_text.delta", { ...this.at(item), content_index: item.parts.length - 1, delta: text, logprobs: told })
     else this.emit("response.refusal.delta", { ...this.at(item), content_index: item.parts.length - 1, delta: text })
@@ -145,7 +146,8 @@ export class ResponseBuilder implements Output {
   }
   /** The response as it is now. */
   object(status: Status, { error = null, completedS = null }: { readonly error?: { readonly code: string; readonly message: string } | null; readonly completedS?: number | null } = {}): Json {
-    const { id, createdS, echo, background } = this.options, terminal = status !== "queued" && status !== "in_progress"
+    const { id, createdS, echo, background } = this.options
+const terminal = status !== "queued" && status !== "in_progress"
     const reason = status !== "incomplete" ? null : { reason: this.finish === "content_filter" ? "content_filter" : "max_output_tokens" }
     return {
       id, object: "response", created_at: createdS, completed_at: status === "completed" ? completedS : null, status, background, error, incomplete_details: reason,

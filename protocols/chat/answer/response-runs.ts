@@ -35,7 +35,8 @@ export class ResponseRuns {
     if (await upstreams.resolve(read.model) === undefined) throw modelNotFound(read.model)
     const { previousId } = read
     if (previousId === undefined) {
-      const sessionId = newSessionId(), spec = this.inContext(read, [], undefined)
+      const sessionId = newSessionId()
+const spec = this.inContext(read, [], undefined)
       this.sessions.enter(sessionId)
       return { owner, sessionId, spec, parent: undefined }
     }
@@ -55,7 +56,8 @@ export class ResponseRuns {
   async run(job: Job, turn: Turn): Promise<{ readonly estimated: boolean }> {
     const { spec, builder, parent } = job
     const of = (request: ResponsesSpec["request"]): ResponsesSpec => ({ ...spec, request })
-    const target = this.turns.deps.upstreams.find(spec.model), same = parent?.upstream?.id === target?.upstream.record.id
+    const target = this.turns.deps.upstreams.find(spec.model)
+const same = parent?.upstream?.id === target?.upstream.record.id
     const { continues, ...rest } = spec.request
     let request = same && continues !== undefined ? { ...rest, continues } : rest
     const window = target?.upstream.record.context_tokens
@@ -67,10 +69,14 @@ export class ResponseRuns {
     }
   }
   recordOf({ builder, spec, sessionId, owner }: Job, turn: Turn | undefined, status: Status, object: Json, streamed: boolean): ResponseRecord {
-    const bound = builder.bound, whole = status === "completed", upstreamId = turn?.target?.upstream.record.id
+    const bound = builder.bound
+const whole = status === "completed"
+const upstreamId = turn?.target?.upstream.record.id
     const output = builder.messages(whole).map((message) => whole && bound.length > 0 && upstreamId !== undefined ? { ...message, bound: bound.map((value) => ({ upstream: upstreamId, value })) } : message)
     const session = bound.map((value) => (value as { readonly session?: unknown } | null)?.session).findLast((value) => typeof value === "string")
-    const input = JSON.stringify(spec.items), text = JSON.stringify(object), messages = JSON.stringify([...spec.own, ...output])
+    const input = JSON.stringify(spec.items)
+const text = JSON.stringify(object)
+const messages = JSON.stringify([...spec.own, ...output])
     const bytes = Buffer.byteLength(messages)
     if (bytes > this.turns.deps.settings.responseBytesMax) throw badResponse("it is too large to be stored")
     return { sessionId, owner, parentId: spec.previousId ?? null, status, hidden: false, background: spec.background, streamed, object: text, input, messages, bytes,

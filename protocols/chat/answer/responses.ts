@@ -36,7 +36,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
   }
   const over = (job: Job): void => { runs.running.delete(job.id); sessions.leave(job.sessionId) }
   const jobOf = (opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">, make: (id: string) => ResponseBuilder): Job => {
-    const id = newId("resp"), job: Job = { ...opened, id, builder: make(id) }
+    const id = newId("resp")
+const job: Job = { ...opened, id, builder: make(id) }
     runs.running.set(id, job)
     return job
   }
@@ -46,7 +47,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     try {
       const { estimated } = await runs.run(job, turn)
       job.builder.closeAll()
-      const status = runs.statusOf(job), object = job.builder.object(status, { completedS: turns.nowS() })
+      const status = runs.statusOf(job)
+const object = job.builder.object(status, { completedS: turns.nowS() })
       await store(job, turn, status, object)
       turn.end(status)
       return ok(object, [...turn.headers, ...estimated ? [["x-proxy-usage", "estimated"] as const] : []])
@@ -104,7 +106,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
         reply.commit()
         builder.closeAll()
         flush()
-        const status = runs.statusOf(job), object = builder.object(status, { completedS: turns.nowS() })
+        const status = runs.statusOf(job)
+const object = builder.object(status, { completedS: turns.nowS() })
         await store(job, turn, status, object)
         turn.end(status)
         end(`response.${status}`, object)
@@ -148,7 +151,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
       return ok({ id, object: "response", deleted: true })
     },
     cancel: async (request, owner) => {
-      const id = idOf(request), job = runs.running.get(id)
+      const id = idOf(request)
+const job = runs.running.get(id)
       if (job?.owner === owner && !job.spec.background) throw badValue("response_id", "Cannot cancel a synchronous response.")
       if (job === undefined && !(await sessions.look(owner, id)).background) throw badValue("response_id", "Cannot cancel a synchronous response.")
       await background.stopFor(id, owner)
@@ -156,7 +160,9 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     },
     inputItems: async (request, owner) => {
       const query = queryOf(request)
-      const limit = integer(query, "limit", 1, 100) ?? 20, order = query.get("order") ?? "desc", after = query.get("after")
+      const limit = integer(query, "limit", 1, 100) ?? 20
+const order = query.get("order") ?? "desc"
+const after = query.get("after")
       if (order !== "asc" && order !== "desc") throw badValue("order", "Invalid value for 'order': supported are 'asc', 'desc'.")
       const job = runs.running.get(idOf(request))
       const given = job?.owner === owner ? job.spec.items : JSON.parse((await sessions.look(owner, idOf(request))).input) as ReadonlyArray<Item>

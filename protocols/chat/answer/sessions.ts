@@ -20,7 +20,9 @@ export interface Kept { readonly id: string; readonly record: ResponseRecord; re
 
 const chainTimes = 8
 const failedRestMs = 10_000
-const forgetAttempts = 3, forgetBatch = 16, forgetEveryMs = 1_000
+const forgetAttempts = 3
+const forgetBatch = 16
+const forgetEveryMs = 1_000
 
 export class Sessions {
   private readonly deps: SessionsDeps
@@ -36,7 +38,8 @@ export class Sessions {
   private ref(sessionId: string): Ref<typeof ProxySession> { return this.deps.actors.ref(ProxySession, sessionId) }
   /** The actor's answer; a session beyond its restart intensity starts again after a rest. */
   private ask<C extends "Begin" | "Look" | "Commit" | "Delete" | "Evict">(sessionId: string, command: C, payload: any): Promise<{ readonly reply: unknown } | { readonly refuse: { readonly _tag: string } }> {
-    const failedAt = this.failedAtMs.get(sessionId), now = this.deps.actors.nowMs()
+    const failedAt = this.failedAtMs.get(sessionId)
+const now = this.deps.actors.nowMs()
     if (failedAt !== undefined && now - failedAt >= failedRestMs) { this.failedAtMs.delete(sessionId); this.deps.actors.restart("proxy-session", sessionId) }
     return new Promise((resolve, reject) => {
       this.ref(sessionId).askNow(command, payload, (answer: any) => {
@@ -115,7 +118,8 @@ export class Sessions {
   /** Background responses that were not at their end when the process was. */
   unfinished(): ReadonlyArray<{ readonly id: string; readonly record: ResponseRecord; readonly body: string }> {
     return BackgroundWork.range(this.deps.store, { limit: 100_000 }).flatMap(({ key, value }) => {
-      const id = String(key[0]), record = Responses.get(this.deps.store, [id])
+      const id = String(key[0])
+const record = Responses.get(this.deps.store, [id])
       return record === undefined ? [] : [{ id, record, body: value.body }]
     })
   }

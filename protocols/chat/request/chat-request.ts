@@ -31,11 +31,15 @@ export const readFormat = (format: Fields | undefined, nested: boolean): Format 
   if (type === "json_object") return { type }
   const inner = nested ? format.object_("json_schema") : format
   if (inner === undefined) throw missing(format.path("json_schema"))
-  const name = inner.required("name", { pattern: formatName }), schema = inner.plain("schema"), strict = inner.boolean("strict"), description = inner.string("description")
+  const name = inner.required("name", { pattern: formatName })
+const schema = inner.plain("schema")
+const strict = inner.boolean("strict")
+const description = inner.string("description")
   if (schema === undefined) throw missing(inner.path("schema"))
   return { type, name, schema, ...(strict === undefined ? {} : { strict }), ...(description === undefined ? {} : { description }) }
 }
-const stopsMax = 4, stopBytesMax = 256
+const stopsMax = 4
+const stopBytesMax = 256
 const readStop = (fields: Fields): ReadonlyArray<string> | undefined => {
   const value = fields.raw("stop")
   if (value === undefined) return undefined
@@ -96,15 +100,23 @@ export const readChat = (body: Json, text: string): ChatSpec => {
   const options = fields.object_("stream_options")
   const includeUsage = options?.boolean("include_usage") ?? false
   options?.boolean("include_obfuscation")
-  const temperature = fields.number("temperature", 0, 2), topP = fields.number("top_p", 0, 1)
-  const tokens = fields.integer("max_tokens", 1), completionTokens = fields.integer("max_completion_tokens", 1)
+  const temperature = fields.number("temperature", 0, 2)
+const topP = fields.number("top_p", 0, 1)
+  const tokens = fields.integer("max_tokens", 1)
+const completionTokens = fields.integer("max_completion_tokens", 1)
   const effort = readEffort(fields, "reasoning_effort")
-  const n = fields.integer("n", 1, 8), stop = readStop(fields), seed = fields.integer("seed", Number.MIN_SAFE_INTEGER)
-  const frequencyPenalty = fields.number("frequency_penalty", -2, 2), presencePenalty = fields.number("presence_penalty", -2, 2), logitBias = readBias(fields)
-  const logprobs = fields.boolean("logprobs"), topLogprobs = fields.integer("top_logprobs", 0, 20)
+  const n = fields.integer("n", 1, 8)
+const stop = readStop(fields)
+const seed = fields.integer("seed", Number.MIN_SAFE_INTEGER)
+  const frequencyPenalty = fields.number("frequency_penalty", -2, 2)
+const presencePenalty = fields.number("presence_penalty", -2, 2)
+const logitBias = readBias(fields)
+  const logprobs = fields.boolean("logprobs")
+const topLogprobs = fields.integer("top_logprobs", 0, 20)
   const format = readFormat(fields.object_("response_format"), true)
   const audio = readModalities(fields)
-  const functions = readFunctions(fields), oldChoice = readChoice(fields, "function_call", false)
+  const functions = readFunctions(fields)
+const oldChoice = readChoice(fields, "function_call", false)
 
   if (options !== undefined && !stream) throw badValue("stream_options", "'stream_options' is only allowed with 'stream': true.")
   if (topLogprobs !== undefined && logprobs !== true) throw badValue("top_logprobs", "'top_logprobs' needs 'logprobs': true.")
@@ -113,7 +125,8 @@ export const readChat = (body: Json, text: string): ChatSpec => {
   const tools: ReadonlyArray<Tool> | undefined = given?.tools ?? functions
   const chosen = legacy ? oldChoice : choice
   checkChoice(chosen, tools, legacy ? "function_call" : "tool_choice")
-  const hints = picked(body, (name) => isHint.has(name) && fields.has(name)), unknown = picked(body, (name) => !known.has(name))
+  const hints = picked(body, (name) => isHint.has(name) && fields.has(name))
+const unknown = picked(body, (name) => !known.has(name))
   const user = fields.raw("user")
   return {
     model, includeUsage, legacy, external: tools !== undefined, choice: chosen,

@@ -16,7 +16,8 @@ const opensAtMost = (body: Buffer, max: number): boolean => {
 /** Over the raw bytes, because a parsed value of such depth would already have cost its parse. */
 const tooDeep = (body: Buffer): boolean => {
   if (opensAtMost(body, depthMax)) return false
-  let depth = 0, text = false
+  let depth = 0
+let text = false
   for (let i = 0; i < body.length; i++) {
     const byte = body[i]!
     if (text) { if (byte === 92) i++; else if (byte === 34) text = false; continue }
@@ -37,7 +38,8 @@ export const readBody = (given: Uint8Array): { readonly object: Json; readonly t
   if (!isObject(object)) throw invalidJson()
   return { object, text }
 }
-const quote = 34, backslash = 92
+const quote = 34
+const backslash = 92
 /** Where the string ends that begins at `at`. */
 const stringEnd = (text: string, at: number): number => {
   for (let end = text.indexOf("\"", at + 1); ; end = text.indexOf("\"", end + 1)) {
@@ -49,7 +51,11 @@ const stringEnd = (text: string, at: number): number => {
 /** A member of an object's valid JSON text, as it is written; undefined where a name is escaped, and so might be its, or where it holds
  *  more or fewer `strings` than that, names included: one that stands twice would be read here as the last, elsewhere maybe not. The last member counts. */
 export const memberText = (text: string, name: string, strings?: number): string | undefined => {
-  let depth = 0, names = false, from = -1, held = 0, found: string | undefined
+  let depth = 0
+let names = false
+let from = -1
+let held = 0
+let found: string | undefined
   const part = (to: number): string | undefined => strings === undefined || held === strings ? text.slice(from, to) : undefined
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {

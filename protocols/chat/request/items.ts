@@ -18,7 +18,8 @@ const inputPart = (part: Fields): Part => {
   switch (type) {
     case "input_text": case "output_text": return { type: "text", text: part.required("text") }
     case "input_image": {
-      const url = part.required("image_url"), detail = part.choice("detail", ["auto", "low", "high"])
+      const url = part.required("image_url")
+const detail = part.choice("detail", ["auto", "low", "high"])
       return { type: "image", url: checkImage(url, part.path("image_url")), ...(detail === undefined ? {} : { detail }) }
     }
     case "input_file": return { type: "file", data: checkFile(part.required("file_data"), part.path("file_data")), filename: part.string("filename") ?? "file" }
@@ -52,14 +53,16 @@ const readItem = (item: Fields, find: FindItem): ReadonlyArray<Item> => {
   switch (type) {
     case "function_call": return [callItem({ id: item.required("call_id", { min: 1 }), name: item.required("name", { min: 1 }), arguments: item.string("arguments") ?? "" })]
     case "function_call_output": {
-      const callId = item.required("call_id", { min: 1 }), output = item.raw("output")
+      const callId = item.required("call_id", { min: 1 })
+const output = item.raw("output")
       if (output === undefined) throw missing(item.path("output"))
       return [resultItem(callId, typeof output === "string" ? output : partsOf(item, "output").map((part) => partItem(part, "user")))]
     }
     case "reasoning": return [{ type: "reasoning", id: item.string("id") ?? newId("rs"), summary: item.array("summary") ?? [], ...(item.has("content") ? { content: item.array("content") } : {}),
       ...(item.has("encrypted_content") ? { encrypted_content: item.string("encrypted_content") } : {}) }]
     case "item_reference": {
-      const id = item.required("id"), found = find(id)
+      const id = item.required("id")
+const found = find(id)
       if (found === undefined) throw badValue(item.path("id"), `Item '${id.slice(0, 64)}' not found.`)
       return [found]
     }
@@ -100,7 +103,8 @@ const plain = (parts: ReadonlyArray<Part>): Message["content"] => parts.every(({
 export const messagesOf = (items: ReadonlyArray<Item>): ReadonlyArray<Message> => {
   const messages: Array<Message> = []
   for (const item of items) {
-    const given = item as any, last = messages.at(-1)
+    const given = item as any
+const last = messages.at(-1)
     if (item.type === "message") { messages.push({ role: given.role, content: plain(given.content.map(part)) }); continue }
     if (item.type === "function_call_output") { messages.push({ role: "tool", callId: given.call_id, content: typeof given.output === "string" ? given.output : plain(given.output.map(part)) }); continue }
     if (item.type === "reasoning") {
@@ -120,7 +124,8 @@ export const says = (message: Message): boolean => message.role !== "assistant" 
 
 /** Every result has its call before it, every call its result; results stand right behind their calls, where chat upstreams want them. */
 export const paired = (context: ReadonlyArray<Message>): ReadonlyArray<Message> => {
-  const results = new Map<string, Message>(), calls = new Set<string>()
+  const results = new Map<string, Message>()
+const calls = new Set<string>()
   for (const message of context) {
     for (const { id } of message.calls ?? []) calls.add(id)
     if (message.role !== "tool") continue

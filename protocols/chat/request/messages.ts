@@ -31,11 +31,14 @@ export const readPart = (part: Fields): Part | undefined => {
     case "text": return { type: "text", text: part.required("text") }
     case "refusal": return { type: "refusal", text: part.required("refusal") }
     case "image_url": {
-      const image = need(part, "image_url"), detail = image.choice("detail", ["auto", "low", "high"])
+      const image = need(part, "image_url")
+const detail = image.choice("detail", ["auto", "low", "high"])
       return { type: "image", url: checkImage(image.required("url"), image.path("url")), ...(detail === undefined ? {} : { detail }) }
     }
     case "input_audio": {
-      const audio = need(part, "input_audio"), data = audio.required("data"), format = audio.choice("format", ["wav", "mp3"])
+      const audio = need(part, "input_audio")
+const data = audio.required("data")
+const format = audio.choice("format", ["wav", "mp3"])
       if (format === undefined) throw missing(audio.path("format"))
       if (!base64.test(data)) throw badValue(audio.path("data"), `Invalid '${audio.path("data")}': the base64 is broken.`)
       return { type: "audio", data, format }
@@ -59,7 +62,8 @@ const contentOf = (message: Fields, role: string): Message["content"] => {
   if (!Array.isArray(value)) throw wrongType(message.path("content"), "a string or an array of parts")
   return value.map((item, i) => {
     if (!isObject(item)) throw wrongType(`${message.path("content")}[${i}]`, "an object")
-    const fields = new Fields(item, message, "content", i), part = readPart(fields)
+    const fields = new Fields(item, message, "content", i)
+const part = readPart(fields)
     if (part === undefined || !allowedParts[role]!.includes(part.type)) throw badValue(fields.path("type"), `Invalid value for '${fields.path("type")}': not a part of a ${role} message.`)
     return part
   })
@@ -79,13 +83,15 @@ export const readMessage = (message: Fields, before: ReadonlyArray<Message>): Me
   const role = given === "function" ? "tool" : given as Message["role"]
   const content = contentOf(message, role)
   if (given === "function") {
-    const name = message.required("name"), call = before.flatMap(({ calls }) => calls ?? []).findLast((known) => known.name === name)
+    const name = message.required("name")
+const call = before.flatMap(({ calls }) => calls ?? []).findLast((known) => known.name === name)
     if (call === undefined) throw badValue(message.path("name"), `No function call '${name.slice(0, 64)}' comes before this message.`)
     return { role, content, callId: call.id }
   }
   if (role === "tool") return { role, content, callId: message.required("tool_call_id", { min: 1 }) }
   if (role !== "assistant") return { role, content }
-  const reasoning = message.string("reasoning_content"), refusal = message.string("refusal")
+  const reasoning = message.string("reasoning_content")
+const refusal = message.string("refusal")
   let calls = readCalls(message)
   const old = message.object_("function_call")
   if (calls === undefined && old !== undefined) calls = [{ id: `call_legacy_${before.length}`, name: old.required("name"), arguments: old.string("arguments") ?? "" }]
@@ -95,7 +101,8 @@ export const readMessage = (message: Fields, before: ReadonlyArray<Message>): Me
 
 /** Every result follows its call, every call has one result before the talk goes on. */
 export const checkCalls = (messages: ReadonlyArray<Message>, pathOf: (i: number) => string): void => {
-  let open: Map<string, number> | undefined, opener = 0
+  let open: Map<string, number> | undefined
+let opener = 0
   const close = (): void => {
     if (open === undefined) return
     const left = [...open].filter(([, answered]) => answered === 0).map(([id]) => id)

@@ -19,10 +19,13 @@ export interface ResponsesSpec extends TurnSpec {
 
 const inputs = ["messages", "prompt", "input"] as const
 const filled = (value: unknown): boolean => value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0)
-const metadataMax = 16, metadataKeyMax = 64, metadataValueMax = 512
+const metadataMax = 16
+const metadataKeyMax = 64
+const metadataValueMax = 512
 
 const readMetadata = (fields: Fields): Json => {
-  const given = fields.plain("metadata") ?? {}, names = Object.keys(given)
+  const given = fields.plain("metadata") ?? {}
+const names = Object.keys(given)
   if (names.length > metadataMax) throw tooLong("array", "metadata", metadataMax)
   for (const name of names) {
     if (name.length > metadataKeyMax) throw tooLong("string", "metadata", metadataKeyMax)
@@ -50,14 +53,21 @@ export const readResponses = (body: Json, find: FindItem, nativeTools: (model: s
   const previousId = fields.string("previous_response_id", { max: 128 })
   const given = readTools(fields, { flat: true, native: nativeTools(model) })
   const stream = fields.boolean("stream") ?? false
-  const reasoning = fields.object_("reasoning"), inner = reasoning === undefined ? undefined : readEffort(reasoning, "effort"), outer = readEffort(fields, "reasoning_effort")
+  const reasoning = fields.object_("reasoning")
+const inner = reasoning === undefined ? undefined : readEffort(reasoning, "effort")
+const outer = readEffort(fields, "reasoning_effort")
   const summary = reasoning?.choice("summary", ["auto", "concise", "detailed"])
   const instructions = fields.string("instructions")
-  const choice = readChoice(fields, "tool_choice", true), parallel = fields.boolean("parallel_tool_calls")
-  const outputTokens = fields.integer("max_output_tokens", 1), synonym = fields.integer("max_tokens", 1)
-  const temperature = fields.number("temperature", 0, 2), topP = fields.number("top_p", 0, 1)
-  const text = fields.object_("text"), format = readFormat(text?.object_("format"), false)
-  const store = fields.boolean("store") ?? true, background = fields.boolean("background") ?? false
+  const choice = readChoice(fields, "tool_choice", true)
+const parallel = fields.boolean("parallel_tool_calls")
+  const outputTokens = fields.integer("max_output_tokens", 1)
+const synonym = fields.integer("max_tokens", 1)
+  const temperature = fields.number("temperature", 0, 2)
+const topP = fields.number("top_p", 0, 1)
+  const text = fields.object_("text")
+const format = readFormat(text?.object_("format"), false)
+  const store = fields.boolean("store") ?? true
+const background = fields.boolean("background") ?? false
   const metadata = readMetadata(fields)
   const truncation = fields.choice("truncation", ["disabled", "auto"]) ?? "disabled"
   const include = fields.array("include") ?? []

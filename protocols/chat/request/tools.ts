@@ -13,7 +13,9 @@ export const emptyParameters: Json = { type: "object", properties: {} }
 export const readTools = (fields: Fields, { flat = false, native = false }: { readonly flat?: boolean; readonly native?: boolean } = {}): { readonly tools: ReadonlyArray<Tool>; readonly hosted: ReadonlyArray<Json> } | undefined => {
   const given = fields.each("tools", { max: toolsMax })
   if (given === undefined) return undefined
-  const names = new Set<string>(), tools: Array<Tool> = [], hosted: Array<Json> = []
+  const names = new Set<string>()
+const tools: Array<Tool> = []
+const hosted: Array<Json> = []
   for (const [i, tool] of given.entries()) {
     const type = tool.string("type")
     if (type === undefined) throw missing(tool.path("type"))
@@ -32,7 +34,8 @@ export const readTools = (fields: Fields, { flat = false, native = false }: { re
   return { tools, hosted }
 }
 const toolOf = (fields: Fields, name: string): Tool => {
-  const description = fields.string("description"), strict = fields.boolean("strict")
+  const description = fields.string("description")
+const strict = fields.boolean("strict")
   return { name, ...(description === undefined ? {} : { description }), parameters: fields.plain("parameters") ?? emptyParameters, ...(strict === undefined ? {} : { strict }) }
 }
 /** The old form: `functions` and `function_call`. */
@@ -56,7 +59,8 @@ export const readChoice = (fields: Fields, name: string, flat: boolean): Choice 
     return { choice: value }
   }
   if (!isObject(value)) throw wrongType(fields.path(name), "a string or an object")
-  const choice = new Fields(value, fields, name), type = name === "function_call" ? "function" : choice.string("type")
+  const choice = new Fields(value, fields, name)
+const type = name === "function_call" ? "function" : choice.string("type")
   if (type === "function") {
     const inner = name === "function_call" || (flat && !choice.has("function")) ? choice : choice.object_("function")
     if (inner === undefined) throw missing(choice.path("function"))
@@ -128,7 +132,8 @@ export class Unmasking {
   private readonly names: Namespace
   constructor(names: Namespace) { this.names = names }
   push(text: string): string {
-    const all = this.held + text, keep = this.names.undecided(all)
+    const all = this.held + text
+const keep = this.names.undecided(all)
     this.held = keep === 0 ? "" : all.slice(all.length - keep)
     return this.names.reveal(keep === 0 ? all : all.slice(0, all.length - keep))
   }

@@ -10,7 +10,10 @@ import { isBlockedAddress } from "../../shared/addresses.ts"
 
 export interface Builtins { readonly allowed: ReadonlyArray<Tool>; readonly roundsMax: number; run(call: ToolCall, signal: AbortSignal): Promise<string> }
 
-const callMs = 30_000, fetchMs = 10_000, fetchBytesMax = 1_048_576, redirectsMax = 5
+const callMs = 30_000
+const fetchMs = 10_000
+const fetchBytesMax = 1_048_576
+const redirectsMax = 5
 
 /** Not this machine, its neighbours, or any range set aside. */
 export const isPublic = (address: string): boolean => !isBlockedAddress(address)
@@ -51,7 +54,8 @@ export const fetchPublic = async (address: string, signal: AbortSignal, { resolv
   let url = new URL(address)
   for (let hop = 0; hop <= redirectsMax; hop++) {
     const answer = await once(url, signal, resolve, allow)
-    const status = answer.statusCode ?? 0, { location } = answer.headers
+    const status = answer.statusCode ?? 0
+const { location } = answer.headers
     if (status >= 300 && status < 400 && location !== undefined) { answer.destroy(); url = new URL(location, url); continue }
     if (!types.test(answer.headers["content-type"] ?? "text/plain")) { answer.destroy(); throw new Error("not a type that is read") }
     const parts: Array<Buffer> = []

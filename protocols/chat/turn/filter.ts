@@ -93,7 +93,8 @@ export class Filter implements RetrySink {
         return this.text(state, event.choice, certain, event)
       }
       case "reasoning": {
-        const state = this.of(event.choice), text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
+        const state = this.of(event.choice)
+const text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
         this.grow(Buffer.byteLength(event.text))
         if (text !== "") this.output.event({ ...event, text })
         return
@@ -107,7 +108,8 @@ export class Filter implements RetrySink {
       }
       case "call": return this.call(this.of(event.choice), event)
       case "arguments": {
-        const state = this.of(event.choice), place = state.places?.get(event.index)
+        const state = this.of(event.choice)
+const place = state.places?.get(event.index)
         this.grow(Buffer.byteLength(event.text))
         if (typeof place === "number") { state.bare?.delete(place); this.output.event({ ...event, index: place }) }
         else if (place !== undefined) place.arguments += event.text
@@ -153,7 +155,8 @@ export class Filter implements RetrySink {
       }
       // No arguments are published as an empty object, streamed or not.
       if (state.bare !== undefined) for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
-      const tail = state.text?.end() ?? "", thought = state.reasoning?.end() ?? ""
+      const tail = state.text?.end() ?? ""
+const thought = state.reasoning?.end() ?? ""
       if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
       if (tail !== "") { state.content = true; if (this.rules.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
     }

@@ -48,7 +48,8 @@ export interface TurnCaller extends Caller {
 
 /** Figures as upstreams give them: what is no count is none. */
 const whole = (figure: number): number => figure >= 0 && figure <= Number.MAX_SAFE_INTEGER ? Math.floor(figure) : 0
-const noTools: ReadonlyArray<Tool> = [], noNames: ReadonlySet<string> = new Set()
+const noTools: ReadonlyArray<Tool> = []
+const noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> => tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
 export class TurnRun {
@@ -75,8 +76,10 @@ export class TurnRun {
 
   /** Resolves when the whole answer, its finishes and usage included, is in the output. */
   async run(first: Target): Promise<TurnResult> {
-    const { spec, output } = this, began = performance.now()
-    let target = first, answered = false
+    const { spec, output } = this
+const began = performance.now()
+    let target = first
+let answered = false
     try {
       fitted(spec.request, first, this.deps.unsupported)
       for (let round = 0; ; round++) {
@@ -114,7 +117,8 @@ export class TurnRun {
   private bridges(target: Target): boolean { return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses" }
 
   private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): Rules {
-    const { request } = this.spec, tools = this.tools()
+    const { request } = this.spec
+const tools = this.tools()
     return {
       names: this.names(target),
       external: request.toolChoice === "none" ? noNames : namesOf(tools), builtins: namesOf(builtins),
@@ -128,7 +132,8 @@ export class TurnRun {
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
     const { request: spec } = this.spec
     const request = fitted(spec, target, this.deps.unsupported)
-    const tools = this.tools(), names = this.names(target)
+    const tools = this.tools()
+const names = this.names(target)
     let messages = this.extra.length === 0 ? request.messages : [...request.messages, ...this.extra]
     if (!names.plain) messages = messages.map((message) => names.message(message))
     const may = supportsOf(target)
@@ -152,9 +157,11 @@ export class TurnRun {
     }, filter, this.caller, !this.ran, this.deps) : this.askOften(n, target, filter, builtins)
   }
   private async askOften(n: number, target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
-    const many = new AbortController(), all = AbortSignal.any([signalOf(this.signal), many.signal])
+    const many = new AbortController()
+const all = AbortSignal.any([signalOf(this.signal), many.signal])
     const caller: Caller = { signal: all, attempted: (to, retryOf) => this.caller.attempted(to, retryOf) }
-    let input = 0, output = 0
+    let input = 0
+let output = 0
     await Promise.all(Array.from({ length: n }, (_, choice) => attempt(target, (to) => ({ ...this.requestFor(to, builtins), n: undefined }),
       Object.defineProperty({ ...renumbered(filter, choice, (usage) => { input = usage.input; output += usage.output }), started: false, reset: () => {} }, "started", { get: () => filter.started }), caller, false, this.deps)
       .catch((fault: unknown) => { many.abort(); throw fault })))
@@ -172,7 +179,8 @@ export class TurnRun {
   }
   /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
   private again(filter: Filter, target: Target): boolean {
-    const { request } = this.spec, { output, retried } = this
+    const { request } = this.spec
+const { output, retried } = this
     if (filter.unknownCalls > 0 && filter.calls === 0 && !filter.content) {
       if (output.started || retried.unknown) throw badResponse("it calls a tool that does not exist")
       retried.unknown = true

@@ -126,7 +126,8 @@ export class Turn implements Placed, TurnCaller {
     if (this.ended) return
     this.ended = true
     this.deadline.stop()
-    const { metrics } = this.turns.deps, now = performance.now()
+    const { metrics } = this.turns.deps
+const now = performance.now()
     metrics.turn(this.target?.upstream.record.id ?? "none", this.target?.model ?? "none", this.why === "gone" ? "client_disconnect" : outcome)
     metrics.duration.note((now - this.startedMs) / 1_000)
     metrics.overhead.note(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)

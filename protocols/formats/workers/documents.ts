@@ -33,7 +33,8 @@ const answer = async (message: ToDocument): Promise<void> => {
   if (message.call === "rebuild") {
     for (const [id, text] of message.translated) translated.set(id, text)
     if (!message.last) return
-    const bytes = await extraction!.rebuild((id) => translated.get(id)), { buffer: memory } = bytes
+    const bytes = await extraction!.rebuild((id) => translated.get(id))
+const { buffer: memory } = bytes
     return say({ is: "rebuilt", bytes }, memory instanceof ArrayBuffer && bytes.byteLength === memory.byteLength ? [memory] : [])
   }
   if (message.call === "more") return sayMore(extraction!)

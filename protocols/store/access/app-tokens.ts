@@ -60,7 +60,9 @@ export class OwnAppTokens implements AppTokens {
   }
   /** What a token endpoint would give out after consent. */
   async issue({ appId, subject, scopes, resource = this.resource, lifeMs = lifeMsDefault }: NewToken): Promise<string> {
-    const token = prefix + this.secrets.random(), hash = this.hash(token), nowMs = this.clock()
+    const token = prefix + this.secrets.random()
+const hash = this.hash(token)
+const nowMs = this.clock()
     // Hashes are random, so those after a new one are a fair sample: dead tokens leave as new ones come.
     const dead = Tokens.range(this.store, { after: [hash], limit: sweptPerToken }).filter(({ value }) => value.expiresMs <= nowMs).map(({ key }) => Tokens.delete(key))
     await committed(this.store, [Clients.check([appId], "present"), ...dead, Tokens.put([hash], { appId, subject: subject ?? null, scopes, resource, expiresMs: nowMs + lifeMs })])

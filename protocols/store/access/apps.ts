@@ -22,7 +22,9 @@ const AdminTokens = table("store-admin-tokens", AdminToken)
 const AdminTokenHashes = table("store-admin-token-hashes", Schema.Struct({ hash: Schema.String }))
 
 export const adminTokenPrefix = "sat_"
-const appsMax = 200, tokensMax = 200, urisMax = 20
+const appsMax = 200
+const tokensMax = 200
+const urisMax = 20
 
 const textFault = (field: string, message: string): FieldFault => ({ field, code: "invalid_value", message })
 const isRedirect = (text: string): boolean => {
@@ -45,13 +47,16 @@ export const decodeApp = (given: Given): Omit<App, "appId" | "createdMs" | "susp
   if (typeof name !== "string" || name.trim() === "" || name.length > 255 || name.includes("\0")) faults.push(typeof name === "string" ? textFault("name", "must have 1 to 255 characters") : { field: "name", code: "required", message: "is required" })
   if (kind !== "custom" && kind !== "installed") faults.push(textFault("kind", "must be custom or installed"))
   if (typeof runWithoutUser !== "boolean") faults.push(textFault("run_without_user", "must be true or false"))
-  const scopes = listOf(given, "scopes", faults, isScope, 20), redirectUris = listOf(given, "redirect_uris", faults, isRedirect, urisMax), allowedOrigins = listOf(given, "allowed_origins", faults, isOrigin, urisMax)
+  const scopes = listOf(given, "scopes", faults, isScope, 20)
+const redirectUris = listOf(given, "redirect_uris", faults, isRedirect, urisMax)
+const allowedOrigins = listOf(given, "allowed_origins", faults, isOrigin, urisMax)
   if (faults.length > 0) throw fieldsRefused(400, faults)
   return { name: name as string, kind: kind as App["kind"], runWithoutUser: runWithoutUser as boolean, scopes, redirectUris, allowedOrigins }
 }
 const decodeToken = (given: Given): { readonly scopes: ReadonlyArray<Scope>; readonly label: string } => {
   const faults: Array<FieldFault> = []
-  const scopes = listOf(given, "scopes", faults, isScope, 20) as ReadonlyArray<Scope>, { label = "" } = given
+  const scopes = listOf(given, "scopes", faults, isScope, 20) as ReadonlyArray<Scope>
+const { label = "" } = given
   if (scopes.length === 0 && faults.length === 0) faults.push({ field: "scopes", code: "required", message: "are required" })
   if (scopes.includes("decrypt")) faults.push(textFault("scopes", "of an admin token cannot hold decrypt"))
   if (typeof label !== "string" || label.length > 255) faults.push(textFault("label", "must have at most 255 characters"))
@@ -113,7 +118,9 @@ export class AppRegistry {
     this.known(appId)
     const { scopes, label } = decodeToken(given)
     if (this.listTokens(appId).length >= tokensMax) throw new Refused(409, `an app has at most ${tokensMax} tokens`)
-    const token = adminTokenPrefix + this.secrets.random(), hash = this.hash(token), id = this.store.counter("store-admin-token-ids", []) + 1
+    const token = adminTokenPrefix + this.secrets.random()
+const hash = this.hash(token)
+const id = this.store.counter("store-admin-token-ids", []) + 1
     const about: AdminToken = { id, appId, scopes, label, createdMs: this.clock() }
     await this.keep({ op: "add", table: "store-admin-token-ids", key: [], amount: 1 }, AdminTokens.put([hash], about, "absent"), AdminTokenHashes.put([appId, id], { hash }, "absent"))
     return { token, about }

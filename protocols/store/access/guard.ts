@@ -13,7 +13,8 @@ export const plans = { steel: 5, bronze: 10, silver: 20, gold: 50, platinum: 50,
 export type Plan = keyof typeof plans
 const callsMaxDefault = 50
 const sessionCookie = "__Host-store_admin"
-const tokenLengthMax = 8_192, knownMax = 10_000
+const tokenLengthMax = 8_192
+const knownMax = 10_000
 
 export interface Principal {
   readonly kind: "admin-token" | "user" | "client" | "session"
@@ -126,7 +127,8 @@ export class Guard {
     return verified instanceof Promise ? verified.then((found) => this.principalOf(found)) : this.principalOf(verified)
   }
   private byAdminToken(token: string): Principal | undefined {
-    const found = this.apps.findAdminToken(token), app = found === undefined ? undefined : this.apps.get(found.appId)
+    const found = this.apps.findAdminToken(token)
+const app = found === undefined ? undefined : this.apps.get(found.appId)
     if (found === undefined || app === undefined || app.suspended) return undefined
     const principal: Principal = { kind: "admin-token", app, member: undefined, scopes: new Set(found.scopes), bucket: app.kind }
     if (this.known.size >= knownMax) this.known.clear()

@@ -21,7 +21,8 @@ const Sessions = table("store-sessions", Schema.Struct({ userId: Schema.Finite, 
 
 export interface Member { readonly userId: number; readonly username: string; readonly areas: ReadonlySet<Area> }
 export const sessionMs = 12 * 3_600_000
-const idleMs = 30 * 60_000, seenEveryMs = 60_000
+const idleMs = 30 * 60_000
+const seenEveryMs = 60_000
 const sweptPerSession = 8
 const passwordLength = { min: 8, max: 200 }
 
@@ -67,13 +68,15 @@ export class Staff {
 
   /** The new session's secret; undefined when name or password are wrong, after the same work either way. */
   async signIn(username: string, password: string): Promise<string | undefined> {
-    const found = this.engine.byUnique("username", username), access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
+    const found = this.engine.byUnique("username", username)
+const access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
     const [salt, hash] = (access?.password === undefined || access.password === "" ? `${"A".repeat(22)}.${"A".repeat(43)}` : access.password).split(".") as [string, string]
     const right = timingSafeEqual(await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url")), Buffer.from(hash, "base64url"))
     return right && access !== undefined && access.enabled && access.password !== "" ? this.open(access.userId) : undefined
   }
   async open(userId: number): Promise<string> {
-    const session = this.secrets.random(), nowMs = this.engine.clock()
+    const session = this.secrets.random()
+const nowMs = this.engine.clock()
     await this.engine.write((tx) => {
       const hash = this.hash(session)
       // Hashes are random, so those after a new one are a fair sample: old sessions leave as new ones come.
@@ -87,7 +90,9 @@ export class Staff {
   private hash(session: string): string { return this.secrets.hash(session, "store session") }
   /** Who is signed in by it now. */
   session(secret: string): Member | undefined {
-    const hash = this.hash(secret), found = Sessions.get(this.store, [hash]), nowMs = this.engine.clock()
+    const hash = this.hash(secret)
+const found = Sessions.get(this.store, [hash])
+const nowMs = this.engine.clock()
     if (found === undefined || found.createdMs + sessionMs <= nowMs || found.seenMs + idleMs <= nowMs) return undefined
     if (found.seenMs + seenEveryMs <= nowMs) this.store.commit([Sessions.put([hash], { ...found, seenMs: nowMs }, "present")], () => {})
     return this.member(found.userId)

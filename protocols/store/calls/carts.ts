@@ -53,7 +53,8 @@ const numberOf = (item: Readonly<Record<string, unknown>>, name: string): number
 /** What the product allows: minimum, maximum, steps, stock, availability. */
 const checkQuantity = (tx: Transaction, product: Row, quantity: number): void => {
   const of = (name: string): number => valueOf(products, product, name) as number
-  const status = tx.get("product_statuses", of("product_status_id")), on = (name: string): boolean => status !== undefined && valueOf(productStatuses, status, name) === true
+  const status = tx.get("product_statuses", of("product_status_id"))
+const on = (name: string): boolean => status !== undefined && valueOf(productStatuses, status, name) === true
   const refuse = (why: string): Refused => new Refused(409, `${String(product.values["item_name"])}: ${why}`, [{ field: "quantity", code: "out_of_range", message: why }])
   if (on("is_unavailable")) throw refuse("is not available")
   if (quantity < of("minimum_quantity")) throw refuse(`at least ${of("minimum_quantity")}`)
@@ -70,7 +71,9 @@ const recompute = (tx: Transaction, id: number): void => {
 const addItems = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
   open(tx, id)
   for (const item of listOf(body)) {
-    const quantity = numberOf(item, "quantity"), productId = numberOf(item, "product_id"), product = tx.get("products", productId)
+    const quantity = numberOf(item, "quantity")
+const productId = numberOf(item, "product_id")
+const product = tx.get("products", productId)
     if (product === undefined) throw new Refused(409, "product_id names no product", [{ field: "product_id", code: "not_found", message: "names no product" }])
     const present = lines(tx, id).find((line) => line.values["product_id"] === productId && JSON.stringify(line.values["variant_ids"] ?? []) === JSON.stringify(item["variant_ids"] ?? []))
     const total = quantity + (present === undefined ? 0 : valueOf(cartItems, present, "quantity") as number)
@@ -84,7 +87,8 @@ const addItems = (tx: Transaction, id: number, body: Readonly<Record<string, unk
 const changeItems = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
   open(tx, id)
   for (const item of listOf(body)) {
-    const line = tx.get("cart_items", numberOf(item, "cart_item_id")), quantity = numberOf(item, "quantity")
+    const line = tx.get("cart_items", numberOf(item, "cart_item_id"))
+const quantity = numberOf(item, "quantity")
     if (line === undefined || line.values["cart_id"] !== id) throw new Refused(409, "cart_item_id names no line of this cart", [{ field: "cart_item_id", code: "not_found", message: "names no line of this cart" }])
     checkQuantity(tx, tx.get("products", line.values["product_id"] as number)!, quantity)
     tx.update("cart_items", line, { quantity })
@@ -97,19 +101,22 @@ const removeItems = (tx: Transaction, id: number, body: Readonly<Record<string, 
   for (const line of lines(tx, id)) if (given === undefined || (given as ReadonlyArray<number>).includes(line.id)) tx.remove("cart_items", line)
 }
 const setFields = (fields: ReadonlyArray<string>) => (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
-  const cart = open(tx, id), values = tx.decode("carts", body, false)
+  const cart = open(tx, id)
+const values = tx.decode("carts", body, false)
   tx.update("carts", cart, Object.fromEntries(Object.entries(values).filter(([name]) => fields.includes(name))))
 }
 
 /** Customer and addresses where they are new, order, items, payment, stock: all or nothing. */
 const placeOrder = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): Record<string, unknown> => {
-  const cart = open(tx, id), inCart = lines(tx, id)
+  const cart = open(tx, id)
+const inCart = lines(tx, id)
   if (inCart.length === 0) throw new Refused(409, "the cart is empty")
   for (const line of inCart) checkQuantity(tx, tx.get("products", line.values["product_id"] as number)!, valueOf(cartItems, line, "quantity") as number)
   const part = (name: string): Readonly<Record<string, unknown>> | undefined => { const value = body[name]; return typeof value === "object" && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : undefined }
   let customerId = valueOf(carts, cart, "customer_id") as number
   if (!(customerId > 0)) {
-    const email = part("customer")?.["email"] ?? cart.values["email"], holder = typeof email === "string" ? tx.engine.byUnique("customer_email", email) : undefined
+    const email = part("customer")?.["email"] ?? cart.values["email"]
+const holder = typeof email === "string" ? tx.engine.byUnique("customer_email", email) : undefined
     customerId = holder?.[1] ?? tx.insert("customers", tx.decode("customers", { ...part("customer"), email }, true)).id
   }
   const address = (name: string): number => {
@@ -117,7 +124,8 @@ const placeOrder = (tx: Transaction, id: number, body: Readonly<Record<string, u
     if (given === undefined) throw new Refused(409, `${name} is needed`, [{ field: name, code: "required", message: "is needed" }])
     return tx.insert("order_addresses", tx.decode("order_addresses", given, true)).id
   }
-  const shipping = address("shipping_address"), billing = part("billing_address") === undefined ? shipping : address("billing_address")
+  const shipping = address("shipping_address")
+const billing = part("billing_address") === undefined ? shipping : address("billing_address")
   const payment = part("payment") ?? {}
   const method = payment["payment_method_id"] ?? 0
   if (method !== 0) throw new Refused(409, "there is no such payment method", [{ field: "payment_method_id", code: "not_found", message: "names no payment method" }])
@@ -138,7 +146,8 @@ const placeOrder = (tx: Transaction, id: number, body: Readonly<Record<string, u
   return { order_id: order.id, order_approved: false, redirect_url: null, message: "" }
 }
 
-const readNeed = reading("orders", "Orders"), writeNeed = writing("orders", "Orders")
+const readNeed = reading("orders", "Orders")
+const writeNeed = writing("orders", "Orders")
 const json = (status: number, value: unknown): Answer => ({ status, headers: [jsonType, noStore], body: JSON.stringify(value) })
 const changing = (work: (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>) => void) => async ({ engine, id, body }: Call): Promise<Answer> => json(200, await engine.write((tx) => {
   work(tx, id, body)

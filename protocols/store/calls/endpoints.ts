@@ -18,7 +18,8 @@ import { uploadEndpoint } from "./upload.ts"
 import { opened } from "../engine/writing.ts"
 
 export const answer = (status: number, value: unknown): Answer => ({ status, headers: [jsonType, noStore], body: JSON.stringify(value) })
-const catalogRead = reading("catalog", "Products"), catalogWrite = writing("catalog", "Products")
+const catalogRead = reading("catalog", "Products")
+const catalogWrite = writing("catalog", "Products")
 
 /** A thing with stock: a product, or one of its variants. */
 interface Stock { readonly resource: "products" | "variant_inventory"; readonly row: Row }
@@ -45,7 +46,10 @@ const prepareStock = async ({ engine }: Call, identifier: Identifier): Promise<v
 const findStock = (engine: Engine, tx: Transaction, identifier: Identifier, value: string | number): Stock => {
   const at = (resource: Stock["resource"], id: number): ReadonlyArray<Stock> => { const row = tx.get(resource, id); return row === undefined ? [] : [{ resource, row }] }
   const byColumn = (resource: Stock["resource"]): ReadonlyArray<Stock> => {
-    const columns = engine.columnsOf(resource), cells = columns.column(identifier), folded = String(value).toLowerCase(), found: Array<Stock> = []
+    const columns = engine.columnsOf(resource)
+const cells = columns.column(identifier)
+const folded = String(value).toLowerCase()
+const found: Array<Stock> = []
     for (let i = 0; i < cells.length && found.length < namesakesMax; i++) if (cells[i] === folded && !columns.dead.has(i)) found.push(...at(resource, columns.ids[i]!))
     return found
   }
@@ -66,14 +70,18 @@ const shownStock = (tx: Transaction, { resource, row }: Stock): Record<string, u
   }
 }
 const moveStock = (how: "add" | "remove" | "set") => async (call: Call): Promise<Answer> => {
-  const { quantity } = call.body, [identifier, value] = identifierOf(call.body)
+  const { quantity } = call.body
+const [identifier, value] = identifierOf(call.body)
   if (typeof quantity !== "number") throw new Refused(400, "quantity is required", [{ field: "quantity", code: quantity === undefined ? "required" : "invalid_type", message: "must be an integer" }])
   if (!Number.isSafeInteger(quantity) || quantity < 0) throw new Refused(400, "quantity must be an integer of at least 0", [{ field: "quantity", code: "out_of_range", message: "must be an integer of at least 0" }])
   await prepareStock(call, identifier)
   return answer(200, await call.engine.write((tx) => {
-    const stock = findStock(call.engine, tx, identifier, value), { resource, row } = stock
-    const field = resource === "products" ? "quantity_on_hand" : "quantity", of = resource === "products" ? products : variantInventory
-    const before = valueOf(of, row, field) as number, after = how === "set" ? quantity : how === "add" ? before + quantity : before - quantity
+    const stock = findStock(call.engine, tx, identifier, value)
+const { resource, row } = stock
+    const field = resource === "products" ? "quantity_on_hand" : "quantity"
+const of = resource === "products" ? products : variantInventory
+    const before = valueOf(of, row, field) as number
+const after = how === "set" ? quantity : how === "add" ? before + quantity : before - quantity
     if (how === "remove" && after < 0) {
       const status = tx.get("product_statuses", valueOf(of, row, "product_status_id") as number)
       if (status === undefined || valueOf(productStatuses, status, "is_back_ordered") !== true) throw new Refused(409, `only ${before} are there`)

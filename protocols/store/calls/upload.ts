@@ -8,7 +8,8 @@ import type { Call, Endpoint } from "../target.ts"
 
 /** [destination] → its blob. */
 export const Files = table("store-files", Schema.Struct({ blob: Schema.String, bytes: Schema.Finite, updatedMs: Schema.Finite }))
-const destinationMax = 1_000, partsMax = 8
+const destinationMax = 1_000
+const partsMax = 8
 
 /** Stays below the root, whatever system it is copied to; throws Refused (400). */
 export const destinationOf = (given: unknown): string => {
@@ -25,7 +26,8 @@ interface Part { readonly name: string; readonly file: boolean; readonly bytes: 
 export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Part> => {
   const boundary = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType)
   if (boundary === null) throw new Refused(415, "the body must be multipart/form-data")
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength), mark = Buffer.from(`\r\n--${boundary[1] ?? boundary[2]}`)
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+const mark = Buffer.from(`\r\n--${boundary[1] ?? boundary[2]}`)
   const malformed = (): Refused => new Refused(400, "the multipart body is malformed")
   const first = bytes.indexOf(mark.subarray(2))
   if (first < 0) throw malformed()
@@ -33,7 +35,8 @@ export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Pa
   for (let at = first + mark.length - 2; ;) {
     if (bytes.subarray(at, at + 2).toString("latin1") === "--") return parts
     if (parts.length >= partsMax || bytes.subarray(at, at + 2).toString("latin1") !== "\r\n") throw malformed()
-    const head = bytes.indexOf("\r\n\r\n", at), end = bytes.indexOf(mark, head + 2)
+    const head = bytes.indexOf("\r\n\r\n", at)
+const end = bytes.indexOf(mark, head + 2)
     if (head < 0 || end < head + 4) throw malformed()
     const headers = bytes.subarray(at, head).toString("utf8")
     parts.push({ name: /;\s*name="([^"]*)"/i.exec(headers)?.[1] ?? "", file: /;\s*filename\*?=/i.test(headers), bytes: bytes.subarray(head + 4, end) })
@@ -42,7 +45,8 @@ export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Pa
 }
 const upload = (store: Store) => async ({ engine, request, raw }: Call) => {
   const parts = partsOf(request.headers.get("content-type") ?? "", raw)
-  const about = parts.find(({ file }) => !file), file = parts.find((part) => part.file)
+  const about = parts.find(({ file }) => !file)
+const file = parts.find((part) => part.file)
   if (about === undefined || file === undefined) throw new Refused(400, "a JSON part and a file part are wanted")
   let given: unknown
   try { given = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(about.bytes)) } catch { throw new Refused(400, "the first part is not valid JSON") }

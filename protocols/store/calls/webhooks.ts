@@ -20,8 +20,11 @@ const Entry = Schema.Struct({ event: Schema.String, delivery: Schema.String, bod
 const Entries = table("store-outbox", Entry)
 /** [subscription, number]: what could not be delivered. */
 const Aside = table("store-outbox-aside", Schema.Struct({ ...Entry.fields, why: Schema.String, asideMs: Schema.Finite }))
-const outboxMax = 10_000, asideShownMax = 1_000
-const timeoutMs = 10_000, replyMs = 3_000, fallbackMsLeast = 1_000
+const outboxMax = 10_000
+const asideShownMax = 1_000
+const timeoutMs = 10_000
+const replyMs = 3_000
+const fallbackMsLeast = 1_000
 const answerBytesMax = 65_536
 export const waitsMs: ReadonlyArray<number> = [30_000, 300_000, 1_800_000, 7_200_000, 28_800_000]
 const cacheMs: Record<string, number> = { NoCache: 0, Short: 300_000, Long: 1_800_000 }
@@ -67,7 +70,8 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
   put(tx: Transaction, event: string, body: unknown): void {
     const text = JSON.stringify(body)
     for (const { id } of this.subscribed(event)) {
-      const subscription = String(id), seq = tx.next("store-outbox-seq", [subscription])
+      const subscription = String(id)
+const seq = tx.next("store-outbox-seq", [subscription])
       const oldest = Entries.range(this.engine.store, { prefix: [subscription], limit: 1 })[0]?.key[1] as number | undefined
       if (oldest !== undefined && seq - oldest >= outboxMax) { tx.writes.push(Entries.delete([subscription, oldest])); tx.add("store-outbox-dropped", [subscription], 1) }
       tx.writes.push(Entries.put([subscription, seq], { event, delivery: randomUUID(), body: text, atMs: tx.nowMs }))
@@ -90,7 +94,8 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
   }
   attempt(subscription: string, seq: number, last: boolean): Effect.Effect<Attempt> {
     return Effect.promise(async (signal): Promise<Attempt> => {
-      const entry = Entries.get(this.engine.store, [subscription, seq]), row = this.engine.get("webhooks", Number(subscription))
+      const entry = Entries.get(this.engine.store, [subscription, seq])
+const row = this.engine.get("webhooks", Number(subscription))
       if (entry === undefined || row === undefined) return { delivered: true }                    // nobody wants it any more
       const first = await this.tried(this.value(row, "url"), row, entry, signal)
       if (first.delivered || !last || this.value(row, "failure_type") !== "Fallback") return first
@@ -137,10 +142,13 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     if (messages.length > 0) throw new Refused(409, messages.join("\n"))
   }
   private async messagesOf(row: Row, event: string, body: string): Promise<ReadonlyArray<string>> {
-    const nowMs = this.engine.clock(), keptMs = cacheMs[this.value(row, "cache_length")] ?? 0, key = createHash("sha256").update(`${row.id}\0${row.version}\0${body}`).digest("base64url")
+    const nowMs = this.engine.clock()
+const keptMs = cacheMs[this.value(row, "cache_length")] ?? 0
+const key = createHash("sha256").update(`${row.id}\0${row.version}\0${body}`).digest("base64url")
     const known = this.replies.get(key)
     if (keptMs > 0 && known !== undefined && known.untilMs > nowMs) return known.messages
-    const began = performance.now(), limitMs = this.options.replyMs ?? replyMs
+    const began = performance.now()
+const limitMs = this.options.replyMs ?? replyMs
     let messages = await this.reply(this.value(row, "url"), row, event, body, limitMs)
     if (messages === undefined && this.value(row, "failure_type") === "Fallback") messages = await this.reply(this.value(row, "fallback_url"), row, event, body, Math.max(fallbackMsLeast, Math.ceil(limitMs - (performance.now() - began))))
     if (messages === undefined) {

@@ -36,7 +36,8 @@ const newPage = ({ user }: Visit, draft: Partial<App> = {}, problem?: string): R
 const appPage = (apps: AppRegistry, { user }: Visit, appId: string, shown?: { readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }): Response => {
   const app = apps.get(appId)
   if (app === undefined) throw new Refused(404, "There is no such app.")
-  const tokens = apps.listTokens(appId), at = `${home}/${appId}`
+  const tokens = apps.listTokens(appId)
+const at = `${home}/${appId}`
   return page({ title: app.name, crumbs: [...crumbs, app.name], current: "apps", user },
     ...(shown === undefined ? [] : [html`<div class="card notice" role="status"><h2>${shown.title}</h2><p>Copy what is secret now: it is not shown again.</p><dl>${shown.rows.map(([name, value]) => html`<dt>${name}</dt><dd><code>${value}</code></dd>`)}</dl></div>`]),
     html`<h1>${app.name}</h1><div class="card"><dl><dt>App ID</dt><dd><code>${app.appId}</code></dd><dt>Made</dt><dd>${day(app.createdMs)}</dd></dl>
@@ -61,7 +62,9 @@ const given = ({ request }: Visit): Record<string, unknown> => {
 const ok = (status: number, value: unknown): Response => json(status, value, [noStore])
 
 export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> => {
-  const body = { as: "buffer", bytesMax: bodyBytesMax } as const, area = "StoreSettings" as const, api = `${root}/api`
+  const body = { as: "buffer", bytesMax: bodyBytesMax } as const
+const area = "StoreSettings" as const
+const api = `${root}/api`
   const post = (path: string, handle: Parameters<Gate["form"]>[1]): Route => ({ method: "POST", path: `${home}${path}`, body, handle: gate.form(area, handle) })
   const call = (method: string, path: string, handle: (visit: Visit) => Response | Promise<Response>): Route =>
     ({ method, path: `${api}${path}`, ...(method === "GET" ? {} : { body }), handle: gate.call(path === "/session" ? undefined : area, method !== "GET", handle) })

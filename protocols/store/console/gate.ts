@@ -13,7 +13,8 @@ export const bodyBytesMax = 65_536
 
 /** Sent by a page of this very origin, as far as the browser tells. */
 export const sameOrigin = (request: Request): boolean => {
-  const site = request.headers.get("sec-fetch-site"), origin = request.headers.get("origin")
+  const site = request.headers.get("sec-fetch-site")
+const origin = request.headers.get("origin")
   return (site === undefined || site === "same-origin" || site === "none") && (origin === undefined || origin === `${request.scheme}://${request.headers.get("host")}`)
 }
 export const formOf = (request: Request): Form => {
@@ -32,7 +33,8 @@ export class Gate {
   constructor(guard: Guard, staff: Staff) { this.guard = guard; this.staff = staff }
 
   private visit(request: Request): Visit | undefined {
-    const secret = sessionOf(request), member = secret === undefined ? undefined : this.staff.session(secret)
+    const secret = sessionOf(request)
+const member = secret === undefined ? undefined : this.staff.session(secret)
     if (secret === undefined || member === undefined) return undefined
     const csrf = this.staff.csrf(secret)
     return { request, member, secret, csrf, user: { name: member.username, csrf } }

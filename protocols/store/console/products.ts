@@ -13,20 +13,25 @@ import { Writing } from "../engine/writing.ts"
 import { bodyBytesMax, textOf, type Gate, type Visit } from "./gate.ts"
 import { csrfField, Html, html, input, page, root, seeOther } from "./page.ts"
 
-const home = `${root}/products`, hooks = `${root}/tools/webhooks`
+const home = `${root}/products`
+const hooks = `${root}/tools/webhooks`
 const perPage = 25
 const price = (row: Row): string => ((valueOf(products, row, "price") as number) / 10_000).toFixed(2)
 
 const listPage = (engine: Engine) => async ({ request, user }: Visit): Promise<Response> => {
-  const asked = new URLSearchParams(request.query), search = (asked.get("search") ?? "").slice(0, 100), at = Math.max(1, idOf(asked.get("page") ?? "1") ?? 1)
+  const asked = new URLSearchParams(request.query)
+const search = (asked.get("search") ?? "").slice(0, 100)
+const at = Math.max(1, idOf(asked.get("page") ?? "1") ?? 1)
   const query = parseQuery(products, new URLSearchParams({ page: String(Math.min(at, 999_999_999)), count: String(perPage), sort: "item_name", ...(search === "" ? {} : { item_name: `like:${search.replaceAll(/ (?:AND|OR) /g, " ")}` }) }).toString(), engine.zone)
-  const { ids, total } = await find(engine, products, query), last = Math.max(1, Math.ceil(total / perPage))
+  const { ids, total } = await find(engine, products, query)
+const last = Math.max(1, Math.ceil(total / perPage))
   const link = (page: number, text: string): Html => html`<a href="${home}?${new URLSearchParams({ page: String(page), search }).toString()}">${text}</a>`
   return page({ title: "Products", crumbs: ["Catalog", "Products"], current: "products", user },
     html`<div class="row"><h1>Products</h1><a class="button" href="${home}/new">New</a></div>
 <form class="card" method="get" action="${home}" role="search">${input("search", "Name holds", search, { type: "search" })} <button class="plain">Search</button></form>
 <div class="card"><table><thead><tr><th scope="col">Name</th><th scope="col">Number</th><th scope="col" class="number">Price</th><th scope="col" class="number">Stock</th><th scope="col">Status</th></tr></thead><tbody>${ids.flatMap((id) => {
-  const row = engine.get("products", id), status = row === undefined ? undefined : engine.get("product_statuses", row.values["product_status_id"] as number)
+  const row = engine.get("products", id)
+const status = row === undefined ? undefined : engine.get("product_statuses", row.values["product_status_id"] as number)
   return row === undefined ? [] : [html`<tr><td><a href="${home}/${id}">${String(row.values["item_name"])}</a></td><td>${String(valueOf(products, row, "item_number"))}</td><td class="number">${price(row)}</td><td class="number">${String(valueOf(products, row, "quantity_on_hand"))}</td><td>${String(status?.values["name"] ?? "")}</td></tr>`]
 })}</tbody></table><p class="row"><span>${total === 1 ? "1 product" : `${total} products`}, page ${Math.min(at, last)} of ${last}</span><span>${at > 1 && link(at - 1, "Previous page")} ${at < last && link(at + 1, "Next page")}</span></p></div>`)
 }
@@ -45,7 +50,8 @@ const bodyOf = (draft: Draft): Record<string, unknown> => ({
   ...Object.fromEntries((["price", "quantity_on_hand", "product_status_id", "primary_category_id"] as const).map((name) => [name, draft[name].trim() === "" || Number.isNaN(Number(draft[name])) ? draft[name] : Number(draft[name])]))
 })
 const rowOf = (engine: Engine, { request }: Visit): Row => {
-  const id = idOf(request.params["id"]!), row = id === undefined ? undefined : engine.get("products", id)
+  const id = idOf(request.params["id"]!)
+const row = id === undefined ? undefined : engine.get("products", id)
   if (row === undefined) throw new Refused(404, "There is no such product.")
   return row
 }
@@ -53,7 +59,8 @@ const draftFrom = (row: Row): Draft => ({ item_name: String(row.values["item_nam
   quantity_on_hand: String(valueOf(products, row, "quantity_on_hand")), product_status_id: String(row.values["product_status_id"]), primary_category_id: String(row.values["primary_category_id"]) })
 
 export const productRoutes = (gate: Gate, engine: Engine, validation: Validation): ReadonlyArray<Route> => {
-  const writing = new Writing(engine, validation), body = { as: "buffer", bytesMax: bodyBytesMax } as const
+  const writing = new Writing(engine, validation)
+const body = { as: "buffer", bytesMax: bodyBytesMax } as const
   const saving = async (visit: Visit, form: Form, title: string, action: string, save: (body: Record<string, unknown>) => Promise<unknown>): Promise<Response> => {
     try { await save(bodyOf(draftOf(form))) } catch (cause) { if (cause instanceof Refused) return formPage(engine, visit, title, action, draftOf(form), cause.details); throw cause }
     return seeOther(home)

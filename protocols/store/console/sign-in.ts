@@ -17,7 +17,8 @@ export const signInRoutes = (gate: Gate, guard: Guard, staff: Staff): ReadonlyAr
     if (!sameOrigin(request)) return loginPage(403, "This form was not sent from this page.")
     const source = `source:${request.client}`
     if (guard.windows.seen(source) >= attemptsMax) return loginPage(429, "Too many attempts. Wait a few seconds.")
-    const form = formOf(request), name = textOf(form, "username")
+    const form = formOf(request)
+const name = textOf(form, "username")
     const session = await staff.signIn(name, textOf(form, "password"))
     if (session === undefined) {
       await new Promise<void>((resolve) => guard.windows.take(source, attemptsMax, () => resolve()))

@@ -47,7 +47,8 @@ export class Columns {
         for (let after = 0; ;) {
           const rows = Rows.range(this.store, { prefix: [this.resource.name], ...(after === 0 ? {} : { after: [this.resource.name, after] }), limit: sliceRows })
           for (const { key, value } of rows) {
-            const id = key[1] as number, row = { id, ...value }
+            const id = key[1] as number
+const row = { id, ...value }
             if (!this.idsLoaded && id > this.idsTo) { this.ids.push(id); this.idsTo = id }
             const at = this.position(id)
             for (const field of wanted) {
@@ -75,9 +76,11 @@ export class Columns {
 
   /** By binary search; -1 when it was never here. */
   position(id: number): number {
-    let low = 0, high = this.ids.length - 1
+    let low = 0
+let high = this.ids.length - 1
     while (low <= high) {
-      const middle = (low + high) >> 1, found = this.ids[middle]!
+      const middle = (low + high) >> 1
+const found = this.ids[middle]!
       if (found === id) return middle
       if (found < id) low = middle + 1
       else high = middle - 1

@@ -43,7 +43,8 @@ export class Engine implements Catalog {
   }
   /** What goes out for a record, without nested ones. */
   show(name: string, row: Row): Record<string, unknown> {
-    const resource = this.resource(name), shown: Record<string, unknown> = {}
+    const resource = this.resource(name)
+const shown: Record<string, unknown> = {}
     for (const field in resource.fields) shown[field] = encodeField(resource.fields[field]!, valueOf(resource, row, field), this.zone)
     return shown
   }
@@ -59,7 +60,8 @@ export class Engine implements Catalog {
   /** `show` as JSON text, the fields at their initial values written once for all: most of a record is. */
   text(name: string, row: Row): string {
     let initial = this.initial.get(name)
-    const resource = this.resource(name), { values } = row
+    const resource = this.resource(name)
+const { values } = row
     if (initial === undefined) this.initial.set(name, initial = Object.entries(resource.fields).map(([field, about]) => [field, about, `,${JSON.stringify(field)}:${JSON.stringify(encodeField(about, about.initial, this.zone))}`] as const))
     let text = `{"id":${row.id}`
     for (let at = 1; at < initial.length; at++) {

@@ -28,7 +28,8 @@ export type Fields = { readonly [name: string]: Field }
 
 export const moneyUnit = 10_000
 const moneyMax = 999_999_999.9999
-const listMax = 1_000, listBytesMax = 65_536
+const listMax = 1_000
+const listBytesMax = 65_536
 
 type Options = Omit<Field, "kind" | "initial">
 export const s = (initial: string | null = "", options: Options = {}): Field => ({ kind: "string", initial, lengthMax: 255, ...options })

@@ -57,7 +57,8 @@ const matcherOf = (columns: Columns, where: Query["where"]): ((at: number) => bo
 export interface Page { readonly ids: ReadonlyArray<number>; readonly total: number }
 
 const pick = (columns: Columns, query: Query, matches: (at: number) => boolean): Page => {
-  const from = (query.page - 1) * query.count, to = from + query.count
+  const from = (query.page - 1) * query.count
+const to = from + query.count
   const { ids, dead } = columns
   if (query.sort.length === 0 || (query.sort.length === 1 && query.sort[0]!.field === "id" && !query.sort[0]!.descending)) {
     const found: Array<number> = []
@@ -142,7 +143,8 @@ export const recordText = (engine: Engine, resource: Resource, row: Row, expand:
 /** The list object, of records as JSON. Throws Refused (404) beyond the last page. */
 export const listObject = (key: string, records: ReadonlyArray<string>, total: number, { page, count }: Pick<Query, "page" | "count">, address: Address): string => {
   if (page > 1 && (page - 1) * count >= total) throw new Refused(404, `there is no page ${page}`)
-  const previous = page > 1 ? `"previous_page":${JSON.stringify(pageUrl(address, page - 1, count))},` : "", next = page * count < total ? `"next_page":${JSON.stringify(pageUrl(address, page + 1, count))},` : ""
+  const previous = page > 1 ? `"previous_page":${JSON.stringify(pageUrl(address, page - 1, count))},` : ""
+const next = page * count < total ? `"next_page":${JSON.stringify(pageUrl(address, page + 1, count))},` : ""
   return `{"total_count":${total},${previous}${next}"${key}":[${records.join(",")}]}`
 }
 export const list = (engine: Engine, resource: Resource, query: Query, address: Address): string | Promise<string> => {

@@ -20,7 +20,10 @@ export interface Query {
   /** Of `select_many`. */ readonly ids: ReadonlyArray<number> | undefined
   readonly hasLongField: boolean
 }
-const conditionsMax = 20, countMax = 250, countDefault = 100, idsMax = 1_000
+const conditionsMax = 20
+const countMax = 250
+const countDefault = 100
+const idsMax = 1_000
 const bad = (name: string, why: string): Refused => new Refused(400, `parameter ${name}: ${why}`)
 
 /** Name and value of each pair, in order; `+` is a space. */
@@ -73,7 +76,8 @@ const parseField = (into: Parsed, name: string, field: Field, given: string, zon
   const orLeft = given.startsWith("OR ")
   const either = (orLeft ? given.slice(3) : given).split(" OR ").map((part) => part.split(" AND ").map((condition) => {
     if (++into.conditions > conditionsMax) throw new Refused(400, `at most ${conditionsMax} conditions`)
-    const colon = condition.indexOf(":"), word = colon < 0 ? "" : condition.slice(0, colon)
+    const colon = condition.indexOf(":")
+const word = colon < 0 ? "" : condition.slice(0, colon)
     return operators.has(word) ? testOf(name, field, word as Operator, condition.slice(colon + 1), zone) : testOf(name, field, "eq", condition, zone)
   }))
   const test: Test = either.length === 1 && either[0]!.length === 1 ? either[0]![0]! : (cell) => either.some((all) => all.every((one) => one(cell)))
@@ -89,8 +93,14 @@ export const idOf = (text: string): number | undefined => /^[1-9]\d{0,15}$/.test
 
 /** Throws Refused (400). */
 export const parseQuery = (resource: Resource, query: string, zone: Zone, selecting = false): Query => {
-  let page = 1, count = countDefault, sort: Query["sort"] = [], fields: Set<string> | undefined, ids: Array<number> | undefined
-  const expand = new Set<string>(), seen = new Set<string>(), parsed: Parsed = { units: [], conditions: 0 }
+  let page = 1
+let count = countDefault
+let sort: Query["sort"] = []
+let fields: Set<string> | undefined
+let ids: Array<number> | undefined
+  const expand = new Set<string>()
+const seen = new Set<string>()
+const parsed: Parsed = { units: [], conditions: 0 }
   const once = (name: string): void => { if (seen.has(name)) throw bad(name, "is given twice"); seen.add(name) }
   const list = (text: string): ReadonlyArray<string> => text.split(",").map((part) => part.trim()).filter((part) => part !== "")
   for (const [name, value] of pairsOf(query)) {
@@ -100,7 +110,9 @@ export const parseQuery = (resource: Resource, query: string, zone: Zone, select
       case "sort":
         once(name)
         sort = list(value).map((part) => {
-          const descending = part.startsWith("-"), field = descending ? part.slice(1) : part, about = Object.hasOwn(resource.fields, field) ? resource.fields[field]! : undefined
+          const descending = part.startsWith("-")
+const field = descending ? part.slice(1) : part
+const about = Object.hasOwn(resource.fields, field) ? resource.fields[field]! : undefined
           if (about === undefined || !searchable(about) || isLong(about)) throw bad(name, `there is no field ${field} to sort by`)
           return { field, descending }
         })

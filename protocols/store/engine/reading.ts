@@ -39,7 +39,8 @@ export class Reading {
   answer(target: Read, request: Request, address: Address): Answer | Promise<Answer> {
     if (target.resource.uncached === true) return this.after(this.compute(target, address), ({ body, etag }) => ({ status: 200, body, headers: [jsonType, noStore, ...(etag === undefined ? [] : [["ETag", etag] as const])] }))
     const control = (request.headers.get("cache-control") ?? request.headers.get("pragma") ?? "").toLowerCase()
-    const nowMs = this.engine.clock(), key = `${target.kind}${address.url}?${address.query}`
+    const nowMs = this.engine.clock()
+const key = `${target.kind}${address.url}?${address.query}`
     if (control.includes("no-cache")) this.cache.drop(key)
     else if (!control.includes("no-store")) {
       const hit = this.cache.get(key, nowMs)
@@ -72,26 +73,31 @@ export class Reading {
   private current({ versions }: Computed): boolean { return versions.every(([name, version]) => this.engine.version(name) === version) }
 
   private compute(target: Read, address: Address): Computed | Promise<Computed> {
-    const { engine } = this, { resource } = target
+    const { engine } = this
+const { resource } = target
     const query = parseQuery(target.kind === "nested" ? { ...resource, fields: {}, nested: {} } : resource, address.query, engine.zone, target.kind === "select")
     const versionsOf = (collections: ReadonlyArray<string>): Entry["versions"] => collections.map((name) => [name, engine.version(name)])
     const changed = (collections: ReadonlyArray<string>): number => Math.max(...collections.map((name) => engine.changedMs(name)))
     if (target.kind === "collection" || target.kind === "select") {
       if (target.kind === "select" && query.ids === undefined) throw new Refused(400, "This method requires one or more resource IDs to be specified")
-      const collections = involved(resource, query.expand), lastModifiedMs = changed(collections), versions = versionsOf(collections)
+      const collections = involved(resource, query.expand)
+const lastModifiedMs = changed(collections)
+const versions = versionsOf(collections)
       const body = list(engine, resource, query, address)
       return body instanceof Promise ? body.then((text) => ({ body: text, etag: undefined, versions, lastModifiedMs })) : { body, etag: undefined, versions, lastModifiedMs }
     }
     const row = engine.get(resource.name, target.id)
     if (row === undefined) throw new Refused(404, `there is no such ${resource.singular}`)
     if (target.kind === "nested") {
-      const collections = involved(resource, [target.nested]), from = (query.page - 1) * query.count
+      const collections = involved(resource, [target.nested])
+const from = (query.page - 1) * query.count
       const whole = showNested(engine, resource.nested[target.nested]!, row, Math.min(from + query.count, nestedMax) + 1 + nestedMax)
       return { body: listObject(target.nested, whole.slice(from, from + query.count).map((one) => JSON.stringify(one)), whole.length, query, address), etag: undefined, versions: versionsOf(collections), lastModifiedMs: Math.max(row.updatedMs, changed(collections)) }
     }
     if (query.where.length > 0 || query.sort.length > 0) throw new Refused(400, "one record is neither searched nor sorted")
     const expand = target.kind === "filled" ? new Set(Object.keys(resource.nested)) : query.expand
-    const collections = involved(resource, expand), lastModifiedMs = expand.size === 0 ? row.updatedMs : Math.max(row.updatedMs, changed(collections.filter((name) => name !== resource.name)))
+    const collections = involved(resource, expand)
+const lastModifiedMs = expand.size === 0 ? row.updatedMs : Math.max(row.updatedMs, changed(collections.filter((name) => name !== resource.name)))
     return { body: recordText(engine, resource, row, expand, query.fields), versions: versionsOf(collections), lastModifiedMs, etag: expand.size === 0 ? etagOf(row) : `W/"${row.id}-${row.version}-${lastModifiedMs}"` }
   }
 
@@ -114,7 +120,8 @@ export class Reading {
   }
 }
 const nestedMax = 1_000
-const zipFrom = 1_024, zipLevel = 1
+const zipFrom = 1_024
+const zipLevel = 1
 /** Whether the client takes gzip, and the body is worth it. */
 export const zipped = (request: Request, body: string): Uint8Array | undefined =>
   body.length > zipFrom && /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(request.headers.get("accept-encoding") ?? "") ? gzipSync(body, { level: zipLevel }) : undefined

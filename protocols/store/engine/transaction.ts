@@ -30,7 +30,8 @@ export class StagedTransaction implements Transaction {
   }
   children(resource: string, field: string, id: number, limit: number): ReadonlyArray<Row> {
     const known = this.engine.children(resource, field, id, limit + this.changes.size)
-    const about = this.engine.resource(resource), rows = known.filter((row) => !this.changes.has(`${resource}/${row.id}`))
+    const about = this.engine.resource(resource)
+const rows = known.filter((row) => !this.changes.has(`${resource}/${row.id}`))
     for (const { resource: of, after } of this.changes.values()) if (of === resource && after !== undefined && valueOf(about, after, field) === id) rows.push(after)
     return rows.sort((a, b) => a.id - b.id).slice(0, limit)
   }
@@ -95,7 +96,8 @@ export class StagedTransaction implements Transaction {
     if (typeof value === "string" && value !== "") this.uniques.set(nameOf(value), [resource, id])
   }
   private put(resource: string, after: Row): Row {
-    const name = `${resource}/${after.id}`, staged = this.changes.get(name)
+    const name = `${resource}/${after.id}`
+const staged = this.changes.get(name)
     this.changes.set(name, { resource, id: after.id, before: staged === undefined ? this.engine.get(resource, after.id) : staged.before, after })
     return after
   }
@@ -122,12 +124,14 @@ export class StagedTransaction implements Transaction {
   /** Reads fields from a body: what is unknown or read-only is ignored, every fault is told at once (400). */
   decode(name: string, body: Readonly<Record<string, unknown>>, creating: boolean): Values {
     const { fields, required } = this.engine.resource(name)
-    const values: Record<string, Stored> = {}, faults: Array<FieldFault> = []
+    const values: Record<string, Stored> = {}
+const faults: Array<FieldFault> = []
     if (creating) for (const field of required) {
       if (!hasDefault(fields[field]!.initial) && (Object.hasOwn(body, field) ? body[field] ?? undefined : undefined) === undefined) faults.push({ field, code: "required", message: "is required" })
     }
     for (const field of Object.keys(body)) {
-      const about = Object.hasOwn(fields, field) ? fields[field]! : undefined, given = body[field]
+      const about = Object.hasOwn(fields, field) ? fields[field]! : undefined
+const given = body[field]
       if (about === undefined || about.readOnly === true || given === undefined || (given === null && creating && about.required === true)) continue
       const decoded = decodeField(about, given, this.engine.zone)
       if ("code" in decoded) faults.push({ field, ...decoded })
@@ -140,14 +144,16 @@ export class StagedTransaction implements Transaction {
   /** The events first, because what they tell is part of the commit; then every write. */
   finish(): ReadonlyArray<Write> {
     for (const change of this.changes.values()) this.engine.resource(change.resource).events?.(change, this)
-    const writes: Array<Write> = [], touched = new Set<string>()
+    const writes: Array<Write> = []
+const touched = new Set<string>()
     for (const { resource, id, before, after } of this.changes.values()) {
       if (before === after) continue
       touched.add(resource)
       if (after === undefined) writes.push(Rows.delete([resource, id]))
       else { const { id: _, ...row } = after; writes.push(Rows.put([resource, id], row)) }
       for (const field of this.engine.resource(resource).references) {
-        const was = before?.values[field] ?? 0, is = after?.values[field] ?? 0
+        const was = before?.values[field] ?? 0
+const is = after?.values[field] ?? 0
         if (was === is && (before === undefined) === (after === undefined)) continue
         if (typeof was === "number" && was > 0) writes.push(References.delete([resource, field, was, id]))
         if (typeof is === "number" && is > 0) writes.push(References.put([resource, field, is, id], null))

@@ -123,7 +123,8 @@ interface Kept { readonly bodyHash: string; readonly status: number; readonly bo
 const Answers = table("store-idempotency", Schema.Any as Schema.Codec<Kept, any>)
 /** [time, app, key]: which are old. */
 const AnswerTimes = table("store-idempotency-times", Schema.Any as Schema.Codec<null, any>)
-const keptMs = 86_400_000, sweptPerWrite = 2
+const keptMs = 86_400_000
+const sweptPerWrite = 2
 
 /** POSTs with a key: the first answer is kept with the write, a repeat gets it again, and one that comes meanwhile waits for it. */
 export class Idempotency {
@@ -134,7 +135,8 @@ export class Idempotency {
   static readonly wellFormed = (key: string): boolean => /^[\x21-\x7e]{1,255}$/.test(key)
 
   async once(app: string, key: string, body: Uint8Array, path: string, work: (keep: Keep) => Promise<Written>): Promise<Written & { readonly replayed: boolean }> {
-    const name = `${app}\0${key}`, bodyHash = createHash("sha256").update(path).update("\0").update(body).digest("base64url")
+    const name = `${app}\0${key}`
+const bodyHash = createHash("sha256").update(path).update("\0").update(body).digest("base64url")
     for (let other = this.running.get(name); other !== undefined; other = this.running.get(name)) await other.catch(() => {})
     const known = Answers.get(this.engine.store, [app, key])
     if (known !== undefined && known.atMs + keptMs > this.engine.clock()) {

@@ -29,7 +29,9 @@ export const firstBoot = async (engine: Engine): Promise<boolean> => {
 }
 /** A handful of products to look at. */
 export const demoProducts = (engine: Engine): Promise<void> => engine.write((tx) => {
-  const books = tx.insert("categories", { name: "Books" }), garden = tx.insert("categories", { name: "Garden" }), maker = tx.insert("manufacturers", { name: "Northwind Goods" })
+  const books = tx.insert("categories", { name: "Books" })
+const garden = tx.insert("categories", { name: "Garden" })
+const maker = tx.insert("manufacturers", { name: "Northwind Goods" })
   for (const [item_name, item_number, price, quantity_on_hand, category] of [
     ["Field Guide to Clouds", "BK-1001", 189_000, 12, books.id], ["The Quiet Harbour", "BK-1002", 145_000, 0, books.id], ["Copper Watering Can", "GD-2001", 349_000, 7, garden.id],
     ["Wildflower Seeds, 20 g", "GD-2002", 49_500, 140, garden.id], ["Cedar Planter Box", "GD-2003", 620_000, 3, garden.id]

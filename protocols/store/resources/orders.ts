@@ -37,7 +37,9 @@ export const orders = resource({
   },
   created: (tx, row, body) => {
     if (body["items"] !== undefined) placeItems(tx, row, body["items"], body)
-    const order = tx.get("orders", row.id)!, status = statusOf(tx, order), shown = () => ({ order: showOrder(tx, row.id) })
+    const order = tx.get("orders", row.id)!
+const status = statusOf(tx, order)
+const shown = () => ({ order: showOrder(tx, row.id) })
     if (!closed(status) && settingsOf(tx).remove_from_inventory_when === "Ordered") takeStock(tx, row.id)
     tx.emit("NewOrder", shown)
     if (!closed(status)) tx.emit("NewValidOrder", shown)
@@ -87,7 +89,8 @@ export const orderItems = resource({
 /** `stock_taken` is the mark: what this line has of the stock, written with the move itself. */
 const takeStock = (tx: Transaction, orderId: number): void => {
   for (const item of tx.children("order_items", "order_id", orderId, itemsMax)) {
-    const quantity = Math.ceil(valueOf(orderItems, item, "quantity") as number), productId = valueOf(orderItems, item, "product_id") as number
+    const quantity = Math.ceil(valueOf(orderItems, item, "quantity") as number)
+const productId = valueOf(orderItems, item, "product_id") as number
     if (productId <= 0 || (valueOf(orderItems, item, "stock_taken") as number) > 0) continue
     if (moveStock(tx, productId, -quantity) !== undefined) tx.update("order_items", item, { stock_taken: quantity })
   }
@@ -112,7 +115,8 @@ export const changeOrderStatus = (tx: Transaction, id: number, body: Readonly<Re
   const wanted = body["order_status_id"]
   if (wanted === undefined) throw new Refused(400, "order_status_id is required", [{ field: "order_status_id", code: "required", message: "is required" }])
   if (typeof wanted !== "number" || !Number.isSafeInteger(wanted)) throw new Refused(400, "order_status_id must be an integer", [{ field: "order_status_id", code: "invalid_type", message: "must be an integer" }])
-  const before = statusOf(tx, order), next = tx.get("order_statuses", wanted)
+  const before = statusOf(tx, order)
+const next = tx.get("order_statuses", wanted)
   if (next === undefined) throw new Refused(409, "order_status_id names no status", [{ field: "order_status_id", code: "not_found", message: "names no status" }])
   if (before?.id === next.id) return tx.show("orders", order)
   tx.update("orders", order, { order_status_id: wanted })

@@ -20,7 +20,8 @@ export const webhooksResource = (privateTargets: boolean, newSecret: () => strin
   const wrongUrl = (value: string): string | undefined => {
     if (value === "") return undefined
     if (!URL.canParse(value)) return "must be an https address"
-    const { protocol, hostname, username } = new URL(value), host = hostname.replace(/^\[|\]$/g, "")
+    const { protocol, hostname, username } = new URL(value)
+const host = hostname.replace(/^\[|\]$/g, "")
     if (username !== "") return "must hold no credentials"
     if (privateTargets) return protocol === "https:" || protocol === "http:" ? undefined : "must be an http or https address"
     if (protocol !== "https:") return "must be an https address"

@@ -14,7 +14,11 @@ import { codePoints, isUuid } from "../text/text-options.ts"
 import { dayCounter, tagCounter, tagsTable, units, usageTable, type Unit, type Usage } from "./usage.ts"
 
 const bytesMax = 65_536
-const labelCharsMax = 200, activeMax = { paid: 25, free: 2 } as const, daysMax = 366, rowsPerPage = 100, tagsPerAccountMax = 100_000
+const labelCharsMax = 200
+const activeMax = { paid: 25, free: 2 } as const
+const daysMax = 366
+const rowsPerPage = 100
+const tagsPerAccountMax = 100_000
 const labelDefault = "DeepL API Key"
 
 export interface AdminDeps {
@@ -26,8 +30,10 @@ export class AdminRoutes {
   constructor(deps: AdminDeps) { this.deps = deps }
 
   routes(): ReadonlyArray<Route> {
-    const admin = guardOf(this.deps.ring, this.deps.actors, this.deps.limits, "admin"), guarded = (handle: Guarded) => admin(undefined, handle)
-    const keys = "/v2/admin/developer-keys", body = buffered(bytesMax)
+    const admin = guardOf(this.deps.ring, this.deps.actors, this.deps.limits, "admin")
+const guarded = (handle: Guarded) => admin(undefined, handle)
+    const keys = "/v2/admin/developer-keys"
+const body = buffered(bytesMax)
     return [
       { method: "POST", path: keys, body, handle: guarded(this.create) },
       { method: "GET", path: keys, handle: guarded((_, { account }) => ok(this.developerKeys(account).map((key) => keyJson(key)))) },
@@ -65,7 +71,8 @@ export class AdminRoutes {
     const { store, hashKey, clock } = this.deps
     const params = bodyOf(request)
     if (isResponse(params)) return params
-    const label = this.labelIn(params), fault = faultOf(params)
+    const label = this.labelIn(params)
+const fault = faultOf(params)
     if (fault !== undefined) return fault
     if (this.developerKeys(account).filter(({ deactivatedMs }) => deactivatedMs === null).length >= activeMax[account.tier]) {
       return problem({ _tag: "Refused", message: `At most ${activeMax[account.tier]} keys can be active.` })
@@ -92,7 +99,8 @@ export class AdminRoutes {
       if (Number.isNaN(atMs) || new Date(atMs).toISOString().slice(0, 10) !== text) { params.invalid(name); return 0 }
       return atMs / 86_400_000
     })
-    const [fromDay, toDay] = days as [number, number], reason = (text: string) => problem({ _tag: "Refused", message: `Bad request. Reason: ${text}` })
+    const [fromDay, toDay] = days as [number, number]
+const reason = (text: string) => problem({ _tag: "Refused", message: `Bad request. Reason: ${text}` })
     return faultOf(params) ?? (toDay < fromDay ? reason("The end date cannot be before the start date") : toDay - fromDay >= daysMax ? reason("Date range cannot exceed 366 days") : { fromDay, toDay })
   }
   private amounts(keyOf: (unit: Unit) => ReadonlyArray<string | number>): Amounts {
@@ -108,7 +116,8 @@ export class AdminRoutes {
     if (isResponse(period)) return period
     if (groupBy !== "" && groupBy !== "key" && groupBy !== "key_and_day") return problem({ _tag: "Refused", message: "Value for 'group_by' not supported. Allowed: '', 'key', 'key_and_day'." })
     await this.deps.usage.settled()
-    const total = nothing(), rows: Array<KeyUsage> = []
+    const total = nothing()
+const rows: Array<KeyUsage> = []
     for (const { keyId, masked, label } of this.developerKeys(account)) {
       const ofKey = nothing()
       for (let day = period.fromDay; day <= period.toDay; day++) {
@@ -127,14 +136,17 @@ export class AdminRoutes {
   private readonly tags: Guarded = async (request: Request, { account: { accountId } }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
-    const by = query.string("aggregate_by") ?? "", page = query.integer("page", 1, 1_000_000) ?? 1
+    const by = query.string("aggregate_by") ?? ""
+const page = query.integer("page", 1, 1_000_000) ?? 1
     const period = this.periodIn(query)
     if (isResponse(period)) return period
     if (by !== "" && by !== "period" && by !== "day") return problem({ _tag: "Refused", message: "Value for 'aggregate_by' not supported. Allowed: '', 'period', 'day'." })
     await this.deps.usage.settled()
-    const rows: Array<TagUsage> = [], wanted = page * rowsPerPage
+    const rows: Array<TagUsage> = []
+const wanted = page * rowsPerPage
     for (const { key } of this.deps.store.range(tagsTable, { prefix: [accountId], limit: tagsPerAccountMax })) {
-      const tag = key[1] as string, ofTag = nothing()
+      const tag = key[1] as string
+const ofTag = nothing()
       for (let day = period.fromDay; day <= period.toDay; day++) {
         const amounts = this.amounts((unit) => tagCounter(accountId, tag, day, unit))
         if (!any(amounts)) continue

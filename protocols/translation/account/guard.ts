@@ -45,7 +45,8 @@ export const guardOf = (ring: KeyRing, actors: ActorSystem, limits: Limits = lim
     if (using === undefined || using.key.role !== role) return problem({ _tag: "Forbidden" })
     const { scopes } = using.key
     if (scopes !== null && (scope === undefined || !scopes.includes(scope))) return problem(scope === undefined ? { _tag: "Forbidden" } : { _tag: "MissingScopes", scopes: [scope] })
-    let answered: Response | Promise<Response> | undefined, later: ((response: Response | Promise<Response>) => void) | undefined
+    let answered: Response | Promise<Response> | undefined
+let later: ((response: Response | Promise<Response>) => void) | undefined
     windowOf(using).askNow("Take", call, (answer) => {
       const response = "reply" in answer ? counted(using, () => handle(request, using))
         : problem("refuse" in answer ? answer.refuse : { _tag: "Overloaded" })

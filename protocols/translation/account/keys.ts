@@ -44,7 +44,8 @@ export class KeyRing {
   byKeyId(accountId: string, keyId: string): KeyInUse | undefined {
     const known = this.byId.get(keyId)
     if (known !== undefined) return known.account.accountId === accountId ? known : undefined
-    const key = Keys.get(this.store, [accountId, keyId]), account = Accounts.get(this.store, [accountId])
+    const key = Keys.get(this.store, [accountId, keyId])
+const account = Accounts.get(this.store, [accountId])
     if (key === undefined || account === undefined) return undefined
     if (this.byId.size >= inMemoryMax) this.forgetIdle()
     const using: KeyInUse = { key, account, inFlight: 0 }
@@ -70,7 +71,8 @@ export class KeyRing {
   async change(accountId: string, keyId: string, change: (key: Key) => Key): Promise<Key | undefined> {
     const using = this.byKeyId(accountId, keyId)
     if (using === undefined) return undefined
-    const before = using.key, after = change(before)
+    const before = using.key
+const after = change(before)
     if (after === before) return before
     using.key = after
     try { await committed(this.store, [Keys.put([accountId, keyId], after, "present")]) } catch (fault) {

@@ -69,7 +69,8 @@ export const createKey = async (store: Store, hashKey: HashKey, account: Account
 
 /** The billing period that holds `nowMs`: calendar months from the creation instant, the day clipped to the month's length (UTC). */
 export const periodOf = (createdMs: number, nowMs: number): { readonly startMs: number; readonly endMs: number } => {
-  const created = new Date(createdMs), now = new Date(nowMs)
+  const created = new Date(createdMs)
+const now = new Date(nowMs)
   const at = (months: number): number => {
     const moved = new Date(createdMs)
     moved.setUTCDate(1)

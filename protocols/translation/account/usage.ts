@@ -30,7 +30,8 @@ interface Meter { readonly startMs: number; readonly endMs: number; readonly use
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
   quota === "characters" ? meter.used.translate + meter.used.document + meter.used.write : meter.used[quota]
 
-const metersMax = 50_000, forgetLooksMax = 100
+const metersMax = 50_000
+const forgetLooksMax = 100
 const behindMsDefault = 250
 const noBytes = new Uint8Array(0)
 
@@ -103,8 +104,10 @@ export class Usage {
 
   /** "account" or "key": whose quota it would pass; then nothing is set aside. */
   reserve(using: KeyInUse, unit: Unit, amount: number): Reservation | "account" | "key" {
-    const { account, key } = this.read(using), quota = quotaOf(unit)
-    const accountMax = using.account.limits[quota], keyMax = using.key.limits[quota]
+    const { account, key } = this.read(using)
+const quota = quotaOf(unit)
+    const accountMax = using.account.limits[quota]
+const keyMax = using.key.limits[quota]
     if (amount > 0 && accountMax !== null && usedOf(account, quota) + account.reserved[quota] + amount > accountMax) return "account"
     if (amount > 0 && keyMax !== null && usedOf(key, quota) + key.reserved[quota] + amount > keyMax) return "key"
     account.reserved[quota] += amount
@@ -123,7 +126,9 @@ export class Usage {
         if (!release()) return undefined
         account.used[unit] += amount
         key.used[unit] += amount
-        const { account: { accountId }, key: { keyId } } = using, day = dayOf(this.nowMs()), { startMs } = key
+        const { account: { accountId }, key: { keyId } } = using
+const day = dayOf(this.nowMs())
+const { startMs } = key
         const counted = (key: RowKey) => ({ table: usageTable, key, amount })
         return {
           rows: amount === 0 ? [] : [counted(accountCounter(accountId, startMs, unit)), counted(keyCounter(accountId, keyId, startMs, unit)), counted(dayCounter(accountId, keyId, day, unit)),
@@ -135,7 +140,8 @@ export class Usage {
         if (!release() || booked === 0) return undefined
         account.used[unit] += booked
         key.used[unit] += booked
-        const batch = this.gather(), day = dayOf(this.nowMs())
+        const batch = this.gather()
+const day = dayOf(this.nowMs())
         account.within = key.within = batch
         this.tally(batch, using, key.startMs, day).amounts[unit] += booked
         if (tag !== undefined) tagged(batch, using.account.accountId, tag, day, unit, booked)
@@ -201,13 +207,15 @@ export class Usage {
 }
 
 const emptyBatch = (): Batch => {
-  let resolve!: () => void, reject!: (fault: StorageFault) => void
+  let resolve!: () => void
+let reject!: (fault: StorageFault) => void
   const settled = new Promise<void>((yes, no) => { resolve = yes; reject = no })
   settled.catch(() => {})                                               // each booker hears it; an abandoned one must not end the process
   return { kept: false, tallies: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
 }
 const tagged = ({ tags }: Batch, accountId: string, tag: string, day: number, unit: Unit, amount: number): void => {
-  const name = `${accountId} ${tag} ${day} ${unit}`, known = tags.get(name)
+  const name = `${accountId} ${tag} ${day} ${unit}`
+const known = tags.get(name)
   if (known === undefined) tags.set(name, { accountId, tag, day, unit, amount })
   else known.amount += amount
 }

@@ -38,7 +38,10 @@ export interface DocumentDeps {
 }
 const path = "/v2/document"
 const mebibyte = 1_048_576
-const uploadBytesMax = 101 * mebibyte, fieldBytesMax = 65_536, fieldsMax = 100, queryBodyBytesMax = 65_536
+const uploadBytesMax = 101 * mebibyte
+const fieldBytesMax = 65_536
+const fieldsMax = 100
+const queryBodyBytesMax = 65_536
 const charactersMax = { free: 500_000, paid: 1_000_000 } as const
 const perAccount = 2
 const noStore = ["Cache-Control", "no-store"] as const
@@ -95,7 +98,8 @@ export class DocumentService {
 
   /** At a start, before listening: what no job owns goes; what is to be billed is set aside again. */
   async recover(): Promise<void> {
-    const { store } = this.deps, living = new Set<string>()
+    const { store } = this.deps
+const living = new Set<string>()
     for (let after: string | undefined; ;) {
       const ids = store.ids(DocumentJob.kind, after, 1_000)
       for (const id of ids) {
@@ -127,7 +131,9 @@ export class DocumentService {
     const boundary = boundaryOf(request.headers.get("content-type"))
     if (boundary === undefined) return problem({ _tag: "BodyRefusal", reason: "content-type", detail: "Content type must be multipart/form-data." })
     const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
-    const id = newDocumentId(), key = newDocumentKey(), keys = keysOf(key, id)!
+    const id = newDocumentId()
+const key = newDocumentKey()
+const keys = keysOf(key, id)!
     const remove = (): Promise<void> => this.deps.store.blobs.delete(blobOf.source(id))
     try {
       const arrived = await this.arrive(request, using, boundary, id, keys)
@@ -146,11 +152,14 @@ export class DocumentService {
   /** The parts, in whatever order; the file goes sealed to disk while it comes. */
   private async arrive(request: Request, { account }: KeyInUse, boundary: string, id: string, keys: DocumentKeys): Promise<Arrived | Refusal> {
     const arrived: Arrived = { fields: {}, fileName: undefined, bytes: undefined }
-    let fault: unknown, refused: Refusal | undefined, fields = 0
+    let fault: unknown
+let refused: Refusal | undefined
+let fields = 0
     for await (const part of multipart(request.stream, boundary)) {
       if (part.name === "file" && arrived.bytes === undefined) {
         arrived.fileName = part.fileName
-        const bytesMax = bytesMaxOf(part.fileName ?? "", account.tier), counted = { bytes: 0 }
+        const bytesMax = bytesMaxOf(part.fileName ?? "", account.tier)
+const counted = { bytes: 0 }
         try { await this.deps.store.blobs.write(blobOf.source(id), sealing(limited(part.bytes, bytesMax, counted), keys, "source")) } catch (cause) {
           if (cause instanceof BodyFault || cause instanceof MultipartFault) throw cause
           fault = cause                                                 // the rest is read all the same, so that the client hears the answer
@@ -169,11 +178,13 @@ export class DocumentService {
     return refused ?? arrived
   }
   private async accept(arrived: Arrived, using: KeyInUse, id: string, keys: DocumentKeys, tag: string | null): Promise<Refusal | undefined> {
-    const { engines, store, usage, references = unknownReferences } = this.deps, { account, key } = using
+    const { engines, store, usage, references = unknownReferences } = this.deps
+const { account, key } = using
     if (arrived.bytes === undefined) return noFile
     const read = readDocumentOptions(Object.assign(Object.create(null), arrived.fields) as Bag, arrived.fileName, engines.translator)
     if ("refusal" in read) return read.refusal
-    const { options } = read, { type, source, target } = options
+    const { options } = read
+const { type, source, target } = options
     if (arrived.bytes > bytesMaxOf(`.${options.extension}`, account.tier)) return { _tag: "TooLarge" }
     const missing = references(account.accountId, options)
     if (missing !== undefined) return missing
@@ -198,7 +209,8 @@ export class DocumentService {
   private find(request: Request, { account: { accountId } }: KeyInUse): { readonly id: string; readonly keys: DocumentKeys } | Refusal {
     const bag = bagOf(request)
     if ("_tag" in bag) return bag
-    const params = new Params(bag.bag), shown = params.string("document_key")
+    const params = new Params(bag.bag)
+const shown = params.string("document_key")
     if (shown === undefined || shown === "") return { _tag: "Missing", name: "document_key" }
     const id = request.params["id"]!.toUpperCase()
     const keys = keysOf(shown, id) ?? keysOf("0".repeat(64), id)!
@@ -208,7 +220,8 @@ export class DocumentService {
   private readonly status: Guarded = async (request, using) => {
     const found = this.find(request, using)
     if ("_tag" in found) return problem(found)
-    const { id, keys } = found, ok = (...status: Parameters<typeof documentStatus>): Response => json(200, documentStatus(...status), [noStore])
+    const { id, keys } = found
+const ok = (...status: Parameters<typeof documentStatus>): Response => json(200, documentStatus(...status), [noStore])
     const look = await this.look(id)
     switch (look._tag) {
       case "Unknown": return problem(notFound)
@@ -227,11 +240,13 @@ export class DocumentService {
   private readonly result: Guarded = async (request, using) => {
     const found = this.find(request, using)
     if ("_tag" in found) return problem(found)
-    const { id, keys } = found, look = await this.look(id)
+    const { id, keys } = found
+const look = await this.look(id)
     if (look._tag === "Locked") this.unlock(id, keys)
     if (look._tag === "Unknown" || look._tag === "Failed") return problem(notFound)
     if (look._tag !== "Done") return problem({ _tag: "DocumentNotReady" })
-    const sealed = this.deps.store.blobs.read(blobOf.result(id)), { meta, billed } = look
+    const sealed = this.deps.store.blobs.read(blobOf.result(id))
+const { meta, billed } = look
     if (sealed === undefined) return problem(notFound)
     const name = await openedText(meta.sealedName, keys)
     return {
@@ -279,6 +294,7 @@ const bagOf = (request: Request): { readonly bag: Bag } | Refusal => {
 }
 /** RFC 6266: a plain name for old readers, the true one beside it. */
 const disposition = (name: string): string => {
-  const plain = name.replace(/[^\x20-\x7E]|["\\%]/g, "_"), encoded = encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+  const plain = name.replace(/[^\x20-\x7E]|["\\%]/g, "_")
+const encoded = encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
   return `attachment; filename="${plain}"${plain === name ? "" : `; filename*=UTF-8''${encoded}`}`
 }

@@ -30,12 +30,14 @@ export const fileNameOf = (given: string): { readonly base: string; readonly ext
 }
 
 export const readDocumentOptions = (bag: Bag, fileName: string | undefined, translator: Translator): { readonly options: DocumentOptions } | { readonly refusal: Refusal } => {
-  const params = new Params(bag), refuse = (refusal: Refusal) => ({ refusal })
+  const params = new Params(bag)
+const refuse = (refusal: Refusal) => ({ refusal })
   const { base, extension } = fileNameOf(params.string("filename") || fileName || "")
   const type = documentTypeOf(extension)
   if (type === undefined) return refuse(unsupported)
 
-  const targetCode = params.string("target_lang"), sourceCode = params.string("source_lang")
+  const targetCode = params.string("target_lang")
+const sourceCode = params.string("source_lang")
   if (targetCode === undefined || targetCode === "") return refuse({ _tag: "Missing", name: "target_lang" })
   const target = targetOf(targetCode)
   if (target === undefined) return refuse({ _tag: "UnsupportedLanguage", name: "target_lang", pair: false })
@@ -44,15 +46,18 @@ export const readDocumentOptions = (bag: Bag, fileName: string | undefined, tran
   if (!detects && source === undefined) return refuse({ _tag: "UnsupportedLanguage", name: "source_lang", pair: false })
   if (source?.base === target.base) return refuse({ _tag: "Refused", message: "Source and target language are equal." })
 
-  const outExtension = (params.string("output_format") || extension).toLowerCase(), outType = documentTypeOf(outExtension)
+  const outExtension = (params.string("output_format") || extension).toLowerCase()
+const outType = documentTypeOf(outExtension)
   if (outType === undefined || (outType.id !== type.id && conversions.get(type.id)?.includes(outType.id) !== true)) params.invalid("output_format")
   const formality = formalityFor(params, target, translator)
-  const glossaryId = idOf(params, "glossary_id"), listed = params.names("glossary_ids")
+  const glossaryId = idOf(params, "glossary_id")
+const listed = params.names("glossary_ids")
   if (glossaryId !== undefined && listed.length > 0) params.invalid("glossary_ids", "Only one of glossary_id and glossary_ids can be given.")
   if (listed.length > glossariesMax) params.invalid("glossary_ids", `At most ${glossariesMax} glossaries can be used.`)
   for (const id of listed) if (!isUuid(id)) params.invalid("glossary_ids")
   if (detects && (glossaryId !== undefined || listed.length > 0)) params.missing("source_lang")
-  const styleId = idOf(params, "style_id") ?? null, memoryId = idOf(params, "translation_memory_id") ?? null
+  const styleId = idOf(params, "style_id") ?? null
+const memoryId = idOf(params, "translation_memory_id") ?? null
   const memoryThreshold = params.integer("translation_memory_threshold", 0, 100) ?? thresholdDefault
   const watermark = params.boolean("enable_watermark") ?? false
   if (params.fault !== undefined) return refuse(params.fault)

@@ -7,7 +7,9 @@ import type { ExtractOptions, Segment } from "../../formats/document.ts"
 import type { FromDocument, ToDocument } from "../../formats/workers/documents.ts"
 
 const heapMiBMax = 1_024
-const inspectMsMax = 10_000, extractMsMax = 300_000, rebuildMsMax = 600_000
+const inspectMsMax = 10_000
+const extractMsMax = 300_000
+const rebuildMsMax = 600_000
 const inspectionsAtOnce = 2
 /** Copied to the thread in one turn of the event loop. */
 const piecesMax = 1_000
@@ -73,7 +75,8 @@ export class DocumentThreads {
     const { log } = this
     return Effect.acquireRelease(Effect.sync(start), (thread) => Effect.sync(() => thread.kill())).pipe(Effect.flatMap((thread) => Effect.tryPromise({
       try: async (): Promise<DocumentWork> => {
-        const { bytes, transfer } = handed(source), segments: Array<Segment> = []
+        const { bytes, transfer } = handed(source)
+const segments: Array<Segment> = []
         const characters = await asked<number>(thread, log, extractMsMax, { call: "extract", bytes, extension, options }, transfer, (message) => {
           if (message.is !== "segments") return undefined
           for (const segment of message.segments) segments.push(segment)

@@ -33,7 +33,10 @@ const clean = ({ units }: Segment): Segment => ({ units: units.map((unit) => uni
 export type AidOf = (batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">) => Aid | Refusal
 
 export const translateBatch = (engines: Engines, aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined, batch: TranslateBatch): ReturnType<Ports["translate"]> => Effect.suspend(() => {
-  const { translator } = engines, { source, target, options, texts, context } = batch, known = languageOf(target)!, pair = pairFor(translator, source, known)
+  const { translator } = engines
+const { source, target, options, texts, context } = batch
+const known = languageOf(target)!
+const pair = pairFor(translator, source, known)
   const unfit = (detail: string) => Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
   if (pair === undefined) return unfit(`${source} to ${target}`)
   const aid = aids?.of(batch) ?? noAid

@@ -23,9 +23,11 @@ function* tsvRows(text: string): Generator<Row> {
 /** RFC 4180, quotes doubled inside; an unended quote gives a row without cells. */
 function* csvRows(text: string): Generator<Row> {
   for (let at = 0; at < text.length;) {
-    const begin = at, cells: Array<string> = []
+    const begin = at
+const cells: Array<string> = []
     for (let more = true; more;) {
-      let cell = "", next = at
+      let cell = ""
+let next = at
       while (text[next] === " ") next++
       if (text[next] === '"') {
         at = next + 1
@@ -53,7 +55,8 @@ const points = (text: string, to: number): number => { let count = 0; for (const
 
 /** `pair`: base codes; a CSV row of four columns for another pair is skipped. */
 export const parseEntries = (text: string, format: EntriesFormat, pair: { readonly source: string; readonly target: string }): ReadonlyArray<Entry> | EntriesFault => {
-  const entries: Array<Entry> = [], seen = new Map<string, { readonly index: number; readonly at: number }>()
+  const entries: Array<Entry> = []
+const seen = new Map<string, { readonly index: number; readonly at: number }>()
   let index = -1
   for (const { cells, at } of format === "tsv" ? tsvRows(text) : csvRows(text)) {
     index++
@@ -61,7 +64,8 @@ export const parseEntries = (text: string, format: EntriesFormat, pair: { readon
     if (format === "tsv" && cells.length < 2) return { detail: `${place("Key")} misses tab separator` }
     if (format === "tsv" ? cells.length > 2 : cells.length !== 2 && cells.length !== 4) return { detail: `${place("Key")} has a wrong number of columns` }
     if (cells.length === 4 && (baseOf(cells[2]!) !== pair.source || baseOf(cells[3]!) !== pair.target)) continue
-    const source = cells[0]!.trim(), target = cells[1]!.trim()
+    const source = cells[0]!.trim()
+const target = cells[1]!.trim()
     for (const [word, phrase] of [["Key", source], ["Value", target]] as const) {
       if (phrase === "") return { detail: `${place(word)} is empty` }
       if (phrase.length > phraseBytesMax / 3 && Buffer.byteLength(phrase) > phraseBytesMax) return { detail: `${place(word)} is too long` }

@@ -40,7 +40,8 @@ export const pairIn = (params: Params): { readonly source: string; readonly targ
 export const dictionaryIn = (params: Params): NewDictionary | Response => {
   const pair = pairIn(params)
   if (isResponse(pair)) return pair
-  const text = params.string("entries"), format: EntriesFormat = params.choice("entries_format", ["tsv", "csv"]) ?? "tsv"
+  const text = params.string("entries")
+const format: EntriesFormat = params.choice("entries_format", ["tsv", "csv"]) ?? "tsv"
   if (text === undefined || text === "") return badArgument("entries")
   const fault = faultOf(params)
   if (fault !== undefined) return fault
@@ -55,8 +56,11 @@ export class GlossaryRoutes {
   constructor({ store, clock }: GlossaryDeps) { this.store = store; this.clock = clock }
 
   routes(guard: Guard): ReadonlyArray<Route> {
-    const base = "/v3/glossaries", one = `${base}/:glossary_id`, body = buffered(glossaryBytesMax)
-    const read = (handle: Guarded) => guard("glossaries:read", handle), write = (handle: Guarded) => guard("glossaries:write", handle)
+    const base = "/v3/glossaries"
+const one = `${base}/:glossary_id`
+const body = buffered(glossaryBytesMax)
+    const read = (handle: Guarded) => guard("glossaries:read", handle)
+const write = (handle: Guarded) => guard("glossaries:write", handle)
     return [
       { method: "POST", path: base, body, handle: write(this.create) },
       { method: "GET", path: base, handle: read((_, { account }) => ok({ glossaries: glossariesOf(this.store, account.accountId).map(glossaryJson) })) },
@@ -111,7 +115,8 @@ export class GlossaryRoutes {
     if (given.length === 0) return this.keep({ ...glossary, name, edited: true }, [], ok)
     const added = dictionaryIn(given[0]!)
     if (isResponse(added)) return added
-    const { glossaryId } = glossary, before = dictionaryOf(glossary, added.source, added.target)
+    const { glossaryId } = glossary
+const before = dictionaryOf(glossary, added.source, added.target)
     const merged = new Map(before === undefined ? [] : fromTsv(tsvOf(this.store, glossaryId, before)))
     for (const [source, target] of added.entries) merged.set(source, target)
     const { dictionary, write, bytes } = kept(glossaryId, { ...added, entries: [...merged] }, randomUUID())
@@ -162,7 +167,8 @@ export const forget = ({ accountId, glossaryId, dictionaries }: Glossary): Reado
 export interface NewGlossary { readonly accountId: string; readonly name: string; readonly dictionaries: ReadonlyArray<NewDictionary>; readonly edited: boolean; readonly nowMs: number }
 /** 456 when the account has as many as it may. */
 export const createGlossary = (store: Store, { accountId, name, dictionaries, edited, nowMs }: NewGlossary, answer: (glossary: Glossary) => Response): Response | Promise<Response> => {
-  const glossaryId = randomUUID(), made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
+  const glossaryId = randomUUID()
+const made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
   if (made.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge
   if (glossariesOf(store, accountId).length >= glossariesMax) return problem({ _tag: "QuotaExceeded", whose: "account" })
   const glossary: Glossary = { glossaryId, accountId, name, createdMs: nowMs, edited, dictionaries: made.map(({ dictionary }) => dictionary) }

@@ -22,8 +22,10 @@ export class LegacyGlossaryRoutes {
   constructor({ store, clock }: GlossaryDeps) { this.store = store; this.clock = clock }
 
   routes(guard: Guard): ReadonlyArray<Route> {
-    const base = "/v2/glossaries", one = `${base}/:glossary_id`
-    const read = (handle: Guarded) => guard("glossaries:read", handle), write = (handle: Guarded) => guard("glossaries:write", handle)
+    const base = "/v2/glossaries"
+const one = `${base}/:glossary_id`
+    const read = (handle: Guarded) => guard("glossaries:read", handle)
+const write = (handle: Guarded) => guard("glossaries:write", handle)
     return [
       { method: "POST", path: base, body: buffered(glossaryBytesMax), handle: write(this.create) },
       { method: "GET", path: base, handle: read((_, { account }) => ok({ glossaries: glossariesOf(this.store, account.accountId).flatMap((glossary) => {
@@ -41,7 +43,8 @@ export class LegacyGlossaryRoutes {
     return (request, { account }) => {
       const id = idIn(request, "glossary_id")
       if (isResponse(id)) return id
-      const glossary = Glossaries.get(this.store, [account.accountId, id]), dictionary = glossary?.dictionaries[0]
+      const glossary = Glossaries.get(this.store, [account.accountId, id])
+const dictionary = glossary?.dictionaries[0]
       return glossary === undefined || dictionary === undefined ? gone : handle(glossary, dictionary, request)
     }
   }

@@ -40,7 +40,9 @@ const letterCount = (text: string): number => text.match(/\p{L}/gu)?.length ?? 0
 const carried = (found: string, source: string, target: string): string => {
   if (found === source) return target
   if (upper(found) && !upper(source) && letterCount(found) > 1) return target.toUpperCase()
-  const [a] = found, [b] = source, [c] = target
+  const [a] = found
+const [b] = source
+const [c] = target
   return a !== undefined && c !== undefined && a !== b && a !== a.toLowerCase() ? c.toUpperCase() + target.slice(c.length) : target
 }
 
@@ -48,16 +50,19 @@ interface Folded { readonly source: string; readonly target: string; /** Another
 
 /** `dictionaries` in order of priority: of two entries with the same source the first counts. */
 export const termsOf = (dictionaries: ReadonlyArray<ReadonlyArray<Entry>>): Terms => {
-  const exact = new Map<string, string>(), folded = new Map<string, Folded>()
+  const exact = new Map<string, string>()
+const folded = new Map<string, Folded>()
   /** First run of a term → lengths of the terms that begin so, longest first. */
   const lengths = new Map<string, Array<number>>()
   for (const entries of dictionaries) for (const [source, target] of entries) {
     if (exact.has(source)) continue
     exact.set(source, target)
-    const key = fold(source), known = folded.get(key)
+    const key = fold(source)
+const known = folded.get(key)
     folded.set(key, known === undefined ? { source, target, next: undefined } : { ...known, next: { source, target, next: known.next } })
     if (known !== undefined) continue
-    const run = firstRun(key), list = lengths.get(run)
+    const run = firstRun(key)
+const list = lengths.get(run)
     if (list === undefined) lengths.set(run, [key.length])
     else if (!list.includes(key.length)) { list.push(key.length); list.sort((a, b) => b - a) }
   }
@@ -71,11 +76,13 @@ export const termsOf = (dictionaries: ReadonlyArray<ReadonlyArray<Entry>>): Term
   return {
     exactly: (text) => exact.get(text),
     find: (text) => {
-      const low = fold(text), found: Array<Found> = []
+      const low = fold(text)
+const found: Array<Found> = []
       let from = 0
       runs.lastIndex = 0
       for (let run = runs.exec(low); run !== null; run = runs.exec(low)) {
-        const at = run.index, next = runs.lastIndex
+        const at = run.index
+const next = runs.lastIndex
         if (at < from || !border(last(low, at), first(low, at))) continue
         for (const length of lengths.get(run[0]) ?? []) {
           const key = low.slice(at, at + length)

@@ -6,14 +6,17 @@ import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 
 const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-const memoryFile = new RegExp(`^tmx?-(${uuid})(?:-${uuid})?$`), voiceFile = new RegExp(`^voice-(${uuid})-(?:source-${uuid}|\\d+)$`), qualityFile = new RegExp(`^quality-(${uuid})(?:-report)?$`)
+const memoryFile = new RegExp(`^tmx?-(${uuid})(?:-${uuid})?$`)
+const voiceFile = new RegExp(`^voice-(${uuid})-(?:source-${uuid}|\\d+)$`)
+const qualityFile = new RegExp(`^quality-(${uuid})(?:-report)?$`)
 
 export const dropLeftovers = async (store: Store, actors: ActorSystem): Promise<void> => {
   const ids = await store.blobs.ids()
   const viewOf = <V>(kind: typeof MemoryJob | typeof VoiceJob | typeof QualityJob, jobId: string): Promise<V | undefined | "unknown"> => new Promise((resolve) =>
     actors.ref(kind as typeof MemoryJob, jobId).askNow("Read", {}, (answer) => resolve("reply" in answer ? answer.reply as V : "refuse" in answer ? "unknown" : undefined)))
   for (const id of ids) {
-    const memory = memoryFile.exec(id)?.[1], voice = memory === undefined ? voiceFile.exec(id)?.[1] : undefined
+    const memory = memoryFile.exec(id)?.[1]
+const voice = memory === undefined ? voiceFile.exec(id)?.[1] : undefined
     let needed = true
     if (memory !== undefined) {
       const view = await viewOf<MemoryJobView>(MemoryJob, memory)

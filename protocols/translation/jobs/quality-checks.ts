@@ -23,7 +23,9 @@ const missing = (a: ReadonlyArray<Found>, b: ReadonlyArray<Found>): ReadonlyArra
 const number = /\d+(?:[.,'\u00A0\u202F ]\d{3})*(?:[.,]\d+)?/g
 /** 1.249,50 = 1,249.50 = 1249.5 */
 const normalNumber = (text: string): string => {
-  const plain = text.replace(/['\u00A0\u202F ]/g, ""), last = Math.max(plain.lastIndexOf("."), plain.lastIndexOf(",")), tail = last < 0 ? "" : plain.slice(last + 1)
+  const plain = text.replace(/['\u00A0\u202F ]/g, "")
+const last = Math.max(plain.lastIndexOf("."), plain.lastIndexOf(","))
+const tail = last < 0 ? "" : plain.slice(last + 1)
   const grouped = last >= 0 && tail.length === 3 && !/[.,].*[.,]/.test(plain.replaceAll(plain[last]!, "")) && plain[0] !== "0"
   return grouped || last < 0 ? plain.replace(/[.,]/g, "") : `${plain.slice(0, last).replace(/[.,]/g, "")}.${tail.replace(/0+$/, "")}`.replace(/\.$/, "")
 }
@@ -51,11 +53,13 @@ export const checked = ({ source, target }: Pair, languages: Pair, detected: str
   }
   for (const [pattern, key, what] of [[number, normalNumber, "Number"], [fixed, (text: string) => text, "Placeholder, tag or address"]] as const) {
     const plain = (text: string): string => pattern === number ? text.replace(fixed, (found) => " ".repeat(found.length)) : text
-    const inSource = all(plain(source), pattern, key), inTarget = all(plain(target), pattern, key)
+    const inSource = all(plain(source), pattern, key)
+const inTarget = all(plain(target), pattern, key)
     for (const found of missing(inSource, inTarget)) tell("Accuracy", "Omission", "Major", `${what} of the source is missing in the target.`, [found])
     for (const found of missing(inTarget, inSource)) tell("Accuracy", "Addition", "Major", `${what} of the target is not in the source.`, [], [found])
   }
-  const ratio = codePoints(target) / codePoints(source), scale = unspaced.has(languages.target) && !unspaced.has(languages.source) ? 2.5 : !unspaced.has(languages.target) && unspaced.has(languages.source) ? 0.4 : 1
+  const ratio = codePoints(target) / codePoints(source)
+const scale = unspaced.has(languages.target) && !unspaced.has(languages.source) ? 2.5 : !unspaced.has(languages.target) && unspaced.has(languages.source) ? 0.4 : 1
   if (codePoints(source) >= 20 && ratio * scale > 3) tell("Accuracy", "Over-translation", "Minor", "The target is much longer than the source.", [], whole(target))
   if (codePoints(source) >= 20 && ratio * scale < 1 / 3) tell("Accuracy", "Under-translation", "Major", "The target is much shorter than the source.", whole(source))
   const [sourceEnd, targetEnd] = [endOf(source), endOf(target)].map((mark) => sameEnd[mark] ?? mark)
@@ -70,14 +74,16 @@ export const checked = ({ source, target }: Pair, languages: Pair, detected: str
     if (!/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/iu.test(source)) tell("Fluency", "Grammar", "Minor", "A word stands twice.", [], [{ text: "", from: found.index, to: found.index + found[0].length }])
   }
   if (base(languages.target) === "de") {
-    const informal = /(?<!\p{L})(?:du|dich|dir|dein\w*)(?!\p{L})/u.exec(target), formal = /(?<=\p{L}[ ,])(?:Sie|Ihnen|Ihr\w*)(?!\p{L})/u.exec(target)
+    const informal = /(?<!\p{L})(?:du|dich|dir|dein\w*)(?!\p{L})/u.exec(target)
+const formal = /(?<=\p{L}[ ,])(?:Sie|Ihnen|Ihr\w*)(?!\p{L})/u.exec(target)
     if (informal !== null && formal !== null) tell("Fluency", "Grammatical register", "Minor", "Formal and informal address are mixed.", [], [informal, formal].sort((a, b) => a.index - b.index).map((found) => ({ text: "", from: found.index, to: found.index + found[0].length })))
   }
   return issues
 }
 /** Segments with the same source and different targets. */
 export const inconsistent = (segments: ReadonlyArray<Pair>): ReadonlyMap<number, Issue> => {
-  const first = new Map<string, string>(), issues = new Map<number, Issue>()
+  const first = new Map<string, string>()
+const issues = new Map<number, Issue>()
   for (const [i, { source, target }] of segments.entries()) {
     const before = first.get(source)
     if (before === undefined) first.set(source, target)
@@ -87,7 +93,8 @@ export const inconsistent = (segments: ReadonlyArray<Pair>): ReadonlyMap<number,
 }
 const weight: Readonly<Record<Severity, number>> = { Critical: 25, Major: 5, Minor: 1 }
 export const summaryOf = (segments: ReadonlyArray<Pair>, found: ReadonlyArray<ReadonlyArray<Issue>>): { readonly overall_score: number; readonly granular_counts: object } => {
-  const words = segments.reduce((sum, { source }) => sum + (source.match(/\S+/g)?.length ?? 0), 0), counts: Record<string, Record<string, Record<string, number>>> = {}
+  const words = segments.reduce((sum, { source }) => sum + (source.match(/\S+/g)?.length ?? 0), 0)
+const counts: Record<string, Record<string, Record<string, number>>> = {}
   let penalty = 0
   for (const { type, sub_type, severity } of found.flat()) {
     penalty += weight[severity]

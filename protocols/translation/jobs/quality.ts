@@ -15,8 +15,12 @@ import { breath, buffered, down, isResponse, noStore, bodyOf, objectIn } from ".
 import { codePoints, isUuid } from "../text/text-options.ts"
 import { checked, inconsistent, spanOf, summaryOf, type Issue, type Pair } from "./quality-checks.ts"
 
-const bytesMax = 48 * 1_048_576, segmentsMax = 500, charsMax = 10_000, minuteMs = 60_000
-const postsPerMinute = 100, getsPerMinute = 1_000
+const bytesMax = 48 * 1_048_576
+const segmentsMax = 500
+const charsMax = 10_000
+const minuteMs = 60_000
+const postsPerMinute = 100
+const getsPerMinute = 1_000
 const pairs: Readonly<Record<string, string>> = { de: "en-gb en-us", en: "de es es-419 fr it ja ko", es: "en-gb en-us", fr: "en-gb en-us", it: "en-gb en-us", ja: "en-gb en-us ko zh-hans zh-hant", ko: "en-gb en-us ja", zh: "ja" }
 const refused = (status: number, message: string): Response => json(status, { message }, noStore)
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
@@ -32,12 +36,16 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
     })))
   }
   const evaluate = async ({ source, target, blob }: { readonly source: string; readonly target: string; readonly blob: string }, jobId: string): Promise<string> => {
-    const bytes = store.blobs.read(blob), parts: Array<Uint8Array> = []
+    const bytes = store.blobs.read(blob)
+const parts: Array<Uint8Array> = []
     if (bytes === undefined) throw new Error("the segments are gone")
     for await (const part of bytes) parts.push(part)
-    const segments = JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>, twice = inconsistent(segments), found: Array<ReadonlyArray<Issue>> = []
+    const segments = JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>
+const twice = inconsistent(segments)
+const found: Array<ReadonlyArray<Issue>> = []
     for (const [i, segment] of segments.entries()) {
-      const is = engines.detector.detect(segment.target), issues = checked(segment, { source, target }, is.reliable ? is.language?.split("-")[0] : undefined)
+      const is = engines.detector.detect(segment.target)
+const issues = checked(segment, { source, target }, is.reliable ? is.language?.split("-")[0] : undefined)
       found.push([...issues, ...issues.some(({ severity }) => severity === "Critical") ? [] : await Effect.runPromise(spelling(segment.target, target)), ...twice.has(i) ? [twice.get(i)!] : []])
       await breath()
     }
@@ -79,8 +87,10 @@ export class QualityRoutes {
     if (type !== "application/json") return refused(415, "The body must be application/json.")
     const params = bodyOf(request)
     if (isResponse(params)) return refused(params.status, "The body is not valid JSON.")
-    const metadata = objectIn(params, "metadata"), language = (name: string): string => { const value = metadata?.bag[name]; return typeof value === "string" ? value.toLowerCase() : "" }
-    const source = language("source_language"), target = language("target_language")
+    const metadata = objectIn(params, "metadata")
+const language = (name: string): string => { const value = metadata?.bag[name]; return typeof value === "string" ? value.toLowerCase() : "" }
+    const source = language("source_language")
+const target = language("target_language")
     if (metadata === undefined) return refused(400, "metadata is required.")
     if (source === "") return refused(400, "metadata.source_language is required.")
     if (target === "") return refused(400, "metadata.target_language is required.")
@@ -97,7 +107,8 @@ export class QualityRoutes {
       if (text.length > charsMax && codePoints(text) > charsMax) return refused(400, `segments[${i}].${name} must have at most ${charsMax} characters.`)
       if (name === "target") segments.push({ source: one.source, target: text })
     }
-    const jobId = randomUUID(), blob = `quality-${jobId}`
+    const jobId = randomUUID()
+const blob = `quality-${jobId}`
     await this.deps.store.blobs.write(blob, (async function* () { yield Buffer.from(JSON.stringify(segments)) })())
     return new Promise((resolve) => this.deps.actors.ref(QualityJob, jobId).askNow("Accept", { accountId, source, target, blob }, (answer) =>
       resolve("reply" in answer ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter) : down)))

@@ -15,7 +15,8 @@ const waveOf = (head: Buffer): Wave | undefined => {
   if (head.toString("latin1", 0, 4) !== "RIFF" || head.toString("latin1", 8, 12) !== "WAVE") throw new AudioFault({ detail: "no WAV file" })
   let format: { readonly rate: number; readonly channels: number } | undefined
   for (let at = 12; at + 8 <= head.length;) {
-    const name = head.toString("latin1", at, at + 4), size = head.readUInt32LE(at + 4)
+    const name = head.toString("latin1", at, at + 4)
+const size = head.readUInt32LE(at + 4)
     if (name === "data") { if (format === undefined) throw new AudioFault({ detail: "a WAV file without format" }); return { ...format, dataAt: at + 8 } }
     if (name === "fmt ") {
       if (at + 24 > head.length) return undefined
@@ -33,7 +34,9 @@ const waveOf = (head: Buffer): Wave | undefined => {
 export async function* pcmOf(contentType: string, bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Pcm> {
   const type = decoders[contentType.toLowerCase()]!
   let decoder = type === "wav" ? undefined : decoderFor(type)!()
-  let head = Buffer.alloc(0), channels = 1, odd = Buffer.alloc(0)
+  let head = Buffer.alloc(0)
+let channels = 1
+let odd = Buffer.alloc(0)
   try {
     for await (const chunk of bytes) {
       let sound = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -46,7 +49,9 @@ export async function* pcmOf(contentType: string, bytes: AsyncIterable<Uint8Arra
         sound = head.subarray(wave.dataAt)
       }
       if (type === "wav") {
-        const whole = Buffer.concat([odd, sound]), frame = 2 * channels, usable = whole.length - whole.length % frame
+        const whole = Buffer.concat([odd, sound])
+const frame = 2 * channels
+const usable = whole.length - whole.length % frame
         odd = whole.subarray(usable)
         sound = channels === 1 ? whole.subarray(0, usable) : mono(whole, usable / frame, channels)
       }

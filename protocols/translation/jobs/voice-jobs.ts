@@ -15,8 +15,12 @@ import { bodyOf, buffered, bytesOf, download, down, idIn, isResponse, noContent,
 import { usedOf, type Usage } from "../account/usage.ts"
 import { readable } from "./voice-file.ts"
 
-const fileBytesMax = 1_073_741_824, nameBytesMax = 1_024, targetsMax = 50
-const openMax = 10, largeMax = 2, largeBytes = 104_857_600
+const fileBytesMax = 1_073_741_824
+const nameBytesMax = 1_024
+const targetsMax = 50
+const openMax = 10
+const largeMax = 2
+const largeBytes = 104_857_600
 const texts = new Set(["text/plain", "application/x-subrip"])
 const gone = notFound("Job")
 const assets = "/v1/assets/voice"
@@ -47,7 +51,8 @@ export class VoiceJobRoutes {
   }
   private signature(jobId: string, what: string): string { return this.deps.sign(`voice job ${what} ${jobId}`) }
   private asset(request: Request, jobId: string, what: string): { readonly url: string; readonly signature: string; readonly signed: string } {
-    const url = `${publicBaseOf(request, this.deps.publicBase)}${assets}/${jobId}/${what}`, signature = this.signature(jobId, what)
+    const url = `${publicBaseOf(request, this.deps.publicBase)}${assets}/${jobId}/${what}`
+const signature = this.signature(jobId, what)
     return { url, signature, signed: `${url}?X-Signature=${encodeURIComponent(signature)}` }
   }
   /** Whether signed addresses are wanted. */
@@ -57,19 +62,24 @@ export class VoiceJobRoutes {
   }
 
   private readonly create: Guarded = async (request, using) => {
-    const { account: { accountId, tier, limits }, key } = using, { store, clock, usage, actors } = this.deps
+    const { account: { accountId, tier, limits }, key } = using
+const { store, clock, usage, actors } = this.deps
     if (tier === "free") return problem({ _tag: "Forbidden" })
-    const include = this.includes(request), params = bodyOf(request)
+    const include = this.includes(request)
+const params = bodyOf(request)
     if (isResponse(params)) return params
     if (typeof include !== "boolean") return include
     const read = this.jobIn(params)
     if (isResponse(read)) return read
-    const { account, key: ofKey } = usage.read(using), full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
+    const { account, key: ofKey } = usage.read(using)
+const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
     if (full(limits.speechToTextMs, usedOf(account, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "account" })
     if (full(key.limits.speechToTextMs, usedOf(ofKey, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "key" })
     const open = OpenVoiceJobs.range(store, { prefix: [accountId], limit: openMax })
     if (open.length >= openMax || (read.contentLength > largeBytes && open.filter(({ value }) => value > largeBytes).length >= largeMax)) return problem({ _tag: "Limited", retryAfterMs: 30_000 })
-    const jobId = randomUUID(), nowMs = clock(), job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
+    const jobId = randomUUID()
+const nowMs = clock()
+const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
     actors.watch("voice-job", jobId, () => this.deps.ended?.())
     const answer = await this.ask<void>(jobId, "Create", { job })
     if (!("reply" in answer)) return down
@@ -80,19 +90,25 @@ export class VoiceJobRoutes {
     const { recognizer, translator, synthesizer } = this.deps.engines
     const file = objectIn(params, "source_file")
     if (file === undefined) return at("/source_file", params.fault === undefined ? "Value is required" : undefined)
-    const name = file.string("name") ?? "", contentType = file.string("content_type") ?? "", contentLength = file.integer("content_length", 1, fileBytesMax)
+    const name = file.string("name") ?? ""
+const contentType = file.string("content_type") ?? ""
+const contentLength = file.integer("content_length", 1, fileBytesMax)
     if (name === "" || bytesOf(name) > nameBytesMax) return at("/source_file/name")
     if (!readable(contentType)) return at("/source_file/content_type")
     if (contentLength === undefined) return at("/source_file/content_length")
     const given = objectIn(params, "parameters")?.string("source_language")
     if (params.fault !== undefined) return at(`/${params.fault.name}`)
-    const hears = recognizer.languages().map(baseOf), source = given === undefined || given === "" ? undefined : sourceOf(given)
+    const hears = recognizer.languages().map(baseOf)
+const source = given === undefined || given === "" ? undefined : sourceOf(given)
     if (given !== undefined && given !== "" && (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))) return at("/parameters/source_language")
-    const targets = objectsIn(params, "targets") ?? [], sources = source === undefined ? hears : [source.base]
+    const targets = objectsIn(params, "targets") ?? []
+const sources = source === undefined ? hears : [source.base]
     if (params.fault !== undefined || targets.length === 0 || targets.length > targetsMax) return at("/targets")
     const read: Array<Job["targets"][number]> = []
     for (const [i, one] of targets.entries()) {
-      const language = one.string("language") ?? "", type = (one.string("type") ?? "").replace(/\s+/g, "").toLowerCase(), target = targetOf(language)
+      const language = one.string("language") ?? ""
+const type = (one.string("type") ?? "").replace(/\s+/g, "").toLowerCase()
+const target = targetOf(language)
       if (target === undefined || !(voiceTargets.has(target.code) || voiceTargets.has(target.base)) || !sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined)) return at(`/targets/${i}/language`)
       if (!texts.has(type) && (encoderFor(type) === undefined || type === "audio/webm" || type === "audio/ogg" || !synthesizer.languages().map(baseOf).includes(target.base))) return at(`/targets/${i}/type`)
       read.push({ language, type })
@@ -101,7 +117,8 @@ export class VoiceJobRoutes {
   }
 
   private readonly read: Guarded = async (request, { account }) => {
-    const jobId = idIn(request, "job_id"), include = this.includes(request)
+    const jobId = idIn(request, "job_id")
+const include = this.includes(request)
     if (isResponse(jobId)) return jobId
     if (typeof include !== "boolean") return include
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
@@ -109,7 +126,8 @@ export class VoiceJobRoutes {
     return "reply" in answer && answer.reply.job.accountId === account.accountId ? ok(this.shown(request, jobId, answer.reply, include)) : gone
   }
   private shown(request: Request, jobId: string, view: VoiceJobView, include: boolean): object {
-    const { job } = view, { name, contentType, contentLength, sourceLanguage, targets, createdMs, updatedMs } = job
+    const { job } = view
+const { name, contentType, contentLength, sourceLanguage, targets, createdMs, updatedMs } = job
     const stored = view._tag === "Waiting" ? 0 : view._tag === "Processing" ? contentLength : view.results.reduce((sum, { bytes }) => sum + bytes, 0)
     return {
       job_id: jobId, product: "voice", operation: "translate", created_at: new Date(createdMs).toISOString(), updated_at: new Date(updatedMs).toISOString(), usage: { storage_used: stored },
@@ -127,7 +145,8 @@ export class VoiceJobRoutes {
 
   /** The job of an asset whose signature, in the header or the query, is right. */
   private async signed(request: Request, what: string): Promise<{ readonly jobId: string; readonly view: VoiceJobView } | Response> {
-    const jobId = idIn(request, "job_id"), query = queryOf(request)
+    const jobId = idIn(request, "job_id")
+const query = queryOf(request)
     if (isResponse(jobId) || isResponse(query)) return problem({ _tag: "Forbidden" })
     const shown = /^deepl-signature\s+(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? query.string("X-Signature") ?? ""
     if (!sameSignature(shown, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
@@ -137,9 +156,11 @@ export class VoiceJobRoutes {
   private readonly upload = async (request: Request): Promise<Response> => {
     const found = await this.signed(request, "upload")
     if (isResponse(found)) return found
-    const { jobId, view } = found, { store, clock } = this.deps
+    const { jobId, view } = found
+const { store, clock } = this.deps
     if (view._tag !== "Waiting" || clock() >= view.job.createdMs + uploadWithinMs) return problem({ _tag: "Forbidden", detail: "The file was uploaded already, or the time for it is over." })
-    const wrongLength = at("/source_file/content_length", "Another length than declared"), declared = request.headers.get("content-length")
+    const wrongLength = at("/source_file/content_length", "Another length than declared")
+const declared = request.headers.get("content-length")
     if (declared !== undefined && Number(declared) !== view.job.contentLength) return wrongLength
     const blob = `voice-${jobId}-source-${randomUUID()}`
     if (!await takeUpload(store, blob, view.job.contentLength, request.stream)) return wrongLength
@@ -152,7 +173,8 @@ export class VoiceJobRoutes {
     const index = request.params["index"] ?? ""
     const found = await this.signed(request, `results/${index}`)
     if (isResponse(found)) return found
-    const { jobId, view } = found, result = view._tag === "Done" ? view.results[Number(index)] : undefined
+    const { jobId, view } = found
+const result = view._tag === "Done" ? view.results[Number(index)] : undefined
     if (result === undefined || result.blob === "") return gone
     const { type } = view.job.targets[Number(index)]!
     return download(this.deps.store, result.blob, [["Content-Type", type === "text/plain" ? "text/plain; charset=utf-8" : type]], () => { this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) }) }) ?? gone

@@ -25,7 +25,8 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
   const hear = (job: Job, blob: string): Effect.Effect<{ readonly lines: ReadonlyArray<Line>; readonly language: string; readonly audioMs: number }, EngineFault | Told> => Effect.suspend(() => {
     const bytes = store.blobs.read(blob)
     if (bytes === undefined) return Effect.fail({ message: "The uploaded file is gone." })
-    let samples = 0, broken: Told | undefined
+    let samples = 0
+let broken: Told | undefined
     const sound = async function* () {
       try {
         for await (const pcm of pcmOf(job.contentType, bytes)) {
@@ -45,7 +46,8 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
     })).pipe(Effect.flatMap(() => broken !== undefined ? Effect.fail(broken) : Effect.succeed({ lines, language: language ?? baseOf(lines[0]?.language ?? "en"), audioMs: Math.round(samples / samplesPerMs) })))
   })
   const translated = (lines: ReadonlyArray<Line>, source: string, target: string): Effect.Effect<ReadonlyArray<Line>, EngineFault | Told> => {
-    const known = targetOf(target), code = known === undefined ? undefined : pairFor(engines.translator, source, known)
+    const known = targetOf(target)
+const code = known === undefined ? undefined : pairFor(engines.translator, source, known)
     if (source === baseOf(target)) return Effect.succeed(lines)
     if (code === undefined) return Effect.fail({ message: `Nothing translates ${source} to ${target}.` })
     const parts = Array.from({ length: Math.ceil(lines.length / linesPerCall) }, (_, i) => lines.slice(i * linesPerCall, (i + 1) * linesPerCall))
@@ -74,7 +76,8 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
         Effect.catch((fault: EngineFault | Told) => Effect.succeed({ blob: "", bytes: 0, message: wording(fault).message, fetched: false }))), { concurrency: 2 }),
       (results) => ({ results, audioMs }))), wording),
     bill: ({ accountId, keyId }, audioMs) => Effect.promise(async () => {
-      const using = ring.byKeyId(accountId, keyId), reserved = using === undefined ? undefined : usage.reserve(using, "speechToTextMs", audioMs)
+      const using = ring.byKeyId(accountId, keyId)
+const reserved = using === undefined ? undefined : usage.reserve(using, "speechToTextMs", audioMs)
       if (reserved !== undefined && typeof reserved !== "string") await reserved.book()
     }),
     clean

@@ -15,9 +15,13 @@ import { jobJson, memoryJson, segmentJson } from "./memories-wire.ts"
 import { LastUsed, Segments, sourceIdOf, targetIdOf } from "./records.ts"
 
 export const fileBytesMax = 1_073_741_824
-const fileNameCharsMax = 100, contentTypeCharsMax = 127, memoriesPerAccountMax = 1_000
-const filterCharsMin = 2, scanRows = 1_000
-const unknownJob: Response = notFound("Job"), unknownMemory: Response = notFound("Translation memory")
+const fileNameCharsMax = 100
+const contentTypeCharsMax = 127
+const memoriesPerAccountMax = 1_000
+const filterCharsMin = 2
+const scanRows = 1_000
+const unknownJob: Response = notFound("Job")
+const unknownMemory: Response = notFound("Translation memory")
 const assets = "/v3/assets/translation_memories"
 
 export interface MemoryDeps {
@@ -32,8 +36,10 @@ export class MemoryRoutes {
   constructor(deps: MemoryDeps) { this.deps = deps }
 
   routes(guard: Guard): ReadonlyArray<Route> {
-    const base = "/v3/translation_memories", one = `${base}/:translation_memory_id`
-    const read = (handle: Guarded) => guard("translation_memories:read", handle), write = (handle: Guarded) => guard("translation_memories:write", handle)
+    const base = "/v3/translation_memories"
+const one = `${base}/:translation_memory_id`
+    const read = (handle: Guarded) => guard("translation_memories:read", handle)
+const write = (handle: Guarded) => guard("translation_memories:write", handle)
     return [
       { method: "GET", path: base, handle: read(this.list) },
       { method: "POST", path: `${base}/import`, body: buffered(smallBytesMax), handle: write(this.declare) },
@@ -72,7 +78,8 @@ export class MemoryRoutes {
     return ok({ translation_memories: all.slice(from, from + size).map(memoryJson), total_count: all.length })
   }
   private readonly remove = ({ accountId, memoryId }: Memory): Promise<Response> => {
-    const { store, actors, clean } = this.deps, exporting = MemoryExports.get(store, [memoryId])
+    const { store, actors, clean } = this.deps
+const exporting = MemoryExports.get(store, [memoryId])
     return durable(store, [Memories.delete([accountId, memoryId], "present"), MemoryExports.delete([memoryId]), ...this.deps.shared?.has(memoryId) === true ? [] : [Garbage.put(["memory", memoryId], true)]], () => {
       if (exporting !== undefined) actors.ref(MemoryJob, exporting).tell("Fail", { message: "The translation memory was deleted." })
       clean?.()
@@ -85,7 +92,9 @@ export class MemoryRoutes {
     const { store, sign } = this.deps
     const query = queryOf(request)
     if (isResponse(query)) return query
-    const size = query.integer("page_size", 1, 100) ?? 50, cased = query.boolean("filter_case_sensitive") ?? false, filter = query.string("filter_text") ?? ""
+    const size = query.integer("page_size", 1, 100) ?? 50
+const cased = query.boolean("filter_case_sensitive") ?? false
+const filter = query.string("filter_text") ?? ""
     const cursor = query.string("page_cursor")
     if (filter !== "" && codePoints(filter) < filterCharsMin) query.invalid("filter_text", `At least ${filterCharsMin} characters.`)
     const bound = (place: string): string => sign(`memory cursor ${memoryId} ${cased} ${place} ${filter}`).slice(0, 22)
@@ -97,7 +106,8 @@ export class MemoryRoutes {
     }
     const fault = faultOf(query)
     if (fault !== undefined) return fault
-    const wanted = cased ? filter : filter.toLowerCase(), has = (text: string): boolean => (cased ? text : text.toLowerCase()).includes(wanted)
+    const wanted = cased ? filter : filter.toLowerCase()
+const has = (text: string): boolean => (cased ? text : text.toLowerCase()).includes(wanted)
     const found: Array<{ readonly place: number; readonly text: string; readonly targets: ReadonlyArray<readonly [string, string]> }> = []
     for (let from = after; found.length <= size;) {
       const rows = Segments.range(store, { prefix: [memoryId], after: [memoryId, from], limit: filter === "" ? size + 1 : scanRows })
@@ -107,7 +117,8 @@ export class MemoryRoutes {
       await breath()
       if (request.signal.aborted) return down
     }
-    const shown = found.slice(0, size), last = shown.at(-1)?.place
+    const shown = found.slice(0, size)
+const last = shown.at(-1)?.place
     return ok({
       segments: shown.map(({ place, text, targets }) => segmentJson({ id: sourceIdOf(memoryId, place), text, usedMs: LastUsed.get(store, [memoryId, place]),
         targets: targets.map(([language, target]) => ({ id: targetIdOf(memoryId, place, language), language, text: target })) })),
@@ -118,11 +129,14 @@ export class MemoryRoutes {
   private readonly declare: Guarded = async (request, { account: { accountId } }) => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
-    const file = objectIn(params, "source_file"), name = objectIn(params, "parameters")?.string("display_name")
+    const file = objectIn(params, "source_file")
+const name = objectIn(params, "parameters")?.string("display_name")
     if (params.fault === undefined && file === undefined) params.missing("source_file")
     const fault = faultOf(params)
     if (fault !== undefined) return fault
-    const fileName = file!.string("file_name") ?? "", length = file!.integer("content_length", 1, fileBytesMax), contentType = file!.string("content_type") ?? "application/xml"
+    const fileName = file!.string("file_name") ?? ""
+const length = file!.integer("content_length", 1, fileBytesMax)
+const contentType = file!.string("content_type") ?? "application/xml"
     if (file!.fault !== undefined) return problem({ ...file!.fault, name: `source_file.${file!.fault.name}` })
     if (fileName === "") return problem({ _tag: "Missing", name: "source_file.file_name" })
     if (length === undefined) return problem({ _tag: "Missing", name: "source_file.content_length" })
@@ -130,13 +144,15 @@ export class MemoryRoutes {
     if (contentType === "" || codePoints(contentType) > contentTypeCharsMax) return invalid("source_file.content_type", `At most ${contentTypeCharsMax} characters.`)
     if (name !== undefined && bytesOf(name) > 1_024) return invalid("parameters.display_name", "At most 1024 bytes.")
     if (Memories.range(this.deps.store, { prefix: [accountId], limit: memoriesPerAccountMax }).length >= memoriesPerAccountMax) return problem({ _tag: "QuotaExceeded", whose: "account" })
-    const jobId = randomUUID(), nowMs = this.deps.clock()
+    const jobId = randomUUID()
+const nowMs = this.deps.clock()
     const job: Job = { accountId, operation: "import", memoryId: randomUUID(), name: name === undefined || name === "" ? null : name, fileName, contentType, contentLength: length, createdMs: nowMs, updatedMs: nowMs }
     const answer = await this.ask<void>(jobId, "Declare", { job })
     return "reply" in answer ? ok({ job_id: jobId, upload_url: this.address(request, jobId, "upload"), expires_at: new Date(nowMs + uploadWithinMs).toISOString() }, 202) : down
   }
   private readonly export = async ({ accountId, memoryId, name }: Memory): Promise<Response> => {
-    const { store, clock } = this.deps, before = MemoryExports.get(store, [memoryId])
+    const { store, clock } = this.deps
+const before = MemoryExports.get(store, [memoryId])
     const accepted = (jobId: string, status: 200 | 202): Response => ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)
     if (before !== undefined) {
       const known = await this.ask<MemoryJobView>(before, "Read", {})
@@ -144,7 +160,8 @@ export class MemoryRoutes {
       if ("reply" in known && known.reply._tag === "Exporting") return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
       if ("reply" in known && known.reply._tag === "Exported" && clock() < known.reply.expiresMs) return accepted(before, 200)
     }
-    const jobId = randomUUID(), nowMs = clock()
+    const jobId = randomUUID()
+const nowMs = clock()
     const job: Job = { accountId, operation: "export", memoryId, name, fileName: "", contentType: "application/xml", contentLength: 0, createdMs: nowMs, updatedMs: nowMs }
     const answer = await this.ask<void>(jobId, "Export", { job, after: before ?? null })
     return "reply" in answer ? accepted(jobId, 202) : "refuse" in answer ? problem({ _tag: "Conflict", detail: "An export of this memory is being processed." }) : down
@@ -168,7 +185,9 @@ export class MemoryRoutes {
   private readonly upload = async (request: Request): Promise<Response> => {
     const found = await this.asset(request, "upload")
     if (isResponse(found)) return found
-    const { jobId, view } = found, { job } = view, { store, clock } = this.deps
+    const { jobId, view } = found
+const { job } = view
+const { store, clock } = this.deps
     if (view._tag === "Expired" || (view._tag === "Awaiting" && clock() >= job.createdMs + uploadWithinMs)) return problem({ _tag: "Forbidden", detail: "The time for the upload is over." })
     if (view._tag !== "Awaiting") return problem({ _tag: "Conflict", detail: "The file was uploaded already." })
     const plain = (type: string): string => type.split(";")[0]!.trim().toLowerCase()
@@ -186,7 +205,8 @@ export class MemoryRoutes {
   private readonly fetch = async (request: Request): Promise<Response> => {
     const found = await this.asset(request, "download")
     if (isResponse(found)) return found
-    const { jobId, view } = found, { store, actors, clock } = this.deps
+    const { jobId, view } = found
+const { store, actors, clock } = this.deps
     if (view._tag === "Expired" || (view._tag === "Exported" && clock() >= view.expiresMs)) return problem({ _tag: "Gone" })
     if (view._tag !== "Exported") return unknownJob
     return download(store, view.blob, [["Content-Type", "application/xml"], ["Content-Disposition", `attachment; filename="${view.job.memoryId}.tmx"`]],

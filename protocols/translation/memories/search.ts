@@ -14,7 +14,8 @@ export interface MemoryHit { readonly place: number; readonly similarity: number
 /** Of all indexes together; one memory's index holds at most the segments that fit. */
 const indexBytesMax = 256 * 1_048_576
 /** Texts measured per look-up, likeliest first. */
-const measuredMax = 5_000, measuredSlice = 200
+const measuredMax = 5_000
+const measuredSlice = 200
 const pageRows = 1_000
 
 export class MemorySearch {

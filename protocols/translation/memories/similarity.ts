@@ -50,8 +50,11 @@ class Shelf {
     sign(text, this.words, this.signatures, this.count++ * this.words)
   }
   seal(): void {
-    const { count, words } = this, order = new Uint32Array(count).map((_, i) => i).sort((a, b) => this.lengths[a]! - this.lengths[b]! || a - b)
-    const places = new Uint32Array(count), lengths = new Uint16Array(count), signatures = new Uint32Array(count * words)
+    const { count, words } = this
+const order = new Uint32Array(count).map((_, i) => i).sort((a, b) => this.lengths[a]! - this.lengths[b]! || a - b)
+    const places = new Uint32Array(count)
+const lengths = new Uint16Array(count)
+const signatures = new Uint32Array(count * words)
     for (let i = 0; i < count; i++) {
       const from = order[i]!
       places[i] = this.places[from]!
@@ -63,7 +66,8 @@ class Shelf {
     this.signatures = signatures
   }
   firstAtLeast(length: number): number {
-    let low = 0, high = this.count
+    let low = 0
+let high = this.count
     while (low < high) { const middle = low + high >> 1; if (this.lengths[middle]! < length) low = middle + 1; else high = middle }
     return low
   }
@@ -85,15 +89,20 @@ export class SimilarityIndex {
 
   /** What may be as similar as `threshold`, likeliest first. Yields between slices. */
   async likely(text: string, threshold: number, breath: () => Promise<void>): Promise<ReadonlyArray<Likely>> {
-    const share = Math.min(1, (100.5 - threshold) / 100), { length } = text, found: Array<Likely> = []
-    const shortest = Math.ceil(length * (1 - share)), longest = share >= 1 ? Infinity : length / (1 - share)
+    const share = Math.min(1, (100.5 - threshold) / 100)
+const { length } = text
+const found: Array<Likely> = []
+    const shortest = Math.ceil(length * (1 - share))
+const longest = share >= 1 ? Infinity : length / (1 - share)
     let looked = 0
     for (const shelf of this.shelves) {
-      const { words, lengths, signatures, places, count } = shelf, own = new Uint32Array(words)
+      const { words, lengths, signatures, places, count } = shelf
+const own = new Uint32Array(words)
       sign(text, words, own, 0)
       for (let i = shelf.firstAtLeast(shortest); i < count && lengths[i]! <= longest; i++) {
         if (++looked % sliceEntries === 0) await breath()
-        const longer = Math.max(length, lengths[i]!), bitsMax = Math.floor(longer * share) * bitsPerEdit
+        const longer = Math.max(length, lengths[i]!)
+const bitsMax = Math.floor(longer * share) * bitsPerEdit
         let bits = 0
         for (let word = 0, at = i * words; word < words; word++, at++) { bits += ones(own[word]! ^ signatures[at]!); if (bits > bitsMax) break }
         if (bits > bitsMax) continue

@@ -9,7 +9,8 @@ import { languageOf } from "../languages.ts"
 import { breath } from "../resource.ts"
 import { exactPlaces, exactPrefix, exactTable, LastUsed, Segments, type Segment } from "./records.ts"
 
-const rowsPerCommit = 1_000, rowsPerPage = 1_000
+const rowsPerCommit = 1_000
+const rowsPerPage = 1_000
 const noBytes = new Uint8Array(0)
 class Refused extends Error {}
 
@@ -69,9 +70,13 @@ export const memoryWork = (store: Store, nowMs: () => number, forget: (memoryId:
     }
   }
   const read = async (job: Job, blob: string): Promise<Imported> => {
-    const { memoryId } = job, source = await sourceOf(blob), languages = new Set<string>()
+    const { memoryId } = job
+const source = await sourceOf(blob)
+const languages = new Set<string>()
     await wipe(memoryId)
-    let place = 0, skipped = 0, writes: Array<Write> = []
+    let place = 0
+let skipped = 0
+let writes: Array<Write> = []
     const flush = async (): Promise<void> => { const now = writes; writes = []; if (now.length > 0) await committed(store, now) }
     /** What this batch has written already, by text: it is not in the store yet. */
     let recent = new Map<string, { readonly place: number; readonly segment: Segment }>()
@@ -80,7 +85,8 @@ export const memoryWork = (store: Store, nowMs: () => number, forget: (memoryId:
       for (const unit of units) {
         const segment = segmentOf(unit, source)
         if (segment === undefined) { skipped++; continue }
-        const before = known(segment.text), at = before?.place ?? place++
+        const before = known(segment.text)
+const at = before?.place ?? place++
         const joined: Segment = before === undefined ? segment : { text: segment.text, targets: [...new Map([...before.segment.targets, ...segment.targets])] }
         for (const [language] of joined.targets) languages.add(language)
         recent.set(segment.text, { place: at, segment: joined })

@@ -14,7 +14,11 @@ import { ruleValues } from "./rule-values.ts"
 import { instructionJson, styleJson } from "./styles-wire.ts"
 
 const bytesMax = 1_048_576
-const nameCharsMax = 1_024, labelCharsMax = 100, promptCharsMax = 300, instructionsMax = 200, listsPerAccountMax = 100
+const nameCharsMax = 1_024
+const labelCharsMax = 100
+const promptCharsMax = 300
+const instructionsMax = 200
+const listsPerAccountMax = 100
 type Rules = StyleList["rules"]
 
 /** Known categories, rules and values, as an object without surprises; else the path of what is unknown. */
@@ -43,7 +47,9 @@ const textIn = (params: Params, name: string, charsMax: number): string => {
   return text
 }
 const instructionIn = (params: Params, language: string, id: string): Instruction => {
-  const label = textIn(params, "label", labelCharsMax), prompt = textIn(params, "prompt", promptCharsMax), given = params.string("source_language")
+  const label = textIn(params, "label", labelCharsMax)
+const prompt = textIn(params, "prompt", promptCharsMax)
+const given = params.string("source_language")
   const source = given === undefined || given === "" ? undefined : sourceOf(given)
   if (given !== undefined && given !== "" && source === undefined) params.invalid("source_language")
   return { id, label, prompt, sourceLanguage: source?.code ?? language }
@@ -62,9 +68,13 @@ export class StyleRoutes {
   }
 
   routes(guard: Guard): ReadonlyArray<Route> {
-    const base = "/v3/style_rules", one = `${base}/:style_id`, each = `${one}/custom_instructions`, body = buffered(bytesMax)
+    const base = "/v3/style_rules"
+const one = `${base}/:style_id`
+const each = `${one}/custom_instructions`
+const body = buffered(bytesMax)
     const paid = (handle: Guarded): Guarded => (request, using) => using.account.tier === "free" ? problem({ _tag: "Forbidden" }) : handle(request, using)
-    const read = (handle: Guarded) => guard("style_rules:read", paid(handle)), write = (handle: Guarded) => guard("style_rules:write", paid(handle))
+    const read = (handle: Guarded) => guard("style_rules:read", paid(handle))
+const write = (handle: Guarded) => guard("style_rules:write", paid(handle))
     return [
       { method: "GET", path: base, handle: read(this.list) },
       { method: "POST", path: base, body, handle: write(this.create) },
@@ -106,13 +116,15 @@ export class StyleRoutes {
   private readonly list: Guarded = (request, { account: { accountId } }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
-    const { from, size } = pageOf(query, 25, 10), detailed = query.boolean("detailed") ?? false
+    const { from, size } = pageOf(query, 25, 10)
+const detailed = query.boolean("detailed") ?? false
     return faultOf(query) ?? ok({ style_rules: [...stylesOf(this.store, accountId), ...this.fixtures].slice(from, from + size).map((list) => styleJson(list, detailed)) })
   }
   private readonly create: Guarded = (request, { account: { accountId } }) => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
-    const name = textIn(params, "name", nameCharsMax), language = params.string("language")?.toLowerCase()
+    const name = textIn(params, "name", nameCharsMax)
+const language = params.string("language")?.toLowerCase()
     if (language === undefined || language === "") params.missing("language")
     else if (!instructionLanguages.has(language)) params.invalid("language")
     const rules = checkedRules(objectIn(params, "configured_rules")?.bag ?? {})
@@ -128,7 +140,8 @@ export class StyleRoutes {
       if (wrong !== undefined) return wrong
     }
     if (stylesOf(this.store, accountId).length >= listsPerAccountMax) return problem({ _tag: "QuotaExceeded", whose: "account" })
-    const nowMs = this.clock(), styleId = randomUUID()
+    const nowMs = this.clock()
+const styleId = randomUUID()
     const list: StyleList = { styleId, accountId, name, language: language!, version: 1, createdMs: nowMs, updatedMs: nowMs, rules, instructions }
     return durable(this.store, [StyleLists.put([accountId, styleId], list, "absent")], () => ok(styleJson(list, true), 201))
   }

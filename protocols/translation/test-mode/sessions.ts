@@ -15,7 +15,9 @@ export interface Session {
   last: LastRequest | undefined
   usedMs: number
 }
-const idleMs = 600_000, sessionsMax = 10_000, polledMax = 1_000
+const idleMs = 600_000
+const sessionsMax = 10_000
+const polledMax = 1_000
 const prefix = "mock-server-session-"
 
 export class Sessions {
@@ -49,7 +51,8 @@ export class Sessions {
 }
 const made = (name: string, { headers }: Pick<Request, "headers">): Session => {
   const number = (header: string): number | undefined => { const text = headers.get(prefix + header); return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined }
-  const status = number("5xx-status") ?? 503, limit = (header: string, initial: number | null): number | null => { const given = number(header); return given === undefined ? initial : given === 0 ? null : given }
+  const status = number("5xx-status") ?? 503
+const limit = (header: string, initial: number | null): number | null => { const given = number(header); return given === undefined ? initial : given === 0 ? null : given }
   return {
     name, noResponse: number("no-response-count") ?? 0, tooMany: number("429-count") ?? 0, failing: number("5xx-count") ?? 0, failingStatus: status >= 500 && status <= 599 ? status : 503,
     documentFailures: number("doc-failure") ?? 0, characterLimit: limit("init-character-limit", 20_000_000), documentLimit: limit("init-document-limit", 10_000), teamDocumentLimit: limit("init-team-document-limit", null),

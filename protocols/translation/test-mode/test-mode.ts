@@ -21,7 +21,8 @@ import { Sessions, type Session } from "./sessions.ts"
 
 const lastRequestPath = "/__session__/last-request"
 const secretOf = (authorization: string | undefined): string | undefined => /^deepl-auth-key[ \t]+(\S{1,200})[ \t]*$/i.exec(authorization ?? "")?.[1]
-const looksMax = 150, lookEveryMs = 20
+const looksMax = 150
+const lookEveryMs = 20
 const limited = /^\/v2\/(?:translate|write\/)/
 const refusal = (status: number, message: string): Response => json(status, { message }, noStore)
 /** Never answers; the connection stays open until the client goes. */
@@ -34,7 +35,9 @@ export interface TestModeDeps extends Omit<TranslationDeps, "engines" | "fixture
 }
 
 export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDeps): Promise<TestMode> => {
-  const { store, hashKey, clock, ring = new KeyRing(store, hashKey), usage = new Usage(store, clock) } = deps, sessions = new Sessions(clock), engines = fixtureEngines()
+  const { store, hashKey, clock, ring = new KeyRing(store, hashKey), usage = new Usage(store, clock) } = deps
+const sessions = new Sessions(clock)
+const engines = fixtureEngines()
   await putFixtures(store)
   const kept = resources({ ...deps, ring, usage, engines, fixtures: { styles: [fixtureStyle], memories: new Set([fixtureMemoryId]) } })
   const documents = await makeDocuments?.(engines, kept, (accountId) => Effect.suspend(() => {
@@ -51,7 +54,9 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
     if (secret === undefined || secret === "invalid" || KeyHashes.get(store, [hashKey(secret)]) !== undefined) return
     const accountId = randomUUID()
     if (session !== undefined) sessions.owns(accountId, session)
-    const keyId = randomUUID(), nowMs = clock(), none = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
+    const keyId = randomUUID()
+const nowMs = clock()
+const none = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
     await committed(store, [
       Accounts.put([accountId], { accountId, tier: secret.endsWith(":fx") ? "free" : "paid", createdMs: nowMs, limits: { ...none,
         characters: session === undefined ? 20_000_000 : session.characterLimit, documents: session === undefined ? 10_000 : session.documentLimit, teamDocuments: session?.teamDocumentLimit ?? null } }),

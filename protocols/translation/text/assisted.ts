@@ -22,9 +22,11 @@ export interface Assisted {
 }
 export const assisted = ({ translator, memories }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> }, aid: Aid,
   { texts, source, target, pair, split = "1", formality = "default", context, piecesOf, clean = (segment) => segment }: AssistedRequest): Effect.Effect<Assisted, EngineFault> => Effect.gen(function* () {
-  const places: Array<number> = [], sheets: Array<Sheet> = []
+  const places: Array<number> = []
+const sheets: Array<Sheet> = []
   for (const text of texts) {
-    const draft = new Draft(), own = piecesOf?.(text)
+    const draft = new Draft()
+const own = piecesOf?.(text)
     cut(own?.coded === true ? own.pieces : aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms), split, source.base, draft)
     const sheet = new Sheet(text, draft, own?.coded === true)
     const { memory, terms } = aid

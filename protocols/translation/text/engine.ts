@@ -10,7 +10,9 @@ const engineMsMax = 4_500
 
 export const translated = (translator: Translator, request: TranslateRequest, client: Pick<Request, "signal">): Promise<TranslateResult | EngineFault> =>
   new Promise((resolve, reject) => {
-    let timer: NodeJS.Timeout | undefined, signal: AbortSignal | undefined, over = false
+    let timer: NodeJS.Timeout | undefined
+let signal: AbortSignal | undefined
+let over = false
     const stop = (reason: "timeout" | "unavailable", detail: string) => (): void => {
       if (over) return
       end()

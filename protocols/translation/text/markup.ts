@@ -20,7 +20,8 @@ type Token =
   | { readonly kind: "copied"; readonly raw: string }
 export class MarkupFault extends Error { constructor() { super("not well-formed"); this.name = "MarkupFault" } }
 
-const tagBytesMax = 16_384, oddTagsMax = 32
+const tagBytesMax = 16_384
+const oddTagsMax = 32
 const words = (names: string): ReadonlySet<string> => new Set(names.split(" "))
 const htmlVoid = words("area base br col embed hr img input link meta param source track wbr")
 const htmlRaw = words("script style")
@@ -49,8 +50,11 @@ const tagEnd = (text: string, at: number): number => {
 }
 
 const tokensOf = (text: string, { kind, strict }: Markup): ReadonlyArray<Token> => {
-  const html = kind === "html", tokens: Array<Token> = []
-  let from = 0, odd = 0, closed = text.lastIndexOf(">")
+  const html = kind === "html"
+const tokens: Array<Token> = []
+  let from = 0
+let odd = 0
+let closed = text.lastIndexOf(">")
   const unended = new Set<string>()
   const flush = (to: number): void => { if (to > from) tokens.push({ kind: "text", raw: text.slice(from, to) }) }
   for (let at = text.indexOf("<"); at >= 0 && at < closed; at = text.indexOf("<", Math.max(at + 1, from))) {
@@ -76,7 +80,8 @@ const tokensOf = (text: string, { kind, strict }: Markup): ReadonlyArray<Token> 
       end = text.indexOf(">", at) + 1
       if (end - at > tagBytesMax) continue
     }
-    const raw = text.slice(at, end), closes = raw.startsWith("</")
+    const raw = text.slice(at, end)
+const closes = raw.startsWith("</")
     const shape = strict ? (closes ? strictClose : strictTag).exec(raw) : looseTag.exec(raw)
     if (shape === null || !(strict || /^[\p{L}_:]/u.test(shape[1]!))) { if (strict) throw new MarkupFault(); continue }
     if (strict && !closes) wellFormedAttributes(shape[2]!)
@@ -113,14 +118,17 @@ const wellFormedAttributes = (attributes: string): void => {
 
 /** Index of each open tag's close, and of each close's open; absent where there is none. Strict: none may be absent. */
 const matches = (tokens: ReadonlyArray<Token>, strict: boolean): ReadonlyMap<number, number> => {
-  const partner = new Map<number, number>(), open: Array<number> = [], waiting = new Map<string, number>()
+  const partner = new Map<number, number>()
+const open: Array<number> = []
+const waiting = new Map<string, number>()
   for (const [i, token] of tokens.entries()) {
     if (token.kind === "open" && !token.alone) { open.push(i); waiting.set(token.name, (waiting.get(token.name) ?? 0) + 1); continue }
     if (token.kind !== "close") continue
     if (strict && (open.length === 0 || (tokens[open.at(-1)!] as { name: string }).name !== token.name)) throw new MarkupFault()
     if ((waiting.get(token.name) ?? 0) === 0) continue
     for (let done = false; !done;) {
-      const at = open.pop()!, { name } = tokens[at] as { name: string }
+      const at = open.pop()!
+const { name } = tokens[at] as { name: string }
       waiting.set(name, waiting.get(name)! - 1)
       done = name === token.name
       if (done) { partner.set(at, i); partner.set(i, at) }
@@ -132,7 +140,9 @@ const matches = (tokens: ReadonlyArray<Token>, strict: boolean): ReadonlyMap<num
 
 /** Open tags that part sentences because their siblings are elements only. */
 const outlined = (tokens: ReadonlyArray<Token>, partner: ReadonlyMap<number, number>): ReadonlySet<number> => {
-  const parentOf = new Map<number, number>(), withText = new Set<number>(), open: Array<number> = [-1]
+  const parentOf = new Map<number, number>()
+const withText = new Set<number>()
+const open: Array<number> = [-1]
   for (const [i, token] of tokens.entries()) {
     if (token.kind === "text") { if (token.raw.trim() !== "") withText.add(open.at(-1)!) }
     else if (token.kind === "copied") { if (token.raw.startsWith("<![CDATA[")) withText.add(open.at(-1)!) }
@@ -169,7 +179,9 @@ const textPieces = (raw: string, { strict }: Markup, into: Array<Piece>): void =
 
 /** Appends the text's sentences and markup to the draft. Throws MarkupFault when strict and not well-formed. */
 export const cutMarkup = (text: string, markup: Markup, split: Split, language: Language, draft: Draft): void => {
-  const tokens = tokensOf(text, markup), partner = matches(tokens, markup.strict), html = markup.kind === "html"
+  const tokens = tokensOf(text, markup)
+const partner = matches(tokens, markup.strict)
+const html = markup.kind === "html"
   const outline = markup.kind === "xml" && markup.outline ? outlined(tokens, partner) : undefined
   const parts = (at: number, name: string): boolean => !markup.nonSplitting.has(name)
     && (markup.splitting.has(name) || (html ? htmlBlocks.has(name) : outline?.has(at) === true))

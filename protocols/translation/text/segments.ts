@@ -72,7 +72,8 @@ const isLower = (code: number): boolean => code >= 97 && code <= 122
 const isClose = (code: number): boolean => code === 34 || (code >= 39 && code <= 41) || code === 91 || code === 93 || code === 123 || code === 125
 /** The rules SB6–SB11 of UAX 29 for one line of printable ASCII: the platform's answer at a tenth of its price. */
 export const asciiBreaks = (text: string): Array<number> => {
-  const breaks: Array<number> = [], length = text.length
+  const breaks: Array<number> = []
+const length = text.length
   for (let i = 0; i < length; i++) {
     const term = text.charCodeAt(i)
     if (!isTerm(term)) continue
@@ -115,7 +116,8 @@ const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray
   const segmenter = segmenterOf(language)
   let from = 0
   for (let start = 0, size = windowChars; start < looked.length;) {
-    const window = looked.slice(start, start + size), whole = start + size >= looked.length
+    const window = looked.slice(start, start + size)
+const whole = start + size >= looked.length
     let end = start
     for (const { index, segment } of segmenter.segment(window)) {
       if (!whole && index + segment.length === window.length) break    // may go on in the next window
@@ -137,7 +139,9 @@ export const cut = (pieces: ReadonlyArray<Piece>, split: Split, language: Langua
   for (const piece of pieces) flat += "text" in piece ? piece.text : piece.role === "inside" ? standIn : ""
   const breaks = breaksOf(flat, split, language)
   if (breaks.length === 1) return emit(pieces, draft)
-  let sentence: Array<Piece> = [], at = 0, next = 0
+  let sentence: Array<Piece> = []
+let at = 0
+let next = 0
   const turn = (): void => { emit(sentence, draft); sentence = []; next++ }
   for (const piece of pieces) {
     if (at === breaks[next] && ("text" in piece || piece.role !== "close")) turn()
@@ -156,7 +160,8 @@ export const cut = (pieces: ReadonlyArray<Piece>, split: Split, language: Langua
 const letters = /\p{L}/u
 /** For each tag the index of its partner, or -1. */
 const partners = (pieces: ReadonlyArray<Piece>): ReadonlyArray<number> => {
-  const partner = new Array<number>(pieces.length).fill(-1), open: Array<number> = []
+  const partner = new Array<number>(pieces.length).fill(-1)
+const open: Array<number> = []
   for (const [i, piece] of pieces.entries()) {
     if ("text" in piece) continue
     if (piece.role === "open") open.push(i)
@@ -174,11 +179,14 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     for (const piece of all) draft.literal("text" in piece ? piece.text : piece.raw)
     return
   }
-  const pieces = [...all], partner = partners(all)
-  let from = 0, to = pieces.length
+  const pieces = [...all]
+const partner = partners(all)
+  let from = 0
+let to = pieces.length
   const tail: Array<string> = []
   for (;;) {
-    const first = pieces[from]!, last = pieces[to - 1]!
+    const first = pieces[from]!
+const last = pieces[to - 1]!
     if ("text" in first) {
       const kept = first.text.trimStart()
       if (kept.length < first.text.length) {
@@ -206,7 +214,8 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     } else if (last.role === "void" || last.role === "open" || (last.role === "close" && partner[to - 1]! < 0)) { tail.push(last.raw); to-- }
     else break
   }
-  const units: Array<Unit> = [], raws: Array<string> = []
+  const units: Array<Unit> = []
+const raws: Array<string> = []
   for (let i = from; i < to; i++) {
     const piece = pieces[i]!
     if (!("text" in piece)) { units.push({ kind: "opaque", id: raws.length }); raws.push(piece.raw); continue }
@@ -214,7 +223,8 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     if (before?.kind === "text") units[units.length - 1] = { kind: "text", text: before.text + piece.text }
     else units.push({ kind: "text", text: piece.text })
   }
-  const first = pieces[from]!, last = pieces[to - 1]!
+  const first = pieces[from]!
+const last = pieces[to - 1]!
   draft.parts.push(draft.sentences.length)
   draft.sentences.push({ segment: { units }, raws, first: "text" in first ? first.text : "", last: "text" in last ? last.text : "" })
   for (let i = tail.length - 1; i >= 0; i--) draft.literal(tail[i]!)
@@ -239,7 +249,9 @@ export const answerWith = ({ raws }: Draft["sentences"][number], text: string): 
 }
 /** Parts of a sentence's text become opaque units that come out as `target`. True when nothing is left to translate. */
 export const protect = (draft: Draft, at: number, find: (text: string) => ReadonlyArray<{ readonly from: number; readonly to: number; readonly target: string }>, escape: boolean): boolean => {
-  const { segment, raws: known, first, last } = draft.sentences[at]!, units: Array<Unit> = [], raws = [...known]
+  const { segment, raws: known, first, last } = draft.sentences[at]!
+const units: Array<Unit> = []
+const raws = [...known]
   for (const unit of segment.units) {
     if (unit.kind === "opaque") { units.push(unit); continue }
     let rest = 0
@@ -267,7 +279,8 @@ const anyEnd = /[\p{P}\p{S}]["'\u00BB\u201D\u2019)\]]*$/u
 const wideMarks: Readonly<Record<string, string>> = { ".": "。", "!": "！", "?": "？" }
 
 const repaired = (texts: Array<string>, { first, last }: Sentence, target: Language): void => {
-  const begin = texts[0]!, end = texts.at(-1)!
+  const begin = texts[0]!
+const end = texts.at(-1)!
   const [letter] = first
   const [now] = begin
   if (letter !== undefined && now !== undefined && letter !== letter.toLowerCase() && now !== now.toUpperCase()) texts[0] = now.toUpperCase() + begin.slice(now.length)

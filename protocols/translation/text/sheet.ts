@@ -10,7 +10,8 @@ import { answerWith, protect, render, textOf, withPlaceholders, type Draft, type
 export const lined = (text: string, terms: Terms): ReadonlyArray<Piece> => {
   const whole = terms.exactly(text.trim())
   const around = (line: string, target: string): Array<Piece> => {
-    const start = line.length - line.trimStart().length, end = line.trimEnd().length
+    const start = line.length - line.trimStart().length
+const end = line.trimEnd().length
     return [{ text: line.slice(0, start) }, { raw: target, role: "inside" as const }, { text: line.slice(end) }].filter((piece) => !("text" in piece) || piece.text !== "")
   }
   if (whole !== undefined) return around(text, whole)
@@ -46,7 +47,8 @@ export class Sheet {
     if (!this.markup) {
       const hit = await search.find(use, this.source)
       if (hit !== undefined) {
-        const { source } = this, end = source.trimEnd().length
+        const { source } = this
+const end = source.trimEnd().length
         this.whole = source.slice(0, source.length - source.trimStart().length) + hit.target + source.slice(end)
         return [hit.place]
       }

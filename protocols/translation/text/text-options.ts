@@ -9,7 +9,8 @@ import type { Split } from "./segments.ts"
 
 export const textsMax = 50
 export const glossariesMax = 5
-const instructionsMax = 10, instructionCharsMax = 300
+const instructionsMax = 10
+const instructionCharsMax = 300
 export const thresholdDefault = 75
 
 export interface TextOptions {
@@ -59,7 +60,8 @@ export const readTextOptions = (bag: Bag, translator: Translator): { readonly op
   if (texts.length === 0) params.missing("text")
   else if (texts.length > textsMax) params.invalid("text", `At most ${textsMax} texts can be translated in one request.`)
 
-  const targetCode = params.string("target_lang"), sourceCode = params.string("source_lang")
+  const targetCode = params.string("target_lang")
+const sourceCode = params.string("source_lang")
   if (targetCode === undefined || targetCode === "") params.missing("target_lang")
   if (params.fault !== undefined) return { refusal: params.fault }
   const target = targetOf(targetCode!)
@@ -76,12 +78,14 @@ export const readTextOptions = (bag: Bag, translator: Translator): { readonly op
   const modelType = params.choice("model_type", modelTypes)
   const markup = readMarkup(params)
 
-  const glossaryId = idOf(params, "glossary_id"), listed = params.names("glossary_ids")
+  const glossaryId = idOf(params, "glossary_id")
+const listed = params.names("glossary_ids")
   if (glossaryId !== undefined && listed.length > 0) params.invalid("glossary_ids", "Only one of glossary_id and glossary_ids can be given.")
   if (listed.length > glossariesMax) params.invalid("glossary_ids", `At most ${glossariesMax} glossaries can be used.`)
   for (const id of listed) if (!isUuid(id)) params.invalid("glossary_ids")
   if (detects && (glossaryId !== undefined || listed.length > 0)) params.missing("source_lang")
-  const styleId = idOf(params, "style_id"), memoryId = idOf(params, "translation_memory_id")
+  const styleId = idOf(params, "style_id")
+const memoryId = idOf(params, "translation_memory_id")
   const memoryThreshold = params.integer("translation_memory_threshold", 0, 100) ?? thresholdDefault
   const instructions = params.strings("custom_instructions") ?? none
   if (instructions.length > instructionsMax) params.invalid("custom_instructions", `At most ${instructionsMax} instructions can be given.`)

@@ -114,9 +114,11 @@ export class TextTranslation {
 
   /** Answers what needs no engine; what is left is cut into sentences. */
   private plan({ options, aid, billed, answers, engineIds, cachePrefix }: Run): ReadonlyArray<Job> | Refusal {
-    const { texts, target, markup, split } = options, jobs: Array<Job> = []
+    const { texts, target, markup, split } = options
+const jobs: Array<Job> = []
     for (const [at, text] of texts.entries()) {
-      const key = cachePrefix + text, known = aid.memory === undefined ? this.cache.get(key) : undefined
+      const key = cachePrefix + text
+const known = aid.memory === undefined ? this.cache.get(key) : undefined
       if (known !== undefined) {
         answers[at] = { detected: known.detected, text: known.text, billed: billed[at]! }
         engineIds.add(known.engine)
@@ -164,12 +166,14 @@ export class TextTranslation {
     return refusals.find((refusal) => refusal !== undefined)
   }
   private settle({ options, aid, billed, answers, engineIds }: Run, group: ReadonlyArray<Job>, { segments, engine }: TranslateResult): void {
-    const how = this.rendering(options), keep = engine !== "" && this.steady(engine)
+    const how = this.rendering(options)
+const keep = engine !== "" && this.steady(engine)
     if (engine !== "") engineIds.add(engine)
     let from = 0
     for (const { at, sheet, source, key } of group) {
       from += sheet.take(segments, from, aid.finish)
-      const text = sheet.text(how), detected = source.base.toUpperCase()
+      const text = sheet.text(how)
+const detected = source.base.toUpperCase()
       answers[at] = { detected, text, billed: billed[at]! }
       if (keep && key !== undefined) this.cache.set(key, { text, detected, engine })
     }
@@ -188,7 +192,8 @@ const answer = ({ options, answers, engineIds }: Run): Response => {
 const plainHeaders = [["Content-Type", "application/json"], ["Cache-Control", "no-store"]] as const
 
 const requestFor = (group: ReadonlyArray<Job>, { options: { formality, context, instructions: own }, aid }: Run): TranslateRequest => {
-  const segments: Array<Segment> = [], instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
+  const segments: Array<Segment> = []
+const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
   for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
   return {
     source: group[0]!.source.base, target: group[0]!.pair, segments, formality,

@@ -13,15 +13,18 @@ import { codePoints, readReportingTag, textsMax } from "./text-options.ts"
 import type { Usage } from "../account/usage.ts"
 
 export const writeBytesMax = 10_240
-const styles = ["academic", "business", "casual", "simple"], tones = ["confident", "diplomatic", "enthusiastic", "friendly"]
+const styles = ["academic", "business", "casual", "simple"]
+const tones = ["confident", "diplomatic", "enthusiastic", "friendly"]
 const withPreferred = (names: ReadonlyArray<string>): ReadonlyArray<string> => ["default", "prefer_default", ...names, ...names.map((name) => `prefer_${name}`)]
-const styleNames = withPreferred(styles), toneNames = withPreferred(tones)
+const styleNames = withPreferred(styles)
+const toneNames = withPreferred(tones)
 const variants: Readonly<Record<string, string>> = { en: "en-US", pt: "pt-PT" }
 const isDefault = (name: string | undefined): boolean => name === undefined || name.endsWith("default")
 
 /** BCP 47 with its variant where the bare code means one. */
 const writeTarget = (code: string): Known | undefined => {
-  const known = languageOf(code), target = known === undefined ? undefined : languageOf(variants[known.code] ?? known.code)
+  const known = languageOf(code)
+const target = known === undefined ? undefined : languageOf(variants[known.code] ?? known.code)
   return target !== undefined && writeLanguages.has(target.code) ? target : undefined
 }
 
@@ -45,12 +48,14 @@ export class Writing {
       if ("refusal" in tagged) return problem(tagged.refusal)
       const params = bodyOf(request)
       if (isResponse(params)) return params
-      const texts = params.strings("text") ?? [], code = params.string("target_lang")
+      const texts = params.strings("text") ?? []
+const code = params.string("target_lang")
       if (texts.length === 0) params.missing("text")
       else if (texts.length > textsMax) params.invalid("text", `At most ${textsMax} texts.`)
       const target = code === undefined || code === "" ? undefined : writeTarget(code)
       if (code !== undefined && code !== "" && target === undefined) return problem({ _tag: "UnsupportedLanguage", name: "target_lang", pair: false })
-      const style = what === "rephrase" ? params.choice("writing_style", styleNames) : undefined, tone = what === "rephrase" ? params.choice("tone", toneNames) : undefined
+      const style = what === "rephrase" ? params.choice("writing_style", styleNames) : undefined
+const tone = what === "rephrase" ? params.choice("tone", toneNames) : undefined
       const fault = faultOf(params)
       if (fault !== undefined) return fault
       if (!isDefault(style) && !isDefault(tone)) return problem({ _tag: "Refused", message: "Both writing_style and tone defined. Only one of them can be set." })
@@ -79,7 +84,8 @@ export class Writing {
 
   /** The text's language, its target, and what is left of style and tone. */
   private plan(what: "rephrase" | "correct", text: string, texts: ReadonlyArray<string>, given: Known | undefined, style: string | undefined, tone: string | undefined) {
-    const found = this.engines.detector.detect(text, texts), detected = found.language?.split("-")[0]
+    const found = this.engines.detector.detect(text, texts)
+const detected = found.language?.split("-")[0]
     const target = given ?? writeTarget(detected ?? "en")
     const unsupported: Refusal = { _tag: "UnsupportedLanguage", name: "target_lang", pair: false }
     if (target === undefined) return unsupported
@@ -90,7 +96,8 @@ export class Writing {
       if (can) return named.replace("prefer_", "")
       return named.startsWith("prefer_") ? undefined : { _tag: "Refused", message: `Language ${target.base} does not support setting a ${words}` }
     }
-    const as = left(style, "writing style"), in_ = left(tone, "tone")
+    const as = left(style, "writing style")
+const in_ = left(tone, "tone")
     if (typeof as === "object") return as
     if (typeof in_ === "object") return in_
     const improves = what === "correct" ? corrector : rephraser ?? corrector

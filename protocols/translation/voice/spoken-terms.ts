@@ -18,7 +18,9 @@ export type SpokenTerms = typeof SpokenTerms.Type
 /** [accountId, termsId] */
 export const SpokenTermsTable = table("translation-spoken-terms", SpokenTerms)
 
-const nameBytesMax = 1_024, listCharsMax = 300, perAccountMax = 100
+const nameBytesMax = 1_024
+const listCharsMax = 300
+const perAccountMax = 100
 const json = ({ termsId, name, lists, createdMs }: SpokenTerms) => ({
   spoken_terms_id: termsId, name, term_lists: lists.map(({ language, terms }) => ({ lang: language, entry_count: terms.length })), creation_time: new Date(createdMs).toISOString()
 })
@@ -29,7 +31,8 @@ const refused = (detail: string): Response => problem({ _tag: "Refused", message
 export const parseTerms = (text: string): ReadonlyArray<string> | { readonly wrong: string } => {
   const lines = text.replace(/\r\n|\r/g, "\n").replace(/\n$/, "")
   if (lines === "") return []
-  const terms = lines.split("\n"), seen = new Set<string>()
+  const terms = lines.split("\n")
+const seen = new Set<string>()
   for (const [i, term] of terms.entries()) {
     if (term === "") return { wrong: `Term ${i} is empty` }
     if (term !== term.trim()) return { wrong: `Term ${i} has white space at its ends` }
@@ -67,7 +70,9 @@ export class SpokenTermsRoutes {
   constructor({ store, clock }: { readonly store: Store; readonly clock: () => number }) { this.store = store; this.clock = clock }
 
   routes(guard: Guard): ReadonlyArray<Route> {
-    const base = "/v3/spoken-terms", one = `${base}/:spoken_terms_id`, body = buffered(smallBytesMax)
+    const base = "/v3/spoken-terms"
+const one = `${base}/:spoken_terms_id`
+const body = buffered(smallBytesMax)
     const voiced = (handle: Guarded) => guard(undefined, (request, using) => using.account.tier === "free"
       ? problem({ _tag: "Forbidden", message: "Forbidden. Authorization failed or feature not available for your plan." }) : handle(request, using))
     return [
@@ -105,7 +110,9 @@ export class SpokenTermsRoutes {
     return durable(this.store, [SpokenTermsTable.put([terms.accountId, terms.termsId], terms, "present")], () => answer(terms), () => gone)
   }
   private listsIn(params: Params): ReadonlyArray<TermList> | Response {
-    const given = objectsIn(params, "term_lists") ?? [], fault = faultOf(params), lists: Array<TermList> = []
+    const given = objectsIn(params, "term_lists") ?? []
+const fault = faultOf(params)
+const lists: Array<TermList> = []
     if (fault !== undefined) return fault
     for (const one of given) {
       const list = listIn(one)
@@ -136,7 +143,8 @@ export class SpokenTermsRoutes {
     if (isResponse(given)) return given
     const lists = new Map(terms.lists.map(({ language, terms: list }) => [language, list]))
     for (const { language, terms: added } of given) {
-      const merged = [...new Set([...lists.get(language) ?? [], ...added])], long = tooLong(merged)
+      const merged = [...new Set([...lists.get(language) ?? [], ...added])]
+const long = tooLong(merged)
       if (long !== undefined) return refused(long.wrong)
       lists.set(language, merged)
     }

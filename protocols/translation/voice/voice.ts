@@ -92,7 +92,8 @@ export class Voice {
     const { used, max } = recognizer.capacity()
     if (!recognizer.readiness().ready || used >= max) return problem({ _tag: "Down", status: 503 })
 
-    const sessionId = randomUUID(), token = this.deps.newToken()
+    const sessionId = randomUUID()
+const token = this.deps.newToken()
     this.sessions.set(accountId, live.add(sessionId))
     this.deps.actors.watch("voice-session", sessionId, () => { live.delete(sessionId); if (live.size === 0) this.sessions.delete(accountId) })
     return new Promise((resolve) => this.deps.actors.ref(VoiceSession, sessionId).askNow("Create", { config, token: this.deps.hashToken(token) }, (answer) => {
@@ -117,7 +118,8 @@ export class Voice {
     const formality = params.choice("formality", ["default", "formal", "more", "informal", "less"]) ?? "default"
     const voice = params.choice("target_media_voice", ["male", "female"]) ?? null
     const sourceLanguage = params.string("source_language") ?? null
-    const listed = params.strings("target_languages") ?? [], media = params.strings("target_media_languages") ?? []
+    const listed = params.strings("target_languages") ?? []
+const media = params.strings("target_media_languages") ?? []
     const mediaType = params.string("target_media_content_type") ?? "audio/webm;codecs=opus"
     if (params.fault !== undefined) return problem(params.fault)
 
@@ -142,7 +144,10 @@ export class Voice {
       if (!(voiceMediaTargets.has(target.code) || voiceMediaTargets.has(target.base)) || !synthesizer.languages().includes(target.base)) return invalid("target_media_languages")
     }
     if (encoderFor(mediaType) === undefined) return invalid("target_media_content_type")
-    const { store } = this.deps, idOf = (name: string) => params.string(name)?.toLowerCase() ?? "", glossaryId = idOf("glossary_id"), spokenTermsId = idOf("spoken_terms_id")
+    const { store } = this.deps
+const idOf = (name: string) => params.string(name)?.toLowerCase() ?? ""
+const glossaryId = idOf("glossary_id")
+const spokenTermsId = idOf("spoken_terms_id")
     if (params.has("glossary_id") && (!isUuid(glossaryId) || Glossaries.get(store, [accountId, glossaryId]) === undefined)) return invalid("glossary_id")
     if (params.has("spoken_terms_id") && (!isUuid(spokenTermsId) || SpokenTermsTable.get(store, [accountId, spokenTermsId]) === undefined)) return invalid("spoken_terms_id")
     return {
@@ -158,7 +163,8 @@ export class Voice {
     if ("_tag" in query) return problem(query)
     const shown = new Params(query.bag).string("token")
     if (shown === undefined || shown === "") return problem({ _tag: "Missing", name: "token" })
-    const hash = this.deps.hashToken(shown), row = VoiceTokens.get(this.deps.store, [hash])
+    const hash = this.deps.hashToken(shown)
+const row = VoiceTokens.get(this.deps.store, [hash])
     if (row === undefined || row.accountId !== using.account.accountId) return problem({ _tag: "Forbidden" })
     const token = this.deps.newToken()
     return new Promise((resolve) => this.deps.actors.ref(VoiceSession, row.sessionId).askNow("Renew", { shown: hash, token: this.deps.hashToken(token) }, (answer) => {
@@ -175,7 +181,8 @@ export class Voice {
     const query = readForm(request.query)
     const shown = "_tag" in query ? undefined : new Params(query.bag).string("token")
     if (shown === undefined || shown === "") return problem({ _tag: "Forbidden" })
-    const token = this.deps.hashToken(shown), row = VoiceTokens.get(this.deps.store, [token])
+    const token = this.deps.hashToken(shown)
+const row = VoiceTokens.get(this.deps.store, [token])
     if (row === undefined) return problem({ _tag: "Forbidden" })
     if (row.state !== "fresh") {
       // Used twice or outdated: that ends the session, its live connection included.

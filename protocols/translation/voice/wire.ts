@@ -25,7 +25,8 @@ const messageOf = (value: unknown, dataOf: (value: unknown) => Uint8Array | unde
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Uint8Array) return { is: "undecodable" }
   const names = Object.keys(value)
   if (names.length !== 1) return { is: "undecodable" }
-  const name = names[0]!, body = (value as Record<string, unknown>)[name]
+  const name = names[0]!
+const body = (value as Record<string, unknown>)[name]
   if (typeof body !== "object" || body === null || Array.isArray(body) || body instanceof Uint8Array) return { is: "unknown", name }
   if (name === "end_of_source_media") return { is: "end" }
   if (name !== "source_media_chunk") return { is: "unknown", name }
@@ -34,7 +35,8 @@ const messageOf = (value: unknown, dataOf: (value: unknown) => Uint8Array | unde
 }
 
 const prefix = Buffer.from('{"source_media_chunk":{"data":"')
-const quote = 0x22, brace = 0x7d
+const quote = 0x22
+const brace = 0x7d
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
 const decoded = (text: string): Uint8Array | undefined => base64.test(text) ? Buffer.from(text, "base64") : undefined
 const text = new TextDecoder("utf-8", { fatal: true })
@@ -42,10 +44,12 @@ const text = new TextDecoder("utf-8", { fatal: true })
 export const jsonCodec: Codec = {
   decode: (message, isText) => {
     if (!isText) return { is: "frame" }
-    const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength), { length } = bytes
+    const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
+const { length } = bytes
     if (length > prefix.length + 3 && bytes[length - 1] === brace && bytes[length - 2] === brace && bytes[length - 3] === quote
       && bytes.compare(prefix, 0, prefix.length, 0, prefix.length) === 0) {
-      const encoded = bytes.toString("latin1", prefix.length, length - 3), data = Buffer.from(encoded, "base64")
+      const encoded = bytes.toString("latin1", prefix.length, length - 3)
+const data = Buffer.from(encoded, "base64")
       // Node skips what is not base64; then the length tells.
       const padding = encoded.endsWith("==") ? 2 : encoded.endsWith("=") ? 1 : 0
       if ((encoded.length - padding) % 4 !== 1 && (padding === 0 || encoded.length % 4 === 0)

@@ -14,7 +14,8 @@ export interface DocumentTranslation {
 }
 export interface Translated { readonly file: string; readonly output?: string; readonly billedCharacters?: number; readonly error?: string }
 interface Status { readonly status: "queued" | "translating" | "done" | "error"; readonly seconds_remaining?: number; readonly billed_characters?: number; readonly error_message?: string }
-const pollMs = 300, barColumns = 30
+const pollMs = 300
+const barColumns = 30
 
 /** Every word names a file of a known kind. */
 export const areDocuments = (words: ReadonlyArray<string>): boolean => words.every((word) => documentTypeOf(extname(word).slice(1).toLowerCase()) !== undefined && existsSync(word) && statSync(word).isFile())
@@ -31,7 +32,8 @@ export const translateDocuments = async (client: Client, files: ReadonlyArray<st
   return results
 }
 const translateDocument = async (client: Client, file: string, { to, from, formality, out, format, watermark }: DocumentTranslation): Promise<Translated> => {
-  const form = new FormData(), fields = { target_lang: to, source_lang: from, formality, output_format: format, enable_watermark: watermark === true ? "1" : undefined }
+  const form = new FormData()
+const fields = { target_lang: to, source_lang: from, formality, output_format: format, enable_watermark: watermark === true ? "1" : undefined }
   for (const [name, value] of Object.entries(fields)) if (value !== undefined) form.append(name, value)
   form.append("file", await openAsBlob(file), basename(file))
   draw(`${basename(file)}  uploading`)
@@ -39,17 +41,21 @@ const translateDocument = async (client: Client, file: string, { to, from, forma
     .catch((cause: Error) => { throw new Error(`no server answers at ${client.url} (${cause.message})`) })
   const handle = await answer.json() as { readonly document_id: string; readonly document_key: string; readonly message?: string }
   if (!answer.ok) throw new Error(`${answer.status}: ${handle.message ?? "no message"}`)
-  const key = { document_key: handle.document_key }, path = `/v2/document/${handle.document_id}`, beganMs = Date.now()
+  const key = { document_key: handle.document_key }
+const path = `/v2/document/${handle.document_id}`
+const beganMs = Date.now()
   let status: Status
   for (;;) {
     status = await call<Status>(client, "POST", path, key)
     if (status.status === "done" || status.status === "error") break
-    const goneMs = Date.now() - beganMs, leftMs = (status.seconds_remaining ?? 0) * 1_000
+    const goneMs = Date.now() - beganMs
+const leftMs = (status.seconds_remaining ?? 0) * 1_000
     draw(`${basename(file)}  ${bar(status.status === "queued" ? 0 : goneMs / (goneMs + leftMs + 1))}  ${status.status === "queued" ? "queued" : `${status.seconds_remaining ?? 1} s left`}`)
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }
   if (status.status === "error") throw new Error(status.error_message ?? "the translation failed")
-  const extension = format?.toLowerCase() ?? extname(file).slice(1), name = `${basename(file, extname(file))}.${to.toLowerCase()}.${extension}`
+  const extension = format?.toLowerCase() ?? extname(file).slice(1)
+const name = `${basename(file, extname(file))}.${to.toLowerCase()}.${extension}`
   const output = out === undefined ? join(dirname(file), name) : existsSync(out) && statSync(out).isDirectory() ? join(out, name) : out
   const result = await fetch(`${client.url}${path}/result`, { method: "POST", headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}`, "Content-Type": "application/json" }, body: JSON.stringify(key) })
   if (!result.ok || result.body === null) throw new Error(`${result.status}: the result could not be fetched`)

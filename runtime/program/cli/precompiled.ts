@@ -16,13 +16,15 @@ export interface Loaded<A> {
 }
 /** `load`: how a script, which has no module system of its own, imports. */
 export const loadPrecompiled = <A>(file: string, load: (name: string) => Promise<unknown>): Loaded<A> => {
-  const folder = dirname(file), { size, mtimeMs } = statSync(file)
+  const folder = dirname(file)
+const { size, mtimeMs } = statSync(file)
   const cache = join(folder, `serve-${size}-${Math.round(mtimeMs)}-${process.version}-${process.arch}.cache`)
   const cachedData = existsSync(cache) ? readFileSync(cache) : undefined
   // esbuild writes ASCII: one byte a character.
   const source = `(function (exports, require, module, __metaUrl, __import, __late) {${readFileSync(file, "latin1")}\n})`
   const script = new Script(source, { filename: file, ...(cachedData === undefined ? {} : { cachedData }) })
-  const module = { exports: {} as A }, url = `file://${file}`;
+  const module = { exports: {} as A }
+const url = `file://${file}`;
   (script.runInThisContext() as (...parts: ReadonlyArray<unknown>) => void)(module.exports, createRequire(url), module, url, load, late)
   const keep = (): void => {
     if (cachedData !== undefined && script.cachedDataRejected !== true) return

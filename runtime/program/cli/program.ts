@@ -32,7 +32,8 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
     .option("--from <language>", "source language (default: detected)").option("--formality <formality>", "default, more, less, prefer_more, prefer_less")
     .option("--out <path>", "documents: where the result goes, a file or a folder (default: beside the source)").option("--format <extension>", "documents: another output format, pdf to docx").option("--watermark", "documents: say who translated, in docx and pdf")
     .action(async (texts: Array<string>, given: { to: string; from?: string; formality?: string; out?: string; format?: string; watermark?: boolean }) => {
-      const { to, from, formality } = given, documents = await import("./documents.ts")
+      const { to, from, formality } = given
+const documents = await import("./documents.ts")
       if (documents.areDocuments(texts)) {
         const results = await documents.translateDocuments(await client(), texts, given)
         say(json(), results, () => results.map(({ file, output, error }) => output === undefined ? `${file}: ${error}` : `${file} -> ${output}`).join("\n"))
@@ -105,7 +106,8 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
   })
 
   program.command("backup").description("a consistent copy into an empty folder, also while the server runs; the master key is not part of it").argument("<folder>").action(async (folder: string) => {
-    const target = new URL(`file://${process.cwd()}/`).pathname, to = folder.startsWith("/") ? folder : `${target}${folder}`
+    const target = new URL(`file://${process.cwd()}/`).pathname
+const to = folder.startsWith("/") ? folder : `${target}${folder}`
     const config = await loadConfig(process.env, options().config)
     const up = clientOf(config, options())
     const running = await fetch(`${up.url}/livez`).then((answer) => answer.ok, () => false)

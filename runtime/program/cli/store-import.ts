@@ -7,8 +7,11 @@ import { createInterface } from "node:readline"
 import type { Client } from "./client.ts"
 
 export interface ImportOptions { readonly resource: string; readonly singular?: string; readonly lookupBySku?: boolean; readonly token?: string; readonly json: boolean; readonly headerPrefix: string }
-const rowsMax = 500, bytesMax = 1_000_000, triesMax = 20
-const refusedShownMax = 20, saidEvery = 10_000
+const rowsMax = 500
+const bytesMax = 1_000_000
+const triesMax = 20
+const refusedShownMax = 20
+const saidEvery = 10_000
 
 /** On a connection of its own: one kept while a window passes may be closed in the very moment it is used again, and a POST must not be
  *  sent twice. */
@@ -27,8 +30,14 @@ export const storeImport = async ({ url, secrets }: Client, file: string, option
   const token = options.token ?? secrets?.storeToken
   if (token === undefined) throw new Error("no token: give --token, or start the demo store in this data folder")
   const singular = options.singular ?? (options.resource.endsWith("ies") ? `${options.resource.slice(0, -3)}y` : options.resource.replace(/s$/, ""))
-  const startedMs = performance.now(), refused: Array<string> = []
-  let rows = 0, stored = 0, line = 0, said = 0, batch: Array<{ readonly line: number; readonly entry: unknown }> = [], bytes = 0
+  const startedMs = performance.now()
+const refused: Array<string> = []
+  let rows = 0
+let stored = 0
+let line = 0
+let said = 0
+let batch: Array<{ readonly line: number; readonly entry: unknown }> = []
+let bytes = 0
 
   const refuse = (at: number, why: string): void => {
     rows++

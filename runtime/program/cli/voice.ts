@@ -19,9 +19,13 @@ const sourceOf = (file: string): Source => {
     const type = types[extname(file).toLowerCase()] ?? "audio/auto"
     return { type, bytes, chunkBytes: blindBytes }
   }
-  let at = 12, rate = 0, channels = 0, bits = 0
+  let at = 12
+let rate = 0
+let channels = 0
+let bits = 0
   while (at + 8 <= bytes.length) {
-    const id = bytes.toString("latin1", at, at + 4), size = bytes.readUInt32LE(at + 4)
+    const id = bytes.toString("latin1", at, at + 4)
+const size = bytes.readUInt32LE(at + 4)
     if (id === "fmt ") { channels = bytes.readUInt16LE(at + 10); rate = bytes.readUInt32LE(at + 12); bits = bytes.readUInt16LE(at + 22) }
     if (id === "data") {
       if (bits !== 16 || channels !== 1 || ![8_000, 16_000, 44_100, 48_000].includes(rate)) throw new Error(`a WAV file must be 16-bit mono at 8, 16, 44.1 or 48 kHz; this is ${bits}-bit, ${channels} channels, ${rate} Hz`)

@@ -9,7 +9,10 @@ const time = (env: string, initial: number, doc: string) => ({ env, kind: "durat
 const count = (env: string, initial: number, doc: string) => ({ env, kind: "integer", initial, min: 0, max: 1_000_000_000, doc } as const)
 const list = (env: string, doc: string, initial: ReadonlyArray<string> = []) => ({ env, kind: "list", initial, doc } as const)
 const rows = (env: string, doc: string) => ({ env, kind: "json", initial: undefined, doc } as const)
-const secondMs = 1_000, minuteMs = 60_000, hourMs = 3_600_000, dayMs = 86_400_000
+const secondMs = 1_000
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const dayMs = 86_400_000
 
 export const authorizationItems = {
   "authorization.enabled": { env: "SERVICE_AUTHORIZATION_ENABLED", kind: ["auto", "on", "off"], initial: "auto", doc: "Authorization server; auto: on where server.issuer is set or the server serves this machine only." },

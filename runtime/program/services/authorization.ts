@@ -37,7 +37,8 @@ const demoGrants = ["client_credentials", "urn:ietf:params:oauth:grant-type:toke
 
 /** undefined: switched off, or not configured for an issuer that others can reach. */
 export const startAuthorization = async ({ config, store, system, seal, log, port, known, loopback, grantable }: AuthorizationParts): Promise<StartedAuthorization | undefined> => {
-  const enabled = config["authorization.enabled"], configured = config["server.issuer"]
+  const enabled = config["authorization.enabled"]
+const configured = config["server.issuer"]
   const issuer = configured ?? config.publicBase?.replace(/\/+$/, "") ?? `${config.tlsCert === undefined ? "http" : "https"}://localhost:${port}`
   if (enabled === "off" || (enabled === "auto" && configured === undefined && !isLocalIssuer(issuer))) return undefined
   // Never open: where nobody is shown a key, nobody has one.
@@ -57,14 +58,19 @@ export const startAuthorization = async ({ config, store, system, seal, log, por
 }
 
 const newClient = (open: OpenAuthorization, clientId: string, secret: string, given: Partial<Client>): Client => {
-  const { services } = open, nowMs = services.nowMs()
+  const { services } = open
+const nowMs = services.nowMs()
   return {
     clientId, secretHash: secretHashOf(services, secret), previousHash: null, previousUntilMs: 0, redirectUris: [], clientName: clientId, authMethod: "client_secret_basic", grantTypes: [], responseTypes: [],
     applicationType: "web", scopes: [], agent: false, agentDescription: "", status: "active", source: "admin", documentUrl: "", issuedMs: nowMs, updatedMs: nowMs, used: true, ...given
   }
 }
 const demoOf = async (open: OpenAuthorization, oauthAdminKey: string): Promise<DemoAuthorization> => {
-  const { services: { books, passwords, settings } } = open, nowMs = books.nowMs(), secret = randomToken(), password = randomToken().slice(0, 20), userId = books.id()
+  const { services: { books, passwords, settings } } = open
+const nowMs = books.nowMs()
+const secret = randomToken()
+const password = randomToken().slice(0, 20)
+const userId = books.id()
   const client = newClient(open, books.id(), secret, { clientName: "Demo client", grantTypes: ["authorization_code", "refresh_token", ...demoGrants], responseTypes: ["code"], redirectUris: [`${settings.issuer}/connections`], scopes: ["demo:read", "demo:write"] })
   const resource = { id: books.id(), slug: "demo", uri: `${settings.issuer}/demo`, backend: "mint" as const, providerId: "", displayName: "Demo", exchangeClients: [], runtimeClients: [], returnUrls: [],
     scopes: ["demo:read", "demo:write"].map((name) => ({ name, description: "", upstream: [] })), createdMs: nowMs, updatedMs: nowMs }
@@ -78,9 +84,12 @@ const demoOf = async (open: OpenAuthorization, oauthAdminKey: string): Promise<D
 
 /** The store's apps are clients of the authorization server, its tokens are our access tokens for the store's resource. Source: store section 3.3. */
 export const storeTokens = async (open: OpenAuthorization, resourceUri: string): Promise<AppTokens> => {
-  const { services } = open, { books, proofs, settings } = services, slug = storeSlug
+  const { services } = open
+const { books, proofs, settings } = services
+const slug = storeSlug
   if (!books.resources().some((resource) => resource.slug === slug)) {
-    const nowMs = books.nowMs(), row = { id: books.id(), slug, uri: resourceUri, backend: "mint" as const, providerId: "", displayName: "Store", exchangeClients: [], runtimeClients: ["store-resource-server"], returnUrls: [],
+    const nowMs = books.nowMs()
+const row = { id: books.id(), slug, uri: resourceUri, backend: "mint" as const, providerId: "", displayName: "Store", exchangeClients: [], runtimeClients: ["store-resource-server"], returnUrls: [],
       scopes: Object.entries(storeScopes).map(([name, description]) => ({ name, description, upstream: [] })), createdMs: nowMs, updatedMs: nowMs }
     await books.write([Resources.put([row.id], row), UniqueNames.put(uniqueName("resource-slug", slug), { id: row.id }), UniqueNames.put(audienceName(settings.issuer, row), { id: row.id })])
   }

@@ -55,14 +55,16 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   const keys = (config.chatKeys ?? "").split(",").map((key) => key.trim()).filter((key) => key !== "")
   if (keys.length === 0 && !/^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(config.host)) log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
   for (const { id, api_key: given, api_key_env: name } of records) if (given === undefined && name !== undefined && (process.env[name] ?? "") === "") log("warn", "a chat upstream is called without a key: its api_key_env is not set", { upstream: id, variable: name })
-  const clock: Clock = actors, deadlines = new Deadlines(clock)
+  const clock: Clock = actors
+const deadlines = new Deadlines(clock)
   actors.host(CircuitBreaker, Context.empty())
   actors.host(ProxySession, Context.empty())
   const limits = { connectMs: config.upstreamConnectMs, firstMs: config.upstreamFirstMs, idleMs: config.upstreamIdleMs }
   const fetchBytes = (url: string, signal: AbortSignal): Promise<Uint8Array> => fetchImage(url, signal, outside)
   const upstreams = new Upstreams(records.map((record) => new Upstream(record, modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes }), actors, deadlines)),
     { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines })
-  const metrics = new ChatMetrics(), access = new Access(keys)
+  const metrics = new ChatMetrics()
+const access = new Access(keys)
   const builtins = builtinsOf(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
   const settings: Settings = {
     bodyBytesMax: config.chatBodyBytesMax, turnMs: config.turnMs, commitMs: config.streamCommitMs, keepAliveMs: config.streamKeepAliveMs, inFlightMax: config.turnsInFlightMax,
@@ -70,7 +72,8 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
   }
   const turns = new Turns({ settings, upstreams, builtins, metrics, clock, deadlines, log })
   const sessions = new Sessions({ store, actors, metrics, upstreams, retentionMs: settings.retentionMs, turnsMax: settings.sessionTurnsMax, sessionsMax: settings.sessionsMax, responseBytesMax: settings.responseBytesMax, turnMs: settings.turnMs })
-  const runs = new ResponseRuns(turns, sessions), background = new Background(runs)
+  const runs = new ResponseRuns(turns, sessions)
+const background = new Background(runs)
   const barred = (path: string, headers: Headers): Response | undefined => {
     if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
@@ -99,7 +102,8 @@ export const chatService = (config: ChatConfig, { store, actors, engines, log, m
     probes: {
     draining: () => turns.draining, barred, preflight, dressed: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
     details: async () => {
-      const views = await upstreamViews(), degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
+      const views = await upstreamViews()
+const degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
       return {
         status: turns.draining ? "draining" : degraded ? "degraded" : "ok", version, uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000), timestamp: new Date().toISOString(),
         upstreams: views, sessions: { active: sessions.live, oldest_expires_at: nextExpiry(), retention_seconds: Math.floor(settings.retentionMs / 1_000) },

@@ -35,7 +35,8 @@ const vaultOf = (given: string | undefined, seal: Sealer): Vault => {
   return {
     seal: (plain, address) => Buffer.concat([keys[0]!.id, keys[0]!.sealer.seal(new TextEncoder().encode(plain), "store field", address)]),
     open: (sealed, address) => {
-      const id = Buffer.from(sealed.buffer, sealed.byteOffset, keyIdBytes), key = keys.find((known) => known.id.equals(id))
+      const id = Buffer.from(sealed.buffer, sealed.byteOffset, keyIdBytes)
+const key = keys.find((known) => known.id.equals(id))
       if (key === undefined) throw new Error("a field is sealed under a key that is not configured")
       return new TextDecoder().decode(key.sealer.open(sealed.subarray(keyIdBytes), "store field", address))
     }

@@ -35,13 +35,20 @@ const hashKeyOf = (seal: Sealer) => (secret: string): string => seal.hash(secret
 /** undefined: there are accounts already. */
 export const demoTranslation = async (store: Store, seal: Sealer): Promise<DemoTranslation | undefined> => {
   if (Accounts.range(store, { limit: 1 }).length > 0) return undefined
-  const nowMs = Date.now(), account = await createAccount(store, { tier: "paid", nowMs }), hashKey = hashKeyOf(seal)
-  const developer = await createKey(store, hashKey, account, { label: "demo", nowMs }), admin = await createKey(store, hashKey, account, { role: "admin", label: "demo admin", nowMs })
+  const nowMs = Date.now()
+const account = await createAccount(store, { tier: "paid", nowMs })
+const hashKey = hashKeyOf(seal)
+  const developer = await createKey(store, hashKey, account, { label: "demo", nowMs })
+const admin = await createKey(store, hashKey, account, { role: "admin", label: "demo admin", nowMs })
   return { accountId: account.accountId, developerKey: developer.secret, adminKey: admin.secret }
 }
 
 export const startTranslation = async ({ config, store, system, engines, seal, log }: TranslationParts): Promise<StartedTranslation> => {
-  const hashKey = hashKeyOf(seal), clock = system.nowMs, ring = new KeyRing(store, hashKey), usage = new Usage(store, clock), { publicBase } = config
+  const hashKey = hashKeyOf(seal)
+const clock = system.nowMs
+const ring = new KeyRing(store, hashKey)
+const usage = new Usage(store, clock)
+const { publicBase } = config
   system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
   const voice = new Voice({
     store, actors: system, engines, usage, ring, clock, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken, ...(publicBase === undefined ? {} : { publicBase })

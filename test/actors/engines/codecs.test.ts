@@ -68,7 +68,8 @@ describe("containers, there and back", () => {
   })
   for (const type of ["audio/pcm;encoding=s16le;rate=16000", "audio/pcm;encoding=s16le;rate=24000", "audio/pcm;encoding=ulaw;rate=8000"]) it(`${type} has no headers and its own rate`, async () => {
     const { packets, durationMs } = await encoderFor(type)!().encode(tone(16_000, 300), 16_000)
-    const rate = Number(/rate=(\d+)/.exec(type)![1]), width = type.includes("s16le") ? 2 : 1
+    const rate = Number(/rate=(\d+)/.exec(type)![1])
+const width = type.includes("s16le") ? 2 : 1
     expect(Math.abs(packets.reduce((n, p) => n + p.length, 0) / width / rate * 1_000 - 300)).toBeLessThan(10)
     expect(Math.abs(durationMs - 300)).toBeLessThan(10)
   })

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest"
 import { EngineFault, type Recognizer, type Segment, type Synthesizer, type Translator, type Unit } from "../../../actors/engines/ports.ts"
 import { recognizerRouter, repaired, synthesizerRouter, translatorRouter } from "../../../actors/engines/router.ts"
 
-const text = (of: string): Unit => ({ kind: "text", text: of }), mark = (id: number): Unit => ({ kind: "opaque", id })
+const text = (of: string): Unit => ({ kind: "text", text: of })
+const mark = (id: number): Unit => ({ kind: "opaque", id })
 const plain = ({ units }: Segment): string => units.map((unit) => unit.kind === "text" ? unit.text : `‹${unit.id}›`).join("")
 const info = (id: string) => ({ id, version: "1", tier: "local" as const, licence: "MIT" })
 type Fate = EngineFault["reason"] | "well" | "short"
@@ -31,7 +32,9 @@ const ask = async (translator: Translator, target = "es"): Promise<string> => {
 
 describe("engines 11.1: the router", () => {
   it("takes the first that is ready and supports the pair", async () => {
-    const a = fake("a", [["en", "fr"]]), b = fake("b"), c = fake("c")
+    const a = fake("a", [["en", "fr"]])
+const b = fake("b")
+const c = fake("c")
     const one = router(a, b, c)
     expect(await ask(one)).toBe("b")
     b.ready = false
@@ -52,7 +55,9 @@ describe("engines 11.1: the router", () => {
     expect(await ask(router(fake("a", [["en", "es"]], "timeout"), fake("b", [["en", "es"]], "crashed")))).toBe("crashed")
   })
   it("circuit breaker: 5 failures → 30 s off; one success in between starts the count anew", async () => {
-    const a = fake("a", [["en", "es"]], "crashed"), b = fake("b"), one = router(a, b)
+    const a = fake("a", [["en", "es"]], "crashed")
+const b = fake("b")
+const one = router(a, b)
     for (let i = 0; i < 4; i++) await ask(one)
     a.fate = "well"
     expect(await ask(one)).toBe("a")
@@ -67,12 +72,15 @@ describe("engines 11.1: the router", () => {
     expect(await ask(one)).toBe("a")
   })
   it("being busy or asked for too much rests nobody", async () => {
-    const a = fake("a", [["en", "es"]], "overloaded"), one = router(a)
+    const a = fake("a", [["en", "es"]], "overloaded")
+const one = router(a)
     for (let i = 0; i < 20; i++) expect(await ask(one)).toBe("overloaded")
     expect(a.calls).toBe(20)
   })
   it("offers what its ready engines offer, each pair once, direct before pivot", () => {
-    const a = fake("pivot", [["en", "es"], ["en", "fr"]]), b = fake("formal", [["en", "es"], ["en", "de"]]), one = router(a, b)
+    const a = fake("pivot", [["en", "es"], ["en", "fr"]])
+const b = fake("formal", [["en", "es"], ["en", "de"]])
+const one = router(a, b)
     expect(one.pairs().map((pair) => pair.join(">"))).toEqual(["en>es", "en>fr", "en>de"])
     expect([one.supports("en", "es"), one.supports("en", "fr"), one.supports("en", "it")]).toEqual(["direct", "pivot", false])
     expect([one.formality("de"), one.formality("es")]).toEqual([true, false])

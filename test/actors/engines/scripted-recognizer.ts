@@ -26,15 +26,19 @@ export const scriptedRecognizer = (script: Script = {}): Recognizer & { hearings
       recognizer.hints.push(options?.hints ?? [])
       const hearing = ++recognizer.hearings
       used++
-      let rest = new Int16Array(0), at = 0, heard = 0
-      let words: Array<string> = [], startMs = 0
+      let rest = new Int16Array(0)
+let at = 0
+let heard = 0
+      let words: Array<string> = []
+let startMs = 0
       const told: (final: boolean) => Heard = (final) => ({ type: final ? "final" : "partial", text: words.join(" "), startMs, endMs: at, language: "en" })
       const step = (pcm: Pcm): Stream.Stream<Heard, EngineFault> => {
         const whole = new Int16Array(rest.length + pcm.length)
         whole.set(rest)
         whole.set(pcm, rest.length)
         const out: Array<Heard> = []
-        let offset = 0, crashed = false
+        let offset = 0
+let crashed = false
         for (; offset + blockSamples <= whole.length && !crashed; offset += blockSamples) {
           words.push(`w${whole[offset]!}`)
           at += blockMs

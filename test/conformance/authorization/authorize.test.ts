@@ -4,7 +4,9 @@ import type { Client, User } from "../../../protocols/authorization/records.ts"
 import { callback, password, World, type Answer } from "../../protocols/authorization/world.ts"
 
 const uri = "https://mcp.example.com/files"
-let world: World, client: Client & { readonly secret: string }, user: User
+let world: World
+let client: Client & { readonly secret: string }
+let user: User
 beforeAll(async () => {
   world = await World.make()
   await world.resource({ slug: "files", uri })
@@ -119,7 +121,8 @@ describe("parameters", () => {
   })
   it("prompt=none: login_required, consent_required, then a code", async () => {
     refused(await ask({ prompt: "none" }), "login_required")
-    const browser = world.browser(), other = await world.client()
+    const browser = world.browser()
+const other = await world.client()
     await browser.authorize(world.authorizeUrl(client), user)
     refused(await browser.call(world.authorizeUrl(other, { prompt: "none" })), "consent_required")
     await browser.authorize(world.authorizeUrl(other), user)
@@ -135,7 +138,9 @@ describe("parameters", () => {
     expect((await browser.call(world.authorizeUrl(client, { max_age: "60" }))).headers.get("location")).toMatch(/^\/login/)
   })
   it("a public client on a loopback address is asked every time", async () => {
-    const native = await world.client({ authMethod: "none", redirectUris: ["http://127.0.0.1:3000/cb"] }), browser = world.browser(), url = world.authorizeUrl(native, { redirect_uri: "http://127.0.0.1:3000/cb" })
+    const native = await world.client({ authMethod: "none", redirectUris: ["http://127.0.0.1:3000/cb"] })
+const browser = world.browser()
+const url = world.authorizeUrl(native, { redirect_uri: "http://127.0.0.1:3000/cb" })
     await browser.authorize(url, user)
     expect((await browser.call(url)).headers.get("location")).toMatch(/^\/consent/)
   })
@@ -161,14 +166,16 @@ describe("pages", () => {
     }
   })
   it("AS-23 consent without or with a foreign csrf: 403, no code, no grant", async () => {
-    const fresh = await world.client(), { browser, hidden, req } = await toConsent(world.browser(), user, fresh)
+    const fresh = await world.client()
+const { browser, hidden, req } = await toConsent(world.browser(), user, fresh)
     expect((await browser.post("/consent", { req, decision: "allow" })).status).toBe(403)
     expect((await browser.post("/consent", { ...hidden, csrf: "x".repeat(43), decision: "allow" })).status).toBe(403)
     const again = await toConsent(browser, user, fresh)
     expect(again.shown.text).not.toContain("already allowed")
   })
   it("AS-24 consent with another user's session and this req: 400, no code", async () => {
-    const mine = await toConsent(), other = world.browser()
+    const mine = await toConsent()
+const other = world.browser()
     await other.login(await world.user())
     const answer = await other.post("/consent", { ...mine.hidden, decision: "allow" })
     expect([answer.status, answer.headers.get("location")]).toEqual([400, null])
@@ -180,7 +187,8 @@ describe("pages", () => {
     expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([303, 400])
   })
   it("AS-26 a client's name is escaped, and cannot turn the text around", async () => {
-    const named = await world.client({ clientName: "<script>alert(1)</script>\u202egpj" }), { shown } = await toConsent(world.browser(), user, named)
+    const named = await world.client({ clientName: "<script>alert(1)</script>\u202egpj" })
+const { shown } = await toConsent(world.browser(), user, named)
     expect(shown.text).toContain("&lt;script&gt;")
     expect(shown.text).not.toMatch(/<script|\u202e/)
   })
@@ -194,11 +202,14 @@ describe("pages", () => {
     expect((await fixed.call(world.authorizeUrl(client))).headers.get("location")).toMatch(/^\/login/)
   })
   it("AS-28 POST /login cross-site, without the nonce cookie", async () => {
-    const victim = world.browser(), shown = await victim.call("/login"), attacker = world.browser()
+    const victim = world.browser()
+const shown = await victim.call("/login")
+const attacker = world.browser()
     expect((await attacker.post("/login", { ...victim.hidden(shown.text), email: user.email, password })).status).toBe(403)
   })
   it("AS-29 an unknown e-mail reads like a wrong password, and hashes as much", async () => {
-    const verify = world.open.services.passwords.verify, calls: Array<string | undefined> = []
+    const verify = world.open.services.passwords.verify
+const calls: Array<string | undefined> = []
     world.open.services.passwords.verify = (stored, given) => { calls.push(stored); return verify(stored, given) }
     const answers = [await world.browser().login({ email: "nobody@example.com" }), await world.browser().login(user, "/login", "wrong password")]
     world.open.services.passwords.verify = verify
@@ -208,7 +219,10 @@ describe("pages", () => {
     expect(calls).toEqual([undefined, expect.stringContaining("scrypt$")])
   })
   it("AS-30 eleven wrong passwords from one source: 429 with Retry-After, the right one too until then", async () => {
-    const target = await world.user(), browser = world.browser(), shown = await browser.call("/login"), form = browser.hidden(shown.text)
+    const target = await world.user()
+const browser = world.browser()
+const shown = await browser.call("/login")
+const form = browser.hidden(shown.text)
     const attempt = (secret: string) => browser.post("/login", { ...form, email: target.email, password: secret })
     for (let failed = 0; failed < 10; failed++) expect((await attempt("wrong password")).status).toBe(400)
     const locked = await attempt("wrong password")
@@ -220,12 +234,18 @@ describe("pages", () => {
     expect((await attempt(password)).status).toBe(303)
   })
   it("AS-31 a locked account elsewhere still refreshes tokens", async () => {
-    const target = await world.user(), tokens = await world.tokens(client, target), browser = world.browser(), form = browser.hidden((await browser.call("/login")).text)
+    const target = await world.user()
+const tokens = await world.tokens(client, target)
+const browser = world.browser()
+const form = browser.hidden((await browser.call("/login")).text)
     for (let failed = 0; failed < 11; failed++) await browser.post("/login", { ...form, email: target.email, password: "wrong password" })
     expect((await world.refresh(client, tokens.refresh_token)).status).toBe(200)
   })
   it("AS-32 an expired req at login or consent", async () => {
-    const browser = world.browser(), location = (await browser.call(world.authorizeUrl(client))).headers.get("location")!, shown = await browser.call(location), waiting = await toConsent()
+    const browser = world.browser()
+const location = (await browser.call(world.authorizeUrl(client))).headers.get("location")!
+const shown = await browser.call(location)
+const waiting = await toConsent()
     world.nowMs += 600_001
     const answers = [await browser.post("/login", { ...browser.hidden(shown.text), email: user.email, password }), await browser.call(location), await waiting.browser.post("/consent", { ...waiting.hidden, decision: "allow" }), await waiting.browser.call(waiting.location)]
     for (const answer of answers) { expect(answer.status).toBe(400); expect(answer.text).toContain("login session expired") }
@@ -237,12 +257,14 @@ describe("pages", () => {
       const answer = await world.call(path)
       expect([answer.status, answer.headers.get("location")]).toEqual([400, null])
     }
-    const browser = world.browser(), shown = await browser.call("/login")
+    const browser = world.browser()
+const shown = await browser.call("/login")
     const answer = await browser.post("/login", { ...browser.hidden(shown.text), next: evil, email: user.email, password })
     expect([403, 400]).toContain(answer.status)
   })
   it("AS-34 the user is disabled between login and consent", async () => {
-    const target = await world.user(), { browser, hidden, location } = await toConsent(world.browser(), target)
+    const target = await world.user()
+const { browser, hidden, location } = await toConsent(world.browser(), target)
     await world.changeUser(target, { status: "disabled", epoch: 1 })
     const answers = [await browser.call(location), await browser.post("/consent", { ...hidden, decision: "allow" })]
     for (const answer of answers) expect(new URL(answer.headers.get("location")!).searchParams.get("error")).toBe("access_denied")
@@ -254,12 +276,15 @@ describe("pages", () => {
     expect([answer.status, new URL(answer.headers.get("location")!).searchParams.get("error")]).toEqual([303, "access_denied"])
   })
   it("signing out ends the session, not the grants; a form from elsewhere does not sign out", async () => {
-    const browser = world.browser(), tokens = await world.tokens(client, user)
+    const browser = world.browser()
+const tokens = await world.tokens(client, user)
     await browser.login(user)
-    const shown = await browser.call("/connections"), { csrf } = browser.hidden(shown.text)
+    const shown = await browser.call("/connections")
+const { csrf } = browser.hidden(shown.text)
     expect((await browser.post("/logout", { csrf: "x".repeat(43) })).status).toBe(403)
     expect((await browser.call("/connections")).status).toBe(200)
-    const kept = new Map(browser.cookies), answer = await browser.post("/logout", { csrf: csrf! })
+    const kept = new Map(browser.cookies)
+const answer = await browser.post("/logout", { csrf: csrf! })
     expect([answer.status, answer.headers.get("location")]).toEqual([303, "/login"])
     for (const [name, value] of kept) browser.cookies.set(name, value)
     expect((await browser.call("/connections")).headers.get("location")).toMatch(/^\/login/)

@@ -10,7 +10,8 @@ import { callback, World } from "../../protocols/authorization/world.ts"
 vi.setConfig({ testTimeout: 60_000 })
 
 type Known = Client & { readonly secret: string }
-const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange", accessType = "urn:ietf:params:oauth:token-type:access_token"
+const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+const accessType = "urn:ietf:params:oauth:token-type:access_token"
 const http = { [oauth.allowInsecureRequests]: true } as const
 const machineGrants = ["client_credentials", exchangeGrant]
 
@@ -21,7 +22,12 @@ const furnish = async (of: World) => {
 }
 const visit = (of: World, url: URL, by: User, decision?: string): Promise<URL> => of.browser().visit(url, by, decision)
 
-let world: World, user: User, machine: Known, strict: World, strictUser: User, strictMachine: Known
+let world: World
+let user: User
+let machine: Known
+let strict: World
+let strictUser: User
+let strictMachine: Known
 beforeAll(async () => {
   world = await World.make({ live: true })
   strict = await World.make({ live: true, settings: { dpop: { requireNonce: true } } })
@@ -39,7 +45,9 @@ describe("oauth4webapi", () => {
     { redirect_uris: [callback], client_name: "oauth4webapi", token_endpoint_auth_method: "none", ...metadata }, http))
   /** To the point where the code is in the client's hand, `iss` and `state` checked. */
   const authorized = async (as: oauth.AuthorizationServer, client: oauth.Client, of = world, by = user, given: Record<string, string> = {}) => {
-    const verifier = oauth.generateRandomCodeVerifier(), state = oauth.generateRandomState(), url = new URL(as.authorization_endpoint!)
+    const verifier = oauth.generateRandomCodeVerifier()
+const state = oauth.generateRandomState()
+const url = new URL(as.authorization_endpoint!)
     url.search = new URLSearchParams({ client_id: client.client_id, redirect_uri: callback, response_type: "code", scope: "files:read files:write", resource: resourceUri(of), state,
       code_challenge: await oauth.calculatePKCECodeChallenge(verifier), code_challenge_method: "S256", ...given }).toString()
     const at = await visit(of, url, by)
@@ -63,7 +71,9 @@ describe("oauth4webapi", () => {
   })
   it.each([["none", () => oauth.None()], ["client_secret_basic", (secret: string) => oauth.ClientSecretBasic(secret)], ["client_secret_post", (secret: string) => oauth.ClientSecretPost(secret)]] as const)(
     "registration, code with PKCE, refresh and revocation with %s", async (method, clientAuthOf) => {
-      const as = await discover(), client = await registered(as, { token_endpoint_auth_method: method }), clientAuth = clientAuthOf(client.client_secret as string)
+      const as = await discover()
+const client = await registered(as, { token_endpoint_auth_method: method })
+const clientAuth = clientAuthOf(client.client_secret as string)
       const tokens = await signedIn(as, client, clientAuth)
       expect([tokens.token_type, tokens.scope, world.claimsOf(tokens.access_token).aud]).toEqual(["bearer", "files:read files:write", resourceUri(world)])
       const narrow = await oauth.processRefreshTokenResponse(as, client, await oauth.refreshTokenGrantRequest(as, client, clientAuth, tokens.refresh_token!, { ...http, additionalParameters: { scope: "files:read" } }))
@@ -73,13 +83,17 @@ describe("oauth4webapi", () => {
         .rejects.toMatchObject({ name: "ResponseBodyError", error: "invalid_grant", status: 400 })
     })
   it("a denial reaches the client as an authorization error", async () => {
-    const as = await discover(), client = await registered(as), url = new URL(as.authorization_endpoint!)
+    const as = await discover()
+const client = await registered(as)
+const url = new URL(as.authorization_endpoint!)
     url.search = new URLSearchParams({ client_id: client.client_id, redirect_uri: callback, response_type: "code", scope: "files:read", code_challenge: await oauth.calculatePKCECodeChallenge("v".repeat(43)), code_challenge_method: "S256" }).toString()
     const at = await visit(world, url, user, "deny")
     expect(() => oauth.validateAuthResponse(as, client, at, oauth.expectNoState)).toThrow(expect.objectContaining({ name: "AuthorizationResponseError", error: "access_denied" }))
   })
   it("AS-20 a response without iss, or with another server's, is refused by the client: the right one is what it accepted", async () => {
-    const as = await discover(), client = await registered(as), { at, state } = await authorized(as, client)
+    const as = await discover()
+const client = await registered(as)
+const { at, state } = await authorized(as, client)
     expect(at.searchParams.getAll("iss")).toEqual([world.issuer])
     for (const iss of ["https://evil.example.com", `${world.issuer}/`, undefined]) {
       const mixed = new URL(at)
@@ -88,7 +102,9 @@ describe("oauth4webapi", () => {
     }
   })
   it("client credentials, token exchange and introspection", async () => {
-    const as = await discover(), client = machineOf(machine), clientAuth = oauth.ClientSecretBasic(machine.secret)
+    const as = await discover()
+const client = machineOf(machine)
+const clientAuth = oauth.ClientSecretBasic(machine.secret)
     const own = await oauth.processClientCredentialsResponse(as, client, await oauth.clientCredentialsGrantRequest(as, client, clientAuth, { scope: "files:read files:write", resource: resourceUri(world) }, http))
     const exchanged = await oauth.processGenericTokenEndpointResponse(as, client, await oauth.genericTokenEndpointRequest(as, client, clientAuth, exchangeGrant,
       { subject_token: own.access_token, subject_token_type: accessType, resource: resourceUri(world), scope: "files:read" }, http))
@@ -99,7 +115,8 @@ describe("oauth4webapi", () => {
     expect([await introspected(exchanged.access_token), await introspected("garbage")]).toEqual([{ active: false }, { active: false }])
   })
   it("a wrong secret arrives as a Basic challenge", async () => {
-    const as = await discover(), client = machineOf(machine)
+    const as = await discover()
+const client = machineOf(machine)
     await expect(oauth.clientCredentialsGrantRequest(as, client, oauth.ClientSecretBasic("wrong"), {}, http).then((response) => oauth.processClientCredentialsResponse(as, client, response)))
       .rejects.toMatchObject({ status: 401, cause: [{ scheme: "basic", parameters: { realm: "authserver" } }] })
   })
@@ -107,7 +124,9 @@ describe("oauth4webapi", () => {
     await expect(registered(await discover(), { redirect_uris: ["javascript:alert(1)"] })).rejects.toMatchObject({ error: "invalid_client_metadata", status: 400 })
   })
   it("an access token passes a resource server's check (RFC 9068), and fails it for another audience or with a changed byte", async () => {
-    const as = await discover(), client = await registered(as), { access_token: token } = await signedIn(as, client, oauth.None())
+    const as = await discover()
+const client = await registered(as)
+const { access_token: token } = await signedIn(as, client, oauth.None())
     const at = (authorization: string) => new Request(resourceUri(world), { headers: { Authorization: authorization } })
     expect(await oauth.validateJwtAccessToken(as, at(`Bearer ${token}`), resourceUri(world), http)).toMatchObject({ client_id: client.client_id, sub: user.id, scope: "files:read files:write" })
     await expect(oauth.validateJwtAccessToken(as, at(`Bearer ${token}`), "https://other.example.com/", http)).rejects.toThrow(/aud/)
@@ -115,7 +134,11 @@ describe("oauth4webapi", () => {
     await expect(oauth.validateJwtAccessToken(as, at(`Bearer ${head}.${body}.${signature.startsWith("A") ? "B" : "A"}${signature.slice(1)}`), resourceUri(world), http)).rejects.toThrow(/signature/)
   })
   it.each(["ES256", "RS256", "PS256"])("DPoP with %s: the nonce is asked for, learnt, and kept; the token is bound to its key", async (alg) => {
-    const as = await discover(strict), client = await registered(as), clientAuth = oauth.None(), keys = await oauth.generateKeyPair(alg, { extractable: true }), DPoP = oauth.DPoP({}, keys)
+    const as = await discover(strict)
+const client = await registered(as)
+const clientAuth = oauth.None()
+const keys = await oauth.generateKeyPair(alg, { extractable: true })
+const DPoP = oauth.DPoP({}, keys)
     const { parameters, verifier } = await authorized(as, client, strict, strictUser)
     const redeem = async () => oauth.processAuthorizationCodeResponse(as, client, await oauth.authorizationCodeGrantRequest(as, client, clientAuth, parameters, callback, verifier, { ...http, DPoP }))
     const refused: unknown = await redeem().catch((cause: unknown) => cause)
@@ -143,7 +166,8 @@ describe("openid-client", () => {
     oidc.dynamicClientRegistration(new URL(of.issuer), { redirect_uris: [callback], client_name: "openid-client", token_endpoint_auth_method: "client_secret_post", ...metadata }, undefined, options)
   const machineOf = (of: World, { clientId, secret }: Known) => oidc.discovery(new URL(of.issuer), clientId, secret, oidc.ClientSecretBasic(secret), options)
   const signedIn = async (config: oidc.Configuration, of = world, by = user, given?: oidc.DPoPOptions) => {
-    const pkceCodeVerifier = oidc.randomPKCECodeVerifier(), expectedState = oidc.randomState()
+    const pkceCodeVerifier = oidc.randomPKCECodeVerifier()
+const expectedState = oidc.randomState()
     const at = await visit(of, oidc.buildAuthorizationUrl(config, { redirect_uri: callback, scope: "files:read", resource: resourceUri(of), state: expectedState, code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier), code_challenge_method: "S256",
       ...(given?.DPoP === undefined ? {} : { dpop_jkt: await given.DPoP.calculateThumbprint() }) }), by)
     return { at, checks: { pkceCodeVerifier, expectedState }, tokens: () => oidc.authorizationCodeGrant(config, at, { pkceCodeVerifier, expectedState }, undefined, given) }
@@ -156,7 +180,8 @@ describe("openid-client", () => {
     }
   })
   it("registration, code with PKCE, refresh, reuse, revocation", async () => {
-    const config = await registered(), tokens = await (await signedIn(config)).tokens()
+    const config = await registered()
+const tokens = await (await signedIn(config)).tokens()
     expect([tokens.scope, Math.round(tokens.expiresIn()! / 60)]).toEqual(["files:read", 15])
     const next = await oidc.refreshTokenGrant(config, tokens.refresh_token!)
     expect((await oidc.tokenIntrospection(config, next.access_token)).active).toBe(true)
@@ -167,23 +192,29 @@ describe("openid-client", () => {
     expect((await oidc.tokenIntrospection(config, again.access_token)).active).toBe(false)
   })
   it("a code shown twice is refused, and so is a response whose iss is another's", async () => {
-    const config = await registered(), { at, checks, tokens } = await signedIn(config), mixed = new URL(at)
+    const config = await registered()
+const { at, checks, tokens } = await signedIn(config)
+const mixed = new URL(at)
     mixed.searchParams.set("iss", "https://evil.example.com")
     await expect(oidc.authorizationCodeGrant(config, mixed, checks)).rejects.toMatchObject({ cause: { message: expect.stringContaining("\"iss\"") as unknown } })
     await tokens()
     await expect(tokens()).rejects.toMatchObject({ error: "invalid_grant" })
   })
   it("client credentials, token exchange", async () => {
-    const config = await machineOf(world, machine), own = await oidc.clientCredentialsGrant(config, { scope: "files:read files:write", resource: resourceUri(world) })
+    const config = await machineOf(world, machine)
+const own = await oidc.clientCredentialsGrant(config, { scope: "files:read files:write", resource: resourceUri(world) })
     const exchanged = await oidc.genericGrantRequest(config, exchangeGrant, { subject_token: own.access_token, subject_token_type: accessType, scope: "files:write" })
     expect(await oidc.tokenIntrospection(config, exchanged.access_token)).toMatchObject({ active: true, scope: "files:write", sub: machine.clientId })
     await expect(oidc.clientCredentialsGrant(config, { scope: "elsewhere" })).rejects.toMatchObject({ error: "invalid_scope" })
   })
   it("DPoP: it learns the nonce by itself, at every grant", async () => {
-    const config = await registered(strict, { token_endpoint_auth_method: "none" }), DPoP = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair())
-    const tokens = await (await signedIn(config, strict, strictUser, { DPoP })).tokens(), next = await oidc.refreshTokenGrant(config, tokens.refresh_token!, undefined, { DPoP })
+    const config = await registered(strict, { token_endpoint_auth_method: "none" })
+const DPoP = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair())
+    const tokens = await (await signedIn(config, strict, strictUser, { DPoP })).tokens()
+const next = await oidc.refreshTokenGrant(config, tokens.refresh_token!, undefined, { DPoP })
     expect([tokens.token_type, strict.claimsOf(next.access_token).cnf.jkt]).toEqual(["dpop", await DPoP.calculateThumbprint()])
-    const machines = await machineOf(strict, strictMachine), theirs = oidc.getDPoPHandle(machines, await oidc.randomDPoPKeyPair("ES256"))
+    const machines = await machineOf(strict, strictMachine)
+const theirs = oidc.getDPoPHandle(machines, await oidc.randomDPoPKeyPair("ES256"))
     const own = await oidc.clientCredentialsGrant(machines, {}, { DPoP: theirs })
     const exchanged = await oidc.genericGrantRequest(machines, exchangeGrant, { subject_token: own.access_token, subject_token_type: accessType }, { DPoP: theirs })
     expect(await oidc.tokenIntrospection(machines, exchanged.access_token)).toMatchObject({ active: true, token_type: "DPoP", cnf: { jkt: await theirs.calculateThumbprint() } })

@@ -6,12 +6,18 @@ import { BrokerGrants, Idps, Issuances, MappingKeys, Mappings, Policies, Provide
 import { jws, ProofKey, World, type Answer } from "../../protocols/authorization/world.ts"
 
 type Known = Client & { readonly secret: string }
-const exchange = "urn:ietf:params:oauth:grant-type:token-exchange", bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer", accessType = "urn:ietf:params:oauth:token-type:access_token"
+const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+const accessType = "urn:ietf:params:oauth:token-type:access_token"
 const files = "https://mcp.example.com/files"
 const grantTypes = ["authorization_code", "refresh_token", "client_credentials", exchange, bearer]
 const refused = (answer: Answer, error: string, status = 400): void => { expect([answer.body?.error, answer.status]).toEqual([error, status]) }
 
-let world: World, broker: Resource, app: Known, agent: Known, user: User
+let world: World
+let broker: Resource
+let app: Known
+let agent: Known
+let user: User
 const keys = new Map<string, KeyObject>()
 /** Hosts that something wanted to reach. */
 const looked: Array<string> = []
@@ -23,7 +29,8 @@ beforeAll(async () => {
   } })
   await world.resource({ slug: "files", uri: files })
   user = await world.user()
-  const { books } = world.open.services, at = { createdMs: world.nowMs, updatedMs: world.nowMs }
+  const { books } = world.open.services
+const at = { createdMs: world.nowMs, updatedMs: world.nowMs }
   await books.write([Providers.put(["github"], { id: "github", slug: "github", displayName: "GitHub", protocol: "oauth", config: {}, sealedSecret: null, ...at })])
   broker = await world.resource({ slug: "code", uri: "https://mcp.example.com/code", backend: "broker", providerId: "github",
     scopes: [{ name: "files:read", description: "", upstream: ["repo"] }, { name: "files:write", description: "", upstream: ["repo", "write"] }] })
@@ -39,12 +46,14 @@ const own = async (of = app, form: Record<string, string> = {}): Promise<string>
 
 describe("client credentials", () => {
   it("AS-90 a public client; a client that registered itself", async () => {
-    const open = await world.client({ authMethod: "none", grantTypes }), self = await world.client({ source: "dcr", grantTypes, scopes: ["files:read"] })
+    const open = await world.client({ authMethod: "none", grantTypes })
+const self = await world.client({ source: "dcr", grantTypes, scopes: ["files:read"] })
     refused(await world.token(open, { grant_type: "client_credentials" }), "unauthorized_client")
     refused(await world.token(self, { grant_type: "client_credentials" }), "invalid_scope")
   })
   it("AS-91 scope outside the ceiling, outside the catalog; an unknown resource; a Broker; a slug", async () => {
-    const wide = await world.client({ grantTypes, scopes: ["files:read", "elsewhere"] }), none = await world.client({ grantTypes })
+    const wide = await world.client({ grantTypes, scopes: ["files:read", "elsewhere"] })
+const none = await world.client({ grantTypes })
     refused(await world.token(app, { grant_type: "client_credentials", scope: "elsewhere" }), "invalid_scope")
     refused(await world.token(wide, { grant_type: "client_credentials", scope: "elsewhere", resource: files }), "invalid_scope")
     for (const target of ["https://nowhere.example.com/", "files", broker.uri]) refused(await world.token(app, { grant_type: "client_credentials", resource: target }), "invalid_target")
@@ -58,9 +67,13 @@ describe("client credentials", () => {
 describe("token exchange", () => {
   it("AS-92 a wider scope", async () => refused(await swap(app, await own(app, { scope: "files:read" }), { scope: "files:read files:write" }), "invalid_scope"))
   it("AS-93 subject tokens that are not ours, changed, expired, or of another kind", async () => {
-    const token = await own(), [header, body, signature] = token.split(".") as [string, string, string], claims = world.claimsOf(token)
-    const kid = JSON.parse(Buffer.from(header, "base64url").toString()).kid as string, encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
-    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" }), jwk = world.open.services.keys.jwks[0]!
+    const token = await own()
+const [header, body, signature] = token.split(".") as [string, string, string]
+const claims = world.claimsOf(token)
+    const kid = JSON.parse(Buffer.from(header, "base64url").toString()).kid as string
+const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
+const jwk = world.open.services.keys.jwks[0]!
     const hmac = `${encoded({ typ: "at+jwt", alg: "HS256", kid })}.${body}`
     const flipped = `${signature.slice(0, 20)}${signature[20] === "A" ? "B" : "A"}${signature.slice(21)}`
     const forgeries = {
@@ -75,7 +88,8 @@ describe("token exchange", () => {
     refused(await swap(app, token), "invalid_grant")
   })
   it("AS-94 a header jwk or jku of an attacker is not looked at, and nothing is fetched", async () => {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), claims = world.claimsOf(await own())
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
+const claims = world.claimsOf(await own())
     for (const extra of [{ jwk: pair.publicKey.export({ format: "jwk" }) }, { jku: "https://evil.example/jwks" }, { x5u: "https://evil.example/x" }]) refused(await swap(app, jws({ typ: "at+jwt", alg: "ES256", ...extra }, claims, pair.privateKey)), "invalid_grant")
     expect(looked).toEqual([])
     // The same eye sees a fetch when there is one.
@@ -107,12 +121,15 @@ describe("token exchange", () => {
     refused(await swap(app, await own(), { actor_token: "x", actor_token_type: accessType }), "invalid_grant")
   })
   it("AS-99 impersonation keeps the act of its subject", async () => {
-    const delegated = (await swap(agent, await own(agent), { actor_token: await own(agent), actor_token_type: accessType })).body.access_token, plain = await swap(agent, delegated)
+    const delegated = (await swap(agent, await own(agent), { actor_token: await own(agent), actor_token_type: accessType })).body.access_token
+const plain = await swap(agent, delegated)
     const claims = world.claimsOf(plain.body.access_token)
     expect([claims.act, claims.agent_id, claims.agent_chain]).toEqual([{ sub: agent.clientId, actor_type: "agent" }, agent.clientId, [agent.clientId]])
   })
   it("AS-100 a chain of ten with limit ten: agent_chain has the last eight", async () => {
-    const deep = await World.make({ settings: { tokenExchange: { maxChainDepth: 10 } } }), one = await deep.client({ grantTypes, scopes: ["a"] }), two = await deep.client({ grantTypes, scopes: ["a"], agent: true })
+    const deep = await World.make({ settings: { tokenExchange: { maxChainDepth: 10 } } })
+const one = await deep.client({ grantTypes, scopes: ["a"] })
+const two = await deep.client({ grantTypes, scopes: ["a"], agent: true })
     const lent = await deep.resource({ slug: "a", uri: "https://a.example.com/", scopes: [{ name: "a", description: "", upstream: [] }], exchangeClients: [one.clientId, two.clientId] })
     const first = async (of: Known): Promise<string> => (await deep.token(of, { grant_type: "client_credentials" })).body.access_token
     let token = await first(one)
@@ -128,14 +145,16 @@ describe("token exchange", () => {
   it("AS-101 the subject revoked while an exchange is in flight, a thousand rounds: never a live derived token", async () => {
     for (let round = 0; round < 1_000; round += 20) {
       await Promise.all(Array.from({ length: 20 }, async (_, at) => {
-        const token = await own(), [answer] = at % 2 === 0 ? await Promise.all([swap(app, token), world.revoke(app, token)]) : (await Promise.all([world.revoke(app, token), swap(app, token)])).toReversed() as [Answer, Answer]
+        const token = await own()
+const [answer] = at % 2 === 0 ? await Promise.all([swap(app, token), world.revoke(app, token)]) : (await Promise.all([world.revoke(app, token), swap(app, token)])).toReversed() as [Answer, Answer]
         if (answer!.status === 200) expect(await world.active(app, answer!.body.access_token)).toBe(false)
         else refused(answer!, "invalid_grant")
       }))
     }
   }, 60_000)
   it("AS-102 a bound subject without a proof, with another key, with its own", async () => {
-    const key = new ProofKey(), token = (await world.token(app, { grant_type: "client_credentials" }, { DPoP: key.proof(world) })).body.access_token
+    const key = new ProofKey()
+const token = (await world.token(app, { grant_type: "client_credentials" }, { DPoP: key.proof(world) })).body.access_token
     refused(await swap(app, token), "invalid_dpop_proof")
     refused(await swap(app, token, {}, { DPoP: new ProofKey().proof(world) }), "invalid_dpop_proof")
     const answer = await swap(app, token, {}, { DPoP: key.proof(world) })
@@ -156,28 +175,33 @@ describe("token exchange", () => {
     expect(world.claimsOf(answer.body.access_token).exp).toBeLessThanOrEqual(world.claimsOf(token).exp)
   })
   it("a user's token at another Mint resource wants that consent; with it, it is narrowed to what the user allows", async () => {
-    const there = await world.resource({ slug: `there-${randomBytes(3).toString("hex")}`, uri: `https://mcp.example.com/there-${randomBytes(3).toString("hex")}` }), tokens = await world.tokens(app, user, { resource: files })
+    const there = await world.resource({ slug: `there-${randomBytes(3).toString("hex")}`, uri: `https://mcp.example.com/there-${randomBytes(3).toString("hex")}` })
+const tokens = await world.tokens(app, user, { resource: files })
     const missing = await swap(app, tokens.access_token, { resource: there.uri })
     refused(missing, "consent_required")
     expect([missing.body.cause, missing.body.consent_url]).toEqual(["consent_missing", `${world.issuer}/authorize?resource=${there.slug}&scope=files%3Aread`])
     const browser = world.browser()
     await browser.login(user)
-    const path = new URL(missing.body.consent_url), shown = await browser.call(`${path.pathname}${path.search}`)
+    const path = new URL(missing.body.consent_url)
+const shown = await browser.call(`${path.pathname}${path.search}`)
     expect(shown.text).toContain(app.clientName)
     expect((await browser.post("/authorize", { ...browser.hidden(shown.text), decision: "allow" })).status).toBe(200)
     const answer = await swap(app, tokens.access_token, { resource: there.uri })
     expect([answer.status, world.claimsOf(answer.body.access_token).sub, answer.body.scope]).toEqual([200, user.id, "files:read"])
     expect((await browser.call(`${path.pathname}${path.search}`)).status).toBe(404)
-    const wider = await world.tokens(app, user, { resource: files, scope: "files:read files:write" }), narrow = await swap(app, wider.access_token, { resource: there.uri })
+    const wider = await world.tokens(app, user, { resource: files, scope: "files:read files:write" })
+const narrow = await swap(app, wider.access_token, { resource: there.uri })
     expect([narrow.body.cause, narrow.body.consent_url]).toEqual(["scope_insufficient", `${world.issuer}/authorize?resource=${there.slug}&scope=files%3Awrite`])
   })
   it("AS-157 a rotated key: its tokens verify until it has retired", async () => {
-    const token = await own(), old = world.open.services.keys.jwks[0]!["kid"]
+    const token = await own()
+const old = world.open.services.keys.jwks[0]!["kid"]
     await world.open.services.keys.rotate()
     expect(await world.active(app, token)).toBe(true)
     expect(world.open.services.keys.jwks.map(({ kid }) => kid)).toContain(old)
     expect(world.open.services.keys.jwks[0]!["kid"]).not.toBe(old)
-    const { keys: ring } = world.open.services, row = ring.rows.find(({ kid }) => kid === old)!
+    const { keys: ring } = world.open.services
+const row = ring.rows.find(({ kid }) => kid === old)!
     world.nowMs = row.retiredMs! + 3_600_000 + 3_600_000
     await world.open.sweep()
     expect(ring.jwks.map(({ kid }) => kid)).not.toContain(old)
@@ -194,7 +218,9 @@ describe("vending at a Broker resource", () => {
   }
   it("AS-103 with an actor_token", async () => refused(await swap(app, (await world.tokens(app, user, { resource: files })).access_token, { resource: broker.uri, actor_token: await own(), actor_token_type: accessType }), "invalid_request"))
   it("AS-104 no consent, narrow consent, no connection, narrow connection, then the token", async () => {
-    const holder = await world.user(), tokens = await world.tokens(app, holder, { resource: files }), ask = (scope: string, token = tokens.access_token) => swap(app, token, { resource: "code", scope })
+    const holder = await world.user()
+const tokens = await world.tokens(app, holder, { resource: files })
+const ask = (scope: string, token = tokens.access_token) => swap(app, token, { resource: "code", scope })
     const consentId = world.issuanceOf(tokens.access_token).consentId
     const said = (answer: Answer) => { refused(answer, "consent_required"); return [answer.body.cause, answer.body.consent_url] }
     expect(said(await ask("files:read"))).toEqual(["consent_missing", `${world.issuer}/connect/github`])
@@ -208,7 +234,8 @@ describe("vending at a Broker resource", () => {
     const row = Issuances.range(world.store, { limit: 10_000, reverse: true }).map(({ value }) => value).find(({ backend }) => backend === "broker")!
     expect([row.revocable, row.userId, row.resourceId]).toEqual([false, holder.id, broker.id])
     // The consent that counts is that of this user and client at the resource which the client stands for.
-    const lender = await world.client({ grantTypes, scopes: ["files:read", "files:write"] }), lent = await world.resource({ slug: `lent-${randomBytes(3).toString("hex")}`, uri: `https://mcp.example.com/l-${randomBytes(3).toString("hex")}`, runtimeClients: [lender.clientId] })
+    const lender = await world.client({ grantTypes, scopes: ["files:read", "files:write"] })
+const lent = await world.resource({ slug: `lent-${randomBytes(3).toString("hex")}`, uri: `https://mcp.example.com/l-${randomBytes(3).toString("hex")}`, runtimeClients: [lender.clientId] })
     const stranger = await swap(lender, tokens.access_token, { resource: "code", scope: "files:read" })
     expect(said(stranger)).toEqual(["consent_missing", `${world.issuer}/authorize?resource=${lent.slug}&scope=files%3Aread`])
     await world.tokens(app, holder, { resource: lent.uri, scope: "files:read" })
@@ -217,14 +244,16 @@ describe("vending at a Broker resource", () => {
     refused(await ask("files:read"), "invalid_grant")
   })
   it("AS-105 a client that merely holds a stolen token, and acts as no resource", async () => {
-    const thief = await world.client({ grantTypes, scopes: ["files:read"] }), tokens = await world.tokens(app, user, { resource: files })
+    const thief = await world.client({ grantTypes, scopes: ["files:read"] })
+const tokens = await world.tokens(app, user, { resource: files })
     await connect(["repo"])
     const before = upstream.calls
     refused(await swap(thief, tokens.access_token, { resource: broker.uri }), "access_denied", 403)
     expect(upstream.calls).toBe(before)
   })
   it("the operator's list; a machine's token; an upstream that is gone; a grant withdrawn while the upstream was asked", async () => {
-    const tokens = await world.tokens(app, user, { resource: files }), listed = await world.resource({ slug: `listed-${randomBytes(3).toString("hex")}`, uri: "", backend: "broker", providerId: "github", exchangeClients: [agent.clientId] })
+    const tokens = await world.tokens(app, user, { resource: files })
+const listed = await world.resource({ slug: `listed-${randomBytes(3).toString("hex")}`, uri: "", backend: "broker", providerId: "github", exchangeClients: [agent.clientId] })
     refused(await swap(app, tokens.access_token, { resource: listed.slug }), "access_denied", 403)
     refused(await swap(app, await own(), { resource: "code" }), "invalid_grant")
     await connect(["repo"])
@@ -233,7 +262,8 @@ describe("vending at a Broker resource", () => {
     expect([down.status, down.headers.get("retry-after")]).toEqual([503, "5"])
     upstream.answer = { accessToken: "upstream-token", expiresIn: 90 }
     expect((await swap(app, tokens.access_token, { resource: "code" })).body.expires_in).toBe(90)
-    const { vault } = world.open.services as unknown as { vault: { upstreamToken: () => Promise<unknown> } }, plain = vault.upstreamToken
+    const { vault } = world.open.services as unknown as { vault: { upstreamToken: () => Promise<unknown> } }
+const plain = vault.upstreamToken
     vault.upstreamToken = async () => { const { books } = world.open.services; await books.write([BrokerGrants.put([user.id, "github"], { ...BrokerGrants.get(world.store, [user.id, "github"])!, revokedMs: world.nowMs })]); return upstream.answer }
     refused(await swap(app, tokens.access_token, { resource: "code" }), "consent_required")
     vault.upstreamToken = plain
@@ -241,16 +271,19 @@ describe("vending at a Broker resource", () => {
 })
 
 describe("jwt-bearer", () => {
-  let idp: Idp, privateKey: KeyObject
+  let idp: Idp
+let privateKey: KeyObject
   const addIdp = async (issuer: string, given: Partial<Idp> = {}): Promise<{ idp: Idp; privateKey: KeyObject }> => {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), { books } = world.open.services
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
+const { books } = world.open.services
     const row: Idp = { id: books.id(), name: issuer, issuer, jwksUri: "", audience: "", enabled: true, createdMs: world.nowMs, updatedMs: world.nowMs, ...given }
     keys.set(row.id, pair.publicKey)
     await books.write([Idps.put([row.id], row)])
     return { idp: row, privateKey: pair.privateKey }
   }
   const policy = async (given: Partial<Policy> = {}): Promise<void> => {
-    const { books } = world.open.services, id = books.id()
+    const { books } = world.open.services
+const id = books.id()
     await books.write([Policies.put([id], { id, name: "p", idpId: idp.id, clientIds: [], scopes: [], resources: [], enabled: true, createdMs: world.nowMs, updatedMs: world.nowMs, ...given })])
   }
   beforeEach(async () => { ({ idp, privateKey } = await addIdp(`https://idp-${randomBytes(4).toString("hex")}.example.com`)) })
@@ -263,7 +296,8 @@ describe("jwt-bearer", () => {
     await policy()
     const answer = await ask(assertion({ resource: files }))
     expect([answer.status, world.claimsOf(answer.body.access_token).sub, world.claimsOf(answer.body.access_token).aud, answer.body.refresh_token]).toEqual([200, `${idp.issuer}:alice`, files, undefined])
-    const { books } = world.open.services, at = { createdMs: world.nowMs, updatedMs: world.nowMs }
+    const { books } = world.open.services
+const at = { createdMs: world.nowMs, updatedMs: world.nowMs }
     await books.write([Mappings.put(["m"], { id: "m", idpId: idp.id, idpSubject: "bob", userId: user.id, ...at }), MappingKeys.put([idp.id, "bob"], { id: "m" })])
     expect(world.claimsOf((await ask(assertion({ sub: "bob" }))).body.access_token).sub).toBe(user.id)
     await world.changeUser(user, { status: "disabled" })
@@ -299,13 +333,15 @@ describe("jwt-bearer", () => {
   })
   it("AS-113 the same jti twice, also in parallel", async () => {
     await policy()
-    const text = assertion(), answers = await Promise.all([ask(text), ask(text)])
+    const text = assertion()
+const answers = await Promise.all([ask(text), ask(text)])
     expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
     refused(await ask(text), "invalid_grant")
   })
   it("AS-114 the same jti from two IdPs", async () => {
     await policy()
-    const jti = randomBytes(8).toString("hex"), one = await ask(assertion({ jti }));
+    const jti = randomBytes(8).toString("hex")
+const one = await ask(assertion({ jti }));
     ({ idp, privateKey } = await addIdp(`https://second-${randomBytes(4).toString("hex")}.example.com`))
     await policy()
     expect([one.status, (await ask(assertion({ jti }))).status]).toEqual([200, 200])
@@ -322,7 +358,8 @@ describe("jwt-bearer", () => {
     expect((await ask(assertion({ resource: "files" }))).status).toBe(200)
   })
   it("AS-116 strict subjects without a mapping", async () => {
-    const settings = world.open.services.settings as { xaa: object }, plain = settings.xaa
+    const settings = world.open.services.settings as { xaa: object }
+const plain = settings.xaa
     settings.xaa = { ...plain, subjectMode: "strict" }
     await policy()
     refused(await ask(assertion()), "access_denied", 403)
@@ -341,7 +378,8 @@ describe("jwt-bearer", () => {
     refused(await ask(assertion({ resource: files }), { resource: broker.uri }), "invalid_target")
     for (const target of [broker.uri, "https://nowhere.example.com/", [files, files]]) refused(await ask(assertion({ resource: target })), "invalid_target")
     expect((await ask(assertion({ resource: [files] }), { resource: "files" })).status).toBe(200)
-    const settings = world.open.services.settings as { xaa: object }, plain = settings.xaa
+    const settings = world.open.services.settings as { xaa: object }
+const plain = settings.xaa
     settings.xaa = { ...plain, requireResource: true }
     refused(await ask(assertion()), "invalid_target")
     settings.xaa = plain

@@ -32,11 +32,14 @@ const actionsOf = (store: Store): ReadonlyArray<string> => AuditEvents.range(sto
 afterEach(() => { vi.useRealTimers(); vi.restoreAllMocks() })
 
 describe("AS-75 reuse while the store refuses writes", () => {
-  const folder = mkdtempSync(join(tmpdir(), "troupe-reuse-")), intents = () => intentsIn(join(folder, "intents"))
-  const opened: Array<{ readonly world: World; readonly lmdb: Store }> = [], lines: Array<string> = []
+  const folder = mkdtempSync(join(tmpdir(), "troupe-reuse-"))
+const intents = () => intentsIn(join(folder, "intents"))
+  const opened: Array<{ readonly world: World; readonly lmdb: Store }> = []
+const lines: Array<string> = []
   /** A start of the server over what the last one left. */
   const start = async (refusing: boolean) => {
-    const lmdb = await openLmdb({ folder: join(folder, "store") }), disk = new Refusing(lmdb)
+    const lmdb = await openLmdb({ folder: join(folder, "store") })
+const disk = new Refusing(lmdb)
     disk.refusing = refusing
     const world = await World.make({ store: disk.store, intents: intents(), settings: { issuer: "http://localhost:9" }, log: logger("info", (line) => { lines.push(line) }) })
     opened.push({ world, lmdb })
@@ -48,7 +51,10 @@ describe("AS-75 reuse while the store refuses writes", () => {
   it("invalid_grant; the family unusable at once, after a restart while the disk is still full, and after one when it is not; the alert raised each time", async () => {
     let { world, disk } = await start(false)
     await world.resource({ slug: "files" })
-    const client = await world.client(), user = await world.user(), first = await world.tokens(client, user), other = await world.tokens(client, user)
+    const client = await world.client()
+const user = await world.user()
+const first = await world.tokens(client, user)
+const other = await world.tokens(client, user)
     const second = (await world.refresh(client, first.refresh_token)).body
     const familyId = world.issuanceOf(second.access_token).familyId
     expect(await world.active(client, second.access_token)).toBe(true)
@@ -93,9 +99,13 @@ describe("AS-75 reuse while the store refuses writes", () => {
     rmSync(folder, { recursive: true, force: true })
   })
   it("it is tried again, each time after twice the wait, until it is kept", async () => {
-    const disk = new Refusing(openMemory()), world = await World.make({ store: disk.store })
+    const disk = new Refusing(openMemory())
+const world = await World.make({ store: disk.store })
     await world.resource({ slug: "files" })
-    const client = await world.client(), first = await world.tokens(client, await world.user()), second = (await world.refresh(client, first.refresh_token)).body, { familyId } = world.issuanceOf(second.access_token)
+    const client = await world.client()
+const first = await world.tokens(client, await world.user())
+const second = (await world.refresh(client, first.refresh_token)).body
+const { familyId } = world.issuanceOf(second.access_token)
     disk.refusing = true
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
     refused(await world.refresh(client, first.refresh_token), "invalid_grant")
@@ -116,7 +126,8 @@ describe("AS-75 reuse while the store refuses writes", () => {
 
 describe("registration without end", () => {
   it("AS-126 21 registrations in one second from one source: the last is told to slow down, another source is not, and the first again after its wait", async () => {
-    const world = await World.make({ settings: { rate: { enabled: true } } }), body = JSON.stringify({ redirect_uris: [callback] })
+    const world = await World.make({ settings: { rate: { enabled: true } } })
+const body = JSON.stringify({ redirect_uris: [callback] })
     const join = (from: string) => new Promise<{ readonly status: number; readonly body: any; readonly retryAfter: string | undefined }>((resolve, reject) => {
       httpRequest(`${world.base}/oauth/register`, { method: "POST", localAddress: from, headers: { "Content-Type": "application/json" } }, (response) => {
         let text = ""
@@ -137,10 +148,13 @@ describe("registration without end", () => {
 const secretNames = ["code", "code_verifier", "refresh_token", "access_token", "client_secret", "password", "subject_token", "actor_token", "assertion", "csrf", "token", "req"]
 /** Remembers every secret that passes from here on, in either direction, by its kind. */
 const witness = (world: World) => {
-  const seen = new Map<string, Set<string>>(), call = world.call.bind(world)
+  const seen = new Map<string, Set<string>>()
+const call = world.call.bind(world)
   const note = (kind: string, value: unknown): void => { if (typeof value === "string" && value.length >= 8) (seen.get(kind) ?? seen.set(kind, new Set()).get(kind)!).add(value) }
   world.call = async (path, init = {}) => {
-    const answer = await call(path, init), headers = new Headers(init.headers), [scheme, credentials = ""] = (headers.get("authorization") ?? "").split(" ")
+    const answer = await call(path, init)
+const headers = new Headers(init.headers)
+const [scheme, credentials = ""] = (headers.get("authorization") ?? "").split(" ")
     const form = headers.get("content-type")?.includes("form") === true ? init.body as string : undefined
     for (const text of [path.split("?")[1], form, answer.headers.get("location")?.split("?")[1]]) for (const [name, value] of new URLSearchParams(text ?? "")) if (secretNames.includes(name)) note(name, value)
     for (const name of secretNames) note(name, answer.body?.[name])
@@ -155,32 +169,44 @@ const witness = (world: World) => {
 }
 
 it("AS-155 log, audit and standard streams of a run through every grant and every refusal hold no secret material", async () => {
-  const said: Array<string> = [], disk = new Refusing(openMemory()), idp = generateKeyPairSync("ec", { namedCurve: "P-256" }), upstreamToken = `upstream-${randomBytes(16).toString("hex")}`
+  const said: Array<string> = []
+const disk = new Refusing(openMemory())
+const idp = generateKeyPairSync("ec", { namedCurve: "P-256" })
+const upstreamToken = `upstream-${randomBytes(16).toString("hex")}`
   const spies = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, "write").mockImplementation((text) => { said.push(String(text)); return true }))
   const keep = (...parts: ReadonlyArray<unknown>): void => { said.push(parts.map(String).join(" ")) }
   const consoles = (["log", "warn", "error", "info", "debug"] as const).map((level) => vi.spyOn(console, level).mockImplementation(keep))
   const world = await World.make({ store: disk.store, intents: intentsInMemory(), settings: { adminApiKey: "the-key-of-the-administrator", rate: { enabled: true } }, log: logger("debug", (line) => { said.push(line) }),
-    parts: { idps: { keyFor: async () => idp.publicKey }, vault: { upstreamToken: async () => ({ accessToken: upstreamToken, expiresIn: 60 }) } } }), { seen, note } = witness(world)
-  const { books } = world.open.services, at = { createdMs: 1, updatedMs: 1 }
+    parts: { idps: { keyFor: async () => idp.publicKey }, vault: { upstreamToken: async () => ({ accessToken: upstreamToken, expiresIn: 60 }) } } })
+const { seen, note } = witness(world)
+  const { books } = world.open.services
+const at = { createdMs: 1, updatedMs: 1 }
   await world.resource({ slug: "files", uri: "https://mcp.example.com/files" })
   await world.resource({ slug: "drive", uri: "https://mcp.example.com/drive", backend: "broker", providerId: "p", scopes: [{ name: "files:read", description: "", upstream: [] }] })
-  const client = await world.client({ grantTypes: [...grantTypes], scopes: ["files:read", "files:write"] }), stranger = await world.client(), user = await world.user()
+  const client = await world.client({ grantTypes: [...grantTypes], scopes: ["files:read", "files:write"] })
+const stranger = await world.client()
+const user = await world.user()
   await books.write([Idps.put(["idp"], { id: "idp", name: "idp", issuer: "https://idp.example.com", jwksUri: "", audience: "", enabled: true, ...at }), Policies.put(["x"], { id: "x", name: "x", idpId: "idp", clientIds: [], scopes: [], resources: [], enabled: true, ...at }),
     Providers.put(["p"], { id: "p", slug: "p", displayName: "P", protocol: "oauth", config: {}, sealedSecret: null, ...at }), BrokerGrants.put([user.id, "p"], { id: "g", userId: user.id, providerId: "p", scopesGranted: ["files:read"], credential: null, version: 1, revokedMs: null, ...at })])
-  const resource = "https://mcp.example.com/files", accessType = "urn:ietf:params:oauth:token-type:access_token", browser = world.browser()
+  const resource = "https://mcp.example.com/files"
+const accessType = "urn:ietf:params:oauth:token-type:access_token"
+const browser = world.browser()
   const redeem = (code: string, verifier = "v".repeat(43), headers = {}) => world.token(client, { grant_type: "authorization_code", code, redirect_uri: callback, code_verifier: verifier }, headers)
   const key = new ProofKey()
 
   await browser.login(user, "/login", "a password mistyped by one")
   const registered = await world.call("/oauth/register", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ redirect_uris: [callback] }) })
   expect(registered.status).toBe(201)
-  const code = await world.code(client, user, { resource }, browser), wrong = await redeem(code, "w".repeat(43)), tokens = (await redeem(code)).body
+  const code = await world.code(client, user, { resource }, browser)
+const wrong = await redeem(code, "w".repeat(43))
+const tokens = (await redeem(code)).body
   refused(wrong, "invalid_grant")
   const next = (await world.refresh(client, tokens.refresh_token)).body
   expect((await world.token(client, { grant_type: exchangeGrant, subject_token: next.access_token, subject_token_type: accessType, actor_token: (await world.token(client, { grant_type: "client_credentials" })).body.access_token, actor_token_type: accessType, resource })).status).toBe(200)
   const vended = await world.token(client, { grant_type: exchangeGrant, subject_token: next.access_token, subject_token_type: accessType, resource: "drive" })
   expect(vended.body.access_token).toBe(upstreamToken)
-  const nowS = Math.floor(world.nowMs / 1_000), assertion = jws({ typ: "oauth-id-jag+jwt", alg: "ES256", kid: "k" }, { iss: "https://idp.example.com", sub: "alice", aud: world.issuer, client_id: client.clientId, jti: "one-assertion", iat: nowS, exp: nowS + 300 }, idp.privateKey)
+  const nowS = Math.floor(world.nowMs / 1_000)
+const assertion = jws({ typ: "oauth-id-jag+jwt", alg: "ES256", kid: "k" }, { iss: "https://idp.example.com", sub: "alice", aud: world.issuer, client_id: client.clientId, jti: "one-assertion", iat: nowS, exp: nowS + 300 }, idp.privateKey)
   for (const status of [200, 400]) expect((await world.token(client, { grant_type: bearerGrant, assertion })).status).toBe(status)
   await world.token(client, { grant_type: "client_credentials" }, { DPoP: key.proof(world) })
   await world.token(client, { grant_type: "client_credentials" }, { DPoP: key.proof(world, { htm: "GET" }) })
@@ -194,7 +220,8 @@ it("AS-155 log, audit and standard streams of a run through every grant and ever
   expect(created.status).toBe(201)
   note("password", "a password set by the admin")
   refused(await world.refresh(client, tokens.refresh_token), "invalid_grant")
-  const another = await world.tokens(client, user, { resource }), later = (await world.refresh(client, another.refresh_token)).body
+  const another = await world.tokens(client, user, { resource })
+const later = (await world.refresh(client, another.refresh_token)).body
   await redeem(code)
   await world.revoke(client, later.access_token)
   disk.refusing = true
@@ -209,7 +236,8 @@ it("AS-155 log, audit and standard streams of a run through every grant and ever
   note("password", password)
   const actions = new Set(actionsOf(world.store))
   for (const action of ["user.login_failed", "user.login", "client.registered", "token.issued", "token.refreshed", "token.exchanged", "jwt_bearer.issued", "client_credentials.issued", "family.revoked", "code.replayed", "token.revoked", "consent.granted", "consent.denied"]) expect([...actions], action).toContain(action)
-  const told = [...said, ...AuditEvents.range(world.store, { limit: 10_000 }).map(({ value }) => JSON.stringify(value))].join("\n"), plain = `${told}\n${decodeURIComponent(told.replace(/%(?![0-9A-Fa-f]{2})/g, "%25"))}`
+  const told = [...said, ...AuditEvents.range(world.store, { limit: 10_000 }).map(({ value }) => JSON.stringify(value))].join("\n")
+const plain = `${told}\n${decodeURIComponent(told.replace(/%(?![0-9A-Fa-f]{2})/g, "%25"))}`
   // The search can find: what may be told is told.
   expect([plain.includes(client.clientId), plain.includes(user.email), plain.includes("could not be revoked in the store")]).toEqual([true, true, true])
   expect([...seen.keys()].sort()).toEqual(["access_token", "actor_token", "assertion", "authorization", "client_secret", "code", "code_verifier", "cookie", "csrf", "password", "proof", "refresh_token", "req", "subject_token", "token"])

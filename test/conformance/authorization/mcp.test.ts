@@ -54,7 +54,12 @@ class Host implements OAuthClientProvider {
   }
 }
 
-let world: World, user: User, runtime: Known, mcp: HttpServer, url: URL, challenges = 0
+let world: World
+let user: User
+let runtime: Known
+let mcp: HttpServer
+let url: URL
+let challenges = 0
 /** The MCP server: challenges as the protocol says, and lets in whom introspection calls active with it as the audience. */
 const serve = async (): Promise<void> => {
   mcp = createServer(async (request, response) => {
@@ -66,7 +71,8 @@ const serve = async (): Promise<void> => {
       return
     }
     if (request.method !== "POST") { response.writeHead(405).end(); return }
-    const server = new McpServer({ name: "files", version: "1" }), transport = new StreamableHTTPServerTransport({})
+    const server = new McpServer({ name: "files", version: "1" })
+const transport = new StreamableHTTPServerTransport({})
     server.registerTool("whoami", { description: "Who asks" }, () => ({ content: [{ type: "text", text: `${about.sub} ${about.scope}` }] }))
     await server.connect(transport as Transport)
     await transport.handleRequest(request, response)
@@ -85,7 +91,8 @@ beforeAll(async () => {
 afterAll(async () => { mcp.closeAllConnections(); mcp.close(); await world.close() })
 
 const whoami = async (provider: OAuthClientProvider): Promise<string> => {
-  const client = new McpClient({ name: "host", version: "1" }), transport = new StreamableHTTPClientTransport(url, { authProvider: provider })
+  const client = new McpClient({ name: "host", version: "1" })
+const transport = new StreamableHTTPClientTransport(url, { authProvider: provider })
   await client.connect(transport as Transport)
   const { content } = await client.callTool({ name: "whoami", arguments: {} })
   await client.close()
@@ -97,7 +104,8 @@ it("protected resource metadata and this server's metadata are found from the MC
   expect([info.authorizationServerUrl, info.resourceMetadata?.resource, info.authorizationServerMetadata?.issuer]).toEqual([world.issuer, url.href, world.issuer])
 })
 it.each(["none", "client_secret_basic", "client_secret_post"])("a 401, discovery, registration, consent, code, tool call; then refresh; method %s", async (method) => {
-  const host = new Host(user, { method }), transport = new StreamableHTTPClientTransport(url, { authProvider: host })
+  const host = new Host(user, { method })
+const transport = new StreamableHTTPClientTransport(url, { authProvider: host })
   const before = challenges
   await expect(new McpClient({ name: "host", version: "1" }).connect(transport as Transport)).rejects.toThrow(UnauthorizedError)
   expect(challenges).toBe(before + 1)
@@ -112,7 +120,9 @@ it.each(["none", "client_secret_basic", "client_secret_post"])("a 401, discovery
   expect(await whoami(host)).toBe(`${user.id} files:read files:write`)
 })
 it("a refresh token used twice: the host is told, forgets its tokens and sends the user again", async () => {
-  const host = new Host(user), resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`), go = (authorizationCode?: string) => auth(host, { serverUrl: url, resourceMetadataUrl, ...(authorizationCode === undefined ? {} : { authorizationCode }) })
+  const host = new Host(user)
+const resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
+const go = (authorizationCode?: string) => auth(host, { serverUrl: url, resourceMetadataUrl, ...(authorizationCode === undefined ? {} : { authorizationCode }) })
   expect([await go(), await go(host.code)]).toEqual(["REDIRECT", "AUTHORIZED"])
   const first = host.kept!
   await go()
@@ -122,7 +132,8 @@ it("a refresh token used twice: the host is told, forgets its tokens and sends t
   expect(await go(host.code)).toBe("AUTHORIZED")
 })
 it("a client that the server no longer knows registers again by itself", async () => {
-  const host = new Host(user), resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
+  const host = new Host(user)
+const resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
   await auth(host, { serverUrl: url, resourceMetadataUrl })
   await auth(host, { serverUrl: url, resourceMetadataUrl, authorizationCode: host.code })
   const id = host.information!.client_id
@@ -131,7 +142,8 @@ it("a client that the server no longer knows registers again by itself", async (
   expect([await auth(host, { serverUrl: url, resourceMetadataUrl }), host.calls, host.information!.client_id === id]).toEqual(["REDIRECT", ["forget all", "redirect"], false])
 })
 it("a client id metadata document instead of registration", async () => {
-  const host = new Host(user, { documentUrl }), resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
+  const host = new Host(user, { documentUrl })
+const resourceMetadataUrl = new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
   expect(await auth(host, { serverUrl: url, resourceMetadataUrl })).toBe("REDIRECT")
   expect(host.information!.client_id).toBe(documentUrl)
   expect(await auth(host, { serverUrl: url, resourceMetadataUrl, authorizationCode: host.code })).toBe("AUTHORIZED")
@@ -142,7 +154,9 @@ it("a machine, with the SDK's provider of client credentials", async () => {
   expect(await whoami(new ClientCredentialsProvider({ clientId: machine.clientId, clientSecret: machine.secret, scope: "files:read", expectedIssuer: world.issuer }))).toBe(`${machine.clientId} files:read`)
 })
 it("a token for another resource does not open this one", async () => {
-  const other = await world.resource({ slug: "other" }), client = await world.client(), tokens = await world.tokens(client, user, { resource: other.uri })
+  const other = await world.resource({ slug: "other" })
+const client = await world.client()
+const tokens = await world.tokens(client, user, { resource: other.uri })
   const before = challenges
   expect((await fetch(url, { method: "POST", headers: { Authorization: `Bearer ${tokens.access_token}` } })).status).toBe(401)
   expect(challenges).toBe(before + 1)

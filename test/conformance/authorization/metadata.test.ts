@@ -6,8 +6,14 @@ import { World, type Answer } from "../../protocols/authorization/world.ts"
 
 type Known = Client & { readonly secret: string }
 const uri = "https://mcp.example.com/files"
-const exchange = "urn:ietf:params:oauth:grant-type:token-exchange", accessType = "urn:ietf:params:oauth:token-type:access_token"
-let world: World, client: Known, runtime: Known, stranger: Known, open: Known, user: User
+const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+const accessType = "urn:ietf:params:oauth:token-type:access_token"
+let world: World
+let client: Known
+let runtime: Known
+let stranger: Known
+let open: Known
+let user: User
 beforeAll(async () => {
   world = await World.make()
   client = await world.client()
@@ -56,7 +62,8 @@ describe("metadata", () => {
     expect(Object.keys(answer.body)).toEqual(["keys"])
   })
   it("agents are listed beside the keys only where that is switched on", async () => {
-    const listing = await World.make({ settings: { agentsInJwks: true } }), agent = await listing.client({ agent: true, clientName: "research", agentDescription: "Searches" })
+    const listing = await World.make({ settings: { agentsInJwks: true } })
+const agent = await listing.client({ agent: true, clientName: "research", agentDescription: "Searches" })
     await listing.client({ agent: true, status: "suspended" })
     expect((await listing.call("/.well-known/jwks.json")).body.agents).toEqual([{ client_id: agent.clientId, client_name: "research", description: "Searches" }])
     await listing.close()
@@ -104,7 +111,8 @@ describe("metadata", () => {
     await limited.close()
   })
   it("twenty wrong secrets in a minute lock that client from that source for a minute", async () => {
-    const limited = await World.make({ settings: { rate: { enabled: true, callsPerSecond: 1_000, burst: 1_000 } } }), one = await limited.client()
+    const limited = await World.make({ settings: { rate: { enabled: true, callsPerSecond: 1_000, burst: 1_000 } } })
+const one = await limited.client()
     for (let tries = 0; tries < 20; tries++) expect((await limited.post("/oauth/introspect", { token: "x" }, limited.basic({ ...one, secret: "wrong" }))).status).toBe(401)
     expect((await limited.post("/oauth/introspect", { token: "x" }, limited.basic(one))).status).toBe(429)
     limited.nowMs += 60_000
@@ -120,13 +128,17 @@ describe("introspection and revocation", () => {
     refused(await world.post("/oauth/introspect", {}, world.basic(client)), "invalid_request")
   })
   it("AS-139 by a client with no relation to the token: the bytes of an invalid one", async () => {
-    const { access_token } = await world.tokens(client, user, { resource: uri }), seen = await introspect(stranger, access_token), invalid = await introspect(stranger, "nonsense")
+    const { access_token } = await world.tokens(client, user, { resource: uri })
+const seen = await introspect(stranger, access_token)
+const invalid = await introspect(stranger, "nonsense")
     expect([seen.status, seen.text]).toEqual([200, "{\"active\":false}"])
     const headers = ({ headers }: Answer) => [...headers].filter(([name]) => !["date", "x-request-id", "x-trace-id"].includes(name))
     expect([headers(seen), seen.text]).toEqual([headers(invalid), invalid.text])
   })
   it("AS-140 by a runtime client of the resource: all its members", async () => {
-    const { access_token } = await world.tokens(client, user, { resource: uri }), answer = await introspect(runtime, access_token), claims = world.claimsOf(access_token)
+    const { access_token } = await world.tokens(client, user, { resource: uri })
+const answer = await introspect(runtime, access_token)
+const claims = world.claimsOf(access_token)
     expect(answer.body).toEqual({ active: true, iss: claims.iss, sub: user.id, aud: uri, client_id: client.clientId, scope: "files:read", token_type: "Bearer", exp: claims.exp, iat: claims.iat, jti: claims.jti })
   })
   it("AS-141 a refresh token at introspection", async () => {
@@ -134,7 +146,9 @@ describe("introspection and revocation", () => {
     expect((await introspect(client, refresh_token)).text).toBe("{\"active\":false}")
   })
   it("inactive: expired, client suspended (and active again after), user disabled, resource gone", async () => {
-    const one = await world.client(), other = await world.user(), { access_token } = await world.tokens(one, other)
+    const one = await world.client()
+const other = await world.user()
+const { access_token } = await world.tokens(one, other)
     await world.change(one, { status: "suspended" })
     expect(world.open.services.keys.verify(access_token)).toBeDefined()
     await world.change(one, { status: "active" })
@@ -146,7 +160,8 @@ describe("introspection and revocation", () => {
     expect(await world.active(client, late)).toBe(false)
   })
   it("a suspended client's token is inactive to the resource while that lasts", async () => {
-    const one = await world.client(), { access_token } = await world.tokens(one, user, { resource: uri })
+    const one = await world.client()
+const { access_token } = await world.tokens(one, user, { resource: uri })
     await world.change(one, { status: "suspended" })
     expect(await world.active(runtime, access_token)).toBe(false)
     await world.change(one, { status: "active" })
@@ -167,7 +182,8 @@ describe("introspection and revocation", () => {
     refused(await world.post("/oauth/revoke", { token: "x" }, world.basic({ ...client, secret: "wrong" })), "invalid_client", 401)
   })
   it("AS-144 revoking a refresh token, also a consumed one: the family's access tokens are inactive", async () => {
-    const tokens = await world.tokens(client, user), next = await world.refresh(client, tokens.refresh_token)
+    const tokens = await world.tokens(client, user)
+const next = await world.refresh(client, tokens.refresh_token)
     expect((await world.post("/oauth/revoke", { token: tokens.refresh_token, token_type_hint: "access_token" }, world.basic(client))).status).toBe(200)
     for (const token of [tokens.access_token, next.body.access_token]) expect(await world.active(client, token)).toBe(false)
     refused(await world.refresh(client, next.body.refresh_token), "invalid_grant")
@@ -176,9 +192,12 @@ describe("introspection and revocation", () => {
     refused(await world.refresh(open, publicTokens.refresh_token), "invalid_grant")
   })
   it("AS-145 consent revoked under a chain of five exchanged tokens over three clients: all inactive, a sibling's are not, no new refresh", async () => {
-    const grantTypes = ["authorization_code", "refresh_token", exchange], [a, b, c] = [await world.client({ grantTypes }), await world.client({ grantTypes }), await world.client({ grantTypes })]
+    const grantTypes = ["authorization_code", "refresh_token", exchange]
+const [a, b, c] = [await world.client({ grantTypes }), await world.client({ grantTypes }), await world.client({ grantTypes })]
     const lent = await world.resource({ slug: "lent", uri: "https://mcp.example.com/lent", exchangeClients: [a, b, c].map(({ clientId }) => clientId), runtimeClients: [runtime.clientId] })
-    const tokens = await world.tokens(a, user, { resource: lent.uri }), sibling = await world.tokens(stranger, user, { resource: lent.uri }), chain = [tokens.access_token]
+    const tokens = await world.tokens(a, user, { resource: lent.uri })
+const sibling = await world.tokens(stranger, user, { resource: lent.uri })
+const chain = [tokens.access_token]
     for (const by of [b, c, a, b, c]) {
       const answer = await world.token(by, { grant_type: exchange, subject_token: chain.at(-1)!, subject_token_type: accessType, resource: lent.uri })
       expect(answer.status).toBe(200)

@@ -7,7 +7,11 @@ import { uniqueName } from "../../../protocols/authorization/client/unique-names
 import { Upstream, type Heard, type Said } from "../../protocols/authorization/upstream/outside.ts"
 import { callback, World } from "../../protocols/authorization/world.ts"
 
-let world: World, elsewhere: Upstream, idpKey: CryptoKey, jwk: object, user: User
+let world: World
+let elsewhere: Upstream
+let idpKey: CryptoKey
+let jwk: object
+let user: User
 let answer: (heard: Heard) => Said | Promise<Said> = () => ({ status: 404 })
 const files = "https://mcp.example.com/files"
 beforeAll(async () => {
@@ -27,9 +31,11 @@ beforeEach(() => { answer = () => ({ status: 404 }) })
 const pathOf = (location: string | null): string => { const url = new URL(location!, world.issuer); return url.pathname + url.search }
 
 it("a client that is a document: to a token, kept once it was authorized, and no further once suspended", async () => {
-  const clientId = elsewhere.at("/client.json"), client = { clientId, authMethod: "none", secret: "" } as never
+  const clientId = elsewhere.at("/client.json")
+const client = { clientId, authMethod: "none", secret: "" } as never
   answer = () => ({ body: { client_id: clientId, client_name: "Document client", redirect_uris: [callback] }, headers: { "Cache-Control": "max-age=600" } })
-  const browser = world.browser(), consent = await browser.authorize(world.authorizeUrl({ clientId }), user, "deny")
+  const browser = world.browser()
+const consent = await browser.authorize(world.authorizeUrl({ clientId }), user, "deny")
   expect(new URL(consent.headers.get("location")!).searchParams.get("error")).toBe("access_denied")
   expect(Clients.get(world.store, [clientId])).toBeUndefined()
   const tokens = await world.tokens(client, user, { resource: files })
@@ -51,23 +57,30 @@ it("AS-127 AS-128 what is wrong with a document is said, as a page and as invali
   expect(elsewhere.heard.length - before).toBe(1)
 })
 it("connect, see it, exchange for the upstream's token, refresh it, disconnect", async () => {
-  const { books, seal } = world.open.services, at = { createdMs: world.nowMs, updatedMs: world.nowMs }
+  const { books, seal } = world.open.services
+const at = { createdMs: world.nowMs, updatedMs: world.nowMs }
   await books.write([Providers.put(["hub"], { id: "hub", slug: "hub", displayName: "The Hub", protocol: "oauth", sealedSecret: sealSecret(seal, "hub", "hub-s3cret"),
     config: { client_id: "c", authorize_url: "https://hub.example/authorize", token_url: elsewhere.at("/token") }, ...at }), UniqueNames.put(uniqueName("provider-slug", "hub"), { id: "hub" })])
   await world.resource({ slug: "code", uri: "", backend: "broker", providerId: "hub", scopes: [{ name: "files:read", description: "", upstream: ["repo"] }] })
   let turn = 0
   answer = () => ({ body: { access_token: `hub-access-${++turn}`, refresh_token: `hub-refresh-${turn}`, expires_in: 600 } })
-  const browser = world.browser(), login = await browser.call("/connect/hub?resource=code")
+  const browser = world.browser()
+const login = await browser.call("/connect/hub?resource=code")
   expect(login.headers.get("location")).toBe("/login?next=%2Fconnect%2Fhub%3Fresource%3Dcode")
-  const signedIn = await browser.login(user, login.headers.get("location")!), away = await browser.call(signedIn.headers.get("location")!)
+  const signedIn = await browser.login(user, login.headers.get("location")!)
+const away = await browser.call(signedIn.headers.get("location")!)
   expect(new URL(away.headers.get("location")!).origin).toBe("https://hub.example")
-  const state = new URL(away.headers.get("location")!).searchParams.get("state")!, back = await browser.call(`/connect/hub/callback?state=${state}&code=hub-code`)
+  const state = new URL(away.headers.get("location")!).searchParams.get("state")!
+const back = await browser.call(`/connect/hub/callback?state=${state}&code=hub-code`)
   expect([back.status, back.headers.get("location")]).toEqual([303, `${world.issuer}/connections`])
   expect((await browser.call(`/connect/hub/callback?state=${state}&code=hub-code`)).status).toBe(400)
-  const page = await browser.call("/connections"), listed = await browser.call("/connections", { headers: { Accept: "application/json" } })
+  const page = await browser.call("/connections")
+const listed = await browser.call("/connections", { headers: { Accept: "application/json" } })
   expect([page.text.includes("The Hub"), page.text.includes(listed.body.csrf_token), listed.body.connections[0].scopes]).toEqual([true, true, ["repo"]])
 
-  const exchange = "urn:ietf:params:oauth:grant-type:token-exchange", app = await world.client({ grantTypes: ["authorization_code", exchange], scopes: ["files:read"] }), tokens = await world.tokens(app, user, { resource: files })
+  const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+const app = await world.client({ grantTypes: ["authorization_code", exchange], scopes: ["files:read"] })
+const tokens = await world.tokens(app, user, { resource: files })
   const vend = () => world.token(app, { grant_type: exchange, subject_token: tokens.access_token, subject_token_type: "urn:ietf:params:oauth:token-type:access_token", resource: "code" })
   expect((await vend()).body).toMatchObject({ access_token: "hub-access-1", expires_in: 600, scope: "files:read" })
   world.nowMs += 541_000
@@ -83,10 +96,15 @@ it("AS-154 a browser gets a page, another caller the problem", async () => {
   expect([(await world.browser().call("/connect/nothing")).text.includes("invalid_target"), (await world.call("/connect/nothing")).body.error]).toEqual([true, "invalid_target"])
 })
 it("an assertion of an identity provider whose keys are discovered; AS-119 unknown key ids ask it no more", async () => {
-  const { books } = world.open.services, at = { createdMs: world.nowMs, updatedMs: world.nowMs }, issuer = elsewhere.at("/idp")
+  const { books } = world.open.services
+const at = { createdMs: world.nowMs, updatedMs: world.nowMs }
+const issuer = elsewhere.at("/idp")
   await books.write([Idps.put(["idp"], { id: "idp", name: "IdP", issuer, jwksUri: "", audience: "", enabled: true, ...at }), Policies.put(["p"], { id: "p", name: "p", idpId: "idp", clientIds: [], scopes: [], resources: [], enabled: true, ...at })])
   answer = ({ path }) => path === "/idp/.well-known/openid-configuration" ? { body: { issuer, jwks_uri: elsewhere.at("/idp/keys") } } : { body: { keys: [jwk] } }
-  const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer", client = await world.client({ grantTypes: [bearer], scopes: ["files:read"] }), now = Math.floor(world.nowMs / 1_000), before = elsewhere.heard.length
+  const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+const client = await world.client({ grantTypes: [bearer], scopes: ["files:read"] })
+const now = Math.floor(world.nowMs / 1_000)
+const before = elsewhere.heard.length
   const assert = async (kid: string, jti: string) => world.token(client, { grant_type: bearer, assertion: await new SignJWT({ client_id: client.clientId, jti }).setProtectedHeader({ alg: "ES256", typ: "oauth-id-jag+jwt", kid })
     .setIssuer(issuer).setAudience(world.issuer).setSubject("sub-1").setIssuedAt(now).setExpirationTime(now + 60).sign(idpKey) })
   expect((await assert("k1", "1")).status).toBe(200)
@@ -98,16 +116,23 @@ it("signing in through the upstream provider, to a code", async () => {
   let nonce = ""
   answer = async ({ path }) => path === "/.well-known/openid-configuration" ? { body: { issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token`, jwks_uri: `${issuer}/keys` } } : path === "/keys" ? { body: { keys: [jwk] } }
     : { body: { id_token: await new SignJWT({ nonce, email: "fed@example.org" }).setProtectedHeader({ alg: "ES256", kid: "k1" }).setIssuer(issuer).setAudience("troupe").setSubject("fed-1").setIssuedAt(Math.floor(world.nowMs / 1_000)).setExpirationTime(Math.floor(world.nowMs / 1_000) + 60).sign(idpKey) } }
-  const client = await world.client(), browser = world.browser(), login = await browser.call(world.authorizeUrl(client)), page = await browser.call(login.headers.get("location")!)
-  const req = browser.hidden(page.text)["req"]!, away = new URL((await browser.call(`/oidc/start?req=${req}`)).headers.get("location")!)
+  const client = await world.client()
+const browser = world.browser()
+const login = await browser.call(world.authorizeUrl(client))
+const page = await browser.call(login.headers.get("location")!)
+  const req = browser.hidden(page.text)["req"]!
+const away = new URL((await browser.call(`/oidc/start?req=${req}`)).headers.get("location")!)
   nonce = away.searchParams.get("nonce")!
   const back = await browser.call(`/oidc/callback?state=${away.searchParams.get("state")!}&code=abc`)
   expect([back.status, back.headers.get("location")]).toEqual([303, `/oauth/authorize/continue?req=${req}`])
-  const consent = await browser.call(pathOf(back.headers.get("location"))), asked = await browser.call(pathOf(consent.headers.get("location")))
+  const consent = await browser.call(pathOf(back.headers.get("location")))
+const asked = await browser.call(pathOf(consent.headers.get("location")))
   const done = await browser.post("/consent", { ...browser.hidden(asked.text), decision: "allow" })
   expect(new URL(done.headers.get("location")!).searchParams.has("code")).toBe(true)
   // Refused upstream: back to the client.
-  const again = world.browser(), second = await again.call((await again.call(world.authorizeUrl(client))).headers.get("location")!), other = new URL((await again.call(`/oidc/start?req=${again.hidden(second.text)["req"]!}`)).headers.get("location")!)
+  const again = world.browser()
+const second = await again.call((await again.call(world.authorizeUrl(client))).headers.get("location")!)
+const other = new URL((await again.call(`/oidc/start?req=${again.hidden(second.text)["req"]!}`)).headers.get("location")!)
   const refused = new URL((await again.call(`/oidc/callback?state=${other.searchParams.get("state")!}&error=access_denied`)).headers.get("location")!)
   expect([refused.origin + refused.pathname, refused.searchParams.get("error"), refused.searchParams.get("iss")]).toEqual([callback, "access_denied", world.issuer])
 })

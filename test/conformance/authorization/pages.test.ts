@@ -11,7 +11,8 @@ import { Prompts, Providers, type Client, type User } from "../../../protocols/a
 import { Upstream } from "../../protocols/authorization/upstream/outside.ts"
 import { jws, password, pkce, World } from "../../protocols/authorization/world.ts"
 
-const executablePath = process.env["TROUPE_CHROMIUM"] ?? "/usr/bin/chromium", pictures = process.env["TROUPE_SCREENSHOTS"]
+const executablePath = process.env["TROUPE_CHROMIUM"] ?? "/usr/bin/chromium"
+const pictures = process.env["TROUPE_SCREENSHOTS"]
 const present = existsSync(executablePath)
 if (!present) console.warn(`no Chromium at ${executablePath}: the tests of the pages in a real browser are skipped (apt-get install chromium, or set TROUPE_CHROMIUM)`)
 const phone: BrowserContextOptions = { viewport: { width: 320, height: 640 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true }
@@ -21,12 +22,20 @@ const longName = "The Remarkably Thorough Document Assistant of Examplehausen un
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
 type Known = Client & { readonly secret: string }
-let world: World, browser: Browser, application: HttpServer, user: User, web: Known, open: Known, callback: string
+let world: World
+let browser: Browser
+let application: HttpServer
+let user: User
+let web: Known
+let open: Known
+let callback: string
 const arrived: Array<string> = []
 const { verifier, challenge } = pkce()
 /** A page, and every complaint of the browser about it. */
 const tab = async (options: BrowserContextOptions = {}): Promise<{ readonly page: Page; readonly complaints: ReadonlyArray<string> }> => {
-  const context = await browser.newContext(options), page = await context.newPage(), complaints: Array<string> = []
+  const context = await browser.newContext(options)
+const page = await context.newPage()
+const complaints: Array<string> = []
   page.setDefaultTimeout(30_000)
   page.on("console", (message) => { if (!/the server responded with a status of 4\d\d/.test(message.text())) complaints.push(message.text()) })
   page.on("pageerror", (error) => complaints.push(String(error)))
@@ -66,7 +75,8 @@ const shape = "[document.documentElement.lang, document.querySelectorAll('h1').l
 const focused = "[document.activeElement.tagName, document.activeElement.getAttribute('name'), document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle].join(' ')"
 
 it("the pages let their forms lead to listed addresses only", async () => {
-  const plain = await World.make(), at = { createdMs: 0, updatedMs: 0 }
+  const plain = await World.make()
+const at = { createdMs: 0, updatedMs: 0 }
   await plain.open.services.books.write([Providers.put(["p"], { id: "p", slug: "drive", displayName: "Drive", protocol: "oauth", config: { client_id: "x", authorize_url: "https://drive.example.com/authorize", token_url: "https://drive.example.com/token" }, sealedSecret: null, ...at })])
   await plain.resource({ slug: "drive", backend: "broker", providerId: "p", returnUrls: ["https://ok.example.com/back"] })
   const targets = async (next: string) => / form-action ([^;]+);/.exec((await plain.call(`/login?next=${encodeURIComponent(next)}`, { headers: { Accept: "text/html" } })).headers.get("content-security-policy")!)![1]
@@ -117,7 +127,9 @@ describe.skipIf(!present)("in Chromium", () => {
     expect([answer.get("error"), answer.get("iss"), answer.get("code"), complaints]).toEqual(["access_denied", world.issuer, null, []])
   })
   it("signed out, but allowed before: signing in leads straight to the application", async () => {
-    const allowed = await world.user(), first = await tab(), second = await tab()
+    const allowed = await world.user()
+const first = await tab()
+const second = await tab()
     await first.page.goto(urlOf(web))
     await signIn(first.page, password, allowed)
     await first.page.getByRole("button", { name: "Allow" }).click()
@@ -128,7 +140,10 @@ describe.skipIf(!present)("in Chromium", () => {
     expect([(await redeem(web, answer.get("code")!)).status, second.complaints]).toEqual([200, []])
   })
   it("a loopback application at an IPv6 address", async () => {
-    const six = await listening("::1"), at = `http://[::1]:${(six.address() as AddressInfo).port}/cb`, client = await world.client({ redirectUris: [at], authMethod: "none" }), { page, complaints } = await tab()
+    const six = await listening("::1")
+const at = `http://[::1]:${(six.address() as AddressInfo).port}/cb`
+const client = await world.client({ redirectUris: [at], authMethod: "none" })
+const { page, complaints } = await tab()
     await page.goto(urlOf(client, { redirect_uri: at }))
     await signIn(page)
     await page.getByRole("button", { name: "Allow" }).click()
@@ -137,7 +152,9 @@ describe.skipIf(!present)("in Chromium", () => {
     six.close()
   })
   it("signed out on the way to a provider: signing in leads there", async () => {
-    const { books } = world.open.services, at = { createdMs: 0, updatedMs: 0 }, provider = new URL(callback).origin
+    const { books } = world.open.services
+const at = { createdMs: 0, updatedMs: 0 }
+const provider = new URL(callback).origin
     await books.write([Providers.put(["p"], { id: "p", slug: "drive", displayName: "Drive", protocol: "oauth", config: { client_id: "x", authorize_url: `${provider}/authorize`, token_url: `${provider}/token` }, sealedSecret: null, ...at })])
     await world.resource({ slug: "drive", backend: "broker", providerId: "p" })
     const { page, complaints } = await tab()
@@ -147,8 +164,11 @@ describe.skipIf(!present)("in Chromium", () => {
     expect([query.get("client_id"), query.get("redirect_uri"), complaints]).toEqual(["x", `${world.issuer}/connect/drive/callback`, []])
   })
   it("an upstream provider that signs in without a word: button, provider, back, and on to the application", async () => {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" }), provider: Upstream = await Upstream.open(({ path, body }) => {
-      const issuer = provider.at(""), query = new URL(path, issuer).searchParams, nowS = Math.floor(Date.now() / 1_000)
+    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
+const provider: Upstream = await Upstream.open(({ path, body }) => {
+      const issuer = provider.at("")
+const query = new URL(path, issuer).searchParams
+const nowS = Math.floor(Date.now() / 1_000)
       if (path.startsWith("/.well-known")) return { body: { issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token`, jwks_uri: `${issuer}/jwks` } }
       if (path === "/jwks") return { body: { keys: [{ ...pair.publicKey.export({ format: "jwk" }), kid: "k", alg: "ES256", use: "sig" }] } }
       if (path.startsWith("/authorize")) return { status: 302, headers: { Location: `${query.get("redirect_uri")}?${new URLSearchParams({ state: query.get("state")!, code: query.get("nonce")! }).toString()}` } }
@@ -169,7 +189,10 @@ describe.skipIf(!present)("in Chromium", () => {
     await provider.close()
   })
   it("a consent that a token exchange asked for: signed out, allow, and back at a listed address", async () => {
-    const { books } = world.open.services, back = `${callback}?allowed`, resource = await world.resource({ slug: "more", uri: "https://mcp.example.com/more", returnUrls: [back] }), { page, complaints } = await tab()
+    const { books } = world.open.services
+const back = `${callback}?allowed`
+const resource = await world.resource({ slug: "more", uri: "https://mcp.example.com/more", returnUrls: [back] })
+const { page, complaints } = await tab()
     await books.write([Prompts.put([user.id, web.clientId, resource.id], { userId: user.id, clientId: web.clientId, resourceId: resource.id, scopes: ["files:read"], createdMs: world.nowMs, expiresMs: world.nowMs + 60_000 })])
     await page.goto(`${world.issuer}/authorize?${new URLSearchParams({ resource: "more", scope: "files:read", return_url: back }).toString()}`)
     await signIn(page)
@@ -188,7 +211,8 @@ describe.skipIf(!present)("in Chromium", () => {
     expect([await page.locator(".host").innerText(), await page.getByText("program on this device").count()]).toEqual(["app.example.com", 0])
   })
   it("by keyboard alone", async () => {
-    const { page } = await tab(), at = () => page.evaluate<string>(focused)
+    const { page } = await tab()
+const at = () => page.evaluate<string>(focused)
     await page.goto(urlOf(open))
     for (let presses = 0; presses < 5 && !(await at()).startsWith("INPUT email"); presses++) await page.keyboard.press("Tab")
     await page.keyboard.type(user.email)
@@ -208,7 +232,8 @@ describe.skipIf(!present)("in Chromium", () => {
     expect((await atApplication(page)).has("code")).toBe(true)
   })
   it.each([["light", "desktop", {}], ["dark", "desktop", {}], ["light", "phone", phone], ["dark", "phone", phone]] as const)("%s, %s: every page legible, none wider than its screen", async (colorScheme, kind, screen) => {
-    const { page, complaints } = await tab({ ...screen, colorScheme }), name = (of: string) => `${of}-${kind}-${colorScheme}`
+    const { page, complaints } = await tab({ ...screen, colorScheme })
+const name = (of: string) => `${of}-${kind}-${colorScheme}`
     const looks = async (of: string): Promise<void> => {
       await shoot(page, name(of))
       expect([of, await page.evaluate(faint), await page.evaluate(sideways), await page.evaluate(shape)]).toEqual([of, [], 0, ["en", 1, true, 0]])

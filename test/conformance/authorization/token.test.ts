@@ -6,8 +6,13 @@ import type { Client, User } from "../../../protocols/authorization/records.ts"
 import { callback, jws, ProofKey, World, type Answer } from "../../protocols/authorization/world.ts"
 
 type Known = Client & { readonly secret: string }
-const verifier = "v".repeat(43), uri = "https://mcp.example.com/files"
-let world: World, client: Known, user: User, machine: Known, open: Known
+const verifier = "v".repeat(43)
+const uri = "https://mcp.example.com/files"
+let world: World
+let client: Known
+let user: User
+let machine: Known
+let open: Known
 beforeAll(async () => {
   world = await World.make()
   await world.resource({ slug: "files", uri })
@@ -64,7 +69,8 @@ describe("client authentication and transport", () => {
     refused(await world.call("/oauth/token", { method: "POST", headers: { "Content-Type": type, ...world.basic(machine) }, body: "grant_type=client_credentials" }), "invalid_request"))
   it("AS-44 a body of 10 MiB, chunked without a length: 413 once the limit is passed, and the connection closes long before its end", async () => {
     const flood = (chunks: number) => new Promise<{ readonly text: string; readonly taken: number }>((resolve) => {
-      let taken = 0, text = ""
+      let taken = 0
+let text = ""
       const socket = net.connect(world.server.port, "127.0.0.1", () => {
         socket.write("POST /oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n")
         const more = () => { if (taken === chunks || socket.destroyed) return; taken++; socket.write(`4000\r\n${"a".repeat(16_384)}\r\n`, () => setImmediate(more)) }
@@ -87,7 +93,8 @@ describe("client authentication and transport", () => {
     for (const grant_type of ["password", "implicit", "constructor"]) refused(await world.post("/oauth/token", { grant_type }, world.basic(machine)), "unsupported_grant_type")
   })
   it("AS-47 a disabled grant names its variable", async () => {
-    const bare = await World.make({ settings: { clientCredentials: { enabled: false }, tokenExchange: { enabled: false }, xaa: { enabled: false } } }), any = await bare.client()
+    const bare = await World.make({ settings: { clientCredentials: { enabled: false }, tokenExchange: { enabled: false }, xaa: { enabled: false } } })
+const any = await bare.client()
     for (const [grant, variable] of [["client_credentials", "SERVICE_CLIENT_CREDENTIALS_ENABLED"], ["urn:ietf:params:oauth:grant-type:token-exchange", "SERVICE_TOKEN_EXCHANGE_ENABLED"], ["urn:ietf:params:oauth:grant-type:jwt-bearer", "SERVICE_XAA_ENABLED"]] as const) {
       const answer = await bare.token(any, { grant_type: grant })
       refused(answer, "unsupported_grant_type")
@@ -112,13 +119,15 @@ describe("client authentication and transport", () => {
   })
   it("AS-51 the media type of an error follows Accept; its bytes do not", async () => {
     const plain = await world.call("/oauth/token", { method: "POST", headers: { "Content-Type": "application/x-www-form-urlencoded", Accept: "application/json" }, body: "" })
-    const problem = await world.post("/oauth/token", {}), both = await world.post("/oauth/token", {}, { Accept: "application/json, application/problem+json" })
+    const problem = await world.post("/oauth/token", {})
+const both = await world.post("/oauth/token", {}, { Accept: "application/json, application/problem+json" })
     expect([plain, problem, both].map(({ headers }) => headers.get("content-type"))).toEqual(["application/json", "application/problem+json", "application/problem+json"])
     expect(plain.body).toEqual(problem.body)
     expect(Object.keys(plain.body)).toEqual(["error", "error_description", "type", "title", "detail", "status"])
   })
   it("AS-52 the first byte wrong or the last: the same refusal, and every comparison of a secret is the one in constant time", async () => {
-    const first = `${machine.secret.startsWith("x") ? "y" : "x"}${machine.secret.slice(1)}`, last = `${machine.secret.slice(0, -1)}${machine.secret.endsWith("x") ? "y" : "x"}`
+    const first = `${machine.secret.startsWith("x") ? "y" : "x"}${machine.secret.slice(1)}`
+const last = `${machine.secret.slice(0, -1)}${machine.secret.endsWith("x") ? "y" : "x"}`
     const answers = [await credentials(basic(`${machine.clientId}:${first}`)), await credentials(basic(`${machine.clientId}:${last}`))]
     for (const answer of answers) refused(answer, "invalid_client", 401)
     expect(answers[0]!.text).toBe(answers[1]!.text)
@@ -135,14 +144,17 @@ describe("client authentication and transport", () => {
 
 describe("codes", () => {
   it("AS-54 replay by the same client: everything from the code dies", async () => {
-    const code = await world.code(client, user), first = await redeem(client, code)
+    const code = await world.code(client, user)
+const first = await redeem(client, code)
     expect(first.status).toBe(200)
     refused(await redeem(client, code), "invalid_grant")
     expect(await world.active(client, first.body.access_token)).toBe(false)
     refused(await world.refresh(client, first.body.refresh_token), "invalid_grant")
   })
   it("AS-55 fifty parallel redemptions: exactly one 200, then the grant dies", async () => {
-    const code = await world.code(client, user), answers = await Promise.all(Array.from({ length: 50 }, () => redeem(client, code))), won = answers.filter(({ status }) => status === 200)
+    const code = await world.code(client, user)
+const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(client, code)))
+const won = answers.filter(({ status }) => status === 200)
     expect(won.length).toBe(1)
     for (const answer of answers) if (answer.status !== 200) refused(answer, "invalid_grant")
     expect(await world.active(client, won[0]!.body.access_token)).toBe(false)
@@ -181,23 +193,30 @@ describe("codes", () => {
     refused(await redeem(client, await world.code(client, user), { resource: uri }), "invalid_target")
   })
   it("AS-63 consent revoked between code and redemption", async () => {
-    const one = await world.client(), code = await world.code(one, user, { resource: uri })
-    const tokens = await redeem(one, code), consentId = world.issuanceOf(tokens.body.access_token).consentId, second = await world.code(one, user, { resource: uri })
+    const one = await world.client()
+const code = await world.code(one, user, { resource: uri })
+    const tokens = await redeem(one, code)
+const consentId = world.issuanceOf(tokens.body.access_token).consentId
+const second = await world.code(one, user, { resource: uri })
     await world.revokeConsent(consentId)
     refused(await redeem(one, second), "invalid_grant")
   })
   it("AS-64 dpop_jkt at authorize, a proof with another key", async () => {
-    const key = new ProofKey(), other = new ProofKey(), code = await world.code(client, user, { dpop_jkt: key.jkt })
+    const key = new ProofKey()
+const other = new ProofKey()
+const code = await world.code(client, user, { dpop_jkt: key.jkt })
     refused(await redeem(client, code, {}, { DPoP: other.proof(world) }), "invalid_dpop_proof")
     refused(await redeem(client, code), "invalid_dpop_proof")
     const answer = await redeem(client, code, {}, { DPoP: key.proof(world) })
     expect([answer.body.token_type, world.claimsOf(answer.body.access_token).cnf]).toEqual(["DPoP", { jkt: key.jkt }])
   })
   it("a client without refresh_token gets none; a user disabled or logged out in between gets nothing", async () => {
-    const one = await world.client({ grantTypes: ["authorization_code"] }), answer = await redeem(one, await world.code(one, user))
+    const one = await world.client({ grantTypes: ["authorization_code"] })
+const answer = await redeem(one, await world.code(one, user))
     expect(answer.body).not.toHaveProperty("refresh_token")
     expect(answer.body).toMatchObject({ token_type: "Bearer", expires_in: 900, scope: "files:read" })
-    const other = await world.user(), code = await world.code(one, other)
+    const other = await world.user()
+const code = await world.code(one, other)
     await world.changeUser(other, { epoch: 1 })
     refused(await redeem(one, code), "invalid_grant")
   })
@@ -205,7 +224,8 @@ describe("codes", () => {
 
 describe("refresh", () => {
   it("AS-65 a consumed token again: the grant dies, and it is on record", async () => {
-    const tokens = await world.tokens(client, user), next = await world.refresh(client, tokens.refresh_token)
+    const tokens = await world.tokens(client, user)
+const next = await world.refresh(client, tokens.refresh_token)
     const answer = await world.refresh(client, tokens.refresh_token)
     refused(answer, "invalid_grant")
     expect(answer.body.error_description).toBe("the token family was revoked due to reuse detection")
@@ -214,19 +234,22 @@ describe("refresh", () => {
     expect(world.open.services.audit.counts.get("family.revoked")).toBeGreaterThan(0)
   })
   it("AS-66 twenty parallel refreshes with one token: one 200, and the winner is dead too", async () => {
-    const tokens = await world.tokens(client, user), answers = await Promise.all(Array.from({ length: 20 }, () => world.refresh(client, tokens.refresh_token)))
+    const tokens = await world.tokens(client, user)
+const answers = await Promise.all(Array.from({ length: 20 }, () => world.refresh(client, tokens.refresh_token)))
     const won = answers.filter(({ status }) => status === 200)
     expect(won.length).toBe(1)
     refused(await world.refresh(client, won[0]!.body.refresh_token), "invalid_grant")
     expect(await world.active(client, won[0]!.body.access_token)).toBe(false)
   })
   it("a thousand parallel uses of one refresh token: exactly one success, the family revoked", async () => {
-    const tokens = await world.tokens(client, user), answers = await Promise.all(Array.from({ length: 1_000 }, () => world.refresh(client, tokens.refresh_token)))
+    const tokens = await world.tokens(client, user)
+const answers = await Promise.all(Array.from({ length: 1_000 }, () => world.refresh(client, tokens.refresh_token)))
     expect(answers.filter(({ status }) => status === 200).length).toBe(1)
     refused(await world.refresh(client, answers.find(({ status }) => status === 200)!.body.refresh_token), "invalid_grant")
   })
   it("AS-67 the family id right, the secret random: the family lives", async () => {
-    const tokens = await world.tokens(client, user), forged = `${tokens.refresh_token.slice(0, -43)}${"A".repeat(43)}`
+    const tokens = await world.tokens(client, user)
+const forged = `${tokens.refresh_token.slice(0, -43)}${"A".repeat(43)}`
     refused(await world.refresh(client, forged), "invalid_grant")
     refused(await world.refresh(client, "rt1.x.y"), "invalid_grant")
     expect((await world.refresh(client, tokens.refresh_token)).status).toBe(200)
@@ -242,7 +265,9 @@ describe("refresh", () => {
     expect((await world.refresh(client, tokens.refresh_token)).status).toBe(200)
   })
   it("AS-70 a narrower scope, then without: narrow, then all of the family", async () => {
-    const tokens = await world.tokens(client, user, { scope: "files:read files:write" }), narrow = await world.refresh(client, tokens.refresh_token, { scope: "files:write" }), full = await world.refresh(client, narrow.body.refresh_token)
+    const tokens = await world.tokens(client, user, { scope: "files:read files:write" })
+const narrow = await world.refresh(client, tokens.refresh_token, { scope: "files:write" })
+const full = await world.refresh(client, narrow.body.refresh_token)
     expect([narrow.body.scope, full.body.scope]).toEqual(["files:write", "files:read files:write"])
   })
   it("AS-71 another resource: refused, not spent", async () => {
@@ -251,20 +276,25 @@ describe("refresh", () => {
     expect((await world.refresh(client, tokens.refresh_token, { resource: uri })).status).toBe(200)
   })
   it("AS-72 the client's ceiling narrowed: a narrowed token; outside it, invalid_scope", async () => {
-    const one = await world.client(), tokens = await world.tokens(one, user, { scope: "files:read files:write" })
+    const one = await world.client()
+const tokens = await world.tokens(one, user, { scope: "files:read files:write" })
     await world.change(one, { scopes: ["files:read"] })
     refused(await world.refresh(one, tokens.refresh_token, { scope: "files:write" }), "invalid_scope")
     expect((await world.refresh(one, tokens.refresh_token)).body.scope).toBe("files:read")
   })
   it("AS-73 refresh_token removed from the client's grants", async () => {
-    const one = await world.client(), tokens = await world.tokens(one, user)
+    const one = await world.client()
+const tokens = await world.tokens(one, user)
     await world.change(one, { grantTypes: ["authorization_code"] })
     refused(await world.refresh(one, tokens.refresh_token), "unauthorized_client")
   })
   it("AS-76 grace: the predecessor within it gets the identical body; after the successor was used it is reuse", async () => {
     const kind = await World.make({ settings: { refreshGraceMs: 60_000 } })
     await kind.resource({ slug: "files" })
-    const one = await kind.client(), tokens = await kind.tokens(one, await kind.user()), next = await kind.refresh(one, tokens.refresh_token), again = await kind.refresh(one, tokens.refresh_token)
+    const one = await kind.client()
+const tokens = await kind.tokens(one, await kind.user())
+const next = await kind.refresh(one, tokens.refresh_token)
+const again = await kind.refresh(one, tokens.refresh_token)
     expect([again.status, again.body]).toEqual([200, next.body])
     refused(await kind.refresh(await kind.client(), tokens.refresh_token), "invalid_grant")
     const third = await kind.refresh(one, next.body.refresh_token)
@@ -278,7 +308,8 @@ describe("refresh", () => {
     await kind.close()
   })
   it("AS-77 a bound public family, refreshed without a proof or with another key: refused, not spent", async () => {
-    const key = new ProofKey(), tokens = await world.tokens(open, user, {}, { DPoP: key.proof(world) })
+    const key = new ProofKey()
+const tokens = await world.tokens(open, user, {}, { DPoP: key.proof(world) })
     refused(await world.refresh(open, tokens.refresh_token), "invalid_grant")
     refused(await world.refresh(open, tokens.refresh_token, {}, { DPoP: new ProofKey().proof(world) }), "invalid_grant")
     const answer = await world.refresh(open, tokens.refresh_token, {}, { DPoP: key.proof(world) })
@@ -308,7 +339,8 @@ describe("DPoP", () => {
   })
   it.each(["none", "HS256", "ES384", "EdDSA", "RS384"])("AS-79 alg %s", (alg) => invalid(key.proof(world, {}, { alg })))
   it("AS-80 jwk with a private member, symmetric, RSA 1024, P-384, missing", async () => {
-    const rsa = generateKeyPairSync("rsa", { modulusLength: 1_024 }), p384 = generateKeyPairSync("ec", { namedCurve: "P-384" })
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 1_024 })
+const p384 = generateKeyPairSync("ec", { namedCurve: "P-384" })
     await invalid(key.proof(world, {}, { jwk: key.privateKey.export({ format: "jwk" }) }))
     await invalid(key.proof(world, {}, { jwk: { kty: "oct", k: "c2VjcmV0" } }))
     await invalid(key.proof(world, {}, { jwk: rsa.publicKey.export({ format: "jwk" }), alg: "RS256" }))
@@ -332,7 +364,8 @@ describe("DPoP", () => {
     for (const htm of ["GET", "post"]) await invalid(key.proof(world, { htm }))
     for (const htu of ["http://evil.example/oauth/token", `${world.issuer}/oauth/other`, `${world.issuer.replace("http", "https")}/oauth/token`, 7]) await invalid(key.proof(world, { htu }))
     const spoofed = await new Promise<string>((resolve) => {
-      const body = "grant_type=client_credentials", socket = net.connect(world.server.port, "127.0.0.1", () => socket.write(
+      const body = "grant_type=client_credentials"
+const socket = net.connect(world.server.port, "127.0.0.1", () => socket.write(
         `POST /oauth/token HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nAuthorization: ${world.basic(machine)["Authorization"]}\r\nDPoP: ${key.proof(world, { htu: "http://evil.example/oauth/token" })}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ${body.length}\r\n\r\n${body}`))
       let text = ""
       socket.on("data", (chunk) => { text += chunk.toString() }).on("close", () => resolve(text))
@@ -352,14 +385,16 @@ describe("DPoP", () => {
     const proof = key.proof(world)
     expect((await withProof(proof)).status).toBe(200)
     await invalid(proof)
-    const other = key.proof(world), answers = await Promise.all(Array.from({ length: 10 }, () => withProof(other)))
+    const other = key.proof(world)
+const answers = await Promise.all(Array.from({ length: 10 }, () => withProof(other)))
     expect(answers.filter(({ status }) => status === 200).length).toBe(1)
     await invalid(key.proof(world, { jti: undefined }))
     await invalid(key.proof(world, { jti: "j".repeat(257) }))
   })
   it("AS-87 two DPoP headers", () => invalid(`${key.proof(world)}, ${key.proof(world)}`))
   it("AS-88 nonce required: none, expired, forged are told a new one, with which the retry succeeds", async () => {
-    const strict = await World.make({ settings: { dpop: { requireNonce: true } } }), one = await strict.client({ grantTypes: ["client_credentials"], scopes: ["a"] })
+    const strict = await World.make({ settings: { dpop: { requireNonce: true } } })
+const one = await strict.client({ grantTypes: ["client_credentials"], scopes: ["a"] })
     const ask = (nonce: string | undefined) => strict.token(one, { grant_type: "client_credentials" }, { DPoP: key.proof(strict, { nonce }) })
     const wanted = async (nonce: string | undefined): Promise<string> => {
       const answer = await ask(nonce)
@@ -367,7 +402,8 @@ describe("DPoP", () => {
       expect(answer.headers.get("www-authenticate")).toBe("DPoP error=\"use_dpop_nonce\"")
       return answer.headers.get("dpop-nonce")!
     }
-    const nonce = await wanted(undefined), good = await ask(nonce)
+    const nonce = await wanted(undefined)
+const good = await ask(nonce)
     expect([good.status, typeof good.headers.get("dpop-nonce")]).toEqual([200, "string"])
     await wanted("A".repeat(43))
     strict.nowMs += 60_000
@@ -382,11 +418,14 @@ describe("DPoP", () => {
     expect((await redeem(client, code, {}, { DPoP: key.proof(world) })).status).toBe(200)
   })
   it("with replay kept in memory only, a proof still counts once; with DPoP off the header is ignored", async () => {
-    const light = await World.make({ settings: { dpop: { replayDurable: false } } }), one = await light.client({ grantTypes: ["client_credentials"], scopes: ["a"] }), proof = key.proof(light)
+    const light = await World.make({ settings: { dpop: { replayDurable: false } } })
+const one = await light.client({ grantTypes: ["client_credentials"], scopes: ["a"] })
+const proof = key.proof(light)
     expect((await light.token(one, { grant_type: "client_credentials" }, { DPoP: proof })).status).toBe(200)
     refused(await light.token(one, { grant_type: "client_credentials" }, { DPoP: proof }), "invalid_dpop_proof")
     await light.close()
-    const off = await World.make({ settings: { dpop: { enabled: false } } }), two = await off.client({ grantTypes: ["client_credentials"], scopes: ["a"] })
+    const off = await World.make({ settings: { dpop: { enabled: false } } })
+const two = await off.client({ grantTypes: ["client_credentials"], scopes: ["a"] })
     expect((await off.token(two, { grant_type: "client_credentials" }, { DPoP: "nonsense" })).body.token_type).toBe("Bearer")
     await off.close()
   })

@@ -7,7 +7,8 @@ import { Idps, Policies } from "../../../protocols/authorization/records.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { World } from "./world.ts"
 
-const folder = process.argv[2]!, known = join(folder, "known.json")
+const folder = process.argv[2]!
+const known = join(folder, "known.json")
 const store = await openLmdb({ folder: join(folder, "store") })
 const { idpKey } = JSON.parse(readFileSync(join(folder, "idp.json"), "utf8")) as { idpKey: never }
 const world = await World.make({ store, nowMs: Date.now(), intents: intentsIn(join(folder, "intents")), settings: { issuer: "http://localhost:9" }, parts: { idps: { keyFor: async () => createPublicKey({ key: idpKey, format: "jwk" }) } } })
@@ -15,7 +16,11 @@ setInterval(() => { world.nowMs = Date.now() }, 5)
 if (!existsSync(known)) {
   const grantTypes = ["authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
   await world.resource({ slug: "files" })
-  const client = await world.client({ grantTypes, scopes: ["files:read", "files:write"] }), user = await world.user(), browser = world.browser(), { books } = world.open.services, at = { createdMs: 1, updatedMs: 1 }
+  const client = await world.client({ grantTypes, scopes: ["files:read", "files:write"] })
+const user = await world.user()
+const browser = world.browser()
+const { books } = world.open.services
+const at = { createdMs: 1, updatedMs: 1 }
   await books.write([Idps.put(["idp"], { id: "idp", name: "idp", issuer: "https://idp.example.com", jwksUri: "", audience: "", enabled: true, ...at }),
     Policies.put(["p"], { id: "p", name: "p", idpId: "idp", clientIds: [], scopes: [], resources: [], enabled: true, ...at })])
   await browser.authorize(world.authorizeUrl(client), user)

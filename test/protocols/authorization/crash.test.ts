@@ -8,7 +8,9 @@ import { buildChild, startChild, type Child } from "../../child.ts"
 import { callback, jws, pkce } from "./world.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 12)
-const exchange = "urn:ietf:params:oauth:grant-type:token-exchange", bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer", accessType = "urn:ietf:params:oauth:token-type:access_token"
+const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+const accessType = "urn:ietf:params:oauth:token-type:access_token"
 
 interface Family { tokens: Array<string>; /** Answered, or sent and unanswered: what comes of the last token is not known. */ open: boolean; dead: boolean }
 interface Answered { readonly status: number; readonly body: any; readonly location: string | null }
@@ -17,11 +19,16 @@ let running: Child | undefined
 afterAll(() => { running?.process.kill("SIGKILL") })
 
 it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answered is lost, nothing spent is spent twice, nothing revoked comes back, no secret is on disk", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "troupe-auth-")), program = await buildChild("test/protocols/authorization/crash-child.ts")
+  const folder = mkdtempSync(join(tmpdir(), "troupe-auth-"))
+const program = await buildChild("test/protocols/authorization/crash-child.ts")
   const idp = generateKeyPairSync("ec", { namedCurve: "P-256" })
   writeFileSync(join(folder, "idp.json"), JSON.stringify({ idpKey: idp.publicKey.export({ format: "jwk" }) }))
   let answered = 0
-  let child: Child, base = "", cookie = "", client: { clientId: string; secret: string }, up = false
+  let child: Child
+let base = ""
+let cookie = ""
+let client: { clientId: string; secret: string }
+let up = false
   const start = async (): Promise<void> => {
     child = running = startChild(program, [folder])
     const said = JSON.parse(await child.line(/^\{/)) as { port: number; client: typeof client; cookie: string }
@@ -40,7 +47,12 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
     } catch { return undefined }
   }
   const token = (form: Record<string, string>) => ask("/oauth/token", form)
-  const families: Array<Family> = [], codes = new Map<string, number>(), assertions = new Map<string, number>(), live = new Set<string>(), revoked = new Set<string>(), secrets = new Set<string>()
+  const families: Array<Family> = []
+const codes = new Map<string, number>()
+const assertions = new Map<string, number>()
+const live = new Set<string>()
+const revoked = new Set<string>()
+const secrets = new Set<string>()
   const { verifier, challenge } = pkce()
   const redeem = (code: string) => token({ grant_type: "authorization_code", code, redirect_uri: callback, code_verifier: verifier })
   const count = (of: Map<string, number>, key: string): void => { of.set(key, (of.get(key) ?? 0) + 1) }
@@ -76,7 +88,8 @@ it("AS-74 AS-146 AS-150 kill -9 at random points of every grant: nothing answere
       family.dead = true
     },
     async () => {                                                    // assertions, each twice
-      const nowS = Math.floor(Date.now() / 1_000), jti = randomBytes(8).toString("hex")
+      const nowS = Math.floor(Date.now() / 1_000)
+const jti = randomBytes(8).toString("hex")
       const assertion = jws({ typ: "oauth-id-jag+jwt", alg: "ES256" }, { iss: "https://idp.example.com", sub: "alice", aud: "http://localhost:9", client_id: client.clientId, jti, iat: nowS, exp: nowS + 300 }, idp.privateKey)
       assertions.set(assertion, 0)
       for (let twice = 0; twice < 2; twice++) if ((await token({ grant_type: bearer, assertion }))?.status === 200) count(assertions, assertion)

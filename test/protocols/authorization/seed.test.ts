@@ -13,7 +13,8 @@ const given = {
   users: [{ email: "Ann@example.com", password: "correct horse battery" }], idps: [{ name: "Corp", issuer: "https://idp.example" }]
 }
 it("are made once, a resource may name a provider of the same seed, and a secret is told to whoever starts", async () => {
-  const world = new World(), { faults, made } = await seedRows(world.authority, given, ports)
+  const world = new World()
+const { faults, made } = await seedRows(world.authority, given, ports)
   expect([faults, made.map(({ list, name }) => `${list} ${name}`)]).toEqual([[], ["seed.broker_providers github", "seed.resources gh", "seed.resources files", "seed.clients backend", "seed.users Ann@example.com", "seed.idps https://idp.example"]])
   expect(Resources.range(world.store, { limit: 1 })[0]!.value.providerId).toBe(Providers.range(world.store, { limit: 1 })[0]!.value.id)
   expect(secretMatches(world.authority, Clients.get(world.store, ["backend"]), made.find(({ clientSecret }) => clientSecret !== undefined)!.clientSecret!)).toBe(true)

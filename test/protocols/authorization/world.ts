@@ -45,7 +45,8 @@ export class World {
     Object.defineProperty(this, "nowMs", { get: () => clock.nowMs, set: (ms: number) => { clock.nowMs = ms } })
   }
   static async make(options: WorldOptions = {}): Promise<World> {
-    const store = options.store ?? openMemory(), clock = options.live === true ? { get nowMs() { return Date.now() } } as { nowMs: number } : { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
+    const store = options.store ?? openMemory()
+const clock = options.live === true ? { get nowMs() { return Date.now() } } as { nowMs: number } : { nowMs: options.nowMs ?? Date.UTC(2026, 10, 21, 12) }
     const port = await freePort()
     const issuer = options.settings?.issuer ?? `http://localhost:${port}`
     const settings = settingsOf({ rate: { enabled: false }, ...options.settings, ...options.settingsAt?.(issuer), issuer })
@@ -70,7 +71,8 @@ export class World {
     return row
   }
   async client(given: Partial<Client> & { readonly secret?: string } = {}): Promise<Client & { readonly secret: string }> {
-    const { services } = this.open, { secret = randomBytes(32).toString("base64url"), ...rest } = given
+    const { services } = this.open
+const { secret = randomBytes(32).toString("base64url"), ...rest } = given
     const row: Client = { clientId: services.books.id(), secretHash: rest.authMethod === "none" ? null : secretHashOf(services, secret), previousHash: null, previousUntilMs: 0, redirectUris: [callback],
       clientName: "Example", authMethod: "client_secret_basic", grantTypes: ["authorization_code", "refresh_token"], responseTypes: ["code"], applicationType: "web", scopes: [], agent: false, agentDescription: "",
       status: "active", source: "admin", documentUrl: "", issuedMs: this.nowMs, updatedMs: this.nowMs, used: false, ...rest }

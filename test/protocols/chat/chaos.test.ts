@@ -4,7 +4,9 @@ import { createServer, type AddressInfo, type Socket } from "node:net"
 import { expect, it } from "vitest"
 import { frames, until, World } from "./world.ts"
 
-const permits = 6, clients = 24, requests = 400
+const permits = 6
+const clients = 24
+const requests = 400
 
 it("each answer is of its own request; no turn, permit or socket stays", async () => {
   let seed = 3
@@ -12,7 +14,8 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   const later = (what: () => void): void => { setTimeout(what, next(3)) }
   /** Half of them are cut short or ended a moment after they were whole. */
   const whole = (wire: Socket, word: string): void => {
-    const json = JSON.stringify({ choices: [{ message: { content: `${word} `.repeat(1 + next(200)) }, finish_reason: "stop" }] }), head = `HTTP/1.1 200 OK\r\ncontent-length: ${json.length}\r\n\r\n`
+    const json = JSON.stringify({ choices: [{ message: { content: `${word} `.repeat(1 + next(200)) }, finish_reason: "stop" }] })
+const head = `HTTP/1.1 200 OK\r\ncontent-length: ${json.length}\r\n\r\n`
     switch (next(8)) {
       case 0: return void wire.destroy()
       case 1: wire.write(head + json.slice(0, 20)); return later(() => wire.destroy())
@@ -23,7 +26,8 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   }
   const streamed = (wire: Socket, word: string): void => {
     const text = `${`data: ${JSON.stringify({ choices: [{ delta: { content: `${word} ` } }] })}\n\n`.repeat(1 + next(40) * (next(4) === 0 ? 100 : 1))}data: ${JSON.stringify({ choices: [{ delta: {}, finish_reason: "stop" }] })}\n\ndata: [DONE]\n\n`
-    const size = [17, 300, 5_000, 1_000_000][next(4)]!, fate = next(8)
+    const size = [17, 300, 5_000, 1_000_000][next(4)]!
+const fate = next(8)
     let at = 0
     const step = (): void => {
       for (let i = 0; i < 20 && at < text.length; i++, at += size) { const piece = text.slice(at, at + size); wire.write(`${piece.length.toString(16)}\r\n${piece}\r\n`) }
@@ -33,13 +37,15 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
     wire.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
     step()
   }
-  const open = new Set<Socket>(), models = JSON.stringify({ data: [{ id: "m" }] })
+  const open = new Set<Socket>()
+const models = JSON.stringify({ data: [{ id: "m" }] })
   const server = createServer((wire) => {
     let heard = ""
     open.add(wire)
     wire.on("error", () => {}).on("close", () => { open.delete(wire) }).on("data", (data) => {
       heard += data.toString("latin1")
-      const body = /\r\n\r\n(\{.*\})$/.exec(heard)?.[1], get = heard.startsWith("GET")
+      const body = /\r\n\r\n(\{.*\})$/.exec(heard)?.[1]
+const get = heard.startsWith("GET")
       if (body === undefined && !get) return
       heard = ""
       if (get) { wire.write(`HTTP/1.1 200 OK\r\ncontent-length: ${models.length}\r\n\r\n${models}`); return }
@@ -50,14 +56,18 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   await new Promise<void>((resolve) => { server.listen(0, "127.0.0.1", resolve) })
   const world = await World.open({ main: { base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, max_concurrency: permits, queue_timeout_ms: 1_000_000 }, upstreamFirstMs: 1_000_000, upstreamIdleMs: 1_000_000, turnMs: 1_000_000 })
   await world.call("/v1/models")
-  let asked = 0, answered = 0
+  let asked = 0
+let answered = 0
   const one = async (word: string): Promise<void> => {
-    const leaving = new AbortController(), leaves = next(5) === 0, stream = next(2) === 0
+    const leaving = new AbortController()
+const leaves = next(5) === 0
+const stream = next(2) === 0
     if (leaves) setTimeout(() => leaving.abort(), next(12))
     const answer = await world.ask({ stream, messages: [{ role: "user", content: word }] }, { signal: leaving.signal }).catch((cause: Error) => { if (leaves && cause.name === "AbortError") return undefined; throw cause })
     if (answer === undefined) return
     if (answer.status !== 200) { expect([502, 503]).toContain(answer.status); return }
-    const events = stream ? frames(answer.text) : [], said: string = stream ? events.map(({ data }) => data.choices?.[0]?.delta.content ?? "").join("") : answer.body.choices[0].message.content
+    const events = stream ? frames(answer.text) : []
+const said: string = stream ? events.map(({ data }) => data.choices?.[0]?.delta.content ?? "").join("") : answer.body.choices[0].message.content
     // A stream may have been committed for its long wait, and then have nothing to say but its fault.
     const mute = said === "" && stream && events.at(-2)!.data.error !== undefined
     if (!mute) expect(new Set(said.trim().split(" "))).toEqual(new Set([word]))

@@ -6,7 +6,9 @@ import { afterAll, beforeAll, expect, it } from "vitest"
 import { completion, spoken } from "./fake-upstream.ts"
 import { until, World } from "./world.ts"
 
-const clients = 10_000, together = 100, permits = 60
+const clients = 10_000
+const together = 100
+const permits = 60
 const answerOf = (json: string): string => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`
 const begun = (() => {
   const event = `data: ${JSON.stringify(spoken("word")[1])}\n\n`
@@ -14,10 +16,13 @@ const begun = (() => {
 })()
 
 /** A model server that begins and never ends: bytes only, so that it costs little and keeps nothing. */
-let server: Server, world: World
+let server: Server
+let world: World
 /** `calling`: with a request that is not answered. */
-const open = new Set<Socket>(), calling = new Set<Socket>()
-let asked = 0, answers = false
+const open = new Set<Socket>()
+const calling = new Set<Socket>()
+let asked = 0
+let answers = false
 beforeAll(async () => {
   server = createServer((wire) => {
     open.add(wire)
@@ -51,7 +56,8 @@ const requests = [requestOf("/v1/chat/completions", { model: "main/m", stream: t
 
 /** Some hold permits, some wait for one; all go at once, most by a reset, some by a plain end. */
 const wave = async (count: number, from: number): Promise<void> => {
-  const before = gone(), askedBefore = asked
+  const before = gone()
+const askedBefore = asked
   const wires = Array.from({ length: count }, (_, i) => connect(world.server.port, "127.0.0.1").on("error", () => {}).on("data", () => {}).on("connect", function (this: Socket) { this.write(requests[(from + i) % requests.length]!) }))
   await until(() => inFlight() === count && queued() === count - permits && asked === askedBefore + permits)
   expect(calling.size).toBe(permits)

@@ -8,7 +8,11 @@ import { FakeUpstream, completion, spoken, type Seen } from "./fake-upstream.ts"
 import { frames, until } from "./world.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 20) > 20 ? 60 : 10
-let program = "", folder = "", upstream: FakeUpstream, child: Child, base = ""
+let program = ""
+let folder = ""
+let upstream: FakeUpstream
+let child: Child
+let base = ""
 beforeAll(async () => { program = await buildChild("test/protocols/chat/chat-child.ts") })
 beforeEach(async () => { folder = mkdtempSync(join(tmpdir(), "troupe-chat-")); upstream = await FakeUpstream.open() })
 afterEach(() => { child.process.kill("SIGKILL"); upstream.close(); rmSync(folder, { recursive: true, force: true }) })
@@ -25,7 +29,9 @@ const texts = (seen: Seen): ReadonlyArray<string> => seen.body.messages.map(({ c
 
 it("CHAT-50 kill -9 between turns and mid-stream, restart: every completed turn is continued by its id at once, nothing half-written is visible", async () => {
   await up()
-  let previous: string | undefined, words: Array<string> = [], killed = 0
+  let previous: string | undefined
+let words: Array<string> = []
+let killed = 0
   const half: Array<string> = []
   for (let round = 0; round < rounds; round++) {
     upstream.plays((seen) => seen.body.stream === true ? { chunks: spoken("half ", "a ", "word"), pace: (i) => i > 1 ? new Promise((resolve) => { setTimeout(resolve, 20) }) : Promise.resolve() } : { json: completion(`re ${texts(seen).at(-1)!}`) })
@@ -95,7 +101,8 @@ it("after kill -9 in the middle of a background stream its items are over too: i
   child.process.kill("SIGKILL")
   await child.exited
   await up()
-  const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!, after = await (await fetch(`${base}/v1/responses/${id}`)).json() as any
+  const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
+const after = await (await fetch(`${base}/v1/responses/${id}`)).json() as any
   expect([after.status, after.output[0].status, after.output[0].content[0].text]).toEqual(["failed", "incomplete", "half "])
   const resumed = frames(await (await fetch(`${base}/v1/responses/${id}?stream=true`)).text())
   expect([resumed.at(-2)!.data.type, resumed.at(-2)!.data.response.output[0].status, resumed.at(-1)!.data]).toEqual(["response.failed", "incomplete", "[DONE]"])
@@ -105,7 +112,8 @@ it("CHAT-70 SIGTERM during a stream longer than the grace: error frame, exit 0, 
   await up(400)
   upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
   const chat = fetch(`${base}/v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] }) })
-  const stream = await chat, reader = stream.body!.getReader()
+  const stream = await chat
+const reader = stream.body!.getReader()
   let text = new TextDecoder().decode((await reader.read()).value)
   child.process.kill("SIGTERM")
   let health = 200

@@ -14,7 +14,8 @@ import { World } from "./world.ts"
 
 const mebibyte = 1_048_576
 const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13])
-const hosts: Array<string | undefined> = [], lookups: Array<string> = []
+const hosts: Array<string | undefined> = []
+const lookups: Array<string> = []
 const pages: Record<string, RequestListener> = {
   "/page": (_, reply) => { reply.setHeader("content-type", "text/html; charset=utf-8").end("<p>Grüße</p>") },
   "/missing": (_, reply) => { reply.writeHead(404, { "content-type": "text/plain" }).end("no such page") },
@@ -28,7 +29,10 @@ const pages: Record<string, RequestListener> = {
   "/large.png": (_, reply) => { reply.setHeader("content-type", "image/png").end(Buffer.alloc(mebibyte + 1, 7)) },
   "/missing.png": (_, reply) => { reply.writeHead(404, { "content-type": "image/png" }).end(picture) }
 }
-let world: World, upstream: FakeUpstream, site: Server, port: number
+let world: World
+let upstream: FakeUpstream
+let site: Server
+let port: number
 beforeAll(async () => {
   site = createServer((request, reply) => { hosts.push(request.headers.host); pages[request.url!]!(request, reply) })
   await new Promise<void>((resolve) => { site.listen(0, "127.0.0.1", resolve) })
@@ -93,7 +97,9 @@ describe("fetch_images", () => {
 })
 
 it("a model server behind TLS: a certificate that is trusted is called by its name, another is upstream_unavailable", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "troupe-tls-")), keyFile = join(folder, "key.pem"), certFile = join(folder, "cert.pem")
+  const folder = mkdtempSync(join(tmpdir(), "troupe-tls-"))
+const keyFile = join(folder, "key.pem")
+const certFile = join(folder, "cert.pem")
   execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", keyFile, "-out", certFile], { stdio: "ignore" })
   const asked: Array<string> = []
   const server = createTlsServer({ key: readFileSync(keyFile), cert: readFileSync(certFile) }, (request, reply) => {
@@ -101,7 +107,8 @@ it("a model server behind TLS: a certificate that is trusted is called by its na
     request.resume().on("end", () => reply.setHeader("content-type", "application/json").end(JSON.stringify(request.method === "GET" ? { data: [{ id: "m" }] } : completion("under seal"))))
   })
   await new Promise<void>((resolve) => { server.listen(0, "localhost", resolve) })
-  const name = `localhost:${(server.address() as AddressInfo).port}`, program = await buildChild("test/protocols/chat/chat-child.ts")
+  const name = `localhost:${(server.address() as AddressInfo).port}`
+const program = await buildChild("test/protocols/chat/chat-child.ts")
   const answer = async (child: ReturnType<typeof startChild>, model: string) => {
     const at = (await child.line(/^port /)).slice(5)
     const response = await fetch(`http://127.0.0.1:${at}/v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model, messages: [{ role: "user", content: "x" }] }) })

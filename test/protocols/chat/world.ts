@@ -59,7 +59,8 @@ export class World {
       ...(body === undefined ? {} : { body: typeof body === "string" || body instanceof Uint8Array ? body as string : JSON.stringify(body) }), ...(signal === undefined ? {} : { signal }) })
   }
   async call(path: string, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
-    const response = await this.fetch(path, options), text = await response.text()
+    const response = await this.fetch(path, options)
+const text = await response.text()
     return { status: response.status, headers: response.headers, text, body: /^[[{]/.test(text) ? JSON.parse(text) : undefined }
   }
   /** A chat completion; the model is local/echo, the message "hi", unless given. */
@@ -72,7 +73,9 @@ export class World {
 }
 /** The frames of a stream; a comment is a frame of event ":". */
 export const frames = (text: string): ReadonlyArray<Frame> => text.split("\n\n").filter((block) => block !== "").map((block) => {
-  const lines = block.split("\n"), event = lines.find((line) => line.startsWith("event: "))?.slice(7), data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n")
+  const lines = block.split("\n")
+const event = lines.find((line) => line.startsWith("event: "))?.slice(7)
+const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n")
   return { event: block.startsWith(":") ? ":" : event, data: data.startsWith("{") ? JSON.parse(data) : data }
 })
 export const until = async (holds: () => boolean, withinMs = 5_000): Promise<void> => {

@@ -3,7 +3,8 @@ import { documentTypeOf } from "../../../protocols/formats/catalogue.ts"
 import { Zip } from "../../../protocols/formats/zip.ts"
 import { docxOf, mainPart, p, pdfOf } from "./build.ts"
 
-const kind = process.argv[2]!, lines = Array.from({ length: 40 }, (_, i) => ({ text: `Line ${i} of a page with enough words to be worth a translation`, y: 800 - i * 18, size: 10 }))
+const kind = process.argv[2]!
+const lines = Array.from({ length: 40 }, (_, i) => ({ text: `Line ${i} of a page with enough words to be worth a translation`, y: 800 - i * 18, size: 10 }))
 const bytes = kind === "pdf" ? await pdfOf(Array.from({ length: 500 }, () => lines)) : docxOf(Array.from({ length: 40_000 }, (_, i) => p(`<w:r><w:rPr><w:lang w:val="en"/></w:rPr><w:t>Paragraph ${i} with </w:t></w:r>`, `some words in more than one run`)).join(""))
 const format = await documentTypeOf(kind)!.load()
 ;(globalThis as { gc?: () => void }).gc?.()

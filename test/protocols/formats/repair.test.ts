@@ -9,7 +9,8 @@ const random = (below: number): number => { seed = (seed * 1_103_515_245 + 12_34
 const tree = (depth: number, codes: Map<number, Code>): Array<Piece> => {
   const pieces: Array<Piece> = []
   for (let i = random(4); i >= 0; i--) {
-    const id = codes.size + 1, kind = random(4)
+    const id = codes.size + 1
+const kind = random(4)
     if (kind === 0 && depth > 0) { codes.set(id, { id, kind: "pair", needed: random(2) === 0 }); pieces.push({ code: id, edge: "open" }, ...tree(depth - 1, codes), { code: id, edge: "close" }) }
     else if (kind === 1) { codes.set(id, { id, kind: random(2) === 0 ? "point" : "lock" }); pieces.push({ code: id, edge: "whole" }) }
     else pieces.push(`word${random(9)} `)
@@ -19,7 +20,8 @@ const tree = (depth: number, codes: Map<number, Code>): Array<Piece> => {
 const damaged = (pieces: ReadonlyArray<Piece>): ReadonlyArray<Piece> => {
   const out = [...pieces]
   for (let i = random(5); i > 0; i--) {
-    const at = random(out.length + 1), other = random(out.length + 1)
+    const at = random(out.length + 1)
+const other = random(out.length + 1)
     switch (random(5)) {
       case 0: out.splice(at, 1); break
       case 1: if (out[at] !== undefined) out.splice(other, 0, out[at]!); break
@@ -32,7 +34,11 @@ const damaged = (pieces: ReadonlyArray<Piece>): ReadonlyArray<Piece> => {
 }
 it("repair is total: 20,000 random trees with random damage come back well nested, nothing that must be there missing", () => {
   for (let round = 0; round < 20_000; round++) {
-    const codes = new Map<number, Code>(), source = tree(3, codes), made = repaired(source, damaged(source), codes), open: Array<number> = [], seen = new Set<string>()
+    const codes = new Map<number, Code>()
+const source = tree(3, codes)
+const made = repaired(source, damaged(source), codes)
+const open: Array<number> = []
+const seen = new Set<string>()
     for (const piece of made) {
       if (typeof piece === "string") continue
       const key = `${piece.code} ${piece.edge}`
@@ -51,7 +57,9 @@ it("splice: what an edit keeps holds the edits inside it", () => {
 })
 const rounds = Number(process.env["TROUPE_FUZZ_ROUNDS"] ?? 300)
 it.each(["docx/sample.docx", "pptx/txt-text.pptx", "xlsx/sample.xlsx", "idml/4-pages.idml", "html/form.html", "srt/srttest.srt", "xliff/example12.xliff", "xliff/example.xliff", "dita/creating-docker-images.dita"])("fuzz %s: cut or with bytes changed it is refused or comes back as it is; never another fault", async (path) => {
-  const folder = path.slice(0, path.indexOf("/")), extension = folder === "xliff" ? "xlf" : folder, bytes = sample(path)
+  const folder = path.slice(0, path.indexOf("/"))
+const extension = folder === "xliff" ? "xlf" : folder
+const bytes = sample(path)
   for (let round = 0; round < rounds; round++) {
     let input = Buffer.from(bytes)
     if (random(3) === 0) input = input.subarray(0, random(input.length))

@@ -20,7 +20,8 @@ const xmlParts = (bytes: Buffer): ReadonlyArray<readonly [string, string]> => {
 }
 /** The tokens of a part without its text: what must stay as it is. */
 const skeleton = (text: string): string => {
-  const scan = new XmlScanner(text), out: Array<string> = []
+  const scan = new XmlScanner(text)
+const out: Array<string> = []
   while (scan.next()) if (scan.kind !== "text") out.push(scan.raw.replace(' xml:space="preserve"', "").replace(/\s(?:descr|title|prompt|promptTitle|error|errorTitle)="[^"]*"/g, ""))
   return out.join("")
 }
@@ -39,9 +40,11 @@ describe("R1 identity: the same bytes come back", () => {
 })
 describe("R2, R4, R5: only text changes, parts stay well-formed, twice the same", () => {
   it.each(packages)("%s", async (path, folder) => {
-    const bytes = sample(path), made = await changed(folder, clone(bytes), pseudo)
+    const bytes = sample(path)
+const made = await changed(folder, clone(bytes), pseudo)
     expect(made.equals(await changed(folder, clone(bytes), pseudo))).toBe(true)
-    const before = new Map(xmlParts(bytes)), after = xmlParts(made)
+    const before = new Map(xmlParts(bytes))
+const after = xmlParts(made)
     expect(after.map(([name]) => name)).toEqual([...before.keys()])
     for (const [name, text] of after) {
       if (text === before.get(name)) continue
@@ -53,12 +56,15 @@ describe("R2, R4, R5: only text changes, parts stay well-formed, twice the same"
 })
 describe("R3 completeness: an independent reader finds no source word", () => {
   it.each(sampleFiles("docx"))("docx/%s by mammoth", async (name) => {
-    const bytes = sample(`docx/${name}`), text = async (buffer: Buffer): Promise<string> => (await mammoth.extractRawText({ buffer })).value
-    const before = latin(await text(bytes)), after = latin(await text(await changed("docx", clone(bytes), pseudo)))
+    const bytes = sample(`docx/${name}`)
+const text = async (buffer: Buffer): Promise<string> => (await mammoth.extractRawText({ buffer })).value
+    const before = latin(await text(bytes))
+const after = latin(await text(await changed("docx", clone(bytes), pseudo)))
     expect(after.filter((word) => before.includes(word)).filter((word) => !/^(?:http|www|com|org|htm|html)/.test(word)).slice(0, 5)).toEqual([])
   })
   it.each(sampleFiles("xlsx"))("xlsx/%s by another reader: same grid and formulas, other texts", async (name) => {
-    const bytes = sample(`xlsx/${name}`), made = await changed("xlsx", clone(bytes), pseudo)
+    const bytes = sample(`xlsx/${name}`)
+const made = await changed("xlsx", clone(bytes), pseudo)
     const grid = (buffer: Buffer) => { const book = XLSX.read(buffer, { cellFormula: true }); return Object.entries(book.Sheets).map(([sheet, cells]) => [sheet, Object.entries(cells).map(([at, cell]) => [at, cell.f, cell.t])]) }
     expect(grid(made)).toEqual(grid(bytes))
   })
@@ -71,7 +77,9 @@ describe("R3 completeness: an independent reader finds no source word", () => {
 })
 describe("xliff: targets are created, the rest is as it was", () => {
   it.each(sampleFiles("xliff"))("%s", async (name) => {
-    const bytes = sample(`xliff/${name}`), made = (await changed("xlf", clone(bytes), pseudo)).toString("utf8"), source = bytes.toString("utf8")
+    const bytes = sample(`xliff/${name}`)
+const made = (await changed("xlf", clone(bytes), pseudo)).toString("utf8")
+const source = bytes.toString("utf8")
     wellFormed(made)
     const bare = (text: string): string => text.replace(/\s*<((?:[\w]+:)?)target\b[^>]*?(?:\/>|>[\s\S]*?<\/\1target>)/g, "").replace(/\s(?:target-language|trgLang|state|subState|approved)="[^"]*"/g, "")
     const withoutAlternatives = (text: string): string => bare(text.replace(/<alt-trans[\s\S]*?<\/alt-trans>|<mtc:matches[\s\S]*?<\/mtc:matches>/g, ""))

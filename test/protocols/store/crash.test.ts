@@ -13,7 +13,8 @@ import { World } from "./world.ts"
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 25)
 
 it("STORE-63 STORE-64 kill -9 during a storm of creates and updates: acknowledged is there, indexes agree, webhooks are delivered", async () => {
-  const delivered = new Set<number>(), ids = new Set<string>()
+  const delivered = new Set<number>()
+const ids = new Set<string>()
   let doubled = 0
   const hook = createServer((request, response) => {
     let text = ""
@@ -28,7 +29,8 @@ it("STORE-63 STORE-64 kill -9 during a storm of creates and updates: acknowledge
   }).listen(0, "127.0.0.1")
   await new Promise((resolve) => hook.once("listening", resolve))
   const url = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`
-  const folder = mkdtempSync(join(tmpdir(), "troupe-store-")), program = await buildChild("test/protocols/store/store-child.ts")
+  const folder = mkdtempSync(join(tmpdir(), "troupe-store-"))
+const program = await buildChild("test/protocols/store/store-child.ts")
   const acknowledged = new Map<number, { version: number; number: string }>()
   let seed = 7
   try {
@@ -48,7 +50,8 @@ it("STORE-63 STORE-64 kill -9 during a storm of creates and updates: acknowledge
     await last.line(/^empty/)
     last.process.kill("SIGKILL")
     await last.exited
-    const store = await openLmdb({ folder }), { open: { engine } } = new World({}, store)
+    const store = await openLmdb({ folder })
+const { open: { engine } } = new World({}, store)
     expect(acknowledged.size).toBeGreaterThan(rounds)
     for (const [id, { version, number }] of acknowledged) {
       const row = engine.get("products", id)

@@ -59,7 +59,8 @@ export class World {
   }
   /** A user with a token of the (own) authorization server. */
   async user(scopes: ReadonlyArray<Scope>, areas: ReadonlyArray<Area>, more: { readonly lifeMs?: number; readonly resource?: string } = {}): Promise<{ readonly userId: number; readonly token: string; readonly app: App; readonly username: string }> {
-    const { app } = await this.open.apps.create({ name: "oauth", scopes }), username = `user-${Math.round(this.open.engine.all("users").length)}`
+    const { app } = await this.open.apps.create({ name: "oauth", scopes })
+const username = `user-${Math.round(this.open.engine.all("users").length)}`
     const userId = await this.open.staff.add({ username, areas })
     return { userId, username, app, token: await (this.open.tokens as OwnAppTokens).issue({ appId: app.appId, subject: username, scopes, ...more }) }
   }

@@ -19,7 +19,8 @@ describe("6.1 /v2/usage", () => {
     expect(world.secret).toMatch(/^[0-9a-f-]{36}$/)
     await world.translate({ text: "Hello" })
     await world.translate({ text: "You" }, { key: await world.key({ limits: { characters: 100 } }) })
-    const none = 1_000_000_000_000, minutes = { billing_unit: "minutes", api_key_unit_count: 0, account_unit_count: 0, api_key_character_count: 0, character_count: 0 }
+    const none = 1_000_000_000_000
+const minutes = { billing_unit: "minutes", api_key_unit_count: 0, account_unit_count: 0, api_key_character_count: 0, character_count: 0 }
     expect((await get(world, "/v2/usage")).body).toEqual({
       character_count: 8, character_limit: none, api_key_character_count: 5, api_key_character_limit: none,
       products: [

@@ -80,7 +80,8 @@ for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
   /** Writes raw bytes, reads until the connection is quiet for a while or closed. */
   const raw = (bytes: string | Array<string>, quietMs = 60): Promise<string> => new Promise((resolve) => {
     const wire = net.connect(server.port, "127.0.0.1")
-    let got = "", timer: NodeJS.Timeout
+    let got = ""
+let timer: NodeJS.Timeout
     const rest = () => { clearTimeout(timer); timer = setTimeout(() => { wire.destroy(); resolve(got) }, quietMs) }
     wire.on("connect", async () => { rest(); for (const part of [bytes].flat()) { wire.write(part); await tick() } })
     wire.on("data", (data) => { got += data.toString("latin1"); rest() })
@@ -201,7 +202,8 @@ for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
     await until(() => seen.bodyFaults.includes("aborted"))
   })
   it("a client that goes aborts the request's signal, and is told to who asked, or asks afterwards", async () => {
-    const before = seen.aborted, goneBefore = seen.gone
+    const before = seen.aborted
+const goneBefore = seen.gone
     const wire = net.connect(server.port, "127.0.0.1", () => wire.write("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n"))
     await tick(30)
     wire.destroy()
@@ -312,7 +314,8 @@ for (const [name, listen] of adapters) describe(`transport ${name}`, () => {
   })
   it("TLS by certificate and key files", async () => {
     const folder = mkdtempSync(join(tmpdir(), "troupe-tls-"))
-    const keyFile = join(folder, "key.pem"), certFile = join(folder, "cert.pem")
+    const keyFile = join(folder, "key.pem")
+const certFile = join(folder, "cert.pem")
     execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-keyout", keyFile, "-out", certFile], { stdio: "ignore" })
     const secure = await start({ tls: { certFile, keyFile } })
     const body = await new Promise<string>((resolve, reject) => {

@@ -27,11 +27,15 @@ const revokeIssued = async (services: Services, code: Code): Promise<void> => {
 }
 
 export const authorizationCode: Grant = async (call) => {
-  const { services, form, client, jkt } = call, { books, settings, families, nowMs } = services
-  const shown = form.get("code"), redirectUri = form.get("redirect_uri"), verifier = form.get("code_verifier")
+  const { services, form, client, jkt } = call
+const { books, settings, families, nowMs } = services
+  const shown = form.get("code")
+const redirectUri = form.get("redirect_uri")
+const verifier = form.get("code_verifier")
   if (shown === undefined || redirectUri === undefined || verifier === undefined) return new Problem("invalid_request", `${shown === undefined ? "code" : redirectUri === undefined ? "redirect_uri" : "code_verifier"} is missing`)
   if (!/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) return new Problem("invalid_request", "code_verifier is malformed")
-  const key = hashOf(services, shown, "code"), challenge = createHash("sha256").update(verifier).digest("base64url")
+  const key = hashOf(services, shown, "code")
+const challenge = createHash("sha256").update(verifier).digest("base64url")
 
   for (let look = 0; look < looksMax; look++) {
     const code = Codes.get(books.store, [key])
@@ -52,10 +56,12 @@ export const authorizationCode: Grant = async (call) => {
     if (asked !== null && asked.id !== code.resourceId) return new Problem("invalid_target", "the resource is not the one that was authorized")
     if (code.jkt !== null && jkt !== code.jkt) return new Problem("invalid_dpop_proof", "the proof is not by the key that was announced")
     if (!stillHolds(services, code) || !consentCovers(services, code.consentId, code.scopes)) return invalidGrant("the authorization is no longer valid")
-    const resource = resourceById(services, code.resourceId), scopes = narrowed(call, code.scopes, resource)
+    const resource = resourceById(services, code.resourceId)
+const scopes = narrowed(call, code.scopes, resource)
     if (scopes instanceof Problem) return scopes
 
-    const refreshes = client.grantTypes.includes("refresh_token"), familyId = refreshes ? books.id() : ""
+    const refreshes = client.grantTypes.includes("refresh_token")
+const familyId = refreshes ? books.id() : ""
     const minted = mint(services, {
       grantType: "authorization_code", sub: code.userId, client, resource, scopes, lifetimeMs: settings.registration.tokenMs,
       user: { id: code.userId, epoch: code.userEpoch, authMs: code.authMs }, consentClientId: client.clientId, consentId: code.consentId, familyId, jkt

@@ -12,7 +12,8 @@ import { invalidGrant, type Body, type Grant, type GrantCall } from "./grant.ts"
 const algorithms = ["ES256", "RS256", "PS256"] as const
 const fetchFailed = "the issuer's keys cannot be had"
 const rowsMax = 10_000
-const skewSeconds = 5, lifeSecondsMax = 3_600
+const skewSeconds = 5
+const lifeSecondsMax = 3_600
 const spentAfterMs = 60_000
 
 export const jwtBearer: Grant = async (call) => {
@@ -24,7 +25,8 @@ export const jwtBearer: Grant = async (call) => {
   return answer
 }
 const granted = async (call: GrantCall): Promise<Body | Problem> => {
-  const { services, form, client, jkt, ip, traceId } = call, { books, settings, audit } = services
+  const { services, form, client, jkt, ip, traceId } = call
+const { books, settings, audit } = services
   const assertion = form.get("assertion")
   if (assertion === undefined) return new Problem("invalid_request", "assertion is missing")
   const jwt = assertion.length > jwtBytesMax ? undefined : parseJwt(assertion)
@@ -48,7 +50,8 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   const subject = subjectOf(services, idp, claims.sub)
   if (subject instanceof Problem) return subject
 
-  const asked = readScope(form.get("scope")), asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
+  const asked = readScope(form.get("scope"))
+const asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
   if (asked instanceof Problem || asserted instanceof Problem) return new Problem("invalid_scope", "scope not permitted")
   const allowed = policies.some(({ scopes }) => scopes.length === 0) ? undefined : policies.flatMap(({ scopes }) => scopes)
   const bounds = [asserted, asked, allowed, resource === undefined ? undefined : namesOf(resource)]
@@ -67,7 +70,8 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
 }
 
 const checkedClaims = ({ settings, nowMs }: Services, claims: Readonly<Record<string, unknown>>, idp: Idp, clientId: string): { readonly sub: string; readonly jti: string; readonly exp: number } | Problem => {
-  const { aud, exp, iat, nbf, sub, jti } = claims, now = nowMs() / 1_000
+  const { aud, exp, iat, nbf, sub, jti } = claims
+const now = nowMs() / 1_000
   const audience = Array.isArray(aud) ? aud.length === 1 ? aud[0] : undefined : aud
   if (audience !== settings.issuer && (audience === undefined || idp.audience === "" || audience !== idp.audience)) return invalidGrant("the assertion is for another server")
   if (typeof exp !== "number" || exp <= now) return invalidGrant("the assertion is expired")
@@ -80,7 +84,8 @@ const checkedClaims = ({ settings, nowMs }: Services, claims: Readonly<Record<st
 }
 const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | undefined | Problem => {
   const target = new Problem("invalid_target", "the resource is not acceptable")
-  const requested = form.all("resource"), claimed: unknown = Array.isArray(claim) ? claim.length === 1 ? claim[0] : null : claim
+  const requested = form.all("resource")
+const claimed: unknown = Array.isArray(claim) ? claim.length === 1 ? claim[0] : null : claim
   if (requested.length > 1 || (claimed !== undefined && typeof claimed !== "string")) return target
   const ids = [requested[0], claimed].filter((value): value is string => value !== undefined).map((value) => resourceOf(services, value)?.id)
   if (ids.some((id) => id === undefined || id !== ids[0])) return target
@@ -89,7 +94,8 @@ const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | und
   return resource?.backend === "mint" ? resource : target
 }
 const subjectOf = ({ books, settings }: Services, idp: Idp, sub: string): { readonly sub: string; readonly userId?: string; readonly epoch: number } | Problem => {
-  const key = MappingKeys.get(books.store, [idp.id, sub]), mapping = key === undefined ? undefined : Mappings.get(books.store, [key.id])
+  const key = MappingKeys.get(books.store, [idp.id, sub])
+const mapping = key === undefined ? undefined : Mappings.get(books.store, [key.id])
   if (mapping === undefined) return settings.xaa.subjectMode === "strict" ? new Problem("access_denied", "the subject is not mapped") : { sub: `${idp.issuer}:${sub}`, epoch: 0 }
   const user = books.get(Users, [mapping.userId])
   return user?.status === "active" ? { sub: user.id, userId: user.id, epoch: user.epoch } : new Problem("access_denied", "the user is disabled")

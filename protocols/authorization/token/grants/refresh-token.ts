@@ -12,15 +12,18 @@ const graceMax = 10_000
 export const reuseDescription = "the token family was revoked due to reuse detection"
 
 export const refreshToken: Grant = async (call) => {
-  const { services, form, client, jkt, ip, traceId } = call, { families, settings, audit, nowMs } = services
+  const { services, form, client, jkt, ip, traceId } = call
+const { families, settings, audit, nowMs } = services
   const shown = form.get("refresh_token")
   if (shown === undefined) return new Problem("invalid_request", "refresh_token is missing")
   const token = families.read(shown)
   if (token === undefined) return invalidGrant("the refresh token is not known")
   const { familyId, generation } = token
-  const looked = families.look(familyId), family = looked instanceof Promise ? await looked : looked
+  const looked = families.look(familyId)
+const family = looked instanceof Promise ? await looked : looked
   if (family instanceof Problem) return family
-  const { living, ended } = family, grant = living?.grant ?? ended?.grant
+  const { living, ended } = family
+const grant = living?.grant ?? ended?.grant
   if (grant === undefined || grant.clientId !== client.clientId) return invalidGrant("the refresh token is not known")
   const about = { actorId: grant.userId, clientId: client.clientId, ip, traceId, detail: { family_id: familyId } }
   const reuse = async (): Promise<Problem> => {
@@ -52,7 +55,8 @@ export const refreshToken: Grant = async (call) => {
   const asked = requestedResource(call)
   if (asked instanceof Problem) return asked
   if (asked !== null && asked.id !== grant.resourceId) return new Problem("invalid_target", "the resource is not the one that was authorized")
-  const resource = resourceById(services, grant.resourceId), scopes = narrowed(call, grant.scopes, resource)
+  const resource = resourceById(services, grant.resourceId)
+const scopes = narrowed(call, grant.scopes, resource)
   if (scopes instanceof Problem) return scopes
 
   const minted = mint(services, {

@@ -23,13 +23,17 @@ export const tokenExchange: Grant = async (call) => {
 }
 const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
   const { services, form, client, jkt } = call
-  const subjectToken = form.get("subject_token"), subjectType = form.get("subject_token_type"), actorToken = form.get("actor_token"), actorType = form.get("actor_token_type")
+  const subjectToken = form.get("subject_token")
+const subjectType = form.get("subject_token_type")
+const actorToken = form.get("actor_token")
+const actorType = form.get("actor_token_type")
   if (subjectToken === undefined || subjectType === undefined) return bad(`${subjectToken === undefined ? "subject_token" : "subject_token_type"} is missing`)
   if ((actorToken === undefined) !== (actorType === undefined)) return bad("actor_token and actor_token_type belong together")
   if (!tokenTypes.includes(subjectType) || (actorType !== undefined && !tokenTypes.includes(actorType))) return bad("the token type is not supported")
   const wantedType = form.get("requested_token_type")
   if (wantedType !== undefined && !tokenTypes.includes(wantedType)) return bad("requested_token_type is not supported")
-  const resources = form.all("resource"), audiences = form.all("audience")
+  const resources = form.all("resource")
+const audiences = form.all("audience")
   if (resources.length > 1 || audiences.length > 1 || (resources.length === 1 && audiences.length === 1 && resources[0] !== audiences[0])) return bad("only one resource can be asked for")
   const named = resources[0] ?? audiences[0]
 
@@ -41,7 +45,8 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
   const target = named === undefined ? undefined : resourceOf(services, named)
   if (named !== undefined && target === undefined) return new Problem("not_found", "the resource is not known")
 
-  const held = subject.issuance.scopes, catalog = target === undefined ? undefined : namesOf(target)
+  const held = subject.issuance.scopes
+const catalog = target === undefined ? undefined : namesOf(target)
   const asked = readScope(form.get("scope"))
   if (asked instanceof Problem) return asked
   const outside = asked?.find((scope) => !held.includes(scope) || catalog?.includes(scope) === false)
@@ -67,7 +72,8 @@ const mintExchanged = async (exchange: Exchange): Promise<Body | Problem> => {
   const { settings, books, audit, nowMs } = services
   const refused = mayAct(exchange)
   if (refused !== undefined) return refused
-  const resource = target ?? resourceById(services, parent.resourceId), elsewhere = target !== undefined && target.id !== parent.resourceId
+  const resource = target ?? resourceById(services, parent.resourceId)
+const elsewhere = target !== undefined && target.id !== parent.resourceId
   const consentClientId = parent.consentClientId === "" ? parent.clientId : parent.consentClientId
   const consent = target === undefined || parent.userId === "" ? undefined : liveConsent(services, parent.userId, consentClientId, target.id)
   if (elsewhere && parent.userId !== "" && (consent === undefined || !within(scopes, consent.scopes))) return consentWanted(services, consent, parent.userId, consentClientId, target, scopes)

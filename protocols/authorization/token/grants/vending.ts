@@ -20,7 +20,8 @@ const attested = ({ call: { services, client }, subject: { issuance } }: Exchang
 }
 
 export const vend = async (exchange: Exchange, target: Resource): Promise<Body | Problem> => {
-  const { call: { services, form, client, jkt, ip, traceId }, subject: { issuance: parent }, scopes } = exchange, { books, settings, audit, nowMs } = services
+  const { call: { services, form, client, jkt, ip, traceId }, subject: { issuance: parent }, scopes } = exchange
+const { books, settings, audit, nowMs } = services
   if (form.has("actor_token")) return new Problem("invalid_request", "no actor_token at this resource")
   if (parent.userId === "") return invalidGrant("the subject token has no user")
   if (scopes.length === 0) return new Problem("invalid_scope", "no scope is left")
@@ -42,7 +43,8 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
   const upstream = await services.vault.upstreamToken({ id: parent.userId }, provider, nowMs(), upstreamOf(target, scopes))
   if (upstream instanceof Problem) return upstream
 
-  const nowAtMs = nowMs(), expiresMs = nowAtMs + (upstream.expiresIn === undefined ? settings.tokenExchange.tokenMs : upstream.expiresIn * 1_000)
+  const nowAtMs = nowMs()
+const expiresMs = nowAtMs + (upstream.expiresIn === undefined ? settings.tokenExchange.tokenMs : upstream.expiresIn * 1_000)
   const issuance: Issuance = {
     jti: books.id(), grantType: exchangeGrant, sub: parent.sub, userId: parent.userId, userEpoch: parent.userEpoch, clientId: client.clientId, clientIssuedMs: client.issuedMs,
     consentClientId, consentId: consent.id, resourceId: target.id, audience: "", scopes, backend: "broker", parentJti: parent.jti, generation: parent.generation + 1, familyId: "", idpId: "",

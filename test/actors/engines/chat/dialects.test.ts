@@ -4,7 +4,8 @@ import { FakeUpstream } from "../../../protocols/chat/fake-upstream.ts"
 import { frames, World } from "../../../protocols/chat/world.ts"
 
 const tool = { type: "function", function: { name: "look", description: "d", parameters: { type: "object", properties: { city: { type: "string" } } } } }
-let fake: FakeUpstream, world: World
+let fake: FakeUpstream
+let world: World
 beforeAll(async () => {
   fake = await FakeUpstream.open()
   fake.models = ["m", "c"]
@@ -128,7 +129,8 @@ describe("openai-responses", () => {
   it("a session that its upstream lost is played back in full, once", async () => {
     const own = await World.open({ main: { kind: "openai-responses", upstream_sessions: true } })
     own.upstream.plays(said("up1", "a"), { status: 400, json: { error: { message: "Previous response with id 'up1' not found.", code: "previous_response_not_found" } } }, said("up2", "b"))
-    const first = await own.respond({ input: "A" }), second = await own.respond({ input: "B", previous_response_id: first.body.id })
+    const first = await own.respond({ input: "A" })
+const second = await own.respond({ input: "B", previous_response_id: first.body.id })
     expect(second.body.output[0].content[0].text).toBe("b")
     expect(own.upstream.seen.map(({ body }) => [body.previous_response_id, body.input.length])).toEqual([[undefined, 1], ["up1", 1], [undefined, 3]])
     await own.close()

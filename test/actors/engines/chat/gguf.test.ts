@@ -7,7 +7,9 @@ import { embedded, type Step } from "../../../../actors/engines/chat/embedded.ts
 import { grammarSchema } from "../../../../actors/engines/chat/grammar-schema.ts"
 import type { ModelRequest } from "../../../../actors/engines/chat/model.ts"
 
-const folder = mkdtempSync(join(tmpdir(), "troupe-gguf-")), started = process.cwd(), file = join(folder, "model.gguf")
+const folder = mkdtempSync(join(tmpdir(), "troupe-gguf-"))
+const started = process.cwd()
+const file = join(folder, "model.gguf")
 const install = (place: string, code: string): string => {
   const home = join(folder, place, "node_modules/node-llama-cpp")
   mkdirSync(home, { recursive: true })
@@ -70,7 +72,8 @@ describe("the package", () => {
     expect(standIn.llama.maxThreads).toBe(1)
   })
   it("a machine it has no binary for is told, and asked again next time", async () => {
-    const { gguf } = await import("../../../../actors/engines/chat/gguf.ts"), fine = standIn.getLlama
+    const { gguf } = await import("../../../../actors/engines/chat/gguf.ts")
+const fine = standIn.getLlama
     standIn.getLlama = async () => { throw new Error("NoBinaryFoundError") }
     await expect(gguf(file)).rejects.toMatchObject({ reason: "unsupported", detail: "node-llama-cpp does not run on this machine: NoBinaryFoundError" })
     standIn.getLlama = fine
@@ -79,7 +82,8 @@ describe("the package", () => {
 })
 describe("a file", () => {
   it("that cannot be loaded: what the log said, else what was thrown, without the path; what was half open is closed", async () => {
-    const { gguf } = await import("../../../../actors/engines/chat/gguf.ts"), { model } = standIn
+    const { gguf } = await import("../../../../actors/engines/chat/gguf.ts")
+const { model } = standIn
     standIn.load = () => { standIn.options.logger("error", "llama_model_load: error loading model: missing tensor 'x'"); standIn.options.logger("error", "failed"); throw new Error("Failed to load model") }
     await expect(gguf(file)).rejects.toMatchObject({ reason: "unsupported", detail: "the model file model.gguf cannot be loaded: missing tensor 'x'" })
     standIn.load = () => { throw new Error(`no magic in ${file}`) }
@@ -112,7 +116,9 @@ describe("an answer", () => {
     expect(standIn.asked[0]!.history.at(-1)).toEqual({ type: "model", response: ["We"] })
   })
   it("the prompt is read in slices, and what is known of it not again", async () => {
-    const model = await opened(), text = "x".repeat(300), input = `user:${text}|model:`.length
+    const model = await opened()
+const text = "x".repeat(300)
+const input = `user:${text}|model:`.length
     await steps(model.generate(asking({ messages: [{ role: "user", content: text }] }), alive))
     expect(standIn.read).toEqual([128, 128, input - 1 - 256])
     const [end] = await steps(model.generate(asking({ messages: [{ role: "user", content: text }] }), alive))
@@ -120,7 +126,8 @@ describe("an answer", () => {
     expect(standIn.read).toHaveLength(3)
   })
   it("what it is asked with, and what stands for nothing asked", async () => {
-    const model = await opened(), last = async (more: Partial<ModelRequest>) => { await steps(model.generate(asking(more), alive)); return standIn.asked.at(-1)!.options }
+    const model = await opened()
+const last = async (more: Partial<ModelRequest>) => { await steps(model.generate(asking(more), alive)); return standIn.asked.at(-1)!.options }
     const plain = await last({})
     expect(plain).toMatchObject({ temperature: 0.8, topP: 0.95, topK: 40, minP: 0.05, repeatPenalty: false, maxTokens: 400 - "user:hi|model:".length - 2, stopOnAbortSignal: true })
     expect([plain.customStopTriggers, "grammar" in plain]).toEqual([undefined, false])
@@ -136,13 +143,17 @@ describe("an answer", () => {
     expect(standIn.asked).toEqual([])
   })
   it("one at a time; who goes while waiting is never asked, who goes while the prompt is read is not answered", async () => {
-    const model = await opened(), waiting = new AbortController(), reading = new AbortController()
+    const model = await opened()
+const waiting = new AbortController()
+const reading = new AbortController()
     let end!: () => void
     standIn.script = () => new Promise((resolve) => { end = () => resolve("eogToken") })
     const first = steps(model.generate(asking(), alive))
     await vi.waitFor(() => expect(standIn.asked).toHaveLength(1))
     standIn.script = speaks("b")
-    const second = steps(model.generate(asking(), waiting.signal)), third = steps(model.generate(asking({ messages: [{ role: "user", content: "x".repeat(300) }] }), reading.signal)), fourth = steps(model.generate(asking(), alive))
+    const second = steps(model.generate(asking(), waiting.signal))
+const third = steps(model.generate(asking({ messages: [{ role: "user", content: "x".repeat(300) }] }), reading.signal))
+const fourth = steps(model.generate(asking(), alive))
     waiting.abort()
     await new Promise((resolve) => { setImmediate(resolve) })
     expect(standIn.asked).toHaveLength(1)

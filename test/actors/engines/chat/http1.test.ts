@@ -21,7 +21,8 @@ const server = net.createServer((wire) => {
   let got = ""
   wire.on("data", (data) => {
     got += data.toString("latin1")
-    const end = got.indexOf("\r\n\r\n"), length = Number(/content-length: (\d+)/i.exec(got)?.[1] ?? 0)
+    const end = got.indexOf("\r\n\r\n")
+const length = Number(/content-length: (\d+)/i.exec(got)?.[1] ?? 0)
     if (end < 0 || got.length < end + 4 + length) return
     const whole = got
     got = ""
@@ -116,7 +117,9 @@ describe("answers", () => {
     const next = (below: number): number => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return seed % below }
     const seeds = [...good.map(([, text]) => text), ...bad.map(([, text]) => text).filter((text) => text.length < 200)]
     for (let i = 0; i < 300; i++) {
-      const text = seeds[next(seeds.length)]!, at = next(text.length), mutated = text.slice(0, at) + String.fromCharCode(next(256)).repeat(next(3)) + text.slice(at + next(4))
+      const text = seeds[next(seeds.length)]!
+const at = next(text.length)
+const mutated = text.slice(0, at) + String.fromCharCode(next(256)).repeat(next(3)) + text.slice(at + next(4))
       play = (wire) => { wire.end(bytes(mutated)) }
       const told = await ask()
       expect(told.ended || told.fault !== undefined, JSON.stringify(mutated)).toBe(true)
@@ -141,9 +144,12 @@ describe("answers", () => {
       call.end()
     })
     for (let i = 0; i < 60; i++) {
-      const chunks = Array.from({ length: next(5) }, () => Array.from({ length: 1 + next(300) }, () => String.fromCharCode(next(256))).join("")), body = chunks.join(""), status = [200, 201, 404, 503][next(4)]!
+      const chunks = Array.from({ length: next(5) }, () => Array.from({ length: 1 + next(300) }, () => String.fromCharCode(next(256))).join(""))
+const body = chunks.join("")
+const status = [200, 201, 404, 503][next(4)]!
       const framed = next(2) === 0 ? `content-length: ${body.length}\r\n\r\n${body}` : `transfer-encoding: chunked\r\n\r\n${chunks.map((chunk) => `${chunk.length.toString(16)}${next(2) === 0 ? ";a=b" : ""}\r\n${chunk}\r\n`).join("")}0\r\n${next(2) === 0 ? "t: v\r\n" : ""}\r\n`
-      const text = `HTTP/1.1 ${status} Whatever\r\nX-${"a".repeat(next(20))}: ${"b".repeat(next(50))}\r\n${framed}`, size = 1 + next(400)
+      const text = `HTTP/1.1 ${status} Whatever\r\nX-${"a".repeat(next(20))}: ${"b".repeat(next(50))}\r\n${framed}`
+const size = 1 + next(400)
       play = (wire) => { void inPieces(wire, text, size) }
       expect(await ask()).toMatchObject({ status, body, ended: true })
       expect(await theirs()).toMatchObject({ status, body, ended: true })
@@ -226,7 +232,8 @@ describe("connections", () => {
     let made = 0
     early.on("connection", () => { made++ })
     await new Promise<void>((resolve) => { early.listen(0, "127.0.0.1", resolve) })
-    const there = originAt((early.address() as AddressInfo).port), large = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000000\r\n\r\n${"x".repeat(30_000_000)}`
+    const there = originAt((early.address() as AddressInfo).port)
+const large = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000000\r\n\r\n${"x".repeat(30_000_000)}`
     expect((await ask(there, large)).body).toBe("early")
     expect((await ask(there)).body).toBe("early")
     expect(made).toBe(2)
@@ -260,7 +267,8 @@ describe("connections", () => {
     await new Promise((resolve) => { closed.close(resolve) })
     expect(await ask(originAt(port))).toMatchObject({ status: 0, fault: "broken: ECONNREFUSED" })
     // An address for documentation (RFC 5737): whatever the network does with it, the deadline is first.
-    const nowhere = new Origin({ url: new URL("http://192.0.2.1:9"), connectMs: 1_000, deadlines }), told = ask(nowhere)
+    const nowhere = new Origin({ url: new URL("http://192.0.2.1:9"), connectMs: 1_000, deadlines })
+const told = ask(nowhere)
     pass(1_100)
     expect((await told).fault).toMatch(/^connect-timeout: |^broken: E(?:NETUNREACH|HOSTUNREACH|ACCES|PERM|CONNREFUSED)$/)
     nowhere.close()
@@ -273,7 +281,8 @@ describe("requests", () => {
   it("carry their length in bytes, whatever the letters", async () => {
     let got = ""
     play = (wire, whole) => { got = Buffer.from(whole, "latin1").toString("utf8"); wire.write(bytes(ok("{\"a\":\"\xc3\xbc\"}", "content-type: application/json\r\n"))) }
-    const http = client({ authorization: "Bearer k" }), quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
+    const http = client({ authorization: "Bearer k" })
+const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
     for (const word of ["plain", "Grüße 漢字 🎻", "x".repeat(100_000)]) {
       expect(await http.json("POST", "/x?y=1", JSON.stringify({ word }), quiet)).toEqual({ a: "ü" })
       expect(got).toBe(`POST /v1/x?y=1 HTTP/1.1\r\nhost: 127.0.0.1:${(server.address() as AddressInfo).port}\r\nauthorization: Bearer k\r\ncontent-length: ${Buffer.byteLength(JSON.stringify({ word }))}\r\n\r\n${JSON.stringify({ word })}`)
@@ -283,7 +292,8 @@ describe("requests", () => {
   it("an own header stands once, whatever its case, and cannot frame the body; its letters do not change with the body's", async () => {
     let got = ""
     play = (wire, whole) => { got = whole; wire.write(ok("{}")) }
-    const http = client({ "content-type": "application/json", authorization: "Bearer a", "Content-Type": "application/json; v=2", Authorization: "Bearer b", Host: "models.example", "Content-Length": "1", "Transfer-Encoding": "chunked", "x-who": "J\xfcrgen" }), quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
+    const http = client({ "content-type": "application/json", authorization: "Bearer a", "Content-Type": "application/json; v=2", Authorization: "Bearer b", Host: "models.example", "Content-Length": "1", "Transfer-Encoding": "chunked", "x-who": "J\xfcrgen" })
+const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
     for (const word of ["plain", "ü"]) {
       await http.json("POST", "/x", JSON.stringify({ word }), quiet)
       expect(got.slice(0, got.indexOf("\r\n\r\n")).split("\r\n").slice(1)).toEqual(["host: models.example", "content-type: application/json; v=2", "authorization: Bearer b", "x-who: J\xc3\xbcrgen", `content-length: ${word === "ü" ? 13 : 16}`])
@@ -292,7 +302,8 @@ describe("requests", () => {
   })
   it("by name where one of its addresses has no server; by IPv6", async () => {
     play = (wire) => { wire.write(ok("{}")) }
-    const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }, { port } = server.address() as AddressInfo
+    const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
+const { port } = server.address() as AddressInfo
     const named = new HttpClient({ base: `http://localhost:${port}/v1`, headers: {}, limits, deadlines })
     expect(await named.json("GET", "/x", undefined, quiet)).toEqual({})
     named.close()

@@ -20,10 +20,12 @@ import { scripted } from "../../../protocols/translation/service.ts"
 const random = (seed: number) => () => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return seed / 0x7fffffff }
 /** A stream through reader and writer, with and without the learned frame; cut at random. */
 const rewritten = (payloads: ReadonlyArray<string>, learns: boolean, cut: () => number, eol = "\n", space = " "): { readonly text: string; readonly literals: number } => {
-  let out = "", literals = 0
+  let out = ""
+let literals = 0
   const chunks = new ChatChunks({ id: "chatcmpl-x", created: 5, model: "main/ü", includeUsage: false, legacy: false, begun: () => {}, write: (text) => { out += text } })
   const sink: ModelSink = { begun: () => {}, event: (event) => { if (event.type !== "usage") chunks.event(event) }, flush: () => chunks.flush(), literal: (text) => { literals++; chunks.literal(text) } }
-  const reader = new ChunkReader(sink, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+  const reader = new ChunkReader(sink, learns)
+const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
   const bytes = Buffer.from(payloads.map((payload) => `data:${space}${payload}${eol}${eol}`).join(""))
   for (let at = 0; at < bytes.length;) { const next = at + 1 + Math.floor(cut() * 40); sse.push(bytes, at, Math.min(next, bytes.length)); at = next; chunks.flush() }
   return { text: out, literals }
@@ -32,7 +34,8 @@ describe("the hot path", () => {
   it("the learned frame gives byte for byte what parsing gives, over seeds, styles and odd strings", () => {
     const words = ["plain", "Grüße ", "漢字", "🎻", "\"quoted\"", "back\\slash", "line\nbreak", "\u0001", "\u2028", "</script>", "\"content\":\"x\"", ""]
     for (let seed = 1; seed <= 60; seed++) {
-      const next = random(seed), spaced = seed % 3 === 0
+      const next = random(seed)
+const spaced = seed % 3 === 0
       const style = (value: unknown): string => {
         const text = JSON.stringify(value)
         if (spaced) return text.replaceAll("\":", "\": ").replaceAll(",\"", ", \"")
@@ -41,7 +44,9 @@ describe("the hot path", () => {
       const payloads = [{ delta: { role: "assistant", content: "" } }, ...Array.from({ length: 30 }, () => ({ delta: next() < 0.1 ? { reasoning_content: "hm" } : { content: words[Math.floor(next() * words.length)]! } })), { delta: {}, finish_reason: "stop" }]
         .map((choice, i) => style({ id: "up", object: "chat.completion.chunk", created: 1, model: "m", ...i % 7 === 6 ? { usage: null } : {}, choices: [{ index: 0, ...choice, logprobs: null, ...("finish_reason" in choice ? {} : { finish_reason: null }) }],
           ...seed % 4 === 0 ? { obfuscation: "aB3xYz09".slice(Math.floor(next() * 8)) } : {} }))
-      const cuts = random(seed), fast = rewritten([...payloads, "[DONE]"], true, () => 16 * cuts(), seed % 5 === 0 ? "\r\n" : "\n", seed % 11 === 0 ? "" : " "), slow = rewritten([...payloads, "[DONE]"], false, random(seed + 7))
+      const cuts = random(seed)
+const fast = rewritten([...payloads, "[DONE]"], true, () => 16 * cuts(), seed % 5 === 0 ? "\r\n" : "\n", seed % 11 === 0 ? "" : " ")
+const slow = rewritten([...payloads, "[DONE]"], false, random(seed + 7))
       expect(fast.text, `seed ${seed}`).toBe(slow.text)
       expect(slow.literals).toBe(0)
       expect(fast.literals, `seed ${seed}`).toBeGreaterThan(5)
@@ -57,7 +62,9 @@ describe("the hot path", () => {
 })
 describe("events out of bytes", () => {
   const payloads = (text: string, size: number): ReadonlyArray<string> => {
-    const found: Array<string> = [], reader = new SseReader((payload) => { found.push(payload) }), bytes = Buffer.from(text)
+    const found: Array<string> = []
+const reader = new SseReader((payload) => { found.push(payload) })
+const bytes = Buffer.from(text)
     for (let at = 0; at < bytes.length; at += size) reader.push(bytes, at, Math.min(bytes.length, at + size))
     reader.end()
     return found
@@ -72,14 +79,20 @@ describe("events out of bytes", () => {
     expect(() => payloads(`data: ${"x".repeat(17_000_000)}`, 4_096)).toThrow(/too large/)
   })
   it("whatever stands between and before events, leaping tells what parsing tells, in pieces of every size", () => {
-    const next = random(17), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
+    const next = random(17)
+const one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
     for (let i = 0; i < 150; i++) {
-      const eol = one(["\n", "\r\n"]), space = one(["", " ", "  "]), created = i % 5 === 0
+      const eol = one(["\n", "\r\n"])
+const space = one(["", " ", "  "])
+const created = i % 5 === 0
       const frame = (content: string, n: number): string => JSON.stringify({ id: "c", created: created ? n : 1, choices: [{ index: i % 3 === 0 ? n % 4 >> 1 : 0, delta: { content }, finish_reason: null }], ...n % 9 === 8 ? { usage: { prompt_tokens: n, completion_tokens: n } } : {} })
       const stream = Array.from({ length: 25 }, (_, n) => `${one(["", "", `: note${eol}`, `event: message${eol}`, `id: ${n}${eol}`, `retry: 5${eol}`, eol, `data:${eol}`])}data:${space}${n % 11 === 10 ? frame("a", n).replace(",\"choices\"", `,${eol}data:"choices"`) : frame(one(["a", "ü", "🎻\n", "\"", "x\\"]), n)}${one(["", "", `${eol}id: 3`, `${eol}: after`])}${eol}${one(["", "", eol])}${eol}`).join("")
       const told = (learns: boolean, size: number): string => {
-        const events: Array<unknown> = [], sink: ModelSink = { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) }, literal: (text) => { events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) }) } }
-        const reader = new ChunkReader(sink, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap), bytes = Buffer.from(stream)
+        const events: Array<unknown> = []
+const sink: ModelSink = { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) }, literal: (text) => { events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) }) } }
+        const reader = new ChunkReader(sink, learns)
+const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+const bytes = Buffer.from(stream)
         for (let at = 0; at < bytes.length; at += size) sse.push(bytes, at, Math.min(bytes.length, at + size))
         sse.end()
         return JSON.stringify(events)
@@ -90,7 +103,8 @@ describe("events out of bytes", () => {
   })
 })
 it("an answer that outgrows its limit ends at the same word, learned or parsed", () => {
-  const piece = "x".repeat(1_048_576), told = (as: "literal" | "event"): number => {
+  const piece = "x".repeat(1_048_576)
+const told = (as: "literal" | "event"): number => {
     let bytes = 0
     const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: (event: ModelEvent) => { if (event.type === "text") bytes += event.text.length }, literal: (text: string) => { bytes += text.length } }
     const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, keepsText: false, onTooLong: () => {} }, true)
@@ -105,7 +119,8 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
   const counted = (learns: boolean): number => {
     const output = { started: true, reset: () => {}, begun: () => {}, flush: () => {}, event: () => {}, literal: () => {} }
     const filter = new Filter(output, { names: new Namespace([], [], true), external: new Set(), builtins: new Set(), dropCalls: false, oneCall: false, bridge: undefined, keepsText: false, onTooLong: () => {} }, true)
-    const reader = new ChunkReader(filter, learns), sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+    const reader = new ChunkReader(filter, learns)
+const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
     for (const content of words) sse.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
     return filter.outputBytes
   }
@@ -113,7 +128,8 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
 })
 describe("the chunk reader", () => {
   const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
-    const events: Array<ModelEvent> = [], reader = new ChunkReader({ begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } })
+    const events: Array<ModelEvent> = []
+const reader = new ChunkReader({ begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } })
     for (const chunk of chunks) reader.payload(Buffer.from(JSON.stringify(chunk)).toString("latin1"))
     return events
   }
@@ -125,9 +141,12 @@ describe("the chunk reader", () => {
     expect(joined(read(calls({ index: 0, id: "a", function: { name: "f", arguments: "{\"a\"" } }, { index: 1, id: "b", function: { name: "g", arguments: "" } }), calls({ index: 1, function: { arguments: "{}" } }), calls({ index: 0, function: { arguments: ":1}" } })))).toEqual([["f", "{\"a\":1}"], ["g", "{}"]])
   })
   it("any bytes: an answer or a fault, never another throw", () => {
-    const next = random(5), seeds = [JSON.stringify(calls({ index: 0, id: "a", function: { name: "f", arguments: "{}" } })), JSON.stringify({ choices: [{ delta: { content: "x" }, finish_reason: "stop" }], usage: {} }), "[DONE]", "null", "[]", "{\"choices\":[null]}", "{\"choices\":[{\"delta\":{\"tool_calls\":[5]}}]}"]
+    const next = random(5)
+const seeds = [JSON.stringify(calls({ index: 0, id: "a", function: { name: "f", arguments: "{}" } })), JSON.stringify({ choices: [{ delta: { content: "x" }, finish_reason: "stop" }], usage: {} }), "[DONE]", "null", "[]", "{\"choices\":[null]}", "{\"choices\":[{\"delta\":{\"tool_calls\":[5]}}]}"]
     for (let i = 0; i < 3_000; i++) {
-      const seed = seeds[i % seeds.length]!, at = Math.floor(next() * seed.length), mutated = next() < 0.3 ? seed : `${seed.slice(0, at)}${String.fromCharCode(Math.floor(next() * 127))}${seed.slice(at + Math.floor(next() * 3))}`
+      const seed = seeds[i % seeds.length]!
+const at = Math.floor(next() * seed.length)
+const mutated = next() < 0.3 ? seed : `${seed.slice(0, at)}${String.fromCharCode(Math.floor(next() * 127))}${seed.slice(at + Math.floor(next() * 3))}`
       try { read0(mutated) } catch (cause) { expect((cause as { _tag?: string })._tag, mutated).toBe("UpstreamFault") }
     }
   })
@@ -152,14 +171,17 @@ it("an internal name is never seen, wherever the stream is cut", () => {
   const names = new Namespace([{ name: "look", parameters: {} }, { name: "look_up", parameters: {} }], [], false)
   const text = "external__look external__look_up external__lo external__other external__look"
   for (let seed = 1; seed < 60; seed++) {
-    const next = random(seed), unmasking = new Unmasking(names)
+    const next = random(seed)
+const unmasking = new Unmasking(names)
     let out = ""
     for (let at = 0; at < text.length;) { const to = at + 1 + Math.floor(next() * 9); out += unmasking.push(text.slice(at, to)); at = to }
     expect(out + unmasking.end()).toBe("look look_up external__lo external__other look")
   }
 })
 describe("the breaker's rules", () => {
-  const { on } = CircuitBreaker, facts = { id: "x", nowMs: 1_000, fresh: () => "" }, policy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
+  const { on } = CircuitBreaker
+const facts = { id: "x", nowMs: 1_000, fresh: () => "" }
+const policy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
   it("five in a row open it, a success in between does not; open refuses until its time, then one probe", () => {
     expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: 0 }, policy, facts).events).toEqual([{ _tag: "Opened", untilMs: 16_000 }])
     expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: -40_000 }, policy, facts).events).toEqual([{ _tag: "Closed", failures: 1, firstMs: 1_000 }])
@@ -174,7 +196,8 @@ describe("web_fetch", () => {
   it.each(["127.0.0.1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "100.64.0.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "fd00::1", "fe80::1", "224.0.0.1", "nonsense"])("%s is not public", (address) => expect(isPublic(address)).toBe(false))
   it("8.8.8.8 and 2606:4700::1 are", () => expect([isPublic("8.8.8.8"), isPublic("2606:4700::1")]).toEqual([true, true]))
   it("a name that leads inside, credentials and other schemes are refused before any connection", async () => {
-    const { signal } = new AbortController(), resolve = () => Promise.resolve([{ address: "10.0.0.1", family: 4 }])
+    const { signal } = new AbortController()
+const resolve = () => Promise.resolve([{ address: "10.0.0.1", family: 4 }])
     await expect(webFetch("http://inside.example/", signal, { resolve })).rejects.toThrow("not a public address")
     await expect(webFetch("http://127.0.0.1:1/", signal)).rejects.toThrow("not a public address")
     await expect(webFetch("file:///etc/passwd", signal)).rejects.toThrow("only http and https")
@@ -183,8 +206,10 @@ describe("web_fetch", () => {
 })
 describe("aborting", () => {
   it("tells each hearer once, in order, but not who was removed meanwhile or came later", () => {
-    const aborter = new Aborter(), heard: Array<string> = []
-    const third = (): void => { heard.push("third") }, twice = (): void => { heard.push("twice") }
+    const aborter = new Aborter()
+const heard: Array<string> = []
+    const third = (): void => { heard.push("third") }
+const twice = (): void => { heard.push("twice") }
     aborter.addEventListener("abort", () => { heard.push("first"); aborter.removeEventListener("abort", third) })
     aborter.addEventListener("abort", twice)
     aborter.addEventListener("abort", third)
@@ -195,7 +220,9 @@ describe("aborting", () => {
     expect([aborter.aborted, heard]).toEqual([true, ["first", "twice"]])
   })
   it("as a true signal: aborted with it, before or after; a true signal is itself", () => {
-    const early = new Aborter(), late = new Aborter(), { signal } = new AbortController()
+    const early = new Aborter()
+const late = new Aborter()
+const { signal } = new AbortController()
     const made = signalOf(early)
     late.abort()
     expect([made.aborted, signalOf(late).aborted, signalOf(signal) === signal]).toEqual([false, true, true])
@@ -212,13 +239,16 @@ it("a body of 64 levels is read, one of 65 is not; brackets side by side or in a
   expect(readBody(Buffer.from(JSON.stringify({ a: "[".repeat(100), b: "\\\"{{" + "{".repeat(100) }))).object["a"]).toHaveLength(100)
 })
 it("a member's own text is what JSON.parse reads of it, however it is written", () => {
-  const next = random(9), one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
+  const next = random(9)
+const one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
   const value = (depth: number): unknown => depth > 3 ? one([1, -2.5e3, true, null, "", "\\", "a\"b", "},{[\"messages\":", "\\\"", "ü漢🎻\n"]) : next() < 0.3 ? Array.from({ length: Math.floor(next() * 4) }, () => value(depth + 1))
     : next() < 0.5 ? Object.fromEntries(Array.from({ length: Math.floor(next() * 4) }, () => [one(["messages", "m", "\\", "\"", ""]), value(depth + 1)])) : value(9)
   for (let i = 0; i < 2_000; i++) {
-    const members = Array.from({ length: Math.floor(next() * 5) }, () => [one(["messages", "model", "x", "", "\"messages"]), value(0)] as const), space = (): string => one(["", " ", "\n\t"])
+    const members = Array.from({ length: Math.floor(next() * 5) }, () => [one(["messages", "model", "x", "", "\"messages"]), value(0)] as const)
+const space = (): string => one(["", " ", "\n\t"])
     const text = `${space()}{${members.map(([name, of]) => `${space()}${JSON.stringify(name)}${space()}:${space()}${JSON.stringify(of, null, one([0, 1]))}${space()}`).join(",") || space()}}${space()}`
-    const { messages } = JSON.parse(text), found = memberText(text, "messages")
+    const { messages } = JSON.parse(text)
+const found = memberText(text, "messages")
     if (members.some(([name]) => name.includes("\""))) expect(found === undefined || JSON.stringify(JSON.parse(found)) === JSON.stringify(messages), text).toBe(true)
     else expect(found === undefined ? undefined : JSON.stringify(JSON.parse(found)), text).toBe(JSON.stringify(messages))
   }
@@ -261,7 +291,8 @@ describe("local/translate", () => {
   const targets = ["de", "fr", "es"]
   it.each([["Translate to French", "fr"], ["Translate the following into German.", "de"], ["You are a translator. target: es", "es"], ["Translate from English to Spanish: hi", "es"], ["Translate to Klingon", undefined], ["hello", undefined]])("%s → %s", (text, target) => expect(targetOf(text, targets)).toBe(target))
   it("sentence by sentence, the order in a system or the user message; no target is said clearly", async () => {
-    const { engines } = scripted({ change: (text) => text.toUpperCase() }), model = translating(engines)
+    const { engines } = scripted({ change: (text) => text.toUpperCase() })
+const model = translating(engines)
     const run = async (...messages: ModelRequest["messages"]) => { const events: Array<ModelEvent> = []; await model.generate(ask({ messages }), { begun: () => {}, flush: () => {}, event: (event) => { events.push(event) } }, new AbortController().signal); return events }
     const texts = (events: ReadonlyArray<ModelEvent>) => events.flatMap((event) => event.type === "text" ? [event.text] : [])
     expect(texts(await run({ role: "system", content: "Translate to German" }, { role: "user", content: "Hi there. How are you?" }))).toEqual(["HI THERE. ", "HOW ARE YOU?"])

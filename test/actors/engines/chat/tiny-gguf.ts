@@ -51,7 +51,8 @@ const vocabulary: ReadonlyArray<readonly [text: string, kind: number]> = [
 export interface Tiny { readonly seed?: number; readonly contextTokens?: number; /** How much it likes to end: added to the end token's logit. */ readonly end?: number }
 
 export const tinyGguf = ({ seed = 1, contextTokens = 512, end = -20 }: Tiny = {}): Buffer => {
-  const random = normal(seed), tensors: Array<readonly [name: string, shape: ReadonlyArray<number>, data: Float32Array]> = []
+  const random = normal(seed)
+const tensors: Array<readonly [name: string, shape: ReadonlyArray<number>, data: Float32Array]> = []
   const tensor = (name: string, shape: ReadonlyArray<number>, of: (i: number) => number): void => { tensors.push([name, shape, Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => of(i))]) }
   const weights = (name: string, columns: number, rows: number): void => tensor(name, [columns, rows], () => random() / Math.sqrt(columns))
   const ones = (name: string): void => tensor(name, [dimension], () => 1)

@@ -6,7 +6,8 @@ import { edited, inOrder } from "../../../../actors/engines/correction/thread-co
 import { hosted } from "../hosted.ts"
 
 describe("correctors, the real ones", () => {
-  const { system, starts } = hosted("real"), corrector = correctorRouter([harper(system, starts), hunspell(system, starts)])
+  const { system, starts } = hosted("real")
+const corrector = correctorRouter([harper(system, starts), hunspell(system, starts)])
   const correct = async (text: string, language: string) => edited(text, await Effect.runPromise(corrector.correct(text, language)))
   it.each([
     ["en-us", "He go to school every day.", "He goes to school every day."], ["en-us", "I has a apple and an banana.", "I have an apple and a banana."], ["en-us", "💜 The colour is nice.", "💜 The color is nice."],

@@ -7,7 +7,8 @@ import { AudioFault } from "../../../../actors/engines/ports.ts"
 afterEach(() => { vi.restoreAllMocks() })
 const sample = (name: string): Uint8Array => readFileSync(new URL(`../../../samples/${name}`, import.meta.url))
 const decoded = async (type: string, bytes: Uint8Array, cut: number): Promise<Int16Array> => {
-  const decoder = decoderFor(type)!(), parts: Array<Int16Array> = []
+  const decoder = decoderFor(type)!()
+const parts: Array<Int16Array> = []
   try {
     for (let at = 0; at < bytes.length; at += cut) parts.push(...await decoder.push(bytes.subarray(at, at + cut)))
     parts.push(...await decoder.flush())
@@ -42,8 +43,11 @@ describe("speech at 16 kHz, mono", () => {
   it("MP3 gives back their likeness, moved by less than 0.1 s", async () => {
     const heard = await decoded("audio/mpeg", sample("audio/weather.mp3"), 3_000)
     const likeness = (moved: number): number => {
-      let both = 0, ours = 0, theirs = 0
-      for (let i = 8_000; i < 48_000; i++) { const a = weather[i]!, b = heard[i + moved]!; both += a * b; ours += a * a; theirs += b * b }
+      let both = 0
+let ours = 0
+let theirs = 0
+      for (let i = 8_000; i < 48_000; i++) { const a = weather[i]!
+const b = heard[i + moved]!; both += a * b; ours += a * a; theirs += b * b }
       return both / Math.sqrt(ours * theirs)
     }
     expect(Math.max(...Array.from({ length: 1_600 }, (_, moved) => likeness(moved)))).toBeGreaterThan(0.95)

@@ -15,9 +15,11 @@ import { hosted } from "../hosted.ts"
 /** Every thread of this process, in the order of their start: Flite's, then the recognizer's. */
 const threads: Array<Worker> = []
 process.on("worker", (thread) => threads.push(thread))
-const host = hosted("real"), cacheFolder = mkdtempSync(join(tmpdir(), "troupe-ear-"))
+const host = hosted("real")
+const cacheFolder = mkdtempSync(join(tmpdir(), "troupe-ear-"))
 afterAll(async () => { await host.close(); rmSync(cacheFolder, { recursive: true, force: true }) })
-const mouth = flite(host.system, host.starts), ear = pocketsphinx({ system: host.system, starts: host.starts, cacheFolder, sessionsMax: 1 })
+const mouth = flite(host.system, host.starts)
+const ear = pocketsphinx({ system: host.system, starts: host.starts, cacheFolder, sessionsMax: 1 })
 beforeAll(async () => { await said("ready"); await heardIn([]) }, 60_000)
 const sentences = [
   "the weather is nice today and we will go to the park", "where is the train station", "can you hear me now",
@@ -42,7 +44,8 @@ const textOf = (heard: ReadonlyArray<Heard>): string => heard.flatMap((item) => 
 
 describe("pocketsphinx hears what Flite says", () => {
   it("six sentences, one hearing each: at most one word in five is wrong, and finals are cased and marked", async () => {
-    let errors = 0, words = 0
+    let errors = 0
+let words = 0
     const told: Array<string> = []
     for (const sentence of sentences) {
       const text = textOf(await heardIn(await said(sentence)))
@@ -54,7 +57,8 @@ describe("pocketsphinx hears what Flite says", () => {
     expect(errors / words, told.join("\n")).toBeLessThanOrEqual(0.2)
   }, 120_000)
   it("the same sound is heard the same, partials and times included, however it is cut", async () => {
-    const chunks = await said(sentences[0]!), whole = Int16Array.from(chunks.flatMap((chunk) => [...chunk]))
+    const chunks = await said(sentences[0]!)
+const whole = Int16Array.from(chunks.flatMap((chunk) => [...chunk]))
     const first = await heardIn(chunks)
     expect(await heardIn(chunks)).toEqual(first)
     const odd: Array<Pcm> = []
@@ -63,8 +67,10 @@ describe("pocketsphinx hears what Flite says", () => {
     expect(first.filter(({ type }) => type === "partial").length).toBeGreaterThan(3)
   }, 60_000)
   it("times lie where the speech is, partials come before their final, silence moves on behind it", async () => {
-    const chunks = await said(sentences[1]!), spokenMs = (chunks.reduce((n, { length }) => n + length, 0) - 32_000) / 16
-    const heard = await heardIn(chunks), final = heard.find((item) => item.type === "final")!
+    const chunks = await said(sentences[1]!)
+const spokenMs = (chunks.reduce((n, { length }) => n + length, 0) - 32_000) / 16
+    const heard = await heardIn(chunks)
+const final = heard.find((item) => item.type === "final")!
     expect(Math.abs(final.startMs - 1_000)).toBeLessThanOrEqual(400)
     expect(Math.abs(final.endMs - 1_000 - spokenMs)).toBeLessThanOrEqual(500)
     const partials = heard.filter((item) => item.type === "partial")
@@ -80,7 +86,8 @@ describe("pocketsphinx hears what Flite says", () => {
   }, 60_000)
   it("one hearing at a time: the second is refused as overloaded while the first lasts", async () => {
     let go!: () => void
-    const gate = new Promise<void>((resolve) => { go = resolve }), chunks = await said(sentences[2]!)
+    const gate = new Promise<void>((resolve) => { go = resolve })
+const chunks = await said(sentences[2]!)
     const first = hear(Stream.concat(Stream.fromIterable(chunks), Stream.fromEffect(Effect.as(Effect.promise(() => gate), new Int16Array(0)))))
     while (ear.capacity().used === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await hear(Stream.empty)).toMatchObject({ failure: { reason: "overloaded" } })
@@ -90,7 +97,8 @@ describe("pocketsphinx hears what Flite says", () => {
   }, 60_000)
   it("its worker is killed in the middle of a hearing: that one fails as crashed, the next one hears", async () => {
     const chunks = await said(sentences[0]!)
-    const victim = threads[1]!, before = threads.length
+    const victim = threads[1]!
+const before = threads.length
     const endless = Stream.concat(Stream.fromIterable(chunks.slice(0, 12)), Stream.fromEffect(Effect.promise(async (): Promise<Pcm> => {
       await victim.terminate()
       return new Promise<Pcm>(() => {})

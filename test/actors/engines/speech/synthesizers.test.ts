@@ -31,7 +31,8 @@ describe("Flite", () => {
   const speak = (text: string, voice: "male" | "female" = "female") => Effect.runPromise(mouth.speak(text, { language: "en", voice }))
   it("speaks English, longer text longer; the same text is the same sound, another voice another", async () => {
     expect([mouth.languages(), mouth.readiness()]).toEqual([["en"], { ready: true }])
-    const short = await speak("Good morning."), long = await speak("Good morning, the train to the airport leaves in twenty minutes.")
+    const short = await speak("Good morning.")
+const long = await speak("Good morning, the train to the airport leaves in twenty minutes.")
     isSpeech(short, 300, 2_000)
     isSpeech(long, 2_000, 8_000)
     expect(same(await speak("Good morning."), short)).toBe(true)
@@ -53,7 +54,8 @@ describe("Flite", () => {
     expect(new Set(lengths).size).toBe(10)
   }, 30_000)
   it("its thread is killed: the next sentence is spoken by a new one", async () => {
-    const before = await speak("Good morning."), alive = threads.length
+    const before = await speak("Good morning.")
+const alive = threads.length
     await threads.at(-1)!.terminate()
     expect(same(await speak("Good morning."), before)).toBe(true)
     expect(threads).toHaveLength(alive + 1)
@@ -73,7 +75,8 @@ describe.skipIf(!installed && process.env["CI"] === undefined)("espeak-ng, the r
   })
   it.each([["de", "Guten Morgen, der Zug fährt in zwanzig Minuten."], ["es", "El tren sale dentro de veinte minutos."], ["fr", "Le train part dans vingt minutes."], ["en-GB", "The train leaves in twenty minutes."]])("%s: %s", async (language, text) => {
     const mouth = espeak()
-    const female = await Effect.runPromise(mouth.speak(text, { language, voice: "female" })), male = await Effect.runPromise(mouth.speak(text, { language, voice: "male" }))
+    const female = await Effect.runPromise(mouth.speak(text, { language, voice: "female" }))
+const male = await Effect.runPromise(mouth.speak(text, { language, voice: "male" }))
     isSpeech(female, 1_000, 8_000)
     isSpeech(male, 1_000, 8_000)
     expect(same(male, female)).toBe(false)
@@ -85,7 +88,8 @@ describe.skipIf(!installed && process.env["CI"] === undefined)("espeak-ng, the r
 })
 describe("espeak-ng, where it is not installed", () => {
   it("says what to install, speaks no language, and fails a request in our words", async () => {
-    const path = process.env["PATH"], empty = mkdtempSync(join(tmpdir(), "troupe-mute-"))
+    const path = process.env["PATH"]
+const empty = mkdtempSync(join(tmpdir(), "troupe-mute-"))
     process.env["PATH"] = empty
     try {
       const mouth = espeak()

@@ -14,7 +14,8 @@ const mark = (id: number): Unit => ({ kind: "opaque", id })
 const plain = ({ units }: Segment): string => units.map((unit) => unit.kind === "text" ? unit.text : `‹${unit.id}›`).join("")
 const alive = (pid: number): boolean => { try { process.kill(pid, 0); return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] !== "Z" } catch { return false } }
 
-let host: Hosted | undefined, fakes: FakePipelines | undefined
+let host: Hosted | undefined
+let fakes: FakePipelines | undefined
 afterEach(async () => { await host?.close(); fakes?.remove(); host = undefined; fakes = undefined })
 const faking = (modes: Readonly<Record<string, ReadonlyArray<string>>>, options: { readonly warmMax?: number; readonly pairsWarm?: ReadonlyArray<string> } = {}): Apertium => {
   host = hosted("real")

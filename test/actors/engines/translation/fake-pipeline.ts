@@ -27,7 +27,8 @@ process.stdin.setEncoding("utf8").on("data", (data) => {
 export interface FakePipelines { readonly folder: string; starts(name?: string): number; pids(): ReadonlyArray<number>; remove(): void }
 /** `modes`: file name without `.mode` to the names of its programs; a name says how it behaves (dead, silent, flood, else well). */
 export const fakePipelines = (modes: Readonly<Record<string, ReadonlyArray<string>>>): FakePipelines => {
-  const root = mkdtempSync(join(tmpdir(), "pipelines-")), folder = join(root, "modes")
+  const root = mkdtempSync(join(tmpdir(), "pipelines-"))
+const folder = join(root, "modes")
   mkdirSync(folder)
   writeFileSync(join(root, "fake"), script)
   chmodSync(join(root, "fake"), 0o755)

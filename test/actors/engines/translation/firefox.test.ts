@@ -6,7 +6,8 @@ import { afterEach, describe, expect, it } from "vitest"
 import { firefox } from "../../../../actors/engines/translation/firefox.ts"
 import { hosted, type Hosted } from "../hosted.ts"
 
-let host: Hosted | undefined, folder = ""
+let host: Hosted | undefined
+let folder = ""
 afterEach(async () => { await host?.close(); rmSync(folder, { recursive: true, force: true }) })
 const models = (files: Readonly<Record<string, ReadonlyArray<string>>>) => {
   folder = mkdtempSync(join(tmpdir(), "models-"))

@@ -36,7 +36,8 @@ const upstream = async (answer: Answer, lists: () => number = () => 200): Promis
   seen.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return seen
 }
-const text = (of: string): Unit => ({ kind: "text", text: of }), mark = (id: number): Unit => ({ kind: "opaque", id })
+const text = (of: string): Unit => ({ kind: "text", text: of })
+const mark = (id: number): Unit => ({ kind: "opaque", id })
 const plain = ({ units }: Segment): string => units.map((unit) => unit.kind === "text" ? unit.text : `‹${unit.id}›`).join("")
 const ask = (engine: Translator, segments: ReadonlyArray<Segment>, more: Partial<TranslateRequest> = {}) => engine.translate({ source: "en", target: "es", segments, ...more })
 const run = <A, E>(effect: Effect.Effect<A, E>) => Effect.runPromise(Effect.result(effect))
@@ -76,7 +77,8 @@ describe("a DeepL-compatible upstream", () => {
     expect(engine.pairs().map((pair) => pair.join(">"))).toEqual(["en>es", "en>pt", "en>de", "es>en", "es>pt", "es>de"])
   })
   it("a list that cannot be had is asked for again after 30 s, not at every request", async () => {
-    let nowMs = 1, status = 503
+    let nowMs = 1
+let status = 503
     const seen = await upstream(shout, () => status)
     const engine = deeplUpstream({ url: seen.url, key: "k", nowMs: () => nowMs })
     await vi.waitFor(() => expect(engine.readiness()).toMatchObject({ ready: false, reason: expect.stringContaining("HTTP 503") }))

@@ -36,8 +36,10 @@ it("POST: what is refused, in the admin API's words", async () => {
   ] as const) await world.refused("POST", "/admin/clients", body, 400, "invalid_request", naming)
 })
 it("GET: filters, and an id that is a URL", async () => {
-  const world = new World(), url = "https://app.example.com/client.json"
-  const one = await world.client({ client_name: "Alpha", agent: true }), two = await world.client({ client_name: "Beta" })
+  const world = new World()
+const url = "https://app.example.com/client.json"
+  const one = await world.client({ client_name: "Alpha", agent: true })
+const two = await world.client({ client_name: "Beta" })
   await world.books.write([Clients.put([url], { ...rowOf(world, two.client_id), clientId: url, documentUrl: url, source: "cimd", clientName: "Gamma" })])
   await world.did("PATCH", `/admin/clients/${one.client_id}/suspend`)
   const names = async (query: string) => (await world.did("GET", `/admin/clients?${query}`)).clients.map((row: any) => row.client_name)
@@ -52,7 +54,8 @@ it("GET: filters, and an id that is a URL", async () => {
   await world.refused("GET", "/admin/clients/none", undefined, 404, "not_found")
 })
 it("PATCH: absent members stay, arrays are replaced whole, times move", async () => {
-  const world = new World(), { client_id } = await world.did("POST", "/admin/clients", { client_name: "App", redirect_uris: [uri, `${uri}/2`], scope: "a b", agent_description: "d" })
+  const world = new World()
+const { client_id } = await world.did("POST", "/admin/clients", { client_name: "App", redirect_uris: [uri, `${uri}/2`], scope: "a b", agent_description: "d" })
   world.nowMs += 1_000
   expect(await world.did("PATCH", `/admin/clients/${client_id}`, { redirect_uris: [`${uri}/3`], scope: "" })).toMatchObject({
     client_name: "App", redirect_uris: [`${uri}/3`], scope: "", agent_description: "d", issued_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:01.000Z" })
@@ -61,7 +64,8 @@ it("PATCH: absent members stay, arrays are replaced whole, times move", async ()
   expect(await world.did("PATCH", `/admin/clients/${client_id}`, { token_endpoint_auth_method: "client_secret_post" })).toMatchObject({ token_endpoint_auth_method: "client_secret_post" })
 })
 it("PATCH: what is refused", async () => {
-  const world = new World(), { client_id } = await world.did("POST", "/admin/clients", { client_name: "App", redirect_uris: [uri] })
+  const world = new World()
+const { client_id } = await world.did("POST", "/admin/clients", { client_name: "App", redirect_uris: [uri] })
   for (const [body, naming] of [[{ token_endpoint_auth_method: "none" }, "public and confidential"], [{ redirect_uris: [] }, "redirect_uris"], [{ grant_types: ["password"] }, "password"], [{ client_name: "" }, "client_name"],
     [{ application_type: "native" }, "application_type"], [{ status: "active" }, "status"], [{ client_id: "x" }, "client_id"], [{ agent_description: "x".repeat(256) }, "agent_description"]] as const) {
     await world.refused("PATCH", `/admin/clients/${client_id}`, body, 400, "invalid_request", naming)
@@ -72,7 +76,9 @@ it("PATCH: what is refused", async () => {
   await world.refused("PATCH", "/admin/clients/none", { client_name: "x" }, 404, "not_found")
 })
 it("18.3: active, suspended, revoked; each event in each state; a repetition changes nothing", async () => {
-  const world = new World(), { client_id } = await world.client(), at = `/admin/clients/${client_id}`
+  const world = new World()
+const { client_id } = await world.client()
+const at = `/admin/clients/${client_id}`
   const step = async (what: string) => { const { status, body } = await world.ask("PATCH", `${at}/${what}`); return [status, body.status === status ? body.error : body.status] }
   expect(await step("reactivate")).toEqual([200, "active"])
   expect(world.lastAudit.action).toBe("client.created_admin")
@@ -91,7 +97,8 @@ it("18.3: active, suspended, revoked; each event in each state; a repetition cha
   for (const what of ["suspend", "reactivate", "revoke"]) await world.refused("PATCH", `/admin/clients/none/${what}`, undefined, 404, "not_found")
 })
 it("a suspension stops the client's tokens while it lasts; revocation for good", async () => {
-  const world = new World(), { client_id } = await world.client()
+  const world = new World()
+const { client_id } = await world.client()
   await world.issuance({ clientId: client_id })
   const live = async () => (await world.did("GET", `/admin/issuances?active=true&client_id=${client_id}`)).count
   expect(await live()).toBe(1)
@@ -103,7 +110,9 @@ it("a suspension stops the client's tokens while it lasts; revocation for good",
   expect(await live()).toBe(0)
 })
 it("rotate-secret: a new one at once, the old one for as long as asked, at most a day", async () => {
-  const world = new World(), made = await world.client(), at = `/admin/clients/${made.client_id}/rotate-secret`
+  const world = new World()
+const made = await world.client()
+const at = `/admin/clients/${made.client_id}/rotate-secret`
   const works = (secret: string): boolean => secretMatches(world.authority, rowOf(world, made.client_id), secret)
   const kept = await world.did("POST", at, { keep_previous_for: "1h" })
   expect(Object.keys(kept)).toEqual(["client_id", "client_secret"])
@@ -118,7 +127,9 @@ it("rotate-secret: a new one at once, the old one for as long as asked, at most 
   await world.refused("POST", `/admin/clients/${open.client_id}/rotate-secret`, undefined, 400, "invalid_request", "public")
 })
 it("DELETE: 409 while a token lives, unless forced; then the tokens are dead, also for a new client of the same id", async () => {
-  const world = new World(), { client_id } = await world.client({ client_id: "fixed-id" }), token = await world.issuance({ clientId: client_id })
+  const world = new World()
+const { client_id } = await world.client({ client_id: "fixed-id" })
+const token = await world.issuance({ clientId: client_id })
   await world.refused("DELETE", `/admin/clients/${client_id}`, undefined, 409, "conflict", "force=true")
   await world.refused("DELETE", `/admin/clients/${client_id}?force=false`, undefined, 409, "conflict")
   expect((await world.ask("DELETE", `/admin/clients/${client_id}?force=true`)).status).toBe(204)
@@ -130,7 +141,8 @@ it("DELETE: 409 while a token lives, unless forced; then the tokens are dead, al
   expect((await world.did("GET", `/admin/issuances?active=true&jti=${token.jti}`)).count).toBe(0)
 })
 it("two changes at once: neither is lost", async () => {
-  const world = new World(), { client_id } = await world.client()
+  const world = new World()
+const { client_id } = await world.client()
   await Promise.all([{ client_name: "New" }, { scope: "a" }, { agent_description: "d" }].map((body) => world.did("PATCH", `/admin/clients/${client_id}`, body)))
   expect(await world.did("GET", `/admin/clients/${client_id}`)).toMatchObject({ client_name: "New", scope: "a", agent_description: "d" })
 })

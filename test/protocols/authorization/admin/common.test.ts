@@ -50,7 +50,10 @@ describe("the key", () => {
 
 describe("bodies", () => {
   it("AS-148: an unknown member is refused and named, wherever it stands", async () => {
-    const world = new World(), client = await world.client(), resource = await world.resource(), user = await world.user()
+    const world = new World()
+const client = await world.client()
+const resource = await world.resource()
+const user = await world.user()
     for (const [method, path, body, naming] of [
       ["PATCH", `/admin/clients/${client.client_id}`, { redirect_uri: "https://a.example/cb" }, "redirect_uri"], ["PATCH", `/admin/clients/${client.client_id}`, { agent: true }, "agent"],
       ["PATCH", `/admin/resources/${resource.id}`, { policy: { exchange: { allowed_clients: [] } } }, "allowed_clients"], ["PATCH", `/admin/resources/${resource.id}`, { policy: { exchnage: {} } }, "exchnage"],
@@ -60,7 +63,10 @@ describe("bodies", () => {
     ] as const) await world.refused(method, path, body, 400, "invalid_request", naming)
   })
   it("null is a wrong type, never an erasure", async () => {
-    const world = new World(), client = await world.client(), resource = await world.resource(), user = await world.user()
+    const world = new World()
+const client = await world.client()
+const resource = await world.resource()
+const user = await world.user()
     for (const [path, body] of [[`clients/${client.client_id}`, { client_name: null }], [`clients/${client.client_id}`, { scope: null }], [`clients/${client.client_id}`, { redirect_uris: null }], [`resources/${resource.id}`, { policy: null }],
       [`resources/${resource.id}`, { policy: { exchange: null } }], [`resources/${resource.id}`, { scopes: null }], [`users/${user.id}`, { password: null }]] as const) {
       await world.refused("PATCH", `/admin/${path}`, body, 400, "invalid_request", Object.keys(body)[0])
@@ -94,7 +100,8 @@ describe("bodies", () => {
 
 describe("lists", () => {
   it("newest first, in pages, and a row that existed throughout is neither skipped nor repeated while others come and go", async () => {
-    const world = new World(), ids: Array<string> = []
+    const world = new World()
+const ids: Array<string> = []
     for (let i = 0; i < 7; i++) { world.nowMs += 1; ids.push((await world.client({ client_name: `c${i}` })).client_id) }
     const first = await world.did("GET", "/admin/clients?limit=3")
     expect(first.clients.map((row: any) => row.client_id)).toEqual(ids.slice(4).toReversed())
@@ -134,7 +141,9 @@ describe("Idempotency-Key", () => {
   const body = { client_name: "Once", grant_types: ["client_credentials"] }
   const asked = (given: unknown, key = "key-1") => ({ body: given, headers: { "idempotency-key": key } })
   it("the same key and body: the first answer, without its secret, and one row", async () => {
-    const world = new World(), first = await world.ask("POST", "/admin/clients", asked(body)), again = await world.ask("POST", "/admin/clients", asked(body))
+    const world = new World()
+const first = await world.ask("POST", "/admin/clients", asked(body))
+const again = await world.ask("POST", "/admin/clients", asked(body))
     expect([first.status, again.status]).toEqual([201, 201])
     expect(first.body.client_secret).toMatch(/^.{43}$/)
     expect(again.body).toEqual({ ...first.body, client_secret: null })
@@ -181,7 +190,8 @@ describe("durability", () => {
     await expect(world.join({ grant_types: ["client_credentials"] })).rejects.toThrow("storage (full)")
   })
   it("each write has its audit event, with actor, source and trace; a read has none", async () => {
-    const world = new World(), client = await world.client()
+    const world = new World()
+const client = await world.client()
     expect(world.lastAudit).toMatchObject({ action: "client.created_admin", actorId: "admin", clientId: client.client_id, ip: "127.0.0.1", traceId: "0".repeat(32) })
     await world.did("GET", "/admin/clients")
     expect(world.audits()).toHaveLength(1)

@@ -11,8 +11,12 @@ import { World } from "./world.ts"
 it("rows, states, names, settings and the memory of an Idempotency-Key outlive the process", async () => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-admin-"))
   try {
-    const first = await openLmdb({ folder }), before = new World({}, {}, first)
-    const client = await before.client(), resource = await before.resource(), user = await before.user(), asked = { headers: { "idempotency-key": "k" } }
+    const first = await openLmdb({ folder })
+const before = new World({}, {}, first)
+    const client = await before.client()
+const resource = await before.resource()
+const user = await before.user()
+const asked = { headers: { "idempotency-key": "k" } }
     const app = await before.did("POST", "/admin/clients", { client_name: "App", redirect_uris: ["https://app.example/cb"] }, asked)
     await before.did("PATCH", `/admin/clients/${client.client_id}/suspend`)
     await before.did("PATCH", "/admin/settings/dcr", { mode: "admin_only" })
@@ -21,7 +25,8 @@ it("rows, states, names, settings and the memory of an Idempotency-Key outlive t
       expect((await before.ask("DELETE", `/admin/${path}/${id}`)).status, `${path} ${id.slice(0, 20)}`).toBe(404)
     }
     await first.close()
-    const second = await openLmdb({ folder }), after = new World({}, {}, second)
+    const second = await openLmdb({ folder })
+const after = new World({}, {}, second)
     expect((await after.did("GET", `/admin/clients/${client.client_id}`)).status).toBe("suspended")
     expect(secretMatches(after.authority, Clients.get(second, [client.client_id]), client.client_secret)).toBe(true)
     expect((await after.did("GET", "/admin/resources/files")).id).toBe(resource.id)

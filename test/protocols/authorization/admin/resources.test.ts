@@ -17,7 +17,8 @@ describe("resources", () => {
       policy: { exchange: { allowed_client_ids: [] }, runtime: { client_ids: ["c"] }, connect: { allowed_return_urls: ["https://app.example/done"] } } })
   })
   it("POST: what is refused", async () => {
-    const world = new World({ issuer: "https://as.example.com" }), provider = await world.provider()
+    const world = new World({ issuer: "https://as.example.com" })
+const provider = await world.provider()
     for (const [body, naming] of [
       [{}, "slug"], [{ slug: "Files" }, "slug"], [{ slug: "-a" }, "slug"], [{ slug: "a".repeat(64) }, "slug"], [{ slug: "a_b" }, "slug"],
       [{ slug: "a", uri: "mcp.example.com" }, "uri"], [{ slug: "a", uri: "https://a.example/#f" }, "uri"], [{ slug: "a", uri: "https:///x" }, "uri"], [{ slug: "a", uri: "https://a.example/ b" }, "uri"], [{ slug: "a", uri: "urn:a:b" }, "uri"],
@@ -42,7 +43,8 @@ describe("resources", () => {
     await world.refused("PATCH", `/admin/resources/${other.id}`, { slug: "files" }, 409, "conflict")
   })
   it("names are given back: after a change, after a deletion", async () => {
-    const world = new World(), one = await world.resource()
+    const world = new World()
+const one = await world.resource()
     await world.did("PATCH", `/admin/resources/${one.id}`, { slug: "documents", uri: "https://docs.example" })
     const two = await world.resource()
     expect((await world.did("GET", "/admin/resources/documents")).id).toBe(one.id)
@@ -51,7 +53,8 @@ describe("resources", () => {
     await world.resource()
   })
   it("GET: by id or slug; filters", async () => {
-    const world = new World(), one = await world.resource()
+    const world = new World()
+const one = await world.resource()
     await world.provider()
     await world.did("POST", "/admin/resources", { slug: "gh", backend_kind: "broker", broker_provider_slug: "github" })
     expect(await world.did("GET", `/admin/resources/${one.id}`)).toEqual(await world.did("GET", "/admin/resources/files"))
@@ -59,7 +62,8 @@ describe("resources", () => {
     expect([await slugs(""), await slugs("backend_kind=broker"), await slugs("slug=files"), await slugs(`uri=${encodeURIComponent("https://mcp.example.com/mcp")}`), await slugs("slug=none")]).toEqual([["gh", "files"], ["gh"], ["files"], ["files"], []])
   })
   it("PATCH: arrays are replaced whole, policy part by part", async () => {
-    const world = new World(), one = await world.resource({ policy: { exchange: { allowed_client_ids: ["a", "b"] }, runtime: { client_ids: ["r"] } } })
+    const world = new World()
+const one = await world.resource({ policy: { exchange: { allowed_client_ids: ["a", "b"] }, runtime: { client_ids: ["r"] } } })
     world.nowMs += 1_000
     expect((await world.did("PATCH", "/admin/resources/files", { policy: { exchange: { allowed_client_ids: ["c"] } }, scopes: [{ name: "x" }] }))).toMatchObject({
       id: one.id, scopes: [{ name: "x" }], policy: { exchange: { allowed_client_ids: ["c"] }, runtime: { client_ids: ["r"] } }, updated_at: "2026-09-01T10:00:01.000Z" })
@@ -69,7 +73,9 @@ describe("resources", () => {
     await world.refused("PATCH", "/admin/resources/none", {}, 404, "not_found")
   })
   it("DELETE: its tokens are dead", async () => {
-    const world = new World(), one = await world.resource(), client = await world.client()
+    const world = new World()
+const one = await world.resource()
+const client = await world.client()
     await world.issuance({ clientId: client.client_id, resourceId: one.id })
     expect((await world.did("GET", `/admin/issuances?active=true&resource_id=${one.id}`)).count).toBe(1)
     expect((await world.ask("DELETE", `/admin/resources/${one.id}`)).status).toBe(204)
@@ -81,7 +87,9 @@ describe("resources", () => {
 
 describe("policy lists", () => {
   it.each([["exchange/allowed-clients", "resource.policy.exchange"], ["runtime/client-ids", "resource.policy.runtime"]])("%s: read, add, remove, by slug; ids need not exist", async (list, action) => {
-    const world = new World(), at = `/admin/resources/files/policy/${list}`, id = "https://app.example/client.json"
+    const world = new World()
+const at = `/admin/resources/files/policy/${list}`
+const id = "https://app.example/client.json"
     await world.resource()
     expect(await world.did("GET", at)).toEqual({ client_ids: [] })
     const added = await world.ask("POST", at, { body: { client_id: id } })
@@ -96,7 +104,9 @@ describe("policy lists", () => {
     await world.refused("GET", `/admin/resources/none/policy/${list}`, undefined, 404, "not_found")
   })
   it("connect/allowed-return-urls: of Broker resources; DELETE takes ?url=", async () => {
-    const world = new World({ issuer: "https://as.example.com" }), at = "/admin/resources/gh/policy/connect/allowed-return-urls", url = "https://app.example/done?x=1"
+    const world = new World({ issuer: "https://as.example.com" })
+const at = "/admin/resources/gh/policy/connect/allowed-return-urls"
+const url = "https://app.example/done?x=1"
     await world.resource()
     await world.provider()
     await world.did("POST", "/admin/resources", { slug: "gh", backend_kind: "broker", broker_provider_slug: "github" })

@@ -17,7 +17,8 @@ it("keys: public facts alone; rotation answers and is recorded", async () => {
 
 describe("audit", () => {
   it("newest first; filters; since, until, limit and offset", async () => {
-    const world = new World(), one = await world.client()
+    const world = new World()
+const one = await world.client()
     world.nowMs += 3_600_000
     const two = await world.client()
     await world.did("PATCH", `/admin/clients/${one.client_id}/suspend`)
@@ -31,7 +32,8 @@ describe("audit", () => {
     expect([await actions(""), (await actions("since=26h")).length]).toEqual([[], 3])
   })
   it("the view, its detail percent-encoded", async () => {
-    const world = new World(), { id } = await world.did("POST", "/admin/idps", { name: "x", issuer: "https://idp.example/a b".replace(" ", "?c=d&e") })
+    const world = new World()
+const { id } = await world.did("POST", "/admin/idps", { name: "x", issuer: "https://idp.example/a b".replace(" ", "?c=d&e") })
     const [event] = (await world.did("GET", "/admin/audit")).events
     expect(event).toEqual({ id: event.id, action: "idp.created", actor_id: "admin", client_id: "", ip: "127.0.0.1", detail: `id=${id} issuer=https%3A%2F%2Fidp.example%2Fa%3Fc%3Dd%26eb`, trace_id: "0".repeat(32), created_at: "2026-09-01T10:00:00.000Z" })
   })
@@ -44,7 +46,8 @@ describe("audit", () => {
 
 describe("settings/dcr", () => {
   it("overrides the configuration until it is changed, at once and after a restart", async () => {
-    const world = new World(), uri = "https://app.example.com/cb"
+    const world = new World()
+const uri = "https://app.example.com/cb"
     expect(await world.did("GET", "/admin/settings/dcr")).toEqual({ mode: "open", approved_redirects: [] })
     expect(await world.did("PATCH", "/admin/settings/dcr", { mode: "admin_only" })).toEqual({ mode: "admin_only", approved_redirects: [] })
     expect(world.lastAudit).toMatchObject({ action: "dcr.mode_updated", detail: "mode=admin_only before=open" })
@@ -63,7 +66,10 @@ describe("settings/dcr", () => {
 })
 
 it("auth/verify, stats, system/status", async () => {
-  const world = new World(), ann = await world.user(), { client_id: clientId } = await world.client(), provider = await world.provider()
+  const world = new World()
+const ann = await world.user()
+const { client_id: clientId } = await world.client()
+const provider = await world.provider()
   await world.brokerGrant(ann.id, provider.id)
   await world.issuance({ clientId })
   await world.issuance({ clientId, revokedMs: world.nowMs })
@@ -74,7 +80,8 @@ it("auth/verify, stats, system/status", async () => {
   expect((await new World({}, { subsystems: () => ({ store: "full" }) }).did("GET", "/admin/system/status")).status).toBe("degraded")
 })
 it("system/config tells whether a secret is set, never what it is", async () => {
-  const world = new World({ session: { secret: "the-session-secret-of-32-characters" }, federation: { clientSecret: "the-federation-secret" } }), answer = await world.ask("GET", "/admin/system/config")
+  const world = new World({ session: { secret: "the-session-secret-of-32-characters" }, federation: { clientSecret: "the-federation-secret" } })
+const answer = await world.ask("GET", "/admin/system/config")
   expect(answer.body).toMatchObject({ issuer: "http://localhost:8080", admin_api_key_set: true, client_secret_pepper_set: true, session: { secret_set: true, max_age_ms: 86_400_000 }, federation: { client_secret_set: true }, registration: { mode: "open" } })
   await world.did("PATCH", "/admin/settings/dcr", { mode: "admin_only" })
   expect((await world.did("GET", "/admin/system/config")).registration).toMatchObject({ mode: "admin_only", approved_redirects: [], unused_ms: 2_592_000_000 })
@@ -82,7 +89,12 @@ it("system/config tells whether a secret is set, never what it is", async () => 
 })
 
 it("AS-149: no answer and no audit event holds a secret hash, a password, a credential or a key, nor a secret that is not its one showing", async () => {
-  const world = new World(), password = "correct horse battery", ann = await world.user({ password }), client = await world.client(), provider = await world.provider(), resource = await world.resource()
+  const world = new World()
+const password = "correct horse battery"
+const ann = await world.user({ password })
+const client = await world.client()
+const provider = await world.provider()
+const resource = await world.resource()
   const { client_secret } = await world.did("POST", `/admin/clients/${client.client_id}/rotate-secret`, { keep_previous_for: "1h" })
   await world.brokerGrant(ann.id, provider.id)
   await world.consent(ann.id, client.client_id, resource.id)
@@ -94,7 +106,8 @@ it("AS-149: no answer and no audit event holds a secret hash, a password, a cred
   await world.did("PATCH", `/admin/clients/${client.client_id}`, { client_name: "x" })
   await world.did("PATCH", `/admin/users/${ann.id}`, { password: "another long password" })
   await world.did("PATCH", `/admin/broker-providers/${provider.id}`, { display_name: "x" })
-  const all = world.said.slice(shown).join("\n") + JSON.stringify(world.audits()), row = Clients.get(world.store, [client.client_id])!
+  const all = world.said.slice(shown).join("\n") + JSON.stringify(world.audits())
+const row = Clients.get(world.store, [client.client_id])!
   for (const secret of [client.client_secret, client_secret, row.secretHash!, row.previousHash!, password, "another long password", Users.get(world.store, [ann.id])!.passwordHash!, "upstream-secret", "sealed-credential", adminKey]) {
     expect(all.includes(secret), secret).toBe(false)
   }

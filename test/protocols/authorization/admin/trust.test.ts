@@ -13,7 +13,8 @@ const pem = (alg: "ES256" | "RS256"): string => {
 describe("broker providers", () => {
   const config = { client_id: "us", authorize_url: "https://up.example/a", token_url: "https://up.example/t" }
   it("AS-149: the secret is sealed under the provider, and shown nowhere", async () => {
-    const world = new World(), made = await world.provider({ config_data: { ...config, client_secret: "upstream-secret", scopes: ["read"], extra_auth_params: { prompt: "consent" }, response_format: "slack", token_auth: "basic", pkce: false } })
+    const world = new World()
+const made = await world.provider({ config_data: { ...config, client_secret: "upstream-secret", scopes: ["read"], extra_auth_params: { prompt: "consent" }, response_format: "slack", token_auth: "basic", pkce: false } })
     expect(made).toEqual({ id: made.id, slug: "github", display_name: "github", protocol: "oauth", created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z",
       config_data: { ...config, scopes: ["read"], extra_auth_params: { prompt: "consent" }, response_format: "slack", token_auth: "basic", pkce: false, client_secret_set: true } })
     const row = Providers.get(world.store, [made.id])!
@@ -32,7 +33,8 @@ describe("broker providers", () => {
     expect((await world.did("GET", "/admin/broker-providers?protocol=api_key")).broker_providers.map((row: any) => row.slug)).toEqual(["key"])
   })
   it("what is refused, naming the member", async () => {
-    const world = new World({ issuer: "https://as.example.com" }), secret = { client_secret: "s" }
+    const world = new World({ issuer: "https://as.example.com" })
+const secret = { client_secret: "s" }
     const service = { issuer: "i", audience: "a", token_url: "https://up.example/t", alg: "ES256" }
     for (const [body, naming] of [
       [{ protocol: "oauth", config_data: { ...config, ...secret } }, "slug"], [{ slug: "a", config_data: {} }, "protocol"], [{ slug: "a", protocol: "oauth" }, "config_data"], [{ slug: "a", protocol: "saml", config_data: {} }, "protocol"], [{ slug: "a", protocol: "oauth", config_data: [] }, "config_data"],
@@ -49,7 +51,9 @@ describe("broker providers", () => {
     await world.refused("POST", "/admin/broker-providers", { slug: "github", protocol: "api_key", config_data: { key: "k" } }, 409, "conflict")
   })
   it("PATCH: config_data is replaced whole but keeps the secret that nobody can send again; the protocol stays", async () => {
-    const world = new World(), { id } = await world.provider(), at = `/admin/broker-providers/${id}`
+    const world = new World()
+const { id } = await world.provider()
+const at = `/admin/broker-providers/${id}`
     expect((await world.did("PATCH", at, { slug: "gh", display_name: "GitHub", config_data: { ...config, scopes: ["x"] } }))).toMatchObject({ slug: "gh", display_name: "GitHub", config_data: { ...config, scopes: ["x"], client_secret_set: true } })
     expect(secretOf(Providers.get(world.store, [id])!, world.authority.seal, {})).toBe("upstream-secret")
     expect((await world.did("PATCH", at, { config_data: { ...config, client_secret_ref: "CONNECTOR_X" } })).config_data).toEqual({ ...config, client_secret_ref: "CONNECTOR_X" })
@@ -61,7 +65,10 @@ describe("broker providers", () => {
     await world.refused("PATCH", `/admin/broker-providers/${other.id}`, { slug: "gh" }, 409, "conflict")
   })
   it("DELETE: 409 while a resource refers to it, then with its grants and their credentials", async () => {
-    const world = new World(), provider = await world.provider(), user = await world.user(), at = `/admin/broker-providers/${provider.id}`
+    const world = new World()
+const provider = await world.provider()
+const user = await world.user()
+const at = `/admin/broker-providers/${provider.id}`
     const { id } = await world.did("POST", "/admin/resources", { slug: "gh", backend_kind: "broker", broker_provider_id: provider.id })
     await world.brokerGrant(user.id, provider.id)
     await world.refused("DELETE", at, undefined, 409, "conflict")
@@ -77,7 +84,8 @@ describe("broker providers", () => {
 describe("IdPs", () => {
   const idp = { name: "Corp", issuer: "https://idp.example" }
   it("POST, GET, list, PUT with absent members unchanged", async () => {
-    const world = new World(), made = await world.did("POST", "/admin/idps", idp)
+    const world = new World()
+const made = await world.did("POST", "/admin/idps", idp)
     expect(made).toEqual({ id: made.id, ...idp, jwks_uri: "", audience: "http://localhost:8080", enabled: true, keys_fetched_at: null, created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z" })
     expect(await world.did("GET", `/admin/idps/${made.id}`)).toEqual(made)
     expect(await world.did("PUT", `/admin/idps/${made.id}`, { enabled: false })).toMatchObject({ name: "Corp", enabled: false, audience: "http://localhost:8080" })
@@ -88,7 +96,8 @@ describe("IdPs", () => {
     expect((await world.did("GET", "/admin/idps?enabled=false")).idps).toHaveLength(1)
   })
   it("what is refused: a duplicate issuer byte for byte, no https, another issuer in PUT", async () => {
-    const world = new World(), made = await world.did("POST", "/admin/idps", idp)
+    const world = new World()
+const made = await world.did("POST", "/admin/idps", idp)
     await world.refused("POST", "/admin/idps", { ...idp, name: "x" }, 409, "conflict")
     await world.did("POST", "/admin/idps", { ...idp, issuer: "https://idp.example/" })
     for (const [body, naming] of [[{ name: "x" }, "issuer"], [{ issuer: "https://x.example" }, "name"], [{ ...idp, issuer: "http://idp.example" }, "issuer"], [{ ...idp, issuer: "https://o.example", jwks_uri: "http://x.example" }, "jwks_uri"], [{ ...idp, enabled: "yes" }, "enabled"]] as const) {
@@ -99,7 +108,10 @@ describe("IdPs", () => {
     expect((await new World({ xaa: { allowPrivateAddresses: true } }).ask("POST", "/admin/idps", { body: { name: "x", issuer: "http://localhost:9000" } })).status).toBe(201)
   })
   it("DELETE: its policies and mappings go with it, others stay", async () => {
-    const world = new World(), user = await world.user(), one = await world.did("POST", "/admin/idps", idp), two = await world.did("POST", "/admin/idps", { name: "Two", issuer: "https://two.example" })
+    const world = new World()
+const user = await world.user()
+const one = await world.did("POST", "/admin/idps", idp)
+const two = await world.did("POST", "/admin/idps", { name: "Two", issuer: "https://two.example" })
     for (const { id } of [one, two]) {
       await world.did("POST", "/admin/xaa/policies", { name: "p", idp_id: id })
       await world.did("POST", "/admin/xaa/subject-mappings", { idp_id: id, idp_subject: "s", local_user_id: user.id })
@@ -111,9 +123,11 @@ describe("IdPs", () => {
     await world.refused("DELETE", `/admin/idps/${one.id}`, undefined, 404, "not_found")
   })
   it("refresh-keys: how many, or 502 with nothing told", async () => {
-    const world = new World(), { id } = await world.did("POST", "/admin/idps", idp)
+    const world = new World()
+const { id } = await world.did("POST", "/admin/idps", idp)
     expect(await world.did("POST", `/admin/idps/${id}/refresh-keys`)).toEqual({ status: "refreshed", keys: 2 })
-    const broken = new World({}, { idpKeys: { refresh: () => Promise.reject(new Error("10.0.0.1 refused")), fetchedMs: () => 0, forget: () => {} } }), made = await broken.did("POST", "/admin/idps", idp)
+    const broken = new World({}, { idpKeys: { refresh: () => Promise.reject(new Error("10.0.0.1 refused")), fetchedMs: () => 0, forget: () => {} } })
+const made = await broken.did("POST", "/admin/idps", idp)
     expect(made.keys_fetched_at).toBe("1970-01-01T00:00:00.000Z")
     const answer = await broken.ask("POST", `/admin/idps/${made.id}/refresh-keys`)
     expect([answer.status, answer.body.error, answer.text.includes("10.0.0.1")]).toEqual([502, "server_error", false])
@@ -122,8 +136,10 @@ describe("IdPs", () => {
 
 describe("policies and mappings", () => {
   it("policies: POST, GET, filter, PUT with absent members unchanged, DELETE", async () => {
-    const world = new World(), idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" })
-    const made = await world.did("POST", "/admin/xaa/policies", { name: "p", idp_id: idp.id, client_ids: ["c"], scopes: ["a"] }), at = `/admin/xaa/policies/${made.id}`
+    const world = new World()
+const idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" })
+    const made = await world.did("POST", "/admin/xaa/policies", { name: "p", idp_id: idp.id, client_ids: ["c"], scopes: ["a"] })
+const at = `/admin/xaa/policies/${made.id}`
     expect(made).toEqual({ id: made.id, name: "p", idp_id: idp.id, client_ids: ["c"], scopes: ["a"], resources: [], enabled: true, created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z" })
     expect(await world.did("PUT", at, { enabled: false, scopes: [] })).toMatchObject({ name: "p", client_ids: ["c"], scopes: [], enabled: false })
     expect((await world.did("GET", at)).enabled).toBe(false)
@@ -136,7 +152,10 @@ describe("policies and mappings", () => {
     for (const method of ["GET", "DELETE", "PUT"]) await world.refused(method, at, method === "PUT" ? {} : undefined, 404, "not_found")
   })
   it("mappings: POST, filters, DELETE; an unknown IdP 400, an unknown user 404, a second of one subject 409", async () => {
-    const world = new World(), idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" }), user = await world.user(), body = { idp_id: idp.id, idp_subject: "sub 1", local_user_id: user.id }
+    const world = new World()
+const idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" })
+const user = await world.user()
+const body = { idp_id: idp.id, idp_subject: "sub 1", local_user_id: user.id }
     const made = await world.did("POST", "/admin/xaa/subject-mappings", body)
     expect(made).toEqual({ id: made.id, ...body, created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z" })
     await world.refused("POST", "/admin/xaa/subject-mappings", body, 409, "conflict")

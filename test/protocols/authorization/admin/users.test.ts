@@ -8,7 +8,8 @@ const activeOf = async (world: World, filter: string): Promise<number> => (await
 
 describe("users", () => {
   it("POST: 201, never a hash; the e-mail is unique without case", async () => {
-    const world = new World(), made = await world.user({ password, role: "admin" })
+    const world = new World()
+const made = await world.user({ password, role: "admin" })
     expect(made).toEqual({ id: made.id, email: "Ann@Example.com", name: "Ann", role: "admin", status: "active", federated: false, created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z", last_login_at: null })
     expect(Users.get(world.store, [made.id])!.passwordHash).toBe(`hashed:${password.length}`)
     expect(world.lastAudit).toMatchObject({ action: "user.created", detail: `id=${made.id}` })
@@ -21,7 +22,8 @@ describe("users", () => {
     expect((await new World({}, { hashPassword: () => undefined }).ask("POST", "/admin/users", { body: { email: "a@b", password } })).status).toBe(429)
   })
   it("GET: filters", async () => {
-    const world = new World(), ann = await world.user()
+    const world = new World()
+const ann = await world.user()
     await world.user({ email: "bob@example.com" })
     await world.did("PATCH", `/admin/users/${ann.id}/disable`)
     const emails = async (query: string) => (await world.did("GET", `/admin/users?${query}`)).users.map((row: any) => row.email)
@@ -29,7 +31,9 @@ describe("users", () => {
     await world.refused("GET", "/admin/users/none", undefined, 404, "not_found")
   })
   it("PATCH: an e-mail is given back; a password ends what was given before", async () => {
-    const world = new World(), ann = await world.user(), bob = await world.user({ email: "bob@example.com" })
+    const world = new World()
+const ann = await world.user()
+const bob = await world.user({ email: "bob@example.com" })
     expect(await world.did("PATCH", `/admin/users/${ann.id}`, { email: "anna@example.com", name: "" })).toMatchObject({ email: "anna@example.com", name: "" })
     expect([UserEmails.get(world.store, ["ann@example.com"]), UserEmails.get(world.store, ["anna@example.com"])]).toEqual([undefined, { id: ann.id }])
     expect(Users.get(world.store, [ann.id])!.epoch).toBe(0)
@@ -41,7 +45,8 @@ describe("users", () => {
   })
   it("what changes while a password is hashed is kept", async () => {
     let release = (): void => {}
-    const world = new World({}, { hashPassword: () => new Promise((resolve) => { release = () => resolve("hashed:late") }) }), ann = await world.user()
+    const world = new World({}, { hashPassword: () => new Promise((resolve) => { release = () => resolve("hashed:late") }) })
+const ann = await world.user()
     const slow = world.did("PATCH", `/admin/users/${ann.id}`, { password })
     await world.did("PATCH", `/admin/users/${ann.id}/disable`)
     release()
@@ -49,7 +54,10 @@ describe("users", () => {
     expect(Users.get(world.store, [ann.id])).toMatchObject({ status: "disabled", epoch: 2, passwordHash: "hashed:late" })
   })
   it("18.5: disable and enable; tokens stay dead", async () => {
-    const world = new World(), ann = await world.user(), client = await world.client(), at = `/admin/users/${ann.id}`
+    const world = new World()
+const ann = await world.user()
+const client = await world.client()
+const at = `/admin/users/${ann.id}`
     await world.issuance({ clientId: client.client_id, userId: ann.id })
     expect(await activeOf(world, `subject_user_id=${ann.id}`)).toBe(1)
     expect(await world.did("PATCH", `${at}/enable`)).toEqual({ status: "active" })
@@ -64,8 +72,13 @@ describe("users", () => {
     await world.refused("PATCH", "/admin/users/none/disable", undefined, 404, "not_found")
   })
   it("tokens: the live ones; force-logout counts them and ends them, those issued later live", async () => {
-    const world = new World(), ann = await world.user(), bob = await world.user({ email: "bob@example.com" }), { client_id: clientId } = await world.client(), at = `/admin/users/${ann.id}/tokens`
-    const one = await world.issuance({ clientId, userId: ann.id }), child = await world.issuance({ clientId, userId: ann.id, parentJti: one.jti })
+    const world = new World()
+const ann = await world.user()
+const bob = await world.user({ email: "bob@example.com" })
+const { client_id: clientId } = await world.client()
+const at = `/admin/users/${ann.id}/tokens`
+    const one = await world.issuance({ clientId, userId: ann.id })
+const child = await world.issuance({ clientId, userId: ann.id, parentJti: one.jti })
     await world.issuance({ clientId, userId: ann.id, expiresMs: world.nowMs })
     await world.issuance({ clientId, userId: ann.id, revokedMs: world.nowMs })
     await world.issuance({ clientId, userId: bob.id })
@@ -78,8 +91,13 @@ describe("users", () => {
     await world.refused("DELETE", "/admin/users/none/tokens", undefined, 404, "not_found")
   })
   it("grants: live ones, never a credential (AS-149)", async () => {
-    const world = new World(), ann = await world.user(), client = await world.client(), resource = await world.resource(), provider = await world.provider()
-    const consent = await world.consent(ann.id, client.client_id, resource.id), broker = await world.brokerGrant(ann.id, provider.id)
+    const world = new World()
+const ann = await world.user()
+const client = await world.client()
+const resource = await world.resource()
+const provider = await world.provider()
+    const consent = await world.consent(ann.id, client.client_id, resource.id)
+const broker = await world.brokerGrant(ann.id, provider.id)
     const times = { created_at: "2026-09-01T10:00:00.000Z", updated_at: "2026-09-01T10:00:00.000Z" }
     expect(await world.did("GET", `/admin/users/${ann.id}/grants`)).toEqual({
       consent_grants: [{ id: consent.id, user_id: ann.id, client_id: client.client_id, resource_id: resource.id, scopes: ["files:read"], ...times }],
@@ -89,7 +107,10 @@ describe("users", () => {
     expect(await world.did("GET", `/admin/users/${ann.id}/grants`)).toEqual({ consent_grants: [], broker_grants: [] })
   })
   it("grants: a consent ends with its client and with its resource", async () => {
-    const world = new World(), ann = await world.user(), [one, two] = [await world.client(), await world.client()], [files, other] = [await world.resource(), await world.resource({ slug: "other", uri: "" })]
+    const world = new World()
+const ann = await world.user()
+const [one, two] = [await world.client(), await world.client()]
+const [files, other] = [await world.resource(), await world.resource({ slug: "other", uri: "" })]
     const kept = await world.consent(ann.id, one.client_id, files.id)
     await world.consent(ann.id, two.client_id, files.id)
     await world.consent(ann.id, one.client_id, other.id)
@@ -100,8 +121,14 @@ describe("users", () => {
     expect((await world.did("GET", `/admin/users/${ann.id}/grants`)).consent_grants).toHaveLength(1)
   })
   it("DELETE: the account, its e-mail, consents and connections; its tokens are dead; the address is free again", async () => {
-    const world = new World(), ann = await world.user(), bob = await world.user({ email: "bob@example.com" }), client = await world.client(), resource = await world.resource(), provider = await world.provider()
-    const consent = await world.consent(ann.id, client.client_id, resource.id), kept = await world.consent(bob.id, client.client_id, resource.id)
+    const world = new World()
+const ann = await world.user()
+const bob = await world.user({ email: "bob@example.com" })
+const client = await world.client()
+const resource = await world.resource()
+const provider = await world.provider()
+    const consent = await world.consent(ann.id, client.client_id, resource.id)
+const kept = await world.consent(bob.id, client.client_id, resource.id)
     await world.brokerGrant(ann.id, provider.id)
     await world.issuance({ clientId: client.client_id, userId: ann.id, consentId: consent.id })
     expect((await world.ask("DELETE", `/admin/users/${ann.id}`)).status).toBe(204)
@@ -115,8 +142,12 @@ describe("users", () => {
 
 describe("consent revocation", () => {
   it("everything that rests on it dies at once, at any distance; a sibling's does not; the record counts", async () => {
-    const world = new World(), ann = await world.user(), resource = await world.resource(), clients = [await world.client(), await world.client(), await world.client()].map(({ client_id }) => client_id as string)
-    const consent = await world.consent(ann.id, clients[0]!, resource.id), sibling = await world.consent(ann.id, clients[1]!, resource.id)
+    const world = new World()
+const ann = await world.user()
+const resource = await world.resource()
+const clients = [await world.client(), await world.client(), await world.client()].map(({ client_id }) => client_id as string)
+    const consent = await world.consent(ann.id, clients[0]!, resource.id)
+const sibling = await world.consent(ann.id, clients[1]!, resource.id)
     world.families.add("family-1")
     let parent = await world.issuance({ clientId: clients[0]!, userId: ann.id, consentClientId: clients[0]!, consentId: consent.id, resourceId: resource.id, familyId: "family-1" })
     const chain = [parent]
@@ -130,21 +161,33 @@ describe("consent revocation", () => {
     expect([await activeOf(world, `jti=${other.jti}`), ConsentKeys.get(world.store, [ann.id, clients[0]!, resource.id]), Consents.get(world.store, [consent.id])!.revokedMs]).toEqual([1, undefined, world.nowMs])
   })
   it("twice is 204 and one record; a consent given since is another grant and stays", async () => {
-    const world = new World(), ann = await world.user(), { client_id } = await world.client(), resource = await world.resource(), consent = await world.consent(ann.id, client_id, resource.id)
+    const world = new World()
+const ann = await world.user()
+const { client_id } = await world.client()
+const resource = await world.resource()
+const consent = await world.consent(ann.id, client_id, resource.id)
     await world.did("DELETE", `/admin/grants/consent/${consent.id}`)
-    const again = await world.consent(ann.id, client_id, resource.id), events = world.audits().length
+    const again = await world.consent(ann.id, client_id, resource.id)
+const events = world.audits().length
     expect((await world.ask("DELETE", `/admin/grants/consent/${consent.id}`)).status).toBe(204)
     expect([world.audits().length, ConsentKeys.get(world.store, [ann.id, client_id, resource.id])]).toEqual([events, { id: again.id }])
     await world.refused("DELETE", "/admin/grants/consent/none", undefined, 404, "not_found")
   })
   it("two at once: both 204, one record", async () => {
-    const world = new World(), ann = await world.user(), { client_id } = await world.client(), resource = await world.resource(), consent = await world.consent(ann.id, client_id, resource.id)
+    const world = new World()
+const ann = await world.user()
+const { client_id } = await world.client()
+const resource = await world.resource()
+const consent = await world.consent(ann.id, client_id, resource.id)
     const both = await Promise.all([1, 2].map(() => world.ask("DELETE", `/admin/grants/consent/${consent.id}`)))
     expect([both.map(({ status }) => status), world.audits().filter(({ action }) => action === "consent_grant.revoked_admin").length]).toEqual([[204, 204], 1])
   })
 })
 it("a broker grant is revoked: the credential is gone from the store, the upstream is told once; twice is 204", async () => {
-  const world = new World(), ann = await world.user(), provider = await world.provider(), grant = await world.brokerGrant(ann.id, provider.id)
+  const world = new World()
+const ann = await world.user()
+const provider = await world.provider()
+const grant = await world.brokerGrant(ann.id, provider.id)
   for (let i = 0; i < 2; i++) expect((await world.ask("DELETE", `/admin/grants/broker/${grant.id}`)).status).toBe(204)
   expect(BrokerGrants.get(world.store, [ann.id, provider.id])).toMatchObject({ credential: null, revokedMs: world.nowMs })
   expect([world.upstream.map(({ id, credential }) => [id, credential !== null]), world.audits().filter(({ action }) => action === "broker_grant.revoked_admin").length]).toEqual([[[grant.id, true]], 1])
@@ -153,7 +196,9 @@ it("a broker grant is revoked: the credential is gone from the store, the upstre
 
 describe("issuances and tokens", () => {
   it("the view omits what is empty", async () => {
-    const world = new World(), { client_id } = await world.client(), row = await world.issuance({ clientId: client_id, grantType: "client_credentials" })
+    const world = new World()
+const { client_id } = await world.client()
+const row = await world.issuance({ clientId: client_id, grantType: "client_credentials" })
     expect(await world.did("GET", `/admin/issuances/${row.jti}`)).toEqual({ id: row.jti, jti: row.jti, grant_type: "client_credentials", sub: client_id, client_id, audience: "https://mcp.example.com/mcp", scopes: ["files:read"], backend_kind: "mint", revocable: true,
       issued_at: "2026-09-01T10:00:00.000Z", expires_at: "2026-09-01T10:15:00.000Z" })
     const full = await world.issuance({ clientId: client_id, userId: "u", parentJti: "p", agentId: "a", agentChain: ["x", "y"], jkt: "j", familyId: "f", revokedMs: world.nowMs, revokedReason: "reuse" })
@@ -161,9 +206,12 @@ describe("issuances and tokens", () => {
     await world.refused("GET", "/admin/issuances/none", undefined, 404, "not_found")
   })
   it("filters, since (a day by default), count and pages", async () => {
-    const world = new World(), { client_id: clientId } = await world.client(), old = await world.issuance({ clientId })
+    const world = new World()
+const { client_id: clientId } = await world.client()
+const old = await world.issuance({ clientId })
     world.nowMs += 86_400_001
-    const one = await world.issuance({ clientId, resourceId: "r", familyId: "f" }), two = await world.issuance({ clientId, userId: "u" })
+    const one = await world.issuance({ clientId, resourceId: "r", familyId: "f" })
+const two = await world.issuance({ clientId, userId: "u" })
     const page = await world.did("GET", "/admin/issuances")
     expect([page.issuances.map((row: any) => row.jti), page.count, page.since, page.next_cursor]).toEqual([[two.jti, one.jti], 2, new Date(world.nowMs - 86_400_000).toISOString(), null])
     const found = async (query: string) => (await world.did("GET", `/admin/issuances?${query}`)).issuances.map((row: any) => row.jti)
@@ -172,15 +220,23 @@ describe("issuances and tokens", () => {
     for (const query of ["since=yesterday", "since=1.5h", "since=2026-13-01T00:00:00Z", "limit=500"]) await world.refused("GET", `/admin/issuances?${query}`, undefined, 400, "invalid_request")
   })
   it("18.4: revoking a row ends it and what was exchanged from it; vended ones cannot be; twice is 204", async () => {
-    const world = new World(), { client_id: clientId } = await world.client(), row = await world.issuance({ clientId }), child = await world.issuance({ clientId, parentJti: row.jti }), vended = await world.issuance({ clientId, backend: "broker", revocable: false })
+    const world = new World()
+const { client_id: clientId } = await world.client()
+const row = await world.issuance({ clientId })
+const child = await world.issuance({ clientId, parentJti: row.jti })
+const vended = await world.issuance({ clientId, backend: "broker", revocable: false })
     for (let i = 0; i < 2; i++) expect((await world.ask("DELETE", `/admin/issuances/${row.jti}`)).status).toBe(204)
     expect([await activeOf(world, `jti=${row.jti}`), await activeOf(world, `jti=${child.jti}`), Issuances.get(world.store, [row.jti])!.revokedReason, world.lastAudit.action, world.lastAudit.detail]).toEqual([0, 0, "admin", "issuance.revoked_admin", `jti=${row.jti}`])
     await world.refused("DELETE", `/admin/issuances/${vended.jti}`, undefined, 409, "conflict")
     await world.refused("DELETE", "/admin/issuances/none", undefined, 404, "not_found")
   })
   it("tokens are those of machines", async () => {
-    const world = new World(), { client_id: clientId } = await world.client(), bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-    const one = await world.issuance({ clientId, grantType: "client_credentials" }), two = await world.issuance({ clientId, grantType: bearer }), user = await world.issuance({ clientId })
+    const world = new World()
+const { client_id: clientId } = await world.client()
+const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    const one = await world.issuance({ clientId, grantType: "client_credentials" })
+const two = await world.issuance({ clientId, grantType: bearer })
+const user = await world.issuance({ clientId })
     expect((await world.did("GET", "/admin/tokens")).tokens.map((row: any) => row.jti)).toEqual([two.jti, one.jti])
     expect((await world.ask("DELETE", `/admin/tokens/${one.jti}`)).status).toBe(204)
     expect([world.lastAudit.action, (await world.did("GET", "/admin/tokens?active=true")).tokens.map((row: any) => row.jti)]).toEqual(["token.revoked", [two.jti]])

@@ -63,7 +63,9 @@ export class World {
   }
 
   private isLive(row: Issuance): boolean {
-    const { books } = this, user = row.userId === "" ? undefined : books.get(Users, [row.userId]), client = books.get(Clients, [row.clientId])
+    const { books } = this
+const user = row.userId === "" ? undefined : books.get(Users, [row.userId])
+const client = books.get(Clients, [row.clientId])
     if (row.revokedMs !== null || row.expiresMs <= this.nowMs || client?.status !== "active" || client.issuedMs !== row.clientIssuedMs) return false
     if (row.userId !== "" && (user?.status !== "active" || user.epoch !== row.userEpoch)) return false
     if (row.consentId !== "" && books.get(Consents, [row.consentId])?.revokedMs !== null) return false
@@ -73,7 +75,8 @@ export class World {
   }
 
   private requestOf(method: string, target: string, { body, key = adminKey, headers = {}, type, client = "127.0.0.1" }: Asked): Request {
-    const given = new Map(Object.entries(headers)), [path = "", query = ""] = target.split("?")
+    const given = new Map(Object.entries(headers))
+const [path = "", query = ""] = target.split("?")
     if (key !== "") given.set("authorization", `Bearer ${key}`)
     if (body !== undefined) given.set("content-type", type ?? "application/json")
     const bytes = body === undefined ? new Uint8Array(0) : body instanceof Uint8Array ? body : Buffer.from(typeof body === "string" ? body : JSON.stringify(body))
@@ -86,11 +89,13 @@ export class World {
     return { status: response.status, text, body: text === "" ? undefined : JSON.parse(text), header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1] }
   }
   async ask(method: string, target: string, asked: Asked = {}): Promise<Answered> {
-    const request = this.requestOf(method, target, asked), { route, params, allow } = this.table.match(method, request.path)
+    const request = this.requestOf(method, target, asked)
+const { route, params, allow } = this.table.match(method, request.path)
     return this.answered(route === undefined ? refusedBy(this.authority.settings)(allow === undefined ? 404 : 405, request, allow) : await route.handle({ ...request, params }))
   }
   async join(body: unknown, asked: Asked = {}): Promise<Answered> {
-    const request = this.requestOf("POST", "/oauth/register", { key: "", ...asked, body }), outcome = await this.register(request)
+    const request = this.requestOf("POST", "/oauth/register", { key: "", ...asked, body })
+const outcome = await this.register(request)
     return this.answered(outcome instanceof Problem ? problemResponse(outcome, request, this.authority.settings) : outcome)
   }
   /** A 2xx body, or the test fails. */
@@ -101,7 +106,8 @@ export class World {
   }
   /** A refusal in full: every member of section 20, and its code and status. */
   async refused(method: string, target: string, body: unknown, status: number, error: string, naming = ""): Promise<Answered> {
-    const before = this.rows(), answer = await this.ask(method, target, body === undefined ? {} : { body })
+    const before = this.rows()
+const answer = await this.ask(method, target, body === undefined ? {} : { body })
     expect([answer.status, answer.body.error], answer.text).toEqual([status, error])
     expect(answer.body.error_description).toContain(naming)
     expect(answer.header("Content-Type")).toBe("application/problem+json")
@@ -124,7 +130,8 @@ export class World {
   }
   async user(given: Readonly<Record<string, unknown>> = {}): Promise<any> { return this.did("POST", "/admin/users", { email: "Ann@Example.com", name: "Ann", ...given }) }
   async issuance(given: Partial<Issuance> & { readonly clientId: string }): Promise<Issuance> {
-    const jti = this.books.id(), user = given.userId === undefined ? undefined : this.books.get(Users, [given.userId])
+    const jti = this.books.id()
+const user = given.userId === undefined ? undefined : this.books.get(Users, [given.userId])
     const row: Issuance = { jti, grantType: "authorization_code", sub: given.userId ?? given.clientId, userId: "", userEpoch: user?.epoch ?? 0, clientIssuedMs: this.books.get(Clients, [given.clientId])?.issuedMs ?? 0,
       consentClientId: "", consentId: "", resourceId: "", audience: "https://mcp.example.com/mcp", scopes: ["files:read"], backend: "mint", parentJti: "", generation: 0, familyId: "", idpId: "", jkt: "", agentId: "",
       agentChain: [], revocable: true, issuedMs: this.nowMs, expiresMs: this.nowMs + 900_000, revokedMs: null, revokedReason: "", ...given }
@@ -132,7 +139,8 @@ export class World {
     return row
   }
   async consent(userId: string, clientId: string, resourceId: string): Promise<ConsentGrant> {
-    const id = this.books.id(), grant: ConsentGrant = { id, userId, clientId, clientIssuedMs: this.nowMs, resourceId, scopes: ["files:read"], revokedMs: null, createdMs: this.nowMs, updatedMs: this.nowMs }
+    const id = this.books.id()
+const grant: ConsentGrant = { id, userId, clientId, clientIssuedMs: this.nowMs, resourceId, scopes: ["files:read"], revokedMs: null, createdMs: this.nowMs, updatedMs: this.nowMs }
     await this.books.write([Consents.put([id], grant), ConsentKeys.put([userId, clientId, resourceId], { id })])
     return grant
   }

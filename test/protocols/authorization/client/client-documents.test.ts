@@ -31,7 +31,8 @@ describe("identifier", () => {
     `https://a.example/${"x".repeat(2_048)}`, "https://bücher.example/x", "https://a.example/ä", "https://a.example\\x", "https://a.example/\\..\\x", "https://a.example/x y", "https://a.example/x\n", "https://a.example:99999/x",
     "https://127.0.0.1/x", "https://2130706433/x", "https://0177.0.0.1/x", "https://0x7f.1/x", "https://[::1]/x", "https://[::ffff:127.0.0.1]/x", "https://8.8.8.8/x", "https://a .example/x", "HTTPS://a.example/x"]
   it.each(forbidden)("AS-127 AS-130 refused before any fetch: %s", async (url) => {
-    const { world, documents } = documentsOf({}), outcome = await documents.resolve(url, "192.0.2.1")
+    const { world, documents } = documentsOf({})
+const outcome = await documents.resolve(url, "192.0.2.1")
     expect(told(outcome)).toMatch(/^401 invalid_client: client authentication failed: the URL/)
     expect(world.lookups).toEqual([])
   })
@@ -39,7 +40,8 @@ describe("identifier", () => {
     expect(documentUrlFault(url, { allowPrivateAddresses: false })).toBeUndefined())
   it("whatever is put together: what passes is what would be fetched, at a name", () => {
     const pieces = ["https://", "http://", "a.example", "127.0.0.1", "0x7f.1", "[::1]", "user@", ":8443", ":22", "/", "//", "x", ".", "..", "%2e", "%2E.", "\\", "?", "#", "@", "\t", " ", "é", "%00", "1", ";"]
-    let seed = 7, passed = 0
+    let seed = 7
+let passed = 0
     const draw = (below: number): number => { seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648; return Math.floor(seed / 65_536) % below }
     for (let round = 0; round < 30_000; round++) {
       const id = `https://${round % 2 === 0 ? "a.example/" : ""}${Array.from({ length: 1 + draw(6) }, () => pieces[draw(pieces.length)]).join("")}`
@@ -55,7 +57,8 @@ describe("identifier", () => {
 
 describe("where it must not go", () => {
   it.each([["127.0.0.1"], ["10.1.2.3"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["93.184.216.34", "127.0.0.1"]].map((all) => [all.join(" and "), all] as const))("AS-130 a host that resolves to %s: no connection", async (_name, all) => {
-    const server = await upstream(() => ({ body: {} })), { documents } = documentsOf({ clientDocuments: { requireHttps: false } }, () => all)
+    const server = await upstream(() => ({ body: {} }))
+const { documents } = documentsOf({ clientDocuments: { requireHttps: false } }, () => all)
     expect(told(await documents.resolve(server.at("/client", "inside.example")))).toBe(refused("the host resolves to an address that is not allowed"))
     expect(server.connections).toBe(0)
   })
@@ -81,7 +84,8 @@ describe("document", () => {
   ]
   it.each(wrong.map(([more, name]) => [JSON.stringify(more), name, more] as const))("AS-128 %s: names %s", async (_text, name, more) => {
     expect(describedBy(url, documentAt(url, more))).toMatch(new RegExp(`^${name}`))
-    const server = await upstream((_, { port }) => ({ body: JSON.stringify(documentAt(`http://127.0.0.1:${port}/client`, more)) })), { documents } = documentsOf()
+    const server = await upstream((_, { port }) => ({ body: JSON.stringify(documentAt(`http://127.0.0.1:${port}/client`, more)) }))
+const { documents } = documentsOf()
     const outcome = told(await documents.resolve(server.at("/client")))
     expect(outcome).toContain(refused(name))
     expect(outcome).not.toContain("Example")
@@ -91,7 +95,8 @@ describe("document", () => {
 
 describe("fetched", () => {
   it("a good document is a public client, with the server's scope ceiling", async () => {
-    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c?x=1")), headers: { "Content-Type": "application/json; charset=utf-8" } })), { documents, world } = documentsOf({ ...local, defaultClientScope: "files:read files:write" })
+    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c?x=1")), headers: { "Content-Type": "application/json; charset=utf-8" } }))
+const { documents, world } = documentsOf({ ...local, defaultClientScope: "files:read files:write" })
     const url = server.at("/c?x=1")
     expect(await documents.resolve(url)).toEqual({ clientId: url, secretHash: null, previousHash: null, previousUntilMs: 0, redirectUris: ["https://app.example/cb"], clientName: "Example", authMethod: "none",
       grantTypes: ["authorization_code", "refresh_token"], responseTypes: ["code"], applicationType: "web", scopes: ["files:read", "files:write"], agent: false, agentDescription: "", status: "active", source: "cimd", documentUrl: url,
@@ -116,7 +121,8 @@ describe("fetched", () => {
       "/created": { status: 201, body: {} }, "/list": { body: "[]" }, "/text": { body: "{" }, "/twice": { body: "{\"client_id\":\"a\",\"client_id\":\"b\"}" }, "/latin": { body: Buffer.from([0x7b, 0xff, 0x7d]) }, "/deep": { body: `{"a":${"[".repeat(17)}${"]".repeat(17)}}` },
       "/abyss": { body: `{"a":${"[".repeat(500_000)}${"]".repeat(500_000)}}` }
     }
-    const server = await upstream(({ path }) => said[path]!), { documents } = documentsOf()
+    const server = await upstream(({ path }) => said[path]!)
+const { documents } = documentsOf()
     const outcomes = await Promise.all(Object.keys(said).map(async (path) => [path, told(await documents.resolve(server.at(path)))] as const))
     expect(Object.fromEntries(outcomes)).toEqual({
       "/html": refused("the document is not served as JSON"), "/moved": refused("the host redirects"), "/gone": refused("the host answered with status 404"), "/created": refused("the host answered with status 201"),
@@ -125,18 +131,21 @@ describe("fetched", () => {
     expect(good.connections).toBe(0)
   })
   it("AS-129 a body that never ends is left when the time is up", async () => {
-    const server = await upstream(() => ({ body: " ", hangs: true })), { documents } = documentsOf({ clientDocuments: { ...local.clientDocuments!, fetchTimeoutMs: 30 } })
+    const server = await upstream(() => ({ body: " ", hangs: true }))
+const { documents } = documentsOf({ clientDocuments: { ...local.clientDocuments!, fetchTimeoutMs: 30 } })
     expect(told(await documents.resolve(server.at("/endless")))).toBe(refused("the host took too long"))
   })
   it("a document may not name what only the server decides", async () => {
-    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c"), { status: "active", agent: true, scope: "admin", registration_source: "admin", constructor: { x: 1 } }) })), { documents } = documentsOf()
+    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c"), { status: "active", agent: true, scope: "admin", registration_source: "admin", constructor: { x: 1 } }) }))
+const { documents } = documentsOf()
     expect(await documents.resolve(server.at("/c"))).toMatchObject({ agent: false, scopes: [], source: "cimd" })
   })
 })
 
 describe("cache", () => {
   const counted = async (headers: Readonly<Record<string, string>>, settings: SettingsGiven = local): Promise<{ readonly server: Upstream; readonly world: World; readonly resolve: () => Promise<string>; readonly documents: ClientDocuments }> => {
-    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c")), headers })), { documents, world } = documentsOf(settings)
+    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c")), headers }))
+const { documents, world } = documentsOf(settings)
     return { server, world, documents, resolve: async () => told(await documents.resolve(server.at("/c"))) }
   }
   it("AS-131 100 at once with one new URL: one fetch", async () => {
@@ -145,7 +154,8 @@ describe("cache", () => {
     expect([new Set(all.map(told)), server.heard.length]).toEqual([new Set(["client Example"]), 1])
   })
   it("AS-132 a failing URL asked 100 times in 30 s: one fetch; then another", async () => {
-    const server = await upstream(() => ({ status: 500 })), { documents, world } = documentsOf()
+    const server = await upstream(() => ({ status: 500 }))
+const { documents, world } = documentsOf()
     for (let call = 0; call < 100; call++) { expect(told(await documents.resolve(server.at("/c"), "192.0.2.1"))).toBe(refused("the host answered with status 500")); world.nowMs += 299 }
     expect(server.heard.length).toBe(1)
     world.nowMs += 30_000
@@ -178,7 +188,9 @@ describe("cache", () => {
     expect(server.heard.length).toBe(25)
   })
   it("how long a response says it is fresh", () => {
-    const at = Date.UTC(2026, 0, 1), hour = 3_600_000, of = (headers: Readonly<Record<string, string>>): number | undefined => freshMs(headers, hour, at)
+    const at = Date.UTC(2026, 0, 1)
+const hour = 3_600_000
+const of = (headers: Readonly<Record<string, string>>): number | undefined => freshMs(headers, hour, at)
     expect([of({}), of({ "cache-control": "max-age=60" }), of({ "cache-control": "MAX-AGE=\"90\"" }), of({ "cache-control": "max-age=60, s-maxage=120" }), of({ "cache-control": "max-age=x" }), of({ "cache-control": "private" })])
       .toEqual([hour, 60_000, 90_000, 120_000, hour, hour])
     expect([of({ expires: new Date(at + 60_000).toUTCString() }), of({ expires: new Date(at + 60_000).toUTCString(), date: new Date(at - 40_000).toUTCString() }), of({ expires: "0" }), of({ expires: new Date(at - 1).toUTCString() }), of({ "cache-control": "no-store" })])
@@ -186,7 +198,8 @@ describe("cache", () => {
   })
   it("a stale document is not used when it cannot be fetched again", async () => {
     let status = 200
-    const server = await upstream((_, self) => ({ status, body: documentAt(self.at("/c")) })), { documents, world } = documentsOf()
+    const server = await upstream((_, self) => ({ status, body: documentAt(self.at("/c")) }))
+const { documents, world } = documentsOf()
     expect(told(await documents.resolve(server.at("/c")))).toBe("client Example")
     status = 503
     world.nowMs += 3_600_000
@@ -207,7 +220,8 @@ describe("cache", () => {
     expect(small.get("d")).toBeUndefined()
   })
   it("20 new URLs per source and minute; the 21st waits, known ones and other sources do not", async () => {
-    const server = await upstream(({ path }, self) => ({ body: documentAt(self.at(path)) })), { documents, world } = documentsOf()
+    const server = await upstream(({ path }, self) => ({ body: documentAt(self.at(path)) }))
+const { documents, world } = documentsOf()
     const at = (path: string, source: string): Promise<string> => documents.resolve(server.at(path), source).then(told)
     for (let index = 0; index < 20; index++) expect(await at(`/${index}`, "2001:db8:1:2::1")).toBe("client Example")
     const twentyFirst = await documents.resolve(server.at("/20"), "2001:db8:1:2:ffff::9")
@@ -222,7 +236,8 @@ describe("cache", () => {
     const gate = new Promise<void>((resolve) => { release = resolve })
     let arrived: () => void = () => {}
     const first = new Promise<void>((resolve) => { arrived = resolve })
-    const server = await upstream(async ({ path }, self) => { arrived(); await gate; return { body: documentAt(self.at(path)) } }), { documents } = documentsOf(local, undefined, { perHostMax: 1, waitMs: 1 })
+    const server = await upstream(async ({ path }, self) => { arrived(); await gate; return { body: documentAt(self.at(path)) } })
+const { documents } = documentsOf(local, undefined, { perHostMax: 1, waitMs: 1 })
     const flying = documents.resolve(server.at("/1"))
     await first
     expect(told(await documents.resolve(server.at("/2")))).toBe("503 server_error: too many documents are being fetched")
@@ -230,7 +245,9 @@ describe("cache", () => {
     expect([told(await flying), told(await documents.resolve(server.at("/2")))]).toEqual(["client Example", "client Example"])
   })
   it("a suspended client stays suspended, and keeps what the server knows of it", async () => {
-    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c"), { client_name: "New name" }) })), { documents, world } = documentsOf(), url = server.at("/c")
+    const server = await upstream((_, self) => ({ body: documentAt(self.at("/c"), { client_name: "New name" }) }))
+const { documents, world } = documentsOf()
+const url = server.at("/c")
     const client = await documents.resolve(url) as Client
     await world.authority.books.write([Clients.put([url], { ...client, clientName: "Old name", status: "suspended", issuedMs: 5, used: true })])
     expect(await documents.resolve(url)).toMatchObject({ clientName: "New name", status: "suspended", issuedMs: 5, used: true })
@@ -238,7 +255,8 @@ describe("cache", () => {
     expect(await documents.resolve(url)).toMatchObject({ status: "suspended", issuedMs: 5 })
   })
   it("fetches are counted by outcome", async () => {
-    const server = await upstream(({ path }, self) => path === "/c" ? { body: documentAt(self.at("/c")) } : path === "/d" ? { body: {} } : { status: 302 }), { documents } = documentsOf()
+    const server = await upstream(({ path }, self) => path === "/c" ? { body: documentAt(self.at("/c")) } : path === "/d" ? { body: {} } : { status: 302 })
+const { documents } = documentsOf()
     for (const path of ["/c", "/d", "/e", "/c"]) await documents.resolve(server.at(path))
     expect(Object.fromEntries(documents.counts)).toEqual({ ok: 1, document: 1, redirect: 1 })
   })

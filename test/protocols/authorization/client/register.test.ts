@@ -7,9 +7,12 @@ import { unusedClients } from "../../../../protocols/authorization/client/regist
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 import { World } from "../admin/world.ts"
 
-const uri = "https://app.example.com/cb", exchange = "urn:ietf:params:oauth:grant-type:token-exchange", bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+const uri = "https://app.example.com/cb"
+const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 const refusedFor = async (body: unknown, error: string, naming: string, settings: SettingsGiven = {}): Promise<void> => {
-  const world = new World(settings), answer = await world.join(body)
+  const world = new World(settings)
+const answer = await world.join(body)
   expect([answer.status, answer.body.error], answer.text).toEqual([error === "access_denied" ? 403 : 400, error])
   expect(answer.body.error_description).toContain(naming)
   expect(Clients.range(world.store, { limit: 1 })).toEqual([])
@@ -17,7 +20,8 @@ const refusedFor = async (body: unknown, error: string, naming: string, settings
 
 describe("what is answered", () => {
   it("201 with exactly the members of section 10, and the row keeps no secret", async () => {
-    const world = new World(), answer = await world.join({ redirect_uris: [uri], client_name: "Example" })
+    const world = new World()
+const answer = await world.join({ redirect_uris: [uri], client_name: "Example" })
     expect(answer.status).toBe(201)
     expect(answer.header("Cache-Control")).toBe("no-store")
     expect(answer.header("Pragma")).toBe("no-cache")
@@ -126,8 +130,10 @@ describe("what is refused", () => {
 })
 
 it("clients that registered and never had a code are removed after the time allowed, others stay", async () => {
-  const world = new World(), sweep = unusedClients(world.authority)
-  const idle = (await world.join({ redirect_uris: [uri] })).body.client_id, used = (await world.join({ redirect_uris: [uri] })).body.client_id
+  const world = new World()
+const sweep = unusedClients(world.authority)
+  const idle = (await world.join({ redirect_uris: [uri] })).body.client_id
+const used = (await world.join({ redirect_uris: [uri] })).body.client_id
   await world.books.write([Clients.put([used], { ...Clients.get(world.store, [used])!, used: true })])
   const made = (await world.client()).client_id
   world.nowMs += 30 * 86_400_000

@@ -25,7 +25,8 @@ class Connecting {
   private readonly routes
   private constructor(settings: SettingsGiven, store?: Store) {
     this.world = new World({ issuer: "http://localhost:8080", connect: { allowedReturnUrls: [allowed], redirectBaseUrl: "" }, ...settings }, undefined, store)
-    const { authority } = this.world, fetcher = new SafeFetch(authority.lookup)
+    const { authority } = this.world
+const fetcher = new SafeFetch(authority.lookup)
     this.vault = new Vault(authority, fetcher, {})
     this.routes = connectRoutes(authority, {
       vault: this.vault, fetcher, environment: {}, resource: (value) => authority.books.resources().find(({ slug, uri }) => slug === value || uri === value),
@@ -34,7 +35,9 @@ class Connecting {
     })
   }
   static async open(answer: (heard: Heard) => Said | Promise<Said> = () => ({ body: { access_token: "up-access", refresh_token: "up-refresh", expires_in: 600, scope: "repo:read gist" } }), config: object = {}, settings: SettingsGiven = {}, store?: Store): Promise<Connecting & { readonly server: Upstream }> {
-    const server = await Upstream.open(answer), one = new Connecting(settings, store), { books, seal } = one.world.authority
+    const server = await Upstream.open(answer)
+const one = new Connecting(settings, store)
+const { books, seal } = one.world.authority
     open.push(server)
     const provider = (id: string, slug: string, more: Partial<Provider> = {}): Provider => ({ id, slug, displayName: slug.toUpperCase(), protocol: "oauth", sealedSecret: sealSecret(seal, id, "s3cret"), createdMs: 0, updatedMs: 0,
       config: { client_id: "c", authorize_url: "https://up.example/authorize?tenant=1", token_url: server.at("/token"), revoke_url: server.at("/revoke"), scopes: ["openid"], ...config }, ...more })
@@ -90,7 +93,9 @@ describe("start", () => {
     expect([problemOf(await one.get("/connect/hub?scope=admin")).error, problemOf(await one.get("/connect/hub?resource=code&scope=wiki")).error]).toEqual(["invalid_scope", "invalid_scope"])
   })
   it("what is asked of the upstream", async () => {
-    const one = await Connecting.open(undefined, { extra_auth_params: { access_type: "offline" } }), response = await one.get("/connect/hub?resource=code"), asked = sent(response)
+    const one = await Connecting.open(undefined, { extra_auth_params: { access_type: "offline" } })
+const response = await one.get("/connect/hub?resource=code")
+const asked = sent(response)
     expect([response.status, header(response, "Location")!.startsWith("https://up.example/authorize?tenant=1&")]).toEqual([302, true])
     expect(Object.fromEntries(asked)).toMatchObject({ tenant: "1", access_type: "offline", response_type: "code", client_id: "c", redirect_uri: "http://localhost:8080/connect/hub/callback", scope: "openid repo:read repo:meta gist", code_challenge_method: "S256" })
     expect(asked.get("code_challenge")).toMatch(/^[\w-]{43}$/)
@@ -111,7 +116,9 @@ describe("start", () => {
 
 describe("callback", () => {
   it("the code is exchanged and the grant stored, sealed, before the redirect", async () => {
-    const one = await Connecting.open(), started = sent(await one.get(`/connect/hub?return_url=${encodeURIComponent(allowed)}`)), response = await one.back(started.get("state")!)
+    const one = await Connecting.open()
+const started = sent(await one.get(`/connect/hub?return_url=${encodeURIComponent(allowed)}`))
+const response = await one.back(started.get("state")!)
     expect([response.status, header(response, "Location")]).toEqual([303, allowed])
     const form = one.server.form(0)
     expect(Object.fromEntries(form)).toMatchObject({ grant_type: "authorization_code", code: "hub-code", redirect_uri: "http://localhost:8080/connect/hub/callback", client_id: "c", client_secret: "s3cret" })
@@ -123,7 +130,8 @@ describe("callback", () => {
     expect(one.vault.grant("u-1", "p-hub")!.row.version).toBe(2)
   })
   it("the redirect waits until the grant is durable", async () => {
-    const held = heldStore(), one = await Connecting.open(() => { held.hold(); return { body: { access_token: "t" } } }, {}, {}, held.store)
+    const held = heldStore()
+const one = await Connecting.open(() => { held.hold(); return { body: { access_token: "t" } } }, {}, {}, held.store)
     let answered = false
     const back = one.back(await one.state()).then((response) => { answered = true; return response })
     await held.waiting
@@ -138,15 +146,20 @@ describe("callback", () => {
     expect(one.vault.grant("u-1", "p-hub")!.row.scopesGranted).toEqual(["openid", "gist"])
   })
   it("AS-152 a state replayed, also at once: one grant, one exchange", async () => {
-    const one = await Connecting.open(), state = await one.state(), all = await Promise.all(Array.from({ length: 5 }, () => one.back(state)))
+    const one = await Connecting.open()
+const state = await one.state()
+const all = await Promise.all(Array.from({ length: 5 }, () => one.back(state)))
     expect(all.map(({ status }) => status).sort()).toEqual([303, 400, 400, 400, 400])
     expect([(await one.back(state)).status, one.server.heard.length]).toEqual([400, 1])
     // The last character of base64url may hold bits that mean nothing.
-    const last = state.at(-1)!, alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", twin = state.length % 4 === 0 ? state : state.slice(0, -1) + alphabet[alphabet.indexOf(last) ^ 1]!
+    const last = state.at(-1)!
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+const twin = state.length % 4 === 0 ? state : state.slice(0, -1) + alphabet[alphabet.indexOf(last) ^ 1]!
     expect([(await one.back(twin)).status, one.server.heard.length]).toEqual([400, 1])
   })
   it("AS-152 from another session, another user, without one, for another provider, older than 10 minutes, changed, missing", async () => {
-    const one = await Connecting.open(), refusedWith = async (name: string, response: Promise<Response>): Promise<void> => { expect([(await response).status, header(await response, "Location")], name).toEqual([400, undefined]) }
+    const one = await Connecting.open()
+const refusedWith = async (name: string, response: Promise<Response>): Promise<void> => { expect([(await response).status, header(await response, "Location")], name).toEqual([400, undefined]) }
     const state = await one.state()
     await refusedWith("other provider", one.back(state, "code=abc", "other"))
     await refusedWith("changed", one.back(`${state.slice(0, 20)}${state[20] === "A" ? "B" : "A"}${state.slice(21)}`))
@@ -164,7 +177,9 @@ describe("callback", () => {
     expect(await one.back("x", "code=abc", "hub", page)).toMatchObject({ status: 400, body: "page invalid_request" })
   })
   it("the upstream says no: 403, or back with access_denied; the state is spent", async () => {
-    const one = await Connecting.open(), state = await one.state(), response = await one.back(state, "error=server_error&error_description=x")
+    const one = await Connecting.open()
+const state = await one.state()
+const response = await one.back(state, "error=server_error&error_description=x")
     expect([response.status, problemOf(response).error]).toEqual([403, "access_denied"])
     expect((await one.back(state)).status).toBe(400)
     const home = await one.back(await one.state(`?return_url=${encodeURIComponent(allowed)}`), "error=access_denied")
@@ -174,7 +189,8 @@ describe("callback", () => {
     const one = await Connecting.open()
     expect((await one.back(await one.state(), "")).status).toBe(400)
     for (const said of [{ status: 400, body: { error: "invalid_grant" } }, { status: 500 }, { status: 302 }, { body: { access_token: "t", padding: "x".repeat(262_144) } }, { body: "<html>" }] as ReadonlyArray<Said>) {
-      const failing = await Connecting.open(() => said), response = await failing.back(await failing.state())
+      const failing = await Connecting.open(() => said)
+const response = await failing.back(await failing.state())
       expect([response.status, problemOf(response).error, failing.vault.grant("u-1", "p-hub")]).toEqual([502, "server_error", undefined])
       expect(`${response.body as string}${JSON.stringify(failing.world.logged)}`).not.toMatch(/hub-code|s3cret/)
     }

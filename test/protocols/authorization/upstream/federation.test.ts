@@ -9,7 +9,8 @@ import type { SettingsGiven } from "../../../../protocols/authorization/settings
 import type { Response } from "../../../../runtime/http.ts"
 import { header, routed, Upstream, World, type Said } from "./outside.ts"
 
-let signing: { readonly privateKey: CryptoKey; readonly jwk: JWK }, stranger: CryptoKey
+let signing: { readonly privateKey: CryptoKey; readonly jwk: JWK }
+let stranger: CryptoKey
 beforeAll(async () => {
   const pair = await generateKeyPair("ES256", { extractable: true })
   signing = { privateKey: pair.privateKey, jwk: { ...await exportJWK(pair.publicKey), kid: "k1", alg: "ES256", use: "sig" } }
@@ -56,7 +57,8 @@ class Federated {
   }
   get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> { return routed(this.routes, "GET", path, headers) }
   async start(query = "?req=req-1"): Promise<{ readonly asked: URLSearchParams; readonly cookie: string; readonly code: string; readonly response: Response }> {
-    const response = await this.get(`/oidc/start${query}`), asked = new URL(header(response, "Location")!).searchParams
+    const response = await this.get(`/oidc/start${query}`)
+const asked = new URL(header(response, "Location")!).searchParams
     return { asked, response, code: `code=${asked.get("nonce")!}`, cookie: header(response, "Set-Cookie")!.split(";")[0]! }
   }
   back(state: string, cookie: string, more: string): Promise<Response> { return this.get(`/oidc/callback?state=${state}&${more}`, { cookie: `other=1; ${cookie}` }) }
@@ -70,7 +72,8 @@ class Federated {
 
 describe("start", () => {
   it("what is asked of the upstream, and the cookie that ties it to the browser", async () => {
-    const one = await Federated.open({}, { connectorId: "ldap-1" }), { asked, response, cookie } = await one.start()
+    const one = await Federated.open({}, { connectorId: "ldap-1" })
+const { asked, response, cookie } = await one.start()
     expect([response.status, Object.fromEntries(asked)]).toMatchObject([302, { x: "1", response_type: "code", client_id: "troupe", redirect_uri: "http://localhost:8080/oidc/callback", scope: "openid email profile", code_challenge_method: "S256", connector_id: "ldap-1" }])
     expect([asked.get("code_challenge"), asked.get("nonce")]).toEqual([expect.stringMatching(/^[\w-]{43}$/), expect.stringMatching(/^[\w-]{43}$/)])
     expect(cookie).toBe(`authserver_oidc=${asked.get("state")}`)
@@ -83,7 +86,8 @@ describe("start", () => {
     expect(header((await one.start()).response, "Set-Cookie")).toMatch(/^__Host-authserver_oidc=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/)
   })
   it("an unknown request, given twice, or federation off", async () => {
-    const one = await Federated.open(), off = await Federated.open({}, { enabled: false })
+    const one = await Federated.open()
+const off = await Federated.open({}, { enabled: false })
     for (const query of ["?req=other", "?req=req-1&req=req-1", "?req=%zz"]) expect(await one.get(`/oidc/start${query}`)).toMatchObject({ status: 400, body: "page invalid_grant: login session expired" })
     expect([(await off.get("/oidc/start")).status, (await off.get("/oidc/callback")).status, one.upstream.connections]).toEqual([404, 404, 0])
   })
@@ -98,7 +102,9 @@ describe("start", () => {
 
 describe("callback", () => {
   it("a first login makes a user by issuer and subject; the next finds it", async () => {
-    const one = await Federated.open(), response = await one.login(), issuer = one.upstream.at("")
+    const one = await Federated.open()
+const response = await one.login()
+const issuer = one.upstream.at("")
     expect([response.status, header(response, "Location")]).toEqual([303, "/on"])
     expect(header(response, "Set-Cookie")).toMatch(/^authserver_oidc=; Path=\/; Max-Age=0/)
     const [[user, req]] = one.loggedIn as [readonly [User, string]]
@@ -109,9 +115,11 @@ describe("callback", () => {
     expect(await one.world.audited()).toEqual(["user.created"])
   })
   it("the code goes with secret and verifier, by basic, or by post where only that is offered", async () => {
-    const one = await Federated.open(), { asked, cookie, code } = await one.start()
+    const one = await Federated.open()
+const { asked, cookie, code } = await one.start()
     await one.back(asked.get("state")!, cookie, code)
-    const at = one.upstream.heard.findIndex(({ path }) => path === "/token"), form = one.upstream.form(at)
+    const at = one.upstream.heard.findIndex(({ path }) => path === "/token")
+const form = one.upstream.form(at)
     expect([one.upstream.heard[at]!.headers.authorization, Object.fromEntries(form)]).toMatchObject([`Basic ${Buffer.from("troupe:s3cret").toString("base64")}`, { grant_type: "authorization_code", code: asked.get("nonce"), redirect_uri: "http://localhost:8080/oidc/callback" }])
     expect(createHash("sha256").update(form.get("code_verifier")!).digest("base64url")).toBe(asked.get("code_challenge"))
     const post = await Federated.open()
@@ -119,7 +127,10 @@ describe("callback", () => {
     expect(Object.fromEntries(post.upstream.form(post.upstream.heard.findIndex(({ path }) => path === "/token")))).toMatchObject({ client_id: "troupe", client_secret: "s3cret" })
   })
   it("state missing, changed, old, replayed, another browser's: 400, no exchange", async () => {
-    const one = await Federated.open(), { asked, cookie, code } = await one.start(), state = asked.get("state")!, other = await one.start()
+    const one = await Federated.open()
+const { asked, cookie, code } = await one.start()
+const state = asked.get("state")!
+const other = await one.start()
     const refused = { status: 400, body: "page invalid_request: the login attempt is unknown, expired or already used" }
     expect(await one.get("/oidc/callback?code=abc", { cookie })).toMatchObject(refused)
     expect(await one.get(`/oidc/callback?state=${state}&code=abc`)).toMatchObject(refused)
@@ -139,7 +150,8 @@ describe("callback", () => {
     expect([one.loggedIn.length, (await one.login({}, "?req=req-1", `CODE&iss=${encodeURIComponent(one.upstream.at(""))}`)).status]).toEqual([0, 303])
   })
   it("the upstream refuses: access_denied to the client, a 403 page without one", async () => {
-    const one = await Federated.open(), response = await one.login({}, "?req=req-1", "error=login_required")
+    const one = await Federated.open()
+const response = await one.login({}, "?req=req-1", "error=login_required")
     expect([response.status, header(response, "Location"), one.redirected]).toEqual([302, "https://client.example/?error=access_denied", ["access_denied"]])
     expect((await one.login({}, "", "error=access_denied")).status).toBe(403)
     expect(await one.world.audited()).toEqual(["user.oidc_login_failed", "user.oidc_login_failed"])
@@ -153,7 +165,8 @@ describe("callback", () => {
     ["alg none", () => ({ token: { body: { id_token: `${Buffer.from("{\"alg\":\"none\"}").toString("base64url")}.e30.` } } })]
   ]
   it.each(lies)("an answer that proves nothing, %s: nobody is logged in", async (_name, lie) => {
-    const one = await Federated.open(), response = await one.login(lie())
+    const one = await Federated.open()
+const response = await one.login(lie())
     expect([response.status, one.redirected, one.loggedIn, UserFederations.range(one.world.store, { limit: 9 })]).toEqual([302, ["server_error"], [], []])
     expect((await one.login(lie(), "")).status).toBe(502)
     expect(JSON.stringify([await one.world.audited(), one.world.logged])).not.toContain("s3cret")
@@ -163,7 +176,8 @@ describe("callback", () => {
     expect((await one.login({ claims: { aud: ["troupe", "other"], azp: "troupe" } })).status).toBe(303)
   })
   it("an e-mail address that is a local account's is never linked: 409", async () => {
-    const one = await Federated.open(), { books } = one.world.authority
+    const one = await Federated.open()
+const { books } = one.world.authority
     await books.write([UserEmails.put(["ada@example.org"], { id: "local" })])
     expect(await one.login()).toMatchObject({ status: 409 })
     expect([one.loggedIn, await one.world.audited()]).toEqual([[], ["user.oidc_login_failed"]])
@@ -179,7 +193,8 @@ describe("callback", () => {
     expect([one.loggedIn.length, one.redirected]).toEqual([1, ["access_denied"]])
   })
   it("two first logins at once make one user", async () => {
-    const one = await Federated.open(), attempts = [await one.start(), await one.start()]
+    const one = await Federated.open()
+const attempts = [await one.start(), await one.start()]
     const responses = await Promise.all(attempts.map(({ asked, cookie, code }) => one.back(asked.get("state")!, cookie, code)))
     expect(responses.map(({ status }) => status)).toEqual([303, 303])
     expect([one.loggedIn[0]![0].id === one.loggedIn[1]![0].id, UserFederations.range(one.world.store, { limit: 9 }).length]).toEqual([true, 1])

@@ -9,7 +9,9 @@ import type { SettingsGiven } from "../../../../protocols/authorization/settings
 import { Upstream, World, type Heard, type Said } from "./outside.ts"
 
 const jwk = async (alg: string, more: object = {}, options: { modulusLength?: number } = {}): Promise<JWK> => ({ ...await exportJWK((await generateKeyPair(alg, { extractable: true, ...options })).publicKey), ...more })
-let ecA: JWK, ecB: JWK, rsa: JWK
+let ecA: JWK
+let ecB: JWK
+let rsa: JWK
 beforeAll(async () => { [ecA, ecB, rsa] = await Promise.all([jwk("ES256", { kid: "a" }), jwk("ES256", { kid: "b" }), jwk("RS256", { kid: "r" })]) })
 
 const open: Array<Upstream> = []
@@ -26,26 +28,33 @@ const has = async (idps: IdentityProviders, idp: Idp, alg: string, kid?: string)
 
 describe("which key", () => {
   it("by kid, fitting the algorithm; the key it is", async () => {
-    const server = await serving(ecA, ecB, rsa), { idps } = providersOf(), idp = idpOf(server.at(""))
+    const server = await serving(ecA, ecB, rsa)
+const { idps } = providersOf()
+const idp = idpOf(server.at(""))
     expect((await idps.keyFor(idp, { alg: "ES256", kid: "b" }))?.export({ format: "jwk" })).toMatchObject({ x: ecB.x, y: ecB.y })
     expect([await has(idps, idp, "RS256", "r"), await has(idps, idp, "PS256", "r"), await has(idps, idp, "ES256", "r"), await has(idps, idp, "RS256", "a"), await has(idps, idp, "none", "a"), await has(idps, idp, "HS256", "a"), await has(idps, idp, "ES384", "a")])
       .toEqual([true, true, false, false, false, false, false])
     expect(server.heard.length).toBe(1)
   })
   it("without a kid only when exactly one fits", async () => {
-    const two = await serving(ecA, ecB, rsa), { idps } = providersOf()
+    const two = await serving(ecA, ecB, rsa)
+const { idps } = providersOf()
     expect([await has(idps, idpOf(two.at("")), "ES256"), await has(idps, idpOf(two.at("")), "RS256")]).toEqual([false, true])
   })
   it("dropped: symmetric, weak, for encryption, of another algorithm, malformed", async () => {
     const weak = generateKeyPairSync("rsa", { modulusLength: 1_024 }).publicKey.export({ format: "jwk" })
     const server = await serving({ kty: "oct", k: "c2VjcmV0", kid: "sym", alg: "HS256" }, { ...weak, kid: "weak" }, { ...ecA, kid: "enc", use: "enc" }, { ...rsa, kid: "ps", alg: "PS256" }, { ...ecA, kid: "broken", x: "AA" }, null, "x",
-      { ...await jwk("ES384"), kid: "p384" }, { ...ecA, kid: "sig", use: "sig", alg: "ES256" }), { idps } = providersOf(), idp = idpOf(server.at(""))
+      { ...await jwk("ES384"), kid: "p384" }, { ...ecA, kid: "sig", use: "sig", alg: "ES256" })
+const { idps } = providersOf()
+const idp = idpOf(server.at(""))
     expect(await idps.refresh(idp)).toBe(3)
     for (const [alg, kid] of [["HS256", "sym"], ["RS256", "weak"], ["ES256", "enc"], ["RS256", "ps"], ["ES256", "broken"], ["ES256", "p384"]] as const) expect(await has(idps, idp, alg, kid), kid).toBe(false)
     expect([await has(idps, idp, "PS256", "ps"), await has(idps, idp, "ES256", "sig")]).toEqual([true, true])
   })
   it("a disabled provider has none, and is not asked", async () => {
-    const server = await serving(ecA), { idps } = providersOf(), idp = idpOf(server.at(""))
+    const server = await serving(ecA)
+const { idps } = providersOf()
+const idp = idpOf(server.at(""))
     expect(await has(idps, idp, "ES256", "a")).toBe(true)
     expect([await has(idps, { ...idp, enabled: false }, "ES256", "a"), server.heard.length]).toEqual([false, 1])
   })
@@ -53,26 +62,32 @@ describe("which key", () => {
 
 describe("discovery", () => {
   it("the key set is where the provider's own document says", async () => {
-    const server = await upstream(({ path }, self) => path === "/t/.well-known/openid-configuration" ? { body: { issuer: self.at("/t"), jwks_uri: self.at("/keys") } } : { body: { keys: [ecA] } }), { idps } = providersOf()
+    const server = await upstream(({ path }, self) => path === "/t/.well-known/openid-configuration" ? { body: { issuer: self.at("/t"), jwks_uri: self.at("/keys") } } : { body: { keys: [ecA] } })
+const { idps } = providersOf()
     expect(await has(idps, idpOf(server.at("/t"), ""), "ES256", "a")).toBe(true)
     expect(server.heard.map(({ path }) => path)).toEqual(["/t/.well-known/openid-configuration", "/keys"])
   })
   it("another issuer in it, no key set in it, no document: no keys", async () => {
     for (const body of [{ issuer: "https://other.example", jwks_uri: "X" }, { issuer: "", jwks_uri: "X" }, { issuer: "I" }, { issuer: "I", jwks_uri: 7 }, "nonsense"]) {
-      const server = await upstream((_, self) => ({ body: JSON.stringify(body).replace("\"I\"", JSON.stringify(self.at(""))).replace("\"X\"", JSON.stringify(self.at("/keys"))) })), { idps } = providersOf()
+      const server = await upstream((_, self) => ({ body: JSON.stringify(body).replace("\"I\"", JSON.stringify(self.at(""))).replace("\"X\"", JSON.stringify(self.at("/keys"))) }))
+const { idps } = providersOf()
       expect(await has(idps, idpOf(server.at(""), ""), "ES256", "a")).toBe(false)
       expect(server.heard.map(({ path }) => path)).toEqual(["/.well-known/openid-configuration"])
     }
   })
   it("an issuer that was changed is another provider's cache", async () => {
-    const one = await serving(ecA), two = await serving(ecB), { idps } = providersOf()
+    const one = await serving(ecA)
+const two = await serving(ecB)
+const { idps } = providersOf()
     expect([await has(idps, idpOf(one.at("")), "ES256", "a"), await has(idps, idpOf(two.at("")), "ES256", "a"), await has(idps, idpOf(two.at("")), "ES256", "b")]).toEqual([true, false, true])
   })
 })
 
 describe("how often", () => {
   it("AS-119 a flood of unknown kids: at most one fetch per minute and provider", async () => {
-    const server = await serving(ecA), { idps, world } = providersOf(), idp = idpOf(server.at(""))
+    const server = await serving(ecA)
+const { idps, world } = providersOf()
+const idp = idpOf(server.at(""))
     for (let minute = 1; minute <= 3; minute++) {
       expect(new Set(await Promise.all(Array.from({ length: 50 }, (_, index) => has(idps, idp, "ES256", `x${index}`))))).toEqual(new Set([false]))
       for (let index = 0; index < 50; index++) expect(await has(idps, idp, "ES256", `y${index}`)).toBe(false)
@@ -84,14 +99,18 @@ describe("how often", () => {
   })
   it("AS-119 a rotated key is found by the one refetch", async () => {
     let keys: ReadonlyArray<JWK> = [ecA]
-    const server = await upstream(() => ({ body: { keys } })), { idps, world } = providersOf(), idp = idpOf(server.at(""))
+    const server = await upstream(() => ({ body: { keys } }))
+const { idps, world } = providersOf()
+const idp = idpOf(server.at(""))
     expect(await has(idps, idp, "ES256", "a")).toBe(true)
     keys = [ecB]
     world.nowMs += 60_000
     expect([await has(idps, idp, "ES256", "b"), await has(idps, idp, "ES256", "a"), server.heard.length]).toEqual([true, false, 2])
   })
   it("kept for the time of the settings; many at once fetch once", async () => {
-    const server = await serving(ecA), { idps, world } = providersOf(), idp = idpOf(server.at(""))
+    const server = await serving(ecA)
+const { idps, world } = providersOf()
+const idp = idpOf(server.at(""))
     await Promise.all(Array.from({ length: 20 }, () => idps.keyFor(idp, { alg: "ES256", kid: "a" })))
     expect([server.heard.length, idps.fetchedMs("idp-1"), idps.fetchedMs("idp-2")]).toEqual([1, world.nowMs, undefined])
     world.nowMs += 3_599_999
@@ -103,7 +122,10 @@ describe("how often", () => {
   })
   it("a failed refresh keeps the old set for one more time, then there is none", async () => {
     let status = 200
-    const server = await upstream(() => ({ status, body: { keys: [ecA] } })), { idps, world } = providersOf(), idp = idpOf(server.at("")), startMs = world.nowMs
+    const server = await upstream(() => ({ status, body: { keys: [ecA] } }))
+const { idps, world } = providersOf()
+const idp = idpOf(server.at(""))
+const startMs = world.nowMs
     expect(await has(idps, idp, "ES256", "a")).toBe(true)
     status = 500
     world.nowMs = startMs + 3_600_000
@@ -118,7 +140,9 @@ describe("how often", () => {
   })
   it("the administrator's refresh fetches at once, counts, and says when it fails", async () => {
     let status = 200
-    const server = await upstream(() => ({ status, body: { keys: [ecA, rsa] } })), { idps } = providersOf(), idp = idpOf(server.at(""))
+    const server = await upstream(() => ({ status, body: { keys: [ecA, rsa] } }))
+const { idps } = providersOf()
+const idp = idpOf(server.at(""))
     expect([await idps.refresh(idp), await idps.refresh(idp), server.heard.length]).toEqual([2, 2, 2])
     status = 404
     await expect(idps.refresh(idp)).rejects.toMatchObject({ _tag: "FetchFault", reason: "broken" })
@@ -130,7 +154,8 @@ describe("how often", () => {
 
 describe("where it must not go", () => {
   it.each([["169.254.169.254"], ["10.0.0.1"], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"]].map((all) => [all.join(" and "), all] as const))("AS-120 key set or discovery at a host that resolves to %s: no connection", async (_name, all) => {
-    const server = await serving(ecA), { idps, world } = providersOf({}, () => all)
+    const server = await serving(ecA)
+const { idps, world } = providersOf({}, () => all)
     expect(await has(idps, idpOf(`https://idp.example:${server.port}`), "ES256", "a")).toBe(false)
     expect(await has(idps, idpOf(`https://idp.example:${server.port}`, "", { id: "idp-2" }), "ES256", "a")).toBe(false)
     expect([server.connections, world.lookups.length]).toEqual([0, 2])
@@ -140,21 +165,26 @@ describe("where it must not go", () => {
     expect([await has(idps, idpOf("http://idp.example:8080"), "ES256", "a"), world.lookups.length]).toEqual([false, 0])
   })
   it("AS-120 a redirect to such a host is not followed", async () => {
-    const inner = await serving(ecA), server = await upstream(() => ({ status: 302, headers: { Location: inner.at("/jwks") } })), { idps } = providersOf()
+    const inner = await serving(ecA)
+const server = await upstream(() => ({ status: 302, headers: { Location: inner.at("/jwks") } }))
+const { idps } = providersOf()
     expect([await has(idps, idpOf(server.at("")), "ES256", "a"), inner.connections]).toEqual([false, 0])
   })
   it("AS-120 rebinding: each fetch looks up once, and the discovered host is checked anew", async () => {
-    const server = await upstream((_, self) => ({ body: { issuer: self.at("", "idp.example"), jwks_uri: self.at("/jwks", "idp.example") } })), { idps, world } = providersOf(local, (_host, call) => call === 1 ? ["127.0.0.1"] : [])
+    const server = await upstream((_, self) => ({ body: { issuer: self.at("", "idp.example"), jwks_uri: self.at("/jwks", "idp.example") } }))
+const { idps, world } = providersOf(local, (_host, call) => call === 1 ? ["127.0.0.1"] : [])
     expect(await has(idps, idpOf(server.at("", "idp.example"), ""), "ES256", "a")).toBe(false)
     expect([world.lookups, server.connections]).toEqual([["idp.example", "idp.example"], 1])
   })
   it("too large, too many, no JSON", async () => {
     const said: ReadonlyArray<Said> = [{ body: { keys: [ecA], padding: "x".repeat(262_144) } }, { body: { keys: Array.from({ length: 101 }, () => ecA) } }, { body: { keys: {} } }, { body: { keys: [ecA] }, headers: { "Content-Type": "text/plain" } }]
     for (const one of said) {
-      const server = await upstream(() => one), { idps } = providersOf()
+      const server = await upstream(() => one)
+const { idps } = providersOf()
       expect(await has(idps, idpOf(server.at("")), "ES256", "a")).toBe(false)
     }
-    const full = await upstream(() => ({ body: { keys: Array.from({ length: 100 }, () => ecA) }, headers: { "Content-Type": "application/jwk-set+json" } })), { idps } = providersOf()
+    const full = await upstream(() => ({ body: { keys: Array.from({ length: 100 }, () => ecA) }, headers: { "Content-Type": "application/jwk-set+json" } }))
+const { idps } = providersOf()
     expect(await has(idps, idpOf(full.at("")), "ES256", "a")).toBe(true)
   })
 })

@@ -59,7 +59,9 @@ export class World {
   readonly logged: Array<string> = []
   constructor(settings: SettingsGiven = {}, addresses: (host: string, call: number) => ReadonlyArray<string> = () => ["127.0.0.1"], store: Store = openMemory()) {
     this.store = store
-    const nowMs = (): number => this.nowMs, books = new Books(store, nowMs), actors = new ActorSystem({ store, nowMs })
+    const nowMs = (): number => this.nowMs
+const books = new Books(store, nowMs)
+const actors = new ActorSystem({ store, nowMs })
     actors.host(RateWindow, Context.empty())
     this.authority = {
       settings: settingsOf(settings), books, actors, seal: sealer(new Uint8Array(32)), audit: new Audit(books), nowMs, newToken: randomToken, local: (settings.issuer ?? "http://localhost").startsWith("http://localhost"),
@@ -79,7 +81,8 @@ export class World {
 /** A memory store whose commits, from `hold` on, settle only when the test says so. */
 export const heldStore = (): { readonly store: Store; hold(): void; /** A commit waits. */ readonly waiting: Promise<void>; settle(): void } => {
   const inner = openMemory()
-  let held: Array<() => void> | undefined, asked: () => void = () => {}
+  let held: Array<() => void> | undefined
+let asked: () => void = () => {}
   const waiting = new Promise<void>((resolve) => { asked = resolve })
   const commit: Store["commit"] = (writes, settled) => inner.commit(writes, (fault) => {
     if (held === undefined) return settled(fault)
@@ -96,7 +99,8 @@ export const requestOf = ({ method = "GET", path = "/", query = "", params = {},
   body: new Uint8Array(0), stream: (async function* () {})(), signal: new AbortController().signal, whenGone: () => {}
 })
 export const routed = async (routes: ReadonlyArray<Route>, method: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> => {
-  const [bare = "", query = ""] = path.split("?", 2) as [string, string?], parts = bare.split("/")
+  const [bare = "", query = ""] = path.split("?", 2) as [string, string?]
+const parts = bare.split("/")
   for (const route of routes) {
     const pattern = route.path.split("/")
     if (route.method !== method || pattern.length !== parts.length || !pattern.every((part, index) => part.startsWith(":") || part === parts[index])) continue

@@ -45,7 +45,8 @@ describe("refused, naming the member", () => {
 describe("secrets", () => {
   const provider = (config: Readonly<Record<string, unknown>>, sealedSecret: Uint8Array | null): Provider => ({ id: "p-1", slug: "up", displayName: "Up", protocol: "oauth", config, sealedSecret, createdMs: 0, updatedMs: 0 })
   it("are split off, sealed to the provider, shown by a flag", () => {
-    const { authority: { seal } } = new World(), { config, secret } = splitSecrets(valid.oauth)
+    const { authority: { seal } } = new World()
+const { config, secret } = splitSecrets(valid.oauth)
     expect([secret, Object.keys(config)]).toEqual(["s", ["client_id", "authorize_url", "token_url"]])
     const stored = provider(config, sealSecret(seal, "p-1", secret!))
     expect(secretOf(stored, seal, {})).toBe("s")
@@ -53,7 +54,8 @@ describe("secrets", () => {
     expect([shownConfig(stored)["client_secret_set"], JSON.stringify(shownConfig(stored)).includes("\"s\"")]).toEqual([true, false])
   })
   it("or named by a variable", () => {
-    const { authority: { seal } } = new World(), named = provider({ ...splitSecrets(valid.oauth).config, client_secret_ref: "CONNECTOR_UP" }, null)
+    const { authority: { seal } } = new World()
+const named = provider({ ...splitSecrets(valid.oauth).config, client_secret_ref: "CONNECTOR_UP" }, null)
     expect([secretOf(named, seal, { CONNECTOR_UP: "from-env" }), secretOf(named, seal, {}), secretOf(named, seal, { CONNECTOR_UP: "" }), shownConfig(named)["client_secret_ref"]]).toEqual(["from-env", undefined, undefined, "CONNECTOR_UP"])
   })
 })

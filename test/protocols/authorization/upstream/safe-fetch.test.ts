@@ -19,7 +19,8 @@ const upstream = async (answer: Parameters<typeof Upstream.open>[0]): Promise<Up
 
 const outbound = (url: string, more: Partial<Outbound> = {}): Outbound => ({ url, bodyBytesMax: 1_000, timeoutMs: 5_000, allowPrivateAddresses: true, allowHttp: true, ...more })
 const client = (addresses?: (host: string, call: number) => ReadonlyArray<string>, limits?: Partial<Limits>): { readonly world: World; readonly fetch: (more: Outbound) => Promise<Fetched | FetchFault> } => {
-  const world = new World({}, addresses), fetcher = new SafeFetch(world.authority.lookup, limits)
+  const world = new World({}, addresses)
+const fetcher = new SafeFetch(world.authority.lookup, limits)
   return { world, fetch: (more) => fetcher.fetch(more) }
 }
 const reason = (outcome: Fetched | FetchFault): string => outcome instanceof FetchFault ? outcome.reason : `status ${outcome.status}`
@@ -41,17 +42,20 @@ describe("ranges", () => {
 describe("where it connects", () => {
   const forms = [["127.0.0.1"], ["::1"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["0.0.0.0"], ["::"], ["169.254.169.254"], ["10.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["2606:4700::1111", "::1"]]
   it.each(forms.map((all) => [all.join(" and "), all] as const))("a host that resolves to %s gets no connection", async (_name, all) => {
-    const server = await upstream(() => ({ body: {} })), { fetch, world } = client(() => all)
+    const server = await upstream(() => ({ body: {} }))
+const { fetch, world } = client(() => all)
     expect(reason(await fetch(outbound(server.at("/x", "inside.example"), { allowPrivateAddresses: false })))).toBe("blocked")
     expect([server.connections, world.lookups]).toEqual([0, ["inside.example"]])
   })
   it.each(["127.0.0.1", "2130706433", "0177.0.0.1", "0x7f.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0"])("an address as host, %s, gets no connection and no look-up", async (host) => {
-    const server = await upstream(() => ({ body: {} })), { fetch, world } = client()
+    const server = await upstream(() => ({ body: {} }))
+const { fetch, world } = client()
     expect(reason(await fetch(outbound(server.at("/x", host), { allowPrivateAddresses: false })))).toBe("blocked")
     expect([server.connections, world.lookups]).toEqual([0, []])
   })
   it("one look-up, and the connection goes to what it said: a second answer is never asked for", async () => {
-    const server = await upstream(() => ({ body: "\"here\"" })), { fetch, world } = client((_host, call) => call === 1 ? ["127.0.0.1"] : ["192.0.2.1"])
+    const server = await upstream(() => ({ body: "\"here\"" }))
+const { fetch, world } = client((_host, call) => call === 1 ? ["127.0.0.1"] : ["192.0.2.1"])
     expect(body(await fetch(outbound(server.at("/x?y=1", "rebinding.example"))))).toBe("\"here\"")
     expect(world.lookups).toEqual(["rebinding.example"])
     expect(server.heard[0]).toMatchObject({ method: "GET", path: "/x?y=1", headers: { host: `rebinding.example:${server.port}` } })
@@ -59,7 +63,8 @@ describe("where it connects", () => {
   it("no host, no resolution, no listener", async () => {
     expect(reason(await client(() => []).fetch(outbound("http://nowhere.example:8080/")))).toBe("lookup")
     expect(reason(await client(() => { throw new Error("NXDOMAIN") }).fetch(outbound("http://nowhere.example:8080/")))).toBe("lookup")
-    const gone = await Upstream.open(() => ({})), url = gone.at("/")
+    const gone = await Upstream.open(() => ({}))
+const url = gone.at("/")
     await gone.close()
     expect(reason(await client().fetch(outbound(url)))).toBe("connect")
   })
@@ -71,13 +76,18 @@ describe("where it connects", () => {
   it.each(["ftp://a.example/", "file:///etc/passwd", "nonsense", "https://user@a.example/", "https://a:b@a.example/"])("no URL for it: %s", async (url) => expect(reason(await client().fetch(outbound(url)))).toBe("url"))
   it("http only where it is allowed", async () => expect(reason(await client().fetch(outbound("http://a.example:8080/", { allowHttp: false })))).toBe("url"))
   it("TLS asks for the host by name, and is content with no certificate but a trusted one of that name", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "troupe-tls-")), keyFile = join(folder, "key.pem"), certFile = join(folder, "cert.pem")
+    const folder = mkdtempSync(join(tmpdir(), "troupe-tls-"))
+const keyFile = join(folder, "key.pem")
+const certFile = join(folder, "cert.pem")
     execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=named.example", "-addext", "subjectAltName=DNS:named.example", "-keyout", keyFile, "-out", certFile], { stdio: "ignore" })
-    const names: Array<string> = [], hosts: Array<string | undefined> = [], pair = { key: readFileSync(keyFile), cert: readFileSync(certFile) }
+    const names: Array<string> = []
+const hosts: Array<string | undefined> = []
+const pair = { key: readFileSync(keyFile), cert: readFileSync(certFile) }
     const server = createTlsServer({ ...pair, SNICallback: (name, done) => { names.push(name); done(null, createSecureContext(pair)) } }, ({ headers }, response) => { hosts.push(headers.host); response.end("{}") })
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
     open.push({ close: () => new Promise((resolve) => server.close(resolve)) })
-    const { port } = server.address() as AddressInfo, program = await buildChild("test/protocols/authorization/upstream/tls-child.ts")
+    const { port } = server.address() as AddressInfo
+const program = await buildChild("test/protocols/authorization/upstream/tls-child.ts")
     try {
       const trusting = startChild(program, [String(port), "named.example", "other.example"], { NODE_EXTRA_CA_CERTS: certFile })
       await trusting.line(/^done/)
@@ -90,8 +100,10 @@ describe("where it connects", () => {
     } finally { rmSync(folder, { recursive: true }); rmSync(dirname(program), { recursive: true }) }
   })
   it("proxy variables are ignored", async () => {
-    const proxy = await upstream(() => ({ body: "\"proxy\"" })), server = await upstream(() => ({ body: "\"direct\"" }))
-    const names = ["http_proxy", "HTTP_PROXY", "all_proxy", "NODE_USE_ENV_PROXY"], before = names.map((name) => process.env[name])
+    const proxy = await upstream(() => ({ body: "\"proxy\"" }))
+const server = await upstream(() => ({ body: "\"direct\"" }))
+    const names = ["http_proxy", "HTTP_PROXY", "all_proxy", "NODE_USE_ENV_PROXY"]
+const before = names.map((name) => process.env[name])
     for (const name of names) process.env[name] = name === "NODE_USE_ENV_PROXY" ? "1" : proxy.at("/")
     try { expect(body(await client().fetch(outbound(server.at("/"))))).toBe("\"direct\"") } finally {
       names.forEach((name, index) => { if (before[index] === undefined) delete process.env[name]; else process.env[name] = before[index] })
@@ -102,14 +114,16 @@ describe("where it connects", () => {
 
 describe("what it sends and takes", () => {
   it("a GET carries no cookie and no credentials; a form goes by POST", async () => {
-    const server = await upstream(() => ({ body: {} })), { fetch } = client()
+    const server = await upstream(() => ({ body: {} }))
+const { fetch } = client()
     await fetch(outbound(server.at("/a")))
     await fetch(outbound(server.at("/b"), { form: new URLSearchParams({ a: "1 2" }) }))
     expect(server.heard[0]!.headers).toEqual({ accept: "application/json", "accept-encoding": "gzip, identity", "user-agent": "authserver", connection: "close", host: `127.0.0.1:${server.port}` })
     expect(server.heard[1]).toMatchObject({ method: "POST", body: "a=1+2", headers: { "content-type": "application/x-www-form-urlencoded" } })
   })
   it.each([301, 302, 303, 307, 308, 304])("status %d is not followed", async (status) => {
-    const target = await upstream(() => ({ body: {} })), server = await upstream(() => ({ status, headers: { Location: target.at("/") } }))
+    const target = await upstream(() => ({ body: {} }))
+const server = await upstream(() => ({ status, headers: { Location: target.at("/") } }))
     expect(reason(await client().fetch(outbound(server.at("/"))))).toBe("redirect")
     expect(target.connections).toBe(0)
   })

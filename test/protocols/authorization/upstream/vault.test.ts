@@ -26,7 +26,8 @@ class Vaulted {
     this.provider = { id: "p-1", slug: "git hub", displayName: "GitHub", protocol: "oauth", config: { client_id: "c", authorize_url: "https://up.example/a", token_url: tokenUrl }, sealedSecret: sealSecret(authority.seal, "p-1", "s3cret"), createdMs: 0, updatedMs: 0, ...more }
   }
   async granted(given: Partial<Credential> = {}, scopesGranted: ReadonlyArray<string> = ["repo"], userId = "u-1"): Promise<BrokerGrant> {
-    const { authority, nowMs } = this.world, entry = { userId, providerId: "p-1" }
+    const { authority, nowMs } = this.world
+const entry = { userId, providerId: "p-1" }
     const credential: Credential = { accessToken: "old-access", refreshToken: "old-refresh", expiresMs: nowMs + 3_600_000, tokenType: "Bearer", scope: "", ...given }
     const row: BrokerGrant = { id: "g-1", ...entry, scopesGranted, credential: sealCredential(authority.seal, entry, credential), version: 1, revokedMs: null, createdMs: nowMs, updatedMs: nowMs }
     await authority.books.write([BrokerGrants.put([userId, "p-1"], row)])
@@ -48,7 +49,10 @@ describe("bounds D and E", () => {
     expect(one.vault.bound("u-1", { ...one.provider, protocol: "api_key" }, ["admin"])).toBeUndefined()
   })
   it("AS-151 a credential moved to another user's row does not open: no grant, no request", async () => {
-    const server = await tokens(() => ({ body: { access_token: "new" } })), one = new Vaulted(server.at("/token")), row = await one.granted(), { books } = one.world.authority
+    const server = await tokens(() => ({ body: { access_token: "new" } }))
+const one = new Vaulted(server.at("/token"))
+const row = await one.granted()
+const { books } = one.world.authority
     await books.write([BrokerGrants.put(["u-2", "p-1"], { ...row, userId: "u-2" }), BrokerGrants.put(["u-3", "p-1"], row), BrokerGrants.put(["u-1", "p-2"], { ...row, providerId: "p-2" })])
     for (const user of ["u-2", "u-3"]) {
       expect(await one.take(user)).toMatchObject(missing)
@@ -61,14 +65,16 @@ describe("bounds D and E", () => {
 
 describe("an oauth token", () => {
   it("a minute and more to live: as it is; without an end: as it is", async () => {
-    const server = await tokens(() => ({ status: 500 })), one = new Vaulted(server.at("/token"))
+    const server = await tokens(() => ({ status: 500 }))
+const one = new Vaulted(server.at("/token"))
     await one.granted({ expiresMs: one.world.nowMs + 60_000 })
     expect(await one.take()).toEqual({ accessToken: "old-access", expiresIn: 60 })
     await one.granted({ expiresMs: undefined })
     expect([await one.take(), server.connections]).toEqual([{ accessToken: "old-access", expiresIn: undefined }, 0])
   })
   it("less: refreshed upstream, stored, answered; the next comes from the store", async () => {
-    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh", expires_in: 600, scope: "repo gist" } })), one = new Vaulted(server.at("/token"))
+    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh", expires_in: 600, scope: "repo gist" } }))
+const one = new Vaulted(server.at("/token"))
     await one.granted({ expiresMs: one.world.nowMs + 59_999 })
     expect(await one.take()).toEqual({ accessToken: "new-access", expiresIn: 600 })
     expect(Object.fromEntries(server.form(0))).toEqual({ grant_type: "refresh_token", refresh_token: "old-refresh", client_id: "c", client_secret: "s3cret" })
@@ -78,7 +84,8 @@ describe("an oauth token", () => {
     expect(JSON.stringify(one.world.logged)).not.toMatch(/access|refresh|s3cret/)
   })
   it("a refresh token that was not rotated is kept; scopes that are not said stay", async () => {
-    const server = await tokens((_, call) => ({ body: { access_token: `new-${call}`, expires_in: 60 } })), one = new Vaulted(server.at("/token"))
+    const server = await tokens((_, call) => ({ body: { access_token: `new-${call}`, expires_in: 60 } }))
+const one = new Vaulted(server.at("/token"))
     await one.granted({ expiresMs: 0 })
     await one.take()
     one.world.nowMs += 1
@@ -86,13 +93,16 @@ describe("an oauth token", () => {
     expect([server.form(1).get("refresh_token"), one.row()!.scopesGranted]).toEqual(["old-refresh", ["repo"]])
   })
   it("by basic authentication where the provider wants it", async () => {
-    const server = await tokens(() => ({ body: { access_token: "new" } })), one = new Vaulted(server.at("/token")), basic = { ...one.provider, config: { ...one.provider.config, token_auth: "basic" } }
+    const server = await tokens(() => ({ body: { access_token: "new" } }))
+const one = new Vaulted(server.at("/token"))
+const basic = { ...one.provider, config: { ...one.provider.config, token_auth: "basic" } }
     await one.granted({ expiresMs: 0 })
     await one.vault.upstreamToken({ id: "u-1" }, basic, one.world.nowMs)
     expect([server.heard[0]!.headers.authorization, server.form(0).has("client_secret")]).toEqual([`Basic ${Buffer.from("c:s3cret").toString("base64")}`, false])
   })
   it("50 at once: one refresh for the user and provider, one for another user", async () => {
-    const server = await tokens((_, call) => ({ body: { access_token: `new-${call}`, expires_in: 600 } })), one = new Vaulted(server.at("/token"))
+    const server = await tokens((_, call) => ({ body: { access_token: `new-${call}`, expires_in: 600 } }))
+const one = new Vaulted(server.at("/token"))
     await one.granted({ expiresMs: 0 })
     await one.granted({ expiresMs: 0, refreshToken: "other-refresh" }, ["repo"], "u-2")
     const all = await Promise.all([...Array.from({ length: 50 }, () => one.take()), one.take("u-2")])
@@ -100,7 +110,8 @@ describe("an oauth token", () => {
   })
   it("the rotated refresh token is durable before the access token is answered", async () => {
     const held = heldStore()
-    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh" } })), one = new Vaulted(server.at("/token"), {}, held.store)
+    const server = await tokens(() => ({ body: { access_token: "new-access", refresh_token: "new-refresh" } }))
+const one = new Vaulted(server.at("/token"), {}, held.store)
     await one.granted({ expiresMs: 0 })
     held.hold()
     let answered = false
@@ -113,7 +124,8 @@ describe("an oauth token", () => {
     expect(one.vault.grant("u-1", "p-1")!.credential.refreshToken).toBe("new-refresh")
   })
   it.each(["invalid_grant", "invalid_refresh_token"])("the upstream says %s: the grant is revoked, its credential gone", async (error) => {
-    const server = await tokens(() => ({ status: 400, body: { error } })), one = new Vaulted(server.at("/token"))
+    const server = await tokens(() => ({ status: 400, body: { error } }))
+const one = new Vaulted(server.at("/token"))
     await one.granted({ expiresMs: 0 })
     expect(await one.take()).toMatchObject(missing)
     expect(one.row()).toMatchObject({ credential: null, revokedMs: one.world.nowMs, version: 2, scopesGranted: [] })
@@ -122,12 +134,14 @@ describe("an oauth token", () => {
   it("unreachable, 5xx, not JSON, other refusals: 503, the grant stays", async () => {
     const said: ReadonlyArray<Said> = [{ status: 500, body: { error: "invalid_grant" } }, { status: 429, body: "slow" }, { body: "<html>" }, { status: 401, body: { error: "invalid_client" } }, { status: 302 }, { body: { access_token: 1 } }]
     for (const one of said) {
-      const server = await tokens(() => one), vaulted = new Vaulted(server.at("/token"))
+      const server = await tokens(() => one)
+const vaulted = new Vaulted(server.at("/token"))
       await vaulted.granted({ expiresMs: 0 })
       expect(await vaulted.take()).toMatchObject(unavailable)
       expect(vaulted.row()).toMatchObject({ revokedMs: null, version: 1 })
     }
-    const gone = await tokens(() => ({})), url = gone.at("/token")
+    const gone = await tokens(() => ({}))
+const url = gone.at("/token")
     await gone.close()
     const one = new Vaulted(url)
     await one.granted({ expiresMs: 0 })
@@ -172,12 +186,15 @@ describe("api keys and service accounts", () => {
       sealedSecret: sealSecret(one.world.authority.seal, "p-1", key.privateKey.export({ format: "pem", type: "pkcs8" }) as string) } })
   }
   it("a service account signs an assertion; the token serves all users until a minute before its end", async () => {
-    const server = await tokens((_, call) => ({ body: { access_token: `t-${call}`, expires_in: 600 } })), one = account(server.at("/token"))
+    const server = await tokens((_, call) => ({ body: { access_token: `t-${call}`, expires_in: 600 } }))
+const one = account(server.at("/token"))
     const all = await Promise.all([one.take("u-1", ["b", "a"]), one.take("u-2", ["a", "b"]), one.take("u-1", ["a"])])
     expect(all[1]).toEqual(all[0])
     expect(all[2]).not.toEqual(all[0])
     expect(server.heard.length).toBe(2)
-    const form = server.heard.map((_, index) => server.form(index)).find((form) => form.get("scope") === "a b")!, assertion = form.get("assertion")!, at = one.world.nowMs / 1_000
+    const form = server.heard.map((_, index) => server.form(index)).find((form) => form.get("scope") === "a b")!
+const assertion = form.get("assertion")!
+const at = one.world.nowMs / 1_000
     expect(form.get("grant_type")).toBe("urn:ietf:params:oauth:grant-type:jwt-bearer")
     expect(decodeProtectedHeader(assertion)).toEqual({ alg: "ES256", typ: "JWT" })
     expect(decodeJwt(assertion)).toMatchObject({ iss: "svc", sub: "svc", aud: "https://up.example/token", iat: at, exp: at + 300, scope: "a b" })
@@ -188,7 +205,8 @@ describe("api keys and service accounts", () => {
     expect([(await one.take("u-1", ["a", "b"]) as { accessToken: string }).accessToken, server.heard.length]).toEqual(["t-3", 3])
   })
   it("a refusal of the upstream is the operator's to mend: 503", async () => {
-    const server = await tokens(() => ({ status: 400, body: { error: "invalid_grant" } })), one = account(server.at("/token"))
+    const server = await tokens(() => ({ status: 400, body: { error: "invalid_grant" } }))
+const one = account(server.at("/token"))
     expect(await one.take()).toMatchObject(unavailable)
     const broken = Object.assign(account(server.at("/token")), {})
     const problem = await broken.vault.upstreamToken({ id: "u" }, { ...broken.provider, sealedSecret: sealSecret(broken.world.authority.seal, "p-1", "no key") }, broken.world.nowMs)

@@ -99,7 +99,8 @@ describe("continuing", () => {
   })
   it("CHAT-59 DELETE twice → 200, then 404; descendants go on with its turns", async () => {
     world.upstream.plays({ json: completion("a") }, { json: completion("b") }, { json: completion("c") })
-    const first = await world.respond({ input: "A" }), second = await world.respond({ input: "B", previous_response_id: first.body.id })
+    const first = await world.respond({ input: "A" })
+const second = await world.respond({ input: "B", previous_response_id: first.body.id })
     expect((await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({ id: first.body.id, object: "response", deleted: true })
     expect(errorOf(await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" }))).toEqual([404, "response_not_found"])
     expect(errorOf(await world.respond({ previous_response_id: first.body.id }))).toEqual([400, "previous_response_not_found"])
@@ -108,7 +109,8 @@ describe("continuing", () => {
   })
   it("an item is taken by reference, by its owner only", async () => {
     world.upstream.plays({ json: completion("wise words") })
-    const { body } = await world.respond(), [{ id }] = body.output
+    const { body } = await world.respond()
+const [{ id }] = body.output
     await world.respond({ input: [{ type: "item_reference", id }, { role: "user", content: "and?" }] })
     expect(textsOf(world.upstream.last)).toEqual(["wise words", "and?"])
     expect(errorOf(await world.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))).toEqual([400, "invalid_value"])

@@ -29,7 +29,8 @@ const mutated = (value: any, next: () => number): any => {
   return value
 }
 it.each<[string, object, (body: any, text: string) => unknown]>([["chat", chat, readChat], ["responses", responses, (body) => readResponses(body, (id) => id === "msg_1" ? { type: "message", id, role: "assistant", content: [{ type: "output_text", text: "x" }] } : undefined, () => false)]])("%s bodies", (_, whole, read) => {
-  let taken = 0, refused = 0
+  let taken = 0
+let refused = 0
   for (let seed = 1; seed <= 4_000; seed++) {
     const body = JSON.stringify(mutated(whole, random(seed))) ?? "null"
     try { const { object, text } = readBody(Buffer.from(body)); read(object, text); taken++ } catch (cause) {
@@ -44,11 +45,14 @@ it.each<[string, object, (body: any, text: string) => unknown]>([["chat", chat, 
 it("messages that pass as they are written say what they would say written anew", () => {
   const options = { id: "x", supports: {}, http: { base: "http://x", headers: {}, limits: { connectMs: 1, firstMs: 1, idleMs: 1 }, deadlines: new Deadlines({ nowMs: () => 0, timers: { at: () => {} } }) } }
   const plain = { stream: true, messages: [{ role: "system", content: "s" }, { content: "\"},{\\ü\ud800 漢", role: "user" }, { role: "assistant", content: "a" }, { role: "developer", content: "" }], model: "m", temperature: 1 }
-  let passed = 0, written = 0
+  let passed = 0
+let written = 0
   for (let seed = 1; seed <= 3_000; seed++) {
-    const next = random(seed), body = JSON.stringify(mutated(seed % 2 === 0 ? plain : { ...plain, messages: [...plain.messages, { role: "user", content: "u", name: "n" }] }, next), null, seed % 3)
+    const next = random(seed)
+const body = JSON.stringify(mutated(seed % 2 === 0 ? plain : { ...plain, messages: [...plain.messages, { role: "user", content: "u", name: "n" }] }, next), null, seed % 3)
     try {
-      const { object, text } = readBody(Buffer.from(body)), { request } = readChat(object, text)
+      const { object, text } = readBody(Buffer.from(body))
+const { request } = readChat(object, text)
       if (request.verbatim === undefined) { written++; continue }
       passed++
       expect(JSON.parse(chatBody(request, options)), body).toEqual(JSON.parse(chatBody({ ...request, verbatim: undefined }, options)))
@@ -58,7 +62,8 @@ it("messages that pass as they are written say what they would say written anew"
   expect(written).toBeGreaterThan(500)
 })
 it("bytes that are no JSON, and nesting", () => {
-  const next = random(9), text = JSON.stringify(chat)
+  const next = random(9)
+const text = JSON.stringify(chat)
   for (let i = 0; i < 2_000; i++) {
     const at = Math.floor(next() * text.length)
     try { readBody(Buffer.from(`${text.slice(0, at)}${String.fromCharCode(Math.floor(next() * 256))}${text.slice(at + 1)}`, "latin1")) } catch (cause) { expect((cause as Refusal).body.code).toBe("invalid_json") }

@@ -52,7 +52,8 @@ describe("streams that break", () => {
 })
 
 it("a first read that grows to more than may wait, before the client's answer has begun: nothing stands still", async () => {
-  const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `), burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
+  const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `)
+const burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
   world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
   const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(() => resolve(undefined), 3_000) })])
   expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
@@ -74,7 +75,8 @@ it("a choice that does not begin at 0 is numbered anew", async () => {
 it("whatever is answered carries its own headers once, with either adapter", async () => {
   for (const adapter of ["uws", "node"] as const) {
     const own = await World.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
-    const path = "/v1/chat/completions", large = { messages: "x".repeat(2_000) }
+    const path = "/v1/chat/completions"
+const large = { messages: "x".repeat(2_000) }
     for (const [status, answer] of [[401, own.fetch("/v1/models", { key: "" })], [401, own.fetch(path, { key: "", body: large })], [404, own.fetch("/v1/nothing")], [405, own.fetch(path)], [413, own.fetch(path, { body: large })],
       [415, own.fetch(path, { body: {}, headers: { "content-type": "text/xml" } })], [200, own.fetch("/v1/models", { method: "HEAD" })], [204, own.fetch(path, { method: "OPTIONS" })]] as const) {
       const { status: got, headers } = await answer
@@ -168,13 +170,15 @@ describe("answers that are none", () => {
     const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
     own.upstream.plays({ status: 500 })
     const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }]
-    const called = await own.ask({ stream, tools, tool_choice: "required" }), said = await own.ask({ stream, tools, messages: [{ role: "user", content: "external__weather is a name" }] })
+    const called = await own.ask({ stream, tools, tool_choice: "required" })
+const said = await own.ask({ stream, tools, messages: [{ role: "user", content: "external__weather is a name" }] })
     expect([called.status, called.headers.get("x-proxy-model"), said.status]).toEqual([200, "local/echo", 200])
     expect([called.text.includes("\"name\":\"weather\""), called.text.includes("error"), `${called.text}${said.text}`.includes("external__")]).toEqual([true, false, false])
     await own.close()
   })
   it("a fallback that takes tools only through the prompt: its block becomes calls", async () => {
-    const weak = await FakeUpstream.open(), own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }] })
+    const weak = await FakeUpstream.open()
+const own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }] })
     own.upstream.plays({ status: 500 })
     weak.plays({ json: completion("```json\n{\"tool_calls\":[{\"name\":\"weather\",\"arguments\":{}}]}\n```") })
     const answer = await own.ask({ tools: [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }] })
@@ -215,7 +219,8 @@ describe("answers that are none", () => {
   it("a full queue and a wait that is too long → 503 overloaded", async () => {
     const own = await World.open({ main: { max_concurrency: 1, queue: 1, queue_timeout_ms: 1_000 } })
     own.upstream.plays({ silent: true })
-    const first = own.ask().catch(() => {}), second = own.ask()
+    const first = own.ask().catch(() => {})
+const second = own.ask()
     await until(() => own.upstream.seen.length === 1)
     await until(() => (own.chat.probes.metrics()).includes("proxy_queue_depth{upstream=\"main\"} 1"))
     const third = await own.ask()
@@ -259,7 +264,8 @@ describe("clients that go", () => {
   it("CHAT-43 while it waits for a permit: dropped from the queue at once", async () => {
     const own = await World.open({ main: { max_concurrency: 1 } })
     own.upstream.plays({ silent: true })
-    const first = new AbortController(), second = new AbortController()
+    const first = new AbortController()
+const second = new AbortController()
     const body = { model: "main/m", messages: [{ role: "user", content: "x" }] }
     own.fetch("/v1/chat/completions", { body, signal: first.signal }).catch(() => {})
     await until(() => own.upstream.seen.length === 1)
@@ -273,7 +279,8 @@ describe("clients that go", () => {
     await own.close()
   })
   it("CHAT-44 a client that stops reading: the upstream is paused, memory stays bounded, cut off after 60 s", async () => {
-    const filler = "x".repeat(16_384), many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
+    const filler = "x".repeat(16_384)
+const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
     world.upstream.plays({ chunks: [...many, chunk({}, "stop")] })
     const body = JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] })
     const wire = connect(world.server.port, "127.0.0.1")

@@ -8,14 +8,16 @@ import { minimal, World } from "../world.ts"
 const list = "/products.json"
 describe("tokens", () => {
   it("STORE-1 GET products without token: 401, standard body, X-STORE-Call-Limit", async () => {
-    const world = await World.open(), answer = await world.get(list, { token: "" })
+    const world = await World.open()
+const answer = await world.get(list, { token: "" })
     expect([answer.status, answer.body.status_code, answer.body.message]).toEqual([401, 401, "Unauthorized"])
     expect(answer.header("x-store-call-limit")).toBe("1/50")
     expect(answer.header("www-authenticate")).toBe("STORE-Token error=\"invalid_token\"")
     expect([answer.header("cache-control"), answer.header("x-content-type-options"), answer.header("x-request-id")]).toEqual(["no-store", "nosniff", "0".repeat(32)])
   })
   it("STORE-2 unknown, cut, revoked token: 401, same details for each", async () => {
-    const world = await World.open(), { token, app, tokenId } = await world.admin(["catalog"])
+    const world = await World.open()
+const { token, app, tokenId } = await world.admin(["catalog"])
     expect((await world.get(list, { token })).status).toBe(200)
     await world.open.apps.revokeToken(app.appId, tokenId)
     const answers = [await world.get(list, { token }), await world.get(list, { token: world.token.slice(0, -1) }), await world.get(list, { token: `sat_${"A".repeat(43)}` }), await world.get(list, { token: "nonsense" }), await world.get(list, { token: "x".repeat(9_000) })]
@@ -23,13 +25,15 @@ describe("tokens", () => {
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
   })
   it("STORE-3 expired OAuth token: 401", async () => {
-    const world = await World.open(), { token } = await world.user(["catalog"], ["Products"], { lifeMs: 5_000 })
+    const world = await World.open()
+const { token } = await world.user(["catalog"], ["Products"], { lifeMs: 5_000 })
     expect((await world.get(list, { token })).status).toBe(200)
     world.nowMs += 5_000
     expect((await world.get(list, { token })).status).toBe(401)
   })
   it("STORE-4 OAuth token for another resource: 401", async () => {
-    const world = await World.open(), { token } = await world.user(["catalog"], ["Products"], { resource: "https://other.example/api/v1/" })
+    const world = await World.open()
+const { token } = await world.user(["catalog"], ["Products"], { resource: "https://other.example/api/v1/" })
     expect((await world.get(list, { token })).status).toBe(401)
   })
   it("STORE-5 valid token in Authorization only, or in the query: 401", async () => {
@@ -56,21 +60,26 @@ describe("tokens", () => {
     expect(answer.header("x-store-call-limit")).toMatch(/\/50$/)
   })
   it("STORE-13 an app deleted in the console: its tokens 401 at the next call", async () => {
-    const world = await World.open(), { token, app } = await world.admin(["catalog"]), oauth = await world.user(["catalog"], ["Products"])
+    const world = await World.open()
+const { token, app } = await world.admin(["catalog"])
+const oauth = await world.user(["catalog"], ["Products"])
     expect([(await world.get(list, { token })).status, (await world.get(list, { token: oauth.token })).status]).toEqual([200, 200])
     await world.open.apps.remove(app.appId)
     await world.open.apps.remove(oauth.app.appId)
     expect([(await world.get(list, { token })).status, (await world.get(list, { token: oauth.token })).status]).toEqual([401, 401])
   })
   it("a suspended app, a disabled user: 401; a rotated secret is new", async () => {
-    const world = await World.open(), { token, app } = await world.admin(["catalog"]), oauth = await world.user(["catalog"], ["Products"])
+    const world = await World.open()
+const { token, app } = await world.admin(["catalog"])
+const oauth = await world.user(["catalog"], ["Products"])
     await world.open.apps.change(app.appId, { suspended: true })
     await world.open.staff.change(oauth.userId, { enabled: false })
     expect([(await world.get(list, { token })).status, (await world.get(list, { token: oauth.token })).status]).toEqual([401, 401])
     expect(await world.open.apps.rotate(app.appId)).not.toBe(await world.open.apps.rotate(app.appId))
   })
   it("no token or secret lies in the store in the clear", async () => {
-    const world = await World.open(), { token } = await world.user(["catalog"], ["Products"])
+    const world = await World.open()
+const { token } = await world.user(["catalog"], ["Products"])
     const { secret } = await world.open.apps.create({ name: "x" })
     const kept = ["store-apps", "store-admin-tokens", "store-admin-token-hashes", "store-app-tokens", "store-app-clients"].flatMap((name) => world.store.range(name, { limit: 100 }))
       .map(({ key, value }) => `${key.join()} ${Buffer.from(value).toString("latin1")}`).join()
@@ -107,7 +116,8 @@ describe("session", () => {
     expect((await world.get(list, { token: "sat_bad", headers: cookie })).status).toBe(401)
   })
   it("it ends: idle, at its age, on sign-out; wrong passwords open none", async () => {
-    const { world, session, cookie } = await signedIn(["Products"]), seen = async () => (await world.get(list, { token: "", headers: cookie })).status
+    const { world, session, cookie } = await signedIn(["Products"])
+const seen = async () => (await world.get(list, { token: "", headers: cookie })).status
     for (let minutes = 0; minutes < 11 * 60; minutes += 20) { world.nowMs += 20 * 60_000; expect(await seen()).toBe(200) }
     world.nowMs += 31 * 60_000
     expect(await seen()).toBe(401)
@@ -122,13 +132,15 @@ describe("session", () => {
 
 describe("scopes and areas", () => {
   it("STORE-11 a read_catalog token, POST product: 403 naming catalog", async () => {
-    const world = await World.open(), { token } = await world.admin(["read_catalog"])
+    const world = await World.open()
+const { token } = await world.admin(["read_catalog"])
     expect((await world.get(list, { token })).status).toBe(200)
     const answer = await world.post(list, minimal, { token })
     expect([answer.status, answer.body.details]).toEqual([403, "the scope catalog is needed"])
   })
   it("STORE-12 an area taken from the user after the token was issued: 403", async () => {
-    const world = await World.open(), { token, userId } = await world.user(["catalog"], ["Products"])
+    const world = await World.open()
+const { token, userId } = await world.user(["catalog"], ["Products"])
     expect((await world.get(list, { token })).status).toBe(200)
     await world.open.staff.change(userId, { areas: ["Orders"] })
     const answer = await world.get(list, { token })
@@ -154,7 +166,8 @@ describe("scopes and areas", () => {
     expect(Object.keys(scopes)).toHaveLength(11)
   })
   it("a webhook wants read access to the data of its event", async () => {
-    const world = await World.open(), { token } = await world.admin(["system", "read_people"])
+    const world = await World.open()
+const { token } = await world.admin(["system", "read_people"])
     const subscribe = (event: string) => world.post("/webhooks", { event_type: event, url: "https://hooks.example/" }, { token })
     expect([(await subscribe("CustomerCreated")).status, (await subscribe("ProductCreated")).status, (await subscribe("NewOrder")).status]).toEqual([201, 403, 403])
   })
@@ -186,7 +199,9 @@ describe("rate windows", () => {
     expect([answer.status, answer.header("x-store-call-limit")]).toEqual([200, "1/50"])
   })
   it("STORE-20 two installed apps, 25 calls each, then one: 429 for both; a custom app still passes", async () => {
-    const world = await World.open(), one = await world.admin(["catalog"], "installed"), two = await world.admin(["catalog"], "installed")
+    const world = await World.open()
+const one = await world.admin(["catalog"], "installed")
+const two = await world.admin(["catalog"], "installed")
     for (let made = 0; made < 25; made++) for (const { token } of [one, two]) expect((await world.get(list, { token })).status).toBe(200)
     expect([(await world.get(list, { token: one.token })).status, (await world.get(list, { token: two.token })).status, (await world.get(list)).status]).toEqual([429, 429, 200])
     expect((await world.get(list)).header("x-store-call-limit")).toBe("2/50")
@@ -209,7 +224,8 @@ describe("rate windows", () => {
     expect((await world.get(list)).status).toBe(429)
   })
   it("STORE-23 the process is restarted after 50 calls in the window: still 429", async () => {
-    const store = openMemory(), before = await World.open({}, store)
+    const store = openMemory()
+const before = await World.open({}, store)
     for (let made = 0; made < 50; made++) await before.get(list)
     await before.open.settled()
     const after = new World({}, store)
@@ -218,7 +234,8 @@ describe("rate windows", () => {
     expect((await after.get(list, { token: before.token })).header("x-store-call-limit")).toBe("1/50")
   })
   it("STORE-24 51 bad tokens from one address: 429 for the 51st; another address is not touched", async () => {
-    const world = await World.open(), statuses = []
+    const world = await World.open()
+const statuses = []
     for (let made = 0; made < 51; made++) statuses.push((await world.get(list, { token: "sat_bad" })).status)
     expect(statuses).toEqual([...Array.from({ length: 50 }, () => 401), 429])
     expect((await world.get(list)).status).toBe(429)
@@ -246,7 +263,8 @@ describe("rate windows", () => {
 
 describe("doors and paths", () => {
   it("STORE-69 PATCH of the collection: 405 with Allow", async () => {
-    const world = await World.open(), answer = await world.call({ method: "PATCH", path: list, body: {} })
+    const world = await World.open()
+const answer = await world.call({ method: "PATCH", path: list, body: {} })
     expect([answer.status, answer.header("allow")]).toEqual([405, "GET, HEAD, POST, OPTIONS"])
     expect((await world.call({ method: "POST", path: "/products/1", body: {} })).header("allow")).toBe("GET, HEAD, PUT, PATCH, DELETE, OPTIONS")
     expect((await world.call({ method: "TRACE", path: list })).header("allow")).toBe("GET, HEAD, POST, OPTIONS")
@@ -279,7 +297,8 @@ describe("doors and paths", () => {
     expect((await world.get("/product_statuses/1.json")).body.name).toBe("In Stock")
   })
   it("own tokens: revoked is revoked", async () => {
-    const world = await World.open(), { token } = await world.user(["catalog"], ["Products"])
+    const world = await World.open()
+const { token } = await world.user(["catalog"], ["Products"])
     await (world.open.tokens as OwnAppTokens).revoke(token)
     expect((await world.get(list, { token })).status).toBe(401)
   })

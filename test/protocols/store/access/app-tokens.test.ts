@@ -3,7 +3,9 @@ import { OwnAppTokens } from "../../../../protocols/store/access/app-tokens.ts"
 import { World } from "../world.ts"
 
 it("sessions and tokens that have ended do not pile up", async () => {
-  const world = await World.open(), { app } = await world.user(["catalog"], ["Products"]), userId = await world.open.staff.add({ username: "anna" })
+  const world = await World.open()
+const { app } = await world.user(["catalog"], ["Products"])
+const userId = await world.open.staff.add({ username: "anna" })
   for (let round = 0; round < 300; round++) {
     world.nowMs += 12 * 3_600_000
     await world.open.staff.open(userId)

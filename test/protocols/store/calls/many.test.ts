@@ -10,7 +10,10 @@ import { minimal, World } from "../world.ts"
 
 describe("100,000 products", () => {
   const many = 100_000
-  let world: World, rowsRead = 0, slicesRead = 0, rowsAtOnceMax = 0
+  let world: World
+let rowsRead = 0
+let slicesRead = 0
+let rowsAtOnceMax = 0
   beforeAll(async () => {
     const memory = openMemory()
     // Rows as they would lie there after an import; written directly, because this is about reading.
@@ -26,7 +29,8 @@ describe("100,000 products", () => {
       range: (table: string, range: Range) => {
         if (table !== "store-rows" || range.prefix?.[0] !== "products") return memory.range(table, range)
         slicesRead++
-        const after = range.after === undefined ? 0 : range.after[1] as number, rows = keep.slice(after, after + range.limit)
+        const after = range.after === undefined ? 0 : range.after[1] as number
+const rows = keep.slice(after, after + range.limit)
         rowsAtOnceMax = Math.max(rowsAtOnceMax, rows.length)
         return rows
       },
@@ -73,7 +77,9 @@ describe("100,000 products", () => {
 })
 
 describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
-  let world: World, server: Server, url: string
+  let world: World
+let server: Server
+let url: string
   beforeAll(async () => {
     world = await World.open({ domain: "localhost", plainLoopback: true })
     server = await listenWith(adapter, () => {}, [world.open.service], { host: "127.0.0.1", port: 0 })
@@ -85,7 +91,8 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
   it("51 parallel calls in one window: exactly 50 succeed, correct headers on all", async () => {
     world.fresh()
     const answers = await Promise.all(Array.from({ length: 51 }, (_, i) => i % 2 === 0 ? call("GET", "/products.json") : call("POST", "/products.json", minimal)))
-    const passed = answers.filter(({ status }) => status === 200 || status === 201), limited = answers.filter(({ status }) => status === 429)
+    const passed = answers.filter(({ status }) => status === 200 || status === 201)
+const limited = answers.filter(({ status }) => status === 429)
     expect([passed.length, limited.length]).toEqual([50, 1])
     expect(passed.map(({ headers }) => headers.get("x-store-call-limit")).sort()).toEqual(Array.from({ length: 50 }, (_, i) => `${i + 1}/50`).sort())
     expect([limited[0]!.headers.get("x-store-call-limit"), Date.parse(limited[0]!.headers.get("retry-after")!)]).toEqual(["50/50", world.nowMs + 10_000])
@@ -93,7 +100,8 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
   })
   it("create, read, list, change, delete; HEAD, gzip and 304 as they leave", async () => {
     world.fresh()
-    const made = await call("POST", "/products", { ...minimal, item_name: "Sock" }), { id } = await made.json() as any
+    const made = await call("POST", "/products", { ...minimal, item_name: "Sock" })
+const { id } = await made.json() as any
     expect([made.status, made.headers.get("location")]).toEqual([201, `https://localhost/api/v1/products/${id}`])
     expect((await (await call("GET", "/products.json?item_name=sock", undefined, { "accept-encoding": "gzip" })).json() as any).total_count).toBe(1)
     const head = await call("HEAD", `/products/${id}`)

@@ -13,7 +13,8 @@ const servers: Array<Server> = []
 afterEach(() => { for (const server of servers.splice(0)) { server.closeAllConnections(); server.close() } })
 /** `answer`: status and text, or nothing ever. */
 const target = async (secret: () => string, answer: (heard: Heard, count: number) => readonly [number, string?] | undefined): Promise<{ readonly url: string; readonly heard: Array<Heard>; readonly until: (count: number) => Promise<void> }> => {
-  const heard: Array<Heard> = [], waiting: Array<() => void> = []
+  const heard: Array<Heard> = []
+const waiting: Array<() => void> = []
   const server = createServer((request, response) => {
     let text = ""
     request.on("data", (part) => { text += String(part) })
@@ -38,7 +39,8 @@ const subscribe = async (world: World, event: string, url: string, more: object 
 
 describe("notify", () => {
   it("a delivery is signed, names its event, and carries the record as it was committed", async () => {
-    const world = await open(), hook = await target(() => secretText, () => [204])
+    const world = await open()
+const hook = await target(() => secretText, () => [204])
     await subscribe(world, "ProductCreated", hook.url)
     const id = await world.product({ price: 3 })
     await hook.until(1)
@@ -48,7 +50,8 @@ describe("notify", () => {
     expect(world.open.webhooks.waiting("1")).toBe(0)
   })
   it("STORE-60 the target returns 500: retried with the same X-STORE-Delivery; the API's answer is unaffected", async () => {
-    const world = await open(), hook = await target(() => secretText, (_, count) => count < 3 ? [500] : [200])
+    const world = await open()
+const hook = await target(() => secretText, (_, count) => count < 3 ? [500] : [200])
     await subscribe(world, "ProductCreated", hook.url)
     expect((await world.post("/products", minimal)).status).toBe(201)
     expect((await world.post("/products", minimal)).status).toBe(201)
@@ -59,7 +62,8 @@ describe("notify", () => {
   })
   it("after the last attempt: the fallback once, else put aside and counted; the next goes on, and it can be sent again", async () => {
     let down = true
-    const world = await open([1]), hook = await target(() => secretText, ({ body }) => down && body.product.item_name === "bad" ? [500] : [200])
+    const world = await open([1])
+const hook = await target(() => secretText, ({ body }) => down && body.product.item_name === "bad" ? [500] : [200])
     await subscribe(world, "ProductCreated", hook.url)
     await world.product({ item_name: "bad" })
     const good = await world.product({ item_name: "good" })
@@ -75,7 +79,8 @@ describe("notify", () => {
     expect(world.open.webhooks.putAside("1")).toEqual([])
   })
   it("Fallback posts once to the other address after the last failure", async () => {
-    const world = await open([1]), hook = await target(() => secretText, ({ path }) => path === "/hook" ? [500] : [200])
+    const world = await open([1])
+const hook = await target(() => secretText, ({ path }) => path === "/hook" ? [500] : [200])
     await subscribe(world, "ProductCreated", hook.url, { failure_type: "Fallback", fallback_url: hook.url.replace("/hook", "/other") })
     await world.product()
     await settled(() => world.open.webhooks.waiting("1") === 0)
@@ -83,7 +88,9 @@ describe("notify", () => {
     expect(world.open.webhooks.putAside("1")).toEqual([])
   })
   it("one target that hangs delays neither the API nor another subscription", async () => {
-    const world = await open(), slow = await target(() => secretText, () => undefined), quick = await target(() => secretText, () => [200])
+    const world = await open()
+const slow = await target(() => secretText, () => undefined)
+const quick = await target(() => secretText, () => [200])
     await subscribe(world, "ProductCreated", slow.url)
     await subscribe(world, "ProductCreated", quick.url)
     for (let i = 0; i < 5; i++) await world.product()
@@ -91,9 +98,11 @@ describe("notify", () => {
     expect([slow.heard.length, world.open.webhooks.waiting("1")]).toEqual([1, 5])
   })
   it("events of orders, customers and product status", async () => {
-    const world = await open(), hook = await target(() => secretText, () => [200])
+    const world = await open()
+const hook = await target(() => secretText, () => [200])
     for (const event of ["CustomerCreated", "CustomerRegistered", "CustomerEmailUpdated", "NewOrder", "NewValidOrder", "OrderPlaced", "OrderStatusChanged", "OrderCanceled", "ProductStatusChanged"]) await subscribe(world, event, hook.url)
-    const product = await world.product({ quantity_on_hand: 1 }), customer = (await world.post("/customers", { email: "a@b.c" })).body.id
+    const product = await world.product({ quantity_on_hand: 1 })
+const customer = (await world.post("/customers", { email: "a@b.c" })).body.id
     await world.put(`/customers/${customer}`, { email: "d@b.c" })
     const address = (await world.post("/order_addresses", { address_line_1: "x" })).body.id
     const order = (await world.post("/orders", { customer_id: customer, order_status_id: 1, order_shipping_address_id: address, order_billing_address_id: address, items: [{ product_id: product, quantity: 1 }] })).body.id
@@ -128,7 +137,8 @@ describe("subscriptions", () => {
     expect(found).toBe("9.9.9.9")
   })
   it("the secret is made when absent and shown once; Fallback wants its address; events not built are 409; at most 100", async () => {
-    const world = await World.open(), make = (more: object) => world.post("/webhooks", { event_type: "NewOrder", url: "https://hooks.example/", ...more })
+    const world = await World.open()
+const make = (more: object) => world.post("/webhooks", { event_type: "NewOrder", url: "https://hooks.example/", ...more })
     const made = await make({})
     expect(made.body.secret).toMatch(/^\S{40,}$/)
     expect((await world.get(`/webhooks/${made.body.id}`)).body.secret).toBeNull()
@@ -141,7 +151,8 @@ describe("subscriptions", () => {
 })
 describe("reply", () => {
   it("messages refuse the write, nothing is kept", async () => {
-    const world = await open(), hook = await target(() => secretText, ({ body }) => [200, JSON.stringify({ validation_messages: body.product.price > 5 ? ["too dear", "really"] : [] })])
+    const world = await open()
+const hook = await target(() => secretText, ({ body }) => [200, JSON.stringify({ validation_messages: body.product.price > 5 ? ["too dear", "really"] : [] })])
     await subscribe(world, "ValidateProduct", hook.url)
     const refused = await world.post("/products", { ...minimal, price: 6 })
     expect([refused.status, refused.body.details]).toEqual([409, "too dear\nreally"])
@@ -153,21 +164,25 @@ describe("reply", () => {
     expect(imported.body.results[0]).toMatchObject({ status_code: 409, details: "too dear\nreally" })
   })
   it.each([["Error", 409], ["Ignore", 201]] as const)("STORE-62 a ValidateProduct target that hangs, failure_type %s: %d after the limit", async (failure_type, status) => {
-    const world = await open([], { replyMs: 60 }), hook = await target(() => secretText, () => undefined)
+    const world = await open([], { replyMs: 60 })
+const hook = await target(() => secretText, () => undefined)
     await subscribe(world, "ValidateProduct", hook.url, { failure_type })
     const answer = await world.post("/products", minimal)
     expect([answer.status, hook.heard.length]).toEqual([status, 1])
     expect((await world.get("/products")).body.total_count).toBe(status === 201 ? 1 : 0)
   })
   it("Fallback asks the other address; answers are cached by body when so set", async () => {
-    const world = await open(), hook = await target(() => secretText, ({ path }) => path === "/hook" ? [500] : [200, "{\"validation_messages\":[]}"])
+    const world = await open()
+const hook = await target(() => secretText, ({ path }) => path === "/hook" ? [500] : [200, "{\"validation_messages\":[]}"])
     await subscribe(world, "ValidateCustomer", hook.url, { failure_type: "Fallback", fallback_url: `${hook.url}2`, cache_length: "Short" })
     expect((await world.post("/customers", { email: "a@b.c" })).status).toBe(201)
     expect(hook.heard.map(({ path, event }) => [path, event])).toEqual([["/hook", "ValidateCustomer"], ["/hook2", "ValidateCustomer"]])
   })
   it("ValidateCheckout refuses the order", async () => {
-    const world = await open(), hook = await target(() => secretText, () => [200, "{\"validation_messages\":[\"no\"]}"])
-    const id = await world.product({ quantity_on_hand: 3 }), cart = (await world.post("/carts", {})).body.id
+    const world = await open()
+const hook = await target(() => secretText, () => [200, "{\"validation_messages\":[\"no\"]}"])
+    const id = await world.product({ quantity_on_hand: 3 })
+const cart = (await world.post("/carts", {})).body.id
     await world.post(`/carts/${cart}/items`, { items: [{ product_id: id, quantity: 1 }] })
     await subscribe(world, "ValidateCheckout", hook.url)
     const answer = await world.post(`/carts/${cart}/place_order`, { customer: { email: "a@b.c" }, shipping_address: { address_line_1: "x" } })
@@ -182,7 +197,8 @@ it("STORE-65 disk full: POST 503 \"storage is full\", GET 200; afterwards all is
     setImmediate(() => settle(new StorageFault({ reason: "full", detail: "no room" })))
     return undefined
   } }
-  const world = await World.open({}, store), id = await world.product({ item_number: "there" })
+  const world = await World.open({}, store)
+const id = await world.product({ item_number: "there" })
   full = true
   const refused = await world.post("/products", { ...minimal, item_number: "lost" })
   expect([refused.status, refused.body.details, refused.header("retry-after")]).toEqual([503, "storage is full", "5"])

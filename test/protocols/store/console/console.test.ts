@@ -10,7 +10,11 @@ const executablePath = "/usr/bin/chromium"
 const password = "correct horse battery"
 
 describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("in a browser", () => {
-  let world: World, server: Server, browser: Browser, page: Page, url: string
+  let world: World
+let server: Server
+let browser: Browser
+let page: Page
+let url: string
   const complaints: Array<string> = []
   beforeAll(async () => {
     world = await World.open({ domain: "127.0.0.1", plainLoopback: true })
@@ -122,7 +126,8 @@ describe("misuse", () => {
   }
   const form = "application/x-www-form-urlencoded"
   it("a form without the session's token, or from elsewhere, does nothing", async () => {
-    const { world, ask, csrf } = await signed(), before = world.open.apps.list().length
+    const { world, ask, csrf } = await signed()
+const before = world.open.apps.list().length
     for (const [body, headers] of [["name=x", {}], ["name=x&csrf=wrong", {}], [`name=x&csrf=${csrf}`, { origin: "https://evil.example" }], [`name=x&csrf=${csrf}`, { "sec-fetch-site": "cross-site" }]] as const) {
       expect((await ask("POST", "/tools/apps/new", body, headers, form)).status).toBe(403)
     }

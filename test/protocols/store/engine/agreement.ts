@@ -4,7 +4,9 @@ import { fold } from "../../../../protocols/store/engine/fields.ts"
 import { References, Rows, Uniques } from "../../../../protocols/store/engine/records.ts"
 
 export const disagreements = ({ store, resources }: Engine): ReadonlyArray<string> => {
-  const uniques = new Map<string, string>(), references = new Set<string>(), faults: Array<string> = []
+  const uniques = new Map<string, string>()
+const references = new Set<string>()
+const faults: Array<string> = []
   for (const { name, fields, firstId = 1 } of resources.values()) {
     const rows = Rows.range(store, { prefix: [name], limit: 1_000_000 })
     const last = rows.at(-1)?.key[1] as number | undefined

@@ -86,7 +86,8 @@ describe("what a write means", () => {
     expect(await world.product()).toBe(id + 1)
   })
   it("STORE-39 PUT {\"price\":5}: other fields unchanged, updated_at later", async () => {
-    const id = await world.product({ item_name: "Kept" }), before = (await world.get(`/products/${id}`)).body
+    const id = await world.product({ item_name: "Kept" })
+const before = (await world.get(`/products/${id}`)).body
     const { body, status } = await world.put(`/products/${id}`, { price: 5, id: 3, created_at: "2000-01-01", nonsense: 1 })
     expect(status).toBe(200)
     expect(body).toEqual({ ...before, price: 5, updated_at: body.updated_at })
@@ -96,7 +97,8 @@ describe("what a write means", () => {
   it("STORE-40 PUT that changes nothing: 200, updated_at same, no webhook", async () => {
     const id = await world.product({ price: 2.5 })
     await world.post("/webhooks", { event_type: "ProductUpdated", url: "https://hooks.example/a" })
-    const before = (await world.get(`/products/${id}`)).body, answer = await world.put(`/products/${id}`, { price: 2.5, is_kit: 0 })
+    const before = (await world.get(`/products/${id}`)).body
+const answer = await world.put(`/products/${id}`, { price: 2.5, is_kit: 0 })
     expect([answer.status, answer.body]).toEqual([200, before])
     expect(world.open.webhooks.waiting("1")).toBe(0)
     await world.put(`/products/${id}`, { price: 3 })
@@ -116,7 +118,8 @@ describe("what a write means", () => {
 })
 describe("preconditions and repeats", () => {
   it("STORE-52 PUT with a stale If-Match: 412", async () => {
-    const id = await world.product(), etag = (await world.get(`/products/${id}`)).header("etag")!
+    const id = await world.product()
+const etag = (await world.get(`/products/${id}`)).header("etag")!
     expect((await world.put(`/products/${id}`, { price: 1 }, { headers: { "if-match": etag } })).status).toBe(200)
     expect((await world.put(`/products/${id}`, { price: 2 }, { headers: { "if-match": etag } })).status).toBe(412)
     expect((await world.delete(`/products/${id}`, { headers: { "if-match": etag } })).status).toBe(412)

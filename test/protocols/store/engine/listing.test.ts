@@ -85,7 +85,8 @@ describe("queries", () => {
 })
 describe("nested", () => {
   it("expand, filled and nested lists; fields may name nested ones", async () => {
-    const id = await world.product(), picture = (await world.post("/product_pictures", { product_id: id, image_file: "a.png" })).body
+    const id = await world.product()
+const picture = (await world.post("/product_pictures", { product_id: id, image_file: "a.png" })).body
     expect((await ask(`/products/${id}?expand=pictures,categories`)).body).toMatchObject({ id, pictures: [picture], categories: [{ id: 1, is_primary: true, name: "Default" }] })
     expect((await ask(`/products/${id}?fields=pictures`)).body).toEqual({ id, pictures: [picture] })
     const filled = (await ask(`/products/${id}/filled.json`)).body
@@ -96,7 +97,8 @@ describe("nested", () => {
     expect((await ask(`/product_pictures/${picture.id}`)).status).toBe(404)
   })
   it("a product knows whether it has variants, and its ETag with it", async () => {
-    const id = await world.product(), before = (await ask(`/products/${id}`)).header("etag")
+    const id = await world.product()
+const before = (await ask(`/products/${id}`)).header("etag")
     const variant = (await world.post("/product_variants", { product_id: id, description: "Red" })).body
     const after = await ask(`/products/${id}`)
     expect([after.body.has_visible_variants, after.header("etag") === before]).toEqual([true, false])
@@ -107,7 +109,8 @@ describe("nested", () => {
 
 describe("cache", () => {
   it("STORE-49 GET twice, then PUT, then GET: the second has Age, after the PUT the new value at once", async () => {
-    const id = await world.product({ price: 1 }), path = `/products/${id}.json`
+    const id = await world.product({ price: 1 })
+const path = `/products/${id}.json`
     const first = await ask(path)
     expect([first.header("age"), first.header("cache-control"), first.header("expires")]).toEqual([undefined, "private, max-age=60", new Date(world.nowMs + 60_000).toUTCString()])
     const second = await ask(path)
@@ -123,7 +126,8 @@ describe("cache", () => {
     const id = await world.product()
     world.fresh()
     for (const path of [`/products/${id}`, "/products?count=1"]) {
-      const first = await ask(path), again = await world.get(path, { headers: { "if-modified-since": first.header("last-modified")! } })
+      const first = await ask(path)
+const again = await world.get(path, { headers: { "if-modified-since": first.header("last-modified")! } })
       expect([again.status, again.text, again.header("x-store-call-limit"), again.header("last-modified"), again.header("content-type")]).toEqual([304, "", "2/50", first.header("last-modified"), undefined])
     }
     const first = await ask(`/products/${id}`)
@@ -144,7 +148,8 @@ describe("cache", () => {
     expect([later.status, later.body.price]).toEqual([200, 2])
   })
   it("If-None-Match wins over the date and compares weakly", async () => {
-    const id = await world.product(), etag = (await ask(`/products/${id}`)).header("etag")!
+    const id = await world.product()
+const etag = (await ask(`/products/${id}`)).header("etag")!
     const ask2 = (tags: string) => ask(`/products/${id}`, { "if-none-match": tags, "if-modified-since": "Sat, 01 Jan 2000 00:00:00 GMT" })
     for (const [tags, status] of [[etag, 304], [`W/${etag}`, 304], [`"x", ${etag}`, 304], ["*", 304], ["\"x\"", 200]] as const) expect((await ask2(tags)).status).toBe(status)
   })

@@ -10,7 +10,8 @@ const stock = async (id: number): Promise<number> => (await world.get(`/inventor
 
 describe("catalog", () => {
   it("STORE-55 a category made its own ancestor: 409", async () => {
-    const a = (await world.post("/categories", { name: "A" })).body.id, b = (await world.post("/categories", { name: "B", parent_category_id: a })).body
+    const a = (await world.post("/categories", { name: "A" })).body.id
+const b = (await world.post("/categories", { name: "B", parent_category_id: a })).body
     expect(b.lookup_path).toBe("A > B")
     const c = (await world.post("/categories", { name: "C", parent_category_id: b.id })).body.id
     for (const [id, parent] of [[a, c], [a, a], [b.id, c]]) {
@@ -113,7 +114,8 @@ describe("people", () => {
     expect((await world.post("/users", { username: "x" })).status).toBe(405)
   })
   it("one default address per customer and kind", async () => {
-    const id = await customer(), make = (more: object) => world.post("/addresses", { customer_id: id, address_line_1: "x", is_default_shipping_address: true, ...more })
+    const id = await customer()
+const make = (more: object) => world.post("/addresses", { customer_id: id, address_line_1: "x", is_default_shipping_address: true, ...more })
     const [first, second] = [(await make({})).body, (await make({ is_default_billing_address: true })).body]
     const { body } = await world.get(`/customers/${id}?expand=addresses`)
     expect(body.addresses.map((address: any) => [address.id, address.is_default_shipping_address])).toEqual([[first.id, false], [second.id, true]])
@@ -137,7 +139,8 @@ describe("orders", () => {
     expect(codes(await world.post("/orders", {}))).toHaveLength(4)
   })
   it("STORE-58 order status to cancelled twice: stock returned once", async () => {
-    const id = await world.product({ quantity_on_hand: 5 }), { id: orderId } = await order(id)
+    const id = await world.product({ quantity_on_hand: 5 })
+const { id: orderId } = await order(id)
     const cancel = () => world.put(`/orders/${orderId}/status`, { order_status_id: 4 })
     expect([(await cancel()).status, await stock(id), (await cancel()).status, await stock(id)]).toEqual([200, 5, 200, 5])
     await world.put(`/orders/${orderId}/status`, { order_status_id: 5 })
@@ -149,7 +152,8 @@ describe("orders", () => {
   it("stock leaves at shipping when so set; deleting an open order returns it, a shipped one not", async () => {
     const id = await world.product({ quantity_on_hand: 9 })
     await world.put("/inventory/settings", { remove_from_inventory_when: "Shipped" })
-    const one = await order(id), two = await order(id)
+    const one = await order(id)
+const two = await order(id)
     expect(await stock(id)).toBe(9)
     await world.put(`/orders/${one.id}/status`, { order_status_id: 3 })
     expect(await stock(id)).toBe(7)
@@ -173,7 +177,8 @@ describe("orders", () => {
     expect((await world.put("/orders/5/status", { order_status_id: 1 })).status).toBe(404)
   })
   it("a shipment of the same name is that shipment; its items are the order's", async () => {
-    const made = await order(await world.product({ quantity_on_hand: 5 })), item = made.items[0].id
+    const made = await order(await world.product({ quantity_on_hand: 5 }))
+const item = made.items[0].id
     const send = (more: object) => world.post("/order_shipments", { order_id: made.id, shipment_name: "S1", items: [{ order_item_id: item, quantity: 1 }], ...more })
     const [first, second] = [await send({}), await send({ tracking_number: "T" })]
     expect([first.status, second.status, second.body.id, second.body.tracking_number]).toEqual([201, 200, first.body.id, "T"])
@@ -183,7 +188,8 @@ describe("orders", () => {
 describe("carts", () => {
   const line = (body: any) => body.items[0]
   it("from the first item to the order, once", async () => {
-    const id = await world.product({ price: 10, quantity_on_hand: 4, item_name: "Mug" }), cart = (await world.post("/carts", {})).body.id
+    const id = await world.product({ price: 10, quantity_on_hand: 4, item_name: "Mug" })
+const cart = (await world.post("/carts", {})).body.id
     const added = await world.post(`/carts/${cart}/items`, { items: [{ product_id: id, quantity: 2 }] })
     expect([added.status, added.body.subtotal, added.body.grand_total]).toEqual([200, 20, 20])
     expect((await world.post(`/carts/${cart}/items`, { items: [{ product_id: id, quantity: 3 }] })).status).toBe(409)
@@ -204,8 +210,10 @@ describe("carts", () => {
     expect((await world.put(`/carts/${cart}`, { email: "x@y" })).status).toBe(409)
   })
   it("refusals change nothing: empty, unavailable, out of step, unknown method, no address", async () => {
-    const id = await world.product({ quantity_on_hand: 100, minimum_quantity: 2, maximum_quantity: 8, quantity_increment: 2 }), gone = await world.product({ product_status_id: 4, quantity_on_hand: 5 })
-    const cart = (await world.post("/carts", {})).body.id, add = async (product: number, quantity: unknown) => (await world.post(`/carts/${cart}/items`, { items: [{ product_id: product, quantity }] })).status
+    const id = await world.product({ quantity_on_hand: 100, minimum_quantity: 2, maximum_quantity: 8, quantity_increment: 2 })
+const gone = await world.product({ product_status_id: 4, quantity_on_hand: 5 })
+    const cart = (await world.post("/carts", {})).body.id
+const add = async (product: number, quantity: unknown) => (await world.post(`/carts/${cart}/items`, { items: [{ product_id: product, quantity }] })).status
     expect((await world.post(`/carts/${cart}/place_order`, {})).status).toBe(409)
     expect([await add(id, 1), await add(id, 10), await add(id, 3), await add(gone, 1), await add(999, 1), await add(id, 0), await add(id, "2")]).toEqual([409, 409, 409, 409, 409, 400, 400])
     expect(await add(id, 4)).toBe(200)
@@ -231,7 +239,8 @@ describe("encrypted data", () => {
     expect([answer.status, answer.body.details, answer.header("cache-control")]).toEqual([403, "This token cannot access encrypted data.", "no-store"])
   })
   it("a user with scope and area sees it, after an audit line; without either, not", async () => {
-    const id = await world.product({ e_product_password: "open sesame" }), path = `/products/${id}/decrypted`
+    const id = await world.product({ e_product_password: "open sesame" })
+const path = `/products/${id}/decrypted`
     const may = await world.user(["read_catalog", "decrypt"], ["Products", "EncryptedData"])
     const answer = await world.get(path, { token: may.token })
     expect([answer.status, answer.body.e_product_password, answer.header("cache-control")]).toEqual([200, "open sesame", "no-store"])
@@ -272,7 +281,9 @@ describe("upload", () => {
   })
 })
 it("every resource can be created, read, changed and deleted with what it requires", async () => {
-  const product = await world.product(), field = (await world.post("/custom_fields", { name: "Colour" })).body.id, who = await customer()
+  const product = await world.product()
+const field = (await world.post("/custom_fields", { name: "Colour" })).body.id
+const who = await customer()
   const bodies: Record<string, object> = {
     attribute_groups: { name: "g" }, attributes: { name: "a" }, product_lists: { name: "l" }, variant_groups: { name: "g" }, product_variants: { product_id: product, description: "d" },
     variant_inventory: { product_id: product, item_number: "v" }, product_pictures: { product_id: product, image_file: "f" }, product_pricing: { product_id: product, price: 3 }, warehouses: { name: "w" },

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest"
 import { World, type Answer } from "../service.ts"
 
-let world: World, admin: string
+let world: World
+let admin: string
 const keysPath = "/v2/admin/developer-keys"
 beforeEach(async () => {
   world = await World.open({ writes: ["en"] })
@@ -39,7 +40,8 @@ describe("developer keys (translation 15.1–15.5)", () => {
     const { body: [first] } = await call("GET", keysPath)
     await call("PUT", `${keysPath}/deactivate`, { body: { key_id: first.key_id } })
     expect((await call("POST", keysPath)).status).toBe(200)
-    const free = await World.open({}, { account: { tier: "free" } }), root = await free.key({ role: "admin" })
+    const free = await World.open({}, { account: { tier: "free" } })
+const root = await free.key({ role: "admin" })
     expect((await free.call({ path: keysPath, key: root })).status).toBe(200)
     expect((await free.call({ path: keysPath, key: root })).status).toBe(400)
   })
@@ -54,7 +56,8 @@ describe("developer keys (translation 15.1–15.5)", () => {
     expect((await call("PUT", `${keysPath}/label`, { body: { key_id: made.key_id, label: "old" } })).body.label).toBe("old")
   })
   it("15.5 limits replace all: an omitted or null one is unlimited, 0 blocks", async () => {
-    const made = await create(), limit = (body: object) => call("PUT", `${keysPath}/limits`, { body: { key_id: made.key_id, ...body } })
+    const made = await create()
+const limit = (body: object) => call("PUT", `${keysPath}/limits`, { body: { key_id: made.key_id, ...body } })
     expect((await limit({ characters: 5, speech_to_text_milliseconds: 1, speech_to_speech_milliseconds: 2 })).body.usage_limits).toEqual({ characters: 5, speech_to_text_milliseconds: 1, speech_to_speech_milliseconds: 2 })
     expect((await world.translate({ text: "123456" }, { key: made.key })).status).toBe(456)
     expect((await limit({ characters: 0 })).body.usage_limits).toEqual({ characters: 0, speech_to_text_milliseconds: null, speech_to_speech_milliseconds: null })
@@ -76,7 +79,8 @@ describe("analytics (translation 15.6)", () => {
   const report = (query: string) => call("GET", "/v2/admin/analytics", { query })
   const days = "start_date=2026-01-31&end_date=2026-02-01"
   it("totals, by key, by key and day: both days inclusive, rows without usage left out, sorted by day, then label", async () => {
-    const b = await create({ label: "b" }), a = await create({ label: "a" })
+    const b = await create({ label: "b" })
+const a = await create({ label: "a" })
     await world.translate({ text: "12345" }, { key: b.key })
     await world.translate({ text: "12" }, { key: a.key })
     await world.call({ path: "/v2/write/correct", key: a.key, body: { text: ["123"] } })
@@ -95,7 +99,8 @@ describe("analytics (translation 15.6)", () => {
     expect((await report("start_date=2026-02-02&end_date=2026-02-02")).body.usage_report.total_usage.total_characters).toBe(50)
   })
   it("speech in minutes with two decimals", async () => {
-    const using = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!, reserved = world.usage.reserve(using, "speechToTextMs", 90_600)
+    const using = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!
+const reserved = world.usage.reserve(using, "speechToTextMs", 90_600)
     if (typeof reserved === "string") throw new Error(reserved)
     await reserved.book()
     expect((await report(days)).body.usage_report.total_usage.speech_to_text_minutes).toBe(1.51)

@@ -29,7 +29,8 @@ describe("1.3 authentication", () => {
   it("deactivation: at once, permanent; again: unchanged record; a neighbour key stays", async () => {
     const world = await World.open()
     expect((await world.translate({ text: "x" })).status).toBe(200)
-    const other = await world.key(), { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
+    const other = await world.key()
+const { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     const deactivated = world.ring.deactivate(accountId, keyId, 5)
     expect((await world.translate({ text: "x" })).status).toBe(403)
     expect((await deactivated)!.deactivatedMs).toBe(5)
@@ -39,7 +40,8 @@ describe("1.3 authentication", () => {
     expect(world.ring.list(accountId).length).toBe(2)
   })
   it("a key of another account is not found by this account", async () => {
-    const world = await World.open(), { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
+    const world = await World.open()
+const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     expect(await world.ring.deactivate("other", keyId, 1)).toBe(undefined)
   })
   it("the secret is kept nowhere, only its keyed hash", async () => {
@@ -80,7 +82,8 @@ describe("2.5 general request rate", () => {
   })
   it("64 in flight → 429; when one ends another may come", async () => {
     const world = await World.open({ instead: () => Effect.never }, { limits: { calls: 1_000, windowMs: 2_000, inFlight: 64 } })
-    const away = new AbortController(), running = Array.from({ length: 64 }, (_, i) => world.translate({ text: "Hello" }, i === 0 ? { signal: away.signal } : {}))
+    const away = new AbortController()
+const running = Array.from({ length: 64 }, (_, i) => world.translate({ text: "Hello" }, i === 0 ? { signal: away.signal } : {}))
     expect((await world.translate({ text: "Hello" })).status).toBe(429)
     away.abort()
     await running[0]
@@ -116,8 +119,8 @@ describe("durability", () => {
   }
   const stored = (world: World): number => world.store.counter("translation-usage", ["account", world.account.accountId, world.account.createdMs, "translate"])
   const counting = (world: World): { commits: number } => {
-    const counted = { commits: 0 }, { commit } = world.store
-    ;(world.store as any).commit = (...args: Parameters<typeof commit>) => { counted.commits++; return commit.apply(world.store, args) }
+    const counted = { commits: 0 }
+const { commit } = world.store;(world.store as any).commit = (...args: Parameters<typeof commit>) => { counted.commits++; return commit.apply(world.store, args) }
     return counted
   }
   const open = async (behindMs: number, store: Store = openMemory()): Promise<World> => {
@@ -129,19 +132,21 @@ describe("durability", () => {
   const hello = (world: World, times: number) => Promise.all(Array.from({ length: times }, () => world.translate({ text: "Hello" })))
 
   it("behindMs 0: usage is on disk before the answer leaves; bookings of a turn go as one commit", async () => {
-    const world = await open(0), counted = counting(world)
+    const world = await open(0)
+const counted = counting(world)
     await hello(world, 50)
     expect(counted.commits).toBe(1)
     expect(stored(world)).toBe(250)
   })
   it("behindMs 0: what cannot be kept is not answered with 200 and not counted", async () => {
-    const store = failing(), world = await open(0, store)
-    ;(store as any).fail(true)
+    const store = failing()
+const world = await open(0, store);(store as any).fail(true)
     expect((await world.translate({ text: "Hello" })).status).toBe(504)
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(0)
   })
   it("written behind: counted at once in memory, on disk together, at the latest when the service settles", async () => {
-    const world = await open(250), counted = counting(world)
+    const world = await open(250)
+const counted = counting(world)
     await hello(world, 50)
     expect([counted.commits, stored(world)]).toEqual([0, 0])
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(250)
@@ -149,20 +154,22 @@ describe("durability", () => {
     expect([counted.commits, stored(world)]).toEqual([1, 250])
   })
   it("written behind: what the disk refused is counted with the next commit", async () => {
-    const store = failing(), world = await open(250, store)
-    ;(store as any).fail(true)
+    const store = failing()
+const world = await open(250, store);(store as any).fail(true)
     await world.translate({ text: "Hello" }, { headers: { "x-deepl-reporting-tag": "a" } })
     await expect(world.usage.settled()).rejects.toMatchObject({ reason: "full" })
     ;(store as any).fail(false)
     await world.translate({ text: "You" }, { headers: { "x-deepl-reporting-tag": "a" } })
     await world.usage.settled()
-    const { accountId, createdMs } = world.account, day = Math.floor(world.nowMs / 86_400_000)
+    const { accountId, createdMs } = world.account
+const day = Math.floor(world.nowMs / 86_400_000)
     const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     expect([["account", accountId, createdMs], ["key", accountId, keyId, createdMs], ["day", accountId, day, keyId], ["tag", accountId, "a", day]]
       .map((key) => store.counter("translation-usage", [...key, "translate"]))).toEqual([8, 8, 8, 8])
   })
   it("a service that starts anew counts on from the disk", async () => {
-    const store = openMemory(), first = await open(250, store)
+    const store = openMemory()
+const first = await open(250, store)
     await first.translate({ text: "Hello" })
     await first.usage.settled()
     const again = new World({}, {}, store)
@@ -176,7 +183,8 @@ describe("1.1, 1.4, 19 the service", () => {
   it("unknown path: 404 with a JSON error body; wrong method: 405 with Allow", async () => {
     const { service } = await World.open()
     const about = { method: "GET", path: "/v2/x", traceId: "" }
-    const lost = service.refused(404, about), wrong = service.refused(405, about, "POST")
+    const lost = service.refused(404, about)
+const wrong = service.refused(405, about, "POST")
     expect([lost.status, JSON.parse(lost.body as string)]).toEqual([404, { message: "Not found", code: "not_found" }])
     expect([wrong.status, wrong.headers!.find(([name]) => name === "Allow")![1]]).toEqual([405, "POST"])
     expect(service.prefixes.some((prefix) => "/v2/anything".startsWith(prefix))).toBe(true)
@@ -214,7 +222,9 @@ describe("6.1 billing period", () => {
   })
   it("every instant lies in exactly one period", () => {
     for (let day = 0; day < 1_000; day++) {
-      const created = Date.UTC(2023, 9, 1 + day % 31, 5), now = created + day * 86_400_000, { startMs, endMs } = periodOf(created, now)
+      const created = Date.UTC(2023, 9, 1 + day % 31, 5)
+const now = created + day * 86_400_000
+const { startMs, endMs } = periodOf(created, now)
       expect(startMs <= now && now < endMs && periodOf(created, endMs).startMs === endMs).toBe(true)
     }
   })

@@ -21,7 +21,8 @@ const call = async (method: string, path: string, body?: unknown): Promise<any> 
 const glossaryOf = async (entries: string): Promise<string> => (await call("POST", "/v3/glossaries", { name: "g", dictionaries: [{ source_lang: "en", target_lang: "de", entries }] })).glossary_id
 const styleOf = async (language: string): Promise<string> => (await call("POST", "/v3/style_rules", { name: "s", language, configured_rules: { punctuation: { ellipsis: "use_ellipsis_character" } } })).style_id
 const memoryOf = async (units: Parameters<typeof tmxOf>[0]): Promise<string> => {
-  const file = tmxOf(units, "en"), { job_id, upload_url } = await call("POST", "/v3/translation_memories/import", { source_file: { file_name: "m.tmx", content_length: Buffer.byteLength(file) } })
+  const file = tmxOf(units, "en")
+const { job_id, upload_url } = await call("POST", "/v3/translation_memories/import", { source_file: { file_name: "m.tmx", content_length: Buffer.byteLength(file) } })
   await fetch(world.url + new URL(upload_url).pathname, { method: "PUT", headers: { "content-type": "application/xml" }, body: file })
   return until(async () => { const { results: [result] } = await call("GET", `/v3/translation_memories/jobs/${job_id}`); return result.status === "completed" ? result.translation_memory_id : undefined })
 }
@@ -60,7 +61,8 @@ describe("glossaries", () => {
     let asked = 0
     instead.now = () => Effect.flatMap(Effect.promise(() => { asked++; return call("DELETE", `/v3/glossaries/${glossary_id}`) }), () => Effect.fail(fault("timeout")))
     try {
-      const handle = await (await world.upload("a.txt", "the cat sleeps", { glossary_id })).json() as Handle, ended = await world.ended(handle)
+      const handle = await (await world.upload("a.txt", "the cat sleeps", { glossary_id })).json() as Handle
+const ended = await world.ended(handle)
       expect(ended.status).toBe("error")
       expect(JSON.stringify(ended)).not.toContain("sleeps")
       expect((await world.download(handle)).status).not.toBe(200)
@@ -86,7 +88,8 @@ describe("at upload", () => {
     expect(await world.store.blobs.ids()).toHaveLength(before)
   })
   it("another account's are unknown", async () => {
-    const glossary_id = await glossaryOf("cat\tKatze"), other = await DocumentWorld.open({})
+    const glossary_id = await glossaryOf("cat\tKatze")
+const other = await DocumentWorld.open({})
     try { expect((await other.upload("a.txt", "words", { glossary_id })).status).toBe(404) } finally { await other.close() }
   })
   it("a style list of another language, a glossary without the pair: 400", async () => {

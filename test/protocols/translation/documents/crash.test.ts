@@ -6,7 +6,8 @@ import { buildChild, startChild, type Child } from "../../../child.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 20) > 20 ? 40 : 6
 const lines = Array.from({ length: 1_200 }, (_, i) => `Sentence number ${i} of the crash test`)
-const source = lines.join("\n"), wanted = source.toUpperCase()
+const source = lines.join("\n")
+const wanted = source.toUpperCase()
 interface Handle { document_id: string; document_key: string }
 let program: string
 beforeAll(async () => { program = await buildChild("test/protocols/translation/documents/document-child.ts") })

@@ -25,7 +25,8 @@ const { engines } = scripted({ change: (text) => text.toUpperCase() })
 const slow = { ...engines, translator: { ...engines.translator, translate: (request: Parameters<typeof engines.translator.translate>[0]) =>
   Effect.delay(Effect.tap(engines.translator.translate(request), () => Effect.sync(() => console.log(`batch ${request.segments.length}`))), "20 millis") } }
 system.host(RateWindow, Context.empty())
-const ring = new KeyRing(store, hash), usage = new Usage(store, clock)
+const ring = new KeyRing(store, hash)
+const usage = new Usage(store, clock)
 const documents = await documentService({ store, actors: system, engines: slow, usage, ring, clock })
 const account = Accounts.range(store, { limit: 1 })[0]?.value ?? await createAccount(store, { tier: "paid", nowMs: clock() })
 const secret = process.argv[3] !== "" ? process.argv[3]! : (await createKey(store, hash, account, { nowMs: clock() })).secret

@@ -93,7 +93,8 @@ export class DocumentWorld {
   async translate(name: string, content: string | Uint8Array, fields: Record<string, string> = {}): Promise<{ readonly at: "U" | "S"; readonly status: number; readonly message: string } | { readonly at: "OK"; readonly bytes: Buffer; readonly billed: number; readonly headers: Headers }> {
     const answer = await this.upload(name, content, fields)
     if (answer.status !== 200) return { at: "U", status: answer.status, message: (await answer.json() as { message: string }).message }
-    const handle = await answer.json() as Handle, { status, error_message: message = "", billed_characters: billed = -1 } = await this.ended(handle)
+    const handle = await answer.json() as Handle
+const { status, error_message: message = "", billed_characters: billed = -1 } = await this.ended(handle)
     if (status === "error") return { at: "S", status: 200, message }
     const result = await this.download(handle)
     return { at: "OK", bytes: Buffer.from(await result.arrayBuffer()), billed, headers: result.headers }

@@ -66,7 +66,8 @@ describe("PDF", () => {
     expect((await pdfText(await made("a.pdf", await odd(8, 6)))).join(" ")).toContain("SOME PLAIN WORDS ON LINE A")
   })
   it("DOC-50 500 pages, over 7 million characters: S too many characters, before any engine is asked", async () => {
-    const before = world.asked.length, page = Array.from({ length: 60 }, (_, i) => ({ text: `word ${"letters ".repeat(28)}${i}`, y: 830 - i * 13, size: 4 }))
+    const before = world.asked.length
+const page = Array.from({ length: 60 }, (_, i) => ({ text: `word ${"letters ".repeat(28)}${i}`, y: 830 - i * 13, size: 4 }))
     expect(await outcome("a.pdf", await pdfOf(Array.from({ length: 500 }, () => page)))).toMatch(/^S .*too many characters/)
     expect(world.asked.length).toBe(before)
   }, 60_000)
@@ -74,7 +75,8 @@ describe("PDF", () => {
     const bomb = await pdfOf([[{ text: "Some words" }]], (doc) => { doc.getPage(0).node.set(PDFName.of("Contents"), doc.context.register(doc.context.stream(deflateSync(Buffer.alloc(200_000_000, 32), { level: 9 }), { Filter: "FlateDecode" } as any))) })
     expect(await outcome("a.pdf", bomb)).toMatch(/^S .*too large/)
     const loop = await pdfOf([[{ text: "Some words here" }]], (doc) => {
-      const ref = doc.context.nextRef(), form = doc.context.stream("/F Do", { Type: "XObject", Subtype: "Form", BBox: [0, 0, 9, 9], Resources: { XObject: { F: ref } } } as any)
+      const ref = doc.context.nextRef()
+const form = doc.context.stream("/F Do", { Type: "XObject", Subtype: "Form", BBox: [0, 0, 9, 9], Resources: { XObject: { F: ref } } } as any)
       doc.context.assign(ref, form)
       const resources = doc.getPage(0).node.Resources()!
       resources.set(PDFName.of("XObject"), doc.context.obj({ F: ref }))
@@ -97,9 +99,12 @@ describe("PDF", () => {
       page.node.set(PDFName.of("Rotate"), PDFNumber.of(90))
       page.node.set(PDFName.of("UserUnit"), PDFNumber.of(2))
     })
-    const result = await made("a.pdf", source), where = async (bytes: Buffer): Promise<ReadonlyArray<ReadonlyArray<number>>> => {
+    const result = await made("a.pdf", source)
+const where = async (bytes: Buffer): Promise<ReadonlyArray<ReadonlyArray<number>>> => {
       await pdfText(bytes)
-      const { getDocument } = await import("pdfjs-dist/legacy/build/pdf.mjs"), doc = await getDocument({ data: new Uint8Array(bytes), verbosity: 0 }).promise, { items } = await (await doc.getPage(1)).getTextContent()
+      const { getDocument } = await import("pdfjs-dist/legacy/build/pdf.mjs")
+const doc = await getDocument({ data: new Uint8Array(bytes), verbosity: 0 }).promise
+const { items } = await (await doc.getPage(1)).getTextContent()
       const lines = items.flatMap((item) => "str" in item && item.str.trim() !== "" ? [[...item.transform.slice(4).map(Math.round), Math.round(Math.atan2(item.transform[1], item.transform[0]) * 10)]] : [])
       return lines.filter(([x, y, turn], i) => i === 0 || turn !== lines[i - 1]![2] || x !== lines[i - 1]![0]! || y === undefined).filter((line, i, all) => all.findIndex((other) => other[2] === line[2]) === i)
     }
@@ -108,7 +113,8 @@ describe("PDF", () => {
     expect([page.getCropBox(), page.getRotation().angle]).toEqual([{ x: 50, y: 50, width: 400, height: 600 }, 90])
   })
   it("DOC-53 Thai, Arabic, Japanese: S no font for this script, before translating", async () => {
-    const before = world.asked.length, other = await DocumentWorld.open({ pairs: [["en", "th"], ["en", "ar"], ["en", "ja"]] })
+    const before = world.asked.length
+const other = await DocumentWorld.open({ pairs: [["en", "th"], ["en", "ar"], ["en", "ja"]] })
     try {
       for (const target of ["TH", "AR", "JA"]) {
         const result = await other.translate("a.pdf", await pdfOf([[{ text: "Some words" }]]), { target_lang: target })
@@ -123,7 +129,8 @@ describe("PDF", () => {
       doc.catalog.set(PDFName.of("OpenAction"), doc.context.obj({ S: "Launch", F: PDFString.of("calc.exe") } as any))
       await doc.attach(Buffer.from("attached"), "a.txt", { mimeType: "text/plain" })
     })
-    const { catalog, context } = await PDFDocument.load(await made("a.pdf", source)), names = context.lookup(catalog.get(PDFName.of("Names")), PDFDict)
+    const { catalog, context } = await PDFDocument.load(await made("a.pdf", source))
+const names = context.lookup(catalog.get(PDFName.of("Names")), PDFDict)
     expect(names.has(PDFName.of("JavaScript")) && names.has(PDFName.of("EmbeddedFiles")) && catalog.has(PDFName.of("OpenAction"))).toBe(true)
   })
 })
@@ -229,7 +236,8 @@ describe("pictures", () => {
   // A font that is here on every machine; what "sans-serif" draws is the machine's.
   GlobalFonts.registerFromPath(createRequire(import.meta.url).resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf"), "Picture Sans")
   const picture = (words: string, width = 700, height = 120) => {
-    const canvas = createCanvas(width, height), context = canvas.getContext("2d")
+    const canvas = createCanvas(width, height)
+const context = canvas.getContext("2d")
     context.fillStyle = "white"
     context.fillRect(0, 0, width, height)
     context.fillStyle = "black"
@@ -244,7 +252,9 @@ describe("pictures", () => {
     expect(await outcome("a.jpg", jpeg.subarray(0, jpeg.length >> 1))).toMatch(/^U .*damaged image/)
     const dot = createCanvas(1, 1).toBuffer("image/png")
     expect((await made("a.png", dot)).equals(dot)).toBe(true)
-    const plain = picture("").toBuffer("image/png"), chunk = Buffer.concat([Buffer.from("acTL"), Buffer.from([0, 0, 0, 1, 0, 0, 0, 0])]), sum = Buffer.alloc(4)
+    const plain = picture("").toBuffer("image/png")
+const chunk = Buffer.concat([Buffer.from("acTL"), Buffer.from([0, 0, 0, 1, 0, 0, 0, 0])])
+const sum = Buffer.alloc(4)
     sum.writeUInt32BE(crc32(chunk))
     expect(await outcome("a.png", Buffer.concat([plain.subarray(0, 33), Buffer.from([0, 0, 0, 8]), chunk, sum, plain.subarray(33)]))).toBe("OK")
     // One side alone, and none.
@@ -259,13 +269,16 @@ describe("pictures", () => {
     expect(headOf(cmyk)).toEqual({ kind: "jpeg", width: 16, height: 16 })
   }, 60_000)
   it("the words of a picture are translated in their place, the rest keeps its pixels, and nothing is billed", async () => {
-    const source = picture("hello world again").toBuffer("image/png"), result = await world.translate("a.png", source)
+    const source = picture("hello world again").toBuffer("image/png")
+const result = await world.translate("a.png", source)
     expect(result.at).toBe("OK")
     if (result.at !== "OK") return
     expect(result.billed).toBe(0)
-    const before = await loadImage(source), after = await loadImage(result.bytes)
+    const before = await loadImage(source)
+const after = await loadImage(result.bytes)
     expect([after.width, after.height]).toEqual([before.width, before.height])
-    const pixels = (image: typeof before): Buffer => { const canvas = createCanvas(image.width, image.height), context = canvas.getContext("2d"); context.drawImage(image, 0, 0); return Buffer.from(context.getImageData(0, 0, image.width, 20).data) }
+    const pixels = (image: typeof before): Buffer => { const canvas = createCanvas(image.width, image.height)
+const context = canvas.getContext("2d"); context.drawImage(image, 0, 0); return Buffer.from(context.getImageData(0, 0, image.width, 20).data) }
     expect(pixels(after).equals(pixels(before))).toBe(true)
     const { segments } = await extracted("png", result.bytes)
     expect(segments.map(({ text }) => text).join(" ")).toContain("HELLO WORLD")
@@ -274,7 +287,8 @@ describe("pictures", () => {
 
 describe("around an upload", () => {
   it("a client that hangs up leaves nothing", async () => {
-    const { port } = new URL(world.url), before = (await world.store.blobs.ids()).length
+    const { port } = new URL(world.url)
+const before = (await world.store.blobs.ids()).length
     await new Promise<void>((resolve) => {
       const wire = connect(Number(port), "127.0.0.1", () => {
         wire.write(`POST /v2/document HTTP/1.1\r\nHost: x\r\nAuthorization: DeepL-Auth-Key ${world.secret}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 500000\r\n\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${"x".repeat(100_000)}`, () => setTimeout(() => { wire.destroy(); resolve() }, 5))
@@ -283,12 +297,15 @@ describe("around an upload", () => {
     await expect.poll(async () => (await world.store.blobs.ids()).length).toBe(before)
   })
   it("over the size limit while it arrives: 413, nothing kept", async () => {
-    const before = (await world.store.blobs.ids()).length, answer = await world.upload("a.txt", "x".repeat(1_100_000)).then(({ status }) => status, () => 413)
+    const before = (await world.store.blobs.ids()).length
+const answer = await world.upload("a.txt", "x".repeat(1_100_000)).then(({ status }) => status, () => 413)
     expect(answer).toBe(413)
     expect(await world.store.blobs.ids()).toHaveLength(before)
   })
   it("a full disk: 500 at upload, nothing kept; in the job: error, no torn record", async () => {
-    const store = openMemory(), full = { on: false }, blobs = { ...store.blobs, write: (id: string, bytes: AsyncIterable<Uint8Array>) => full.on ? Promise.reject(Object.assign(new Error("ENOSPC"), { code: "ENOSPC" })) : store.blobs.write(id, bytes) }
+    const store = openMemory()
+const full = { on: false }
+const blobs = { ...store.blobs, write: (id: string, bytes: AsyncIterable<Uint8Array>) => full.on ? Promise.reject(Object.assign(new Error("ENOSPC"), { code: "ENOSPC" })) : store.blobs.write(id, bytes) }
     const crowded = await DocumentWorld.open({ change: (text) => { full.on = true; return text.toUpperCase() } }, { store: new Proxy(store, { get: (target, name) => name === "blobs" ? blobs : typeof (target as any)[name] === "function" ? (target as any)[name].bind(target) : (target as any)[name] }) })
     try {
       expect(await crowded.translate("a.txt", "hello")).toMatchObject({ at: "S", message: expect.stringContaining("could not be stored") })
@@ -307,7 +324,8 @@ describe("around an upload", () => {
     expect(world.asked.length).toBe(before)
   })
   it("wrong fields, each with its refusal; nothing kept", async () => {
-    const before = (await world.store.blobs.ids()).length, id = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    const before = (await world.store.blobs.ids()).length
+const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
     for (const [fields, status, message] of [
       [{ target_lang: "" }, 400, /target_lang.*not specified/], [{ target_lang: "XX" }, 400, /target_lang/], [{ source_lang: "XX" }, 400, /source_lang/], [{ output_format: "pdf" }, 400, /output_format/],
       [{ formality: "tea" }, 400, /formality/], [{ glossary_id: "x" }, 400, /glossary_id/], [{ glossary_id: id, source_lang: "" }, 400, /source_lang/], [{ glossary_id: id }, 404, /Glossary not found/],
@@ -323,7 +341,9 @@ describe("around an upload", () => {
     expect(await world.store.blobs.ids()).toHaveLength(before)
   })
   it("an unknown id, a wrong key, another account's document: the same 404; too early: 503 with Retry-After", async () => {
-    const slow = await DocumentWorld.open({}, { deps: { translate: () => Effect.never } }), early = await (await slow.upload("a.txt", "hello")).json() as Handle, answer = await slow.download(early)
+    const slow = await DocumentWorld.open({}, { deps: { translate: () => Effect.never } })
+const early = await (await slow.upload("a.txt", "hello")).json() as Handle
+const answer = await slow.download(early)
     expect([answer.status, await answer.json(), answer.headers.get("retry-after")]).toEqual([503, expect.objectContaining({ message: "Document translation is not done" }), "2"])
     await expect.poll(() => slow.status(early)).toMatchObject({ status: "translating", seconds_remaining: expect.any(Number) })
     await slow.close()

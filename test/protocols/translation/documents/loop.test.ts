@@ -5,7 +5,12 @@ import { xlsxOf } from "../../formats/build.ts"
 import { DocumentWorld, type Handle } from "./document-world.ts"
 
 const turnsMin = 200
-let world: DocumentWorld, asked = 0, turns = 0, firstAskedAt = -1, lastAskedAt = -1, spinning = true
+let world: DocumentWorld
+let asked = 0
+let turns = 0
+let firstAskedAt = -1
+let lastAskedAt = -1
+let spinning = true
 beforeAll(async () => {
   world = await DocumentWorld.open({ change: (text) => { asked++; if (firstAskedAt < 0) firstAskedAt = turns; lastAskedAt = turns; return text.toUpperCase() } })
   const spin = (): void => { turns++; if (spinning) setImmediate(spin) }
@@ -15,7 +20,10 @@ afterAll(async () => { spinning = false; await world.close() })
 
 it("a workbook of 28,000 strings: hundreds of turns while it is inspected, extracted and rebuilt, and two batches a turn at most are translated", async () => {
   const bytes = xlsxOf(Array.from({ length: 28_000 }, (_, i) => `words of cell ${i} here`), "<sheetData/>")
-  const sentAt = turns, answer = await world.upload("a.xlsx", bytes), takenAt = turns, handle = await answer.json() as Handle
+  const sentAt = turns
+const answer = await world.upload("a.xlsx", bytes)
+const takenAt = turns
+const handle = await answer.json() as Handle
   expect((await world.ended(handle)).status).toBe("done")
   expect(asked).toBe(28_000)
   expect(takenAt - sentAt, "inspection").toBeGreaterThan(turnsMin)

@@ -51,7 +51,8 @@ describe("names and kinds", () => {
     expect(await outcome("a.DOCX", simple)).toBe("OK")
     const spaced = await world.translate("ä ü.docx", simple)
     expect(spaced.at === "OK" && spaced.headers.get("content-disposition")).toContain("filename*=UTF-8''%C3%A4%20%C3%BC.docx")
-    const boundary = "xyz", body = `--${boundary}\r\nContent-Disposition: form-data; name="target_lang"\r\n\r\nDE\r\n--${boundary}\r\nContent-Disposition: form-data; name="file"; filename*=UTF-8''%e2%82%ac%20rates.txt\r\n\r\nwords\r\n--${boundary}--\r\n`
+    const boundary = "xyz"
+const body = `--${boundary}\r\nContent-Disposition: form-data; name="target_lang"\r\n\r\nDE\r\n--${boundary}\r\nContent-Disposition: form-data; name="file"; filename*=UTF-8''%e2%82%ac%20rates.txt\r\n\r\nwords\r\n--${boundary}--\r\n`
     const answer = await fetch(`${world.url}/v2/document`, { method: "POST", headers: { authorization: `DeepL-Auth-Key ${world.secret}`, "content-type": `multipart/form-data; boundary=${boundary}` }, body })
     const handle = await answer.json() as any
     await world.ended(handle)
@@ -86,7 +87,8 @@ describe("packages", () => {
     expect(await outcome("a.docx", real)).toMatch(/^U .*too large when unpacked/)
   })
   it("DOC-10 a part that declares 300 MB: refused without being unpacked", async () => {
-    const packed = deflateRawSync(Buffer.alloc(1_048_576, 32), { level: 9 }), bytes = zipOf(docxParts(p("words"), { "word/bomb.xml": "x" }))
+    const packed = deflateRawSync(Buffer.alloc(1_048_576, 32), { level: 9 })
+const bytes = zipOf(docxParts(p("words"), { "word/bomb.xml": "x" }))
     expect(packed.length).toBeLessThan(2_000)
     bytes.writeUInt32LE(300 * 1_048_576, recordOf(bytes, "word/bomb.xml") + 24)
     expect(await outcome("a.docx", bytes)).toMatch(/^U .*too large when unpacked/)
@@ -110,7 +112,8 @@ describe("packages", () => {
   it("DOC-15 100,000 entries, by a ZIP64 end and by a count that overflows: U too many parts", async () => {
     const bytes = manyEntries()
     expect(await outcome("a.docx", bytes)).toMatch(/^U .*too many parts/)
-    const end = Buffer.from(bytes.subarray(-22)), narrow = Buffer.concat([bytes.subarray(0, -98), end])       // without the ZIP64 records
+    const end = Buffer.from(bytes.subarray(-22))
+const narrow = Buffer.concat([bytes.subarray(0, -98), end])       // without the ZIP64 records
     end.writeUInt16LE(100_000 & 0xFFFF, 8)
     end.writeUInt16LE(100_000 & 0xFFFF, 10)
     const said = Buffer.concat([narrow.subarray(0, -22), end])
@@ -119,7 +122,8 @@ describe("packages", () => {
   })
   it("DOC-16 ZIP64, bytes before the archive, a comment: byte-equal when nothing changes", async () => {
     const number = docxOf(p("1234"))
-    const commented = Buffer.concat([number.subarray(0, -2), u16(5), Buffer.from("hello")]), prefixed = Buffer.concat([Buffer.from("PK before"), number])
+    const commented = Buffer.concat([number.subarray(0, -2), u16(5), Buffer.from("hello")])
+const prefixed = Buffer.concat([Buffer.from("PK before"), number])
     for (const bytes of [commented, prefixed, zip64(number)]) expect((await made("a.docx", bytes)).equals(bytes)).toBe(true)
     const changed = zip64(docxOf(p("some words")))
     expect(part(await made("a.docx", changed))).toContain("SOME WORDS")
@@ -150,8 +154,12 @@ const manyEntries = (): Buffer => {
   const halves = ["x", "y"].map((folder) => zipOf({ ...(folder === "x" ? docxParts(p("words")) : {}), ...Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`${folder}/${i}`, ""])) }))
   const [locals, directories] = [halves.map((half) => half.subarray(0, half.readUInt32LE(half.length - 6))), halves.map((half) => Buffer.from(half.subarray(half.readUInt32LE(half.length - 6), -22)))]
   for (let at = 0; at < directories[1]!.length; at += 46 + directories[1]!.readUInt16LE(at + 28)) directories[1]!.writeUInt32LE(directories[1]!.readUInt32LE(at + 42) + locals[0]!.length, at + 42)
-  const bytes = zip64(Buffer.concat([...locals, ...directories, halves[0]!.subarray(-22)])), record = bytes.length - 98, last = bytes.length - 22
-  const count = halves.reduce((sum, half) => sum + half.readUInt16LE(half.length - 12), 0), at = locals[0]!.length + locals[1]!.length, size = directories[0]!.length + directories[1]!.length
+  const bytes = zip64(Buffer.concat([...locals, ...directories, halves[0]!.subarray(-22)]))
+const record = bytes.length - 98
+const last = bytes.length - 22
+  const count = halves.reduce((sum, half) => sum + half.readUInt16LE(half.length - 12), 0)
+const at = locals[0]!.length + locals[1]!.length
+const size = directories[0]!.length + directories[1]!.length
   expect(count).toBeGreaterThanOrEqual(100_000)
   for (const [value, offset] of [[count, 24], [count, 32], [size, 40], [at, 48]] as const) bytes.writeBigUInt64LE(BigInt(value), record + offset)
   bytes.writeUInt16LE(0xFFFF, last + 8)
@@ -161,7 +169,13 @@ const manyEntries = (): Buffer => {
 }
 /** The same archive with a ZIP64 end. */
 const zip64 = (bytes: Buffer): Buffer => {
-  const end = bytes.length - 22, at = bytes.readUInt32LE(end + 16), size = bytes.readUInt32LE(end + 12), count = bytes.readUInt16LE(end + 10), record = Buffer.alloc(56), locator = Buffer.alloc(20), last = Buffer.from(bytes.subarray(end))
+  const end = bytes.length - 22
+const at = bytes.readUInt32LE(end + 16)
+const size = bytes.readUInt32LE(end + 12)
+const count = bytes.readUInt16LE(end + 10)
+const record = Buffer.alloc(56)
+const locator = Buffer.alloc(20)
+const last = Buffer.from(bytes.subarray(end))
   record.writeUInt32LE(0x06064b50, 0)
   record.writeBigUInt64LE(44n, 4)
   for (const [value, offset] of [[count, 24], [count, 32], [size, 40], [at, 48]] as const) record.writeBigUInt64LE(BigInt(value), offset)
@@ -180,7 +194,8 @@ describe("markup", () => {
     expect(await outcome("a.docx", docxOf(`${bomb}<w:document ${w}><w:body>${p("&c;")}</w:body></w:document>`))).toMatch(/^S .*DOCTYPE is not allowed/)
   })
   it("DOC-21 an entity bomb in TMX: never expanded; a reference to what only a DOCTYPE declares is refused", () => {
-    const read = (segment: string) => { const reader = new TmxReader(), units = reader.push(Buffer.from(`<?xml version="1.0"?>${bomb}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>${segment}</seg></tuv></tu></body></tmx>`)); return [...units, ...reader.end()] }
+    const read = (segment: string) => { const reader = new TmxReader()
+const units = reader.push(Buffer.from(`<?xml version="1.0"?>${bomb}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>${segment}</seg></tuv></tu></body></tmx>`)); return [...units, ...reader.end()] }
     expect(read("plain &amp; simple")).toEqual([{ variants: [{ language: "en", text: "plain & simple" }] }])
     expect(() => read("hello &c; there")).toThrow(TmxFault)
   })
@@ -257,7 +272,8 @@ describe("Word", () => {
     expect((await extracted("docx", docxOf(nested + alternate))).characters).toBe(10 + 9 + 10 + 10)
   })
   it("DOC-34 only numbers: the same bytes, the minimum is billed", async () => {
-    const bytes = docxOf(p("123") + p("4.5 %")), result = await world.translate("a.docx", bytes)
+    const bytes = docxOf(p("123") + p("4.5 %"))
+const result = await world.translate("a.docx", bytes)
     expect(result.at === "OK" && [result.bytes.equals(bytes), result.billed]).toEqual([true, 50_000])
   })
   it("DOC-35 tracked changes: what is inserted is translated, what is deleted is not", async () => {
@@ -284,7 +300,8 @@ describe("PowerPoint and Excel", () => {
     expect(part(bytes, "ppt/slides/slide1000.xml")).toContain("SLIDE NUMBER 999")
   })
   it("DOC-39 28,297 strings in 10,000 rows", async () => {
-    const strings = Array.from({ length: 28_297 }, (_, i) => `Entry ${i} words`), rows = Array.from({ length: 10_000 }, (_, r) => `<row r="${r + 1}">${[0, 1, 2, 3, 4].map((c) => `<c t="s"><v>${(r * 5 + c) % 28_297}</v></c>`).join("")}</row>`).join("")
+    const strings = Array.from({ length: 28_297 }, (_, i) => `Entry ${i} words`)
+const rows = Array.from({ length: 10_000 }, (_, r) => `<row r="${r + 1}">${[0, 1, 2, 3, 4].map((c) => `<c t="s"><v>${(r * 5 + c) % 28_297}</v></c>`).join("")}</row>`).join("")
     const bytes = await made("a.xlsx", xlsxOf(strings, `<sheetData>${rows}</sheetData>`))
     expect(part(bytes, "xl/sharedStrings.xml")).toContain("ENTRY 28296 WORDS")
   })
@@ -292,7 +309,11 @@ describe("PowerPoint and Excel", () => {
     const rows = Array.from({ length: 1_048_576 }, (_, i) => `<row r="${i + 1}" spans="1:1" s="${i * 7_919 % 97}" customFormat="1" ht="${i * 31 % 89}.${i * 17 % 83}"><c r="A${i + 1}" s="1"/></row>`).join("")
     expect(rows.length).toBeGreaterThan(80_000_000)
     const bytes = xlsxOf(["hello"], `<sheetData>${rows}<row><not well formed</sheetData>`)
-    const result = await made("a.xlsx", bytes), before = new Zip(bytes), after = new Zip(result), entry = before.get("xl/worksheets/sheet1.xml")!, copy = after.get("xl/worksheets/sheet1.xml")!
+    const result = await made("a.xlsx", bytes)
+const before = new Zip(bytes)
+const after = new Zip(result)
+const entry = before.get("xl/worksheets/sheet1.xml")!
+const copy = after.get("xl/worksheets/sheet1.xml")!
     expect(result.subarray(copy.dataAt, copy.dataAt + copy.packed).equals(bytes.subarray(entry.dataAt, entry.dataAt + entry.packed))).toBe(true)
     expect(part(result, "xl/sharedStrings.xml")).toContain("HELLO")
   }, 60_000)

@@ -46,7 +46,8 @@ describe("glossaries v3 (translation 7)", () => {
     expect((await v3("PATCH", `/${id}`, { body: { dictionaries: [{ source_lang: "fr", target_lang: "de", entries: "x\ty" }] } })).body.dictionaries).toHaveLength(2)
   })
   it("7.2 PATCH with neither member changes nothing; with two dictionaries 400", async () => {
-    const id = await made(), before = (await v3("GET", `/${id}`)).body
+    const id = await made()
+const before = (await v3("GET", `/${id}`)).body
     expect((await v3("PATCH", `/${id}`, { body: {} })).body).toEqual(before)
     const one = { source_lang: "en", target_lang: "de", entries: "x\ty" }
     expect((await v3("PATCH", `/${id}`, { body: { dictionaries: [one, { ...one, target_lang: "fr" }] } })).status).toBe(400)
@@ -61,19 +62,22 @@ describe("glossaries v3 (translation 7)", () => {
     expect((await v3("GET", `/${id}/entries`, { query: "source_lang=en&target_lang=de" })).body.dictionaries[0].entries).toBe("x\ty")
   })
   it("7.2 DELETE of a dictionary and of a glossary: 204, then 404", async () => {
-    const id = await made(), pair = { query: "source_lang=en&target_lang=de" }
+    const id = await made()
+const pair = { query: "source_lang=en&target_lang=de" }
     expect((await v3("DELETE", `/${id}/dictionaries`, pair)).status).toBe(204)
     expect([(await v3("GET", `/${id}/entries`, pair)).status, (await v3("GET", `/${id}/entries`, pair)).body.message]).toEqual([404, "Dictionary not found"])
     expect((await v3("DELETE", `/${id}`)).status).toBe(204)
     expect([(await v3("GET", `/${id}`)).status, (await v3("DELETE", `/${id}`)).status]).toEqual([404, 404])
   })
   it.each(["", "/entries", "/dictionaries"])("7.3 malformed id 400, unknown id 404 (%s)", async (path) => {
-    const method = path === "/dictionaries" ? "DELETE" : "GET", query = "source_lang=en&target_lang=de"
+    const method = path === "/dictionaries" ? "DELETE" : "GET"
+const query = "source_lang=en&target_lang=de"
     expect((await v3(method, `/no-id${path}`, { query })).status).toBe(400)
     expect((await v3(method, `/${nobody}${path}`, { query })).status).toBe(404)
   })
   it("a glossary of another account is unknown (1.3 isolation)", async () => {
-    const id = await made(), other = await World.open()
+    const id = await made()
+const other = await World.open()
     expect((await other.call({ method: "GET", path: `/v3/glossaries/${id}` })).status).toBe(404)
   })
   it.each([
@@ -135,7 +139,8 @@ describe("glossaries v2 (translation 8)", () => {
     expect((await v2("GET", `/${body.glossary_id}/entries`, accept === undefined ? {} : { headers: { accept } })).status).toBe(status)
   })
   it("crossing over: v3-edited is shown by its first dictionary and cannot be deleted by v2 (403 naming the v3 path)", async () => {
-    const { body } = await v2("POST", "", { body: create }), id = body.glossary_id
+    const { body } = await v2("POST", "", { body: create })
+const id = body.glossary_id
     await v3("PUT", `/${id}/dictionaries`, { body: { source_lang: "en", target_lang: "fr", entries: "a\tb" } })
     expect((await v2("GET", `/${id}`)).body).toMatchObject({ target_lang: "de", entry_count: 2 })
     const refused = await v2("DELETE", `/${id}`)

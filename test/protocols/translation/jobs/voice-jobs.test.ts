@@ -29,7 +29,8 @@ const worked = async (more: object = {}, file = sound()): Promise<any> => {
 
 describe("voice translate jobs (translation 13)", () => {
   it("create 201, upload 204, results by target: text, subtitles, speech; download; gone when all are fetched", async () => {
-    const file = sound(), targets = [{ language: "de", type: "text/plain" }, { language: "en-US", type: "application/x-subrip" }, { language: "de", type: "audio/pcm;encoding=s16le;rate=16000" }]
+    const file = sound()
+const targets = [{ language: "de", type: "text/plain" }, { language: "en-US", type: "application/x-subrip" }, { language: "de", type: "audio/pcm;encoding=s16le;rate=16000" }]
     const { status, body: made } = await create(body(file.length, { targets }), "include=signed_url")
     expect([status, made]).toEqual([201, { job_id: expect.any(String), upload_url: expect.stringMatching(/^http:\/\/localhost\/v1\/assets\//), signature: expect.any(String), signed_upload_url: expect.stringContaining("X-Signature=") }])
     expect((await read(made.job_id)).results).toEqual([{ status: "pending" }, { status: "pending" }, { status: "pending" }])
@@ -38,7 +39,8 @@ describe("voice translate jobs (translation 13)", () => {
     const job = await settled(made.job_id)
     expect(job).toMatchObject({ job_id: made.job_id, product: "voice", operation: "translate", created_at: "2026-01-31T12:00:00.000Z", source_file: { name: "a.wav", content_type: "audio/wav", content_length: file.length },
       parameters: { source_language: "en" }, targets, results: [{ status: "complete" }, { status: "complete" }, { status: "complete" }] })
-    const signed = await read(made.job_id, "include=signed_url"), fetched: Array<string> = []
+    const signed = await read(made.job_id, "include=signed_url")
+const fetched: Array<string> = []
     for (const [i, one] of signed.results.entries()) {
       expect((await asset("GET", one.download_url, signed.results[(i + 1) % 3].signature)).status).toBe(403)
       fetched.push((await (i === 0 ? asset("GET", one.signed_download_url, undefined) : asset("GET", one.download_url, one.signature))).text)
@@ -68,7 +70,9 @@ describe("voice translate jobs (translation 13)", () => {
     expect([answer.status, answer.body.message.startsWith(`${pointer}: `)]).toEqual([400, true])
   })
   it("wrong length: 400 and the job still waits; wrong or other signature: 403; a second upload: 403", async () => {
-    const file = sound(), { body: made } = await create(body(file.length)), { body: other } = await create(body(5))
+    const file = sound()
+const { body: made } = await create(body(file.length))
+const { body: other } = await create(body(5))
     expect((await asset("PUT", made.upload_url, made.signature, file.subarray(1))).status).toBe(400)
     expect((await asset("PUT", made.upload_url, other.signature, file)).status).toBe(403)
     expect((await asset("PUT", made.upload_url, undefined, file)).status).toBe(403)
@@ -100,7 +104,9 @@ describe("voice translate jobs (translation 13)", () => {
     expect(result).toEqual({ status: "failed", error: { message: expect.stringMatching(/not audio|declared/) } })
   })
   it("stereo is mixed", async () => {
-    const mono = sound(5), samples = new Int16Array(mono.buffer, mono.byteOffset + 44, (mono.length - 44) / 2), stereo = Buffer.alloc(44 + samples.length * 4)
+    const mono = sound(5)
+const samples = new Int16Array(mono.buffer, mono.byteOffset + 44, (mono.length - 44) / 2)
+const stereo = Buffer.alloc(44 + samples.length * 4)
     mono.copy(stereo, 0, 0, 44)
     stereo.writeUInt16LE(2, 22)
     for (const [i, sample] of samples.entries()) { stereo.writeInt16LE(sample, 44 + i * 4); stereo.writeInt16LE(sample, 46 + i * 4) }
@@ -117,7 +123,8 @@ describe("voice translate jobs (translation 13)", () => {
     await until(async () => (await create(body(10))).status === 201 ? true : undefined)
   })
   it("free 403, scoped key 403, foreign and unknown 404, malformed 400, speech quota used up 456", async () => {
-    const { body: made } = await create(body(10)), nobody = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    const { body: made } = await create(body(10))
+const nobody = "0f8fad5b-d9cb-469f-a165-70867728950e"
     expect((await world.call({ path, body: body(1), key: await world.key({ scopes: ["translate:text"] }) })).status).toBe(403)
     expect((await world.call({ path, body: body(1), key: await world.key({ limits: { speechToTextMs: 0 } }) })).status).toBe(456)
     expect([(await world.call({ method: "GET", path: `${path}/${nobody}` })).status, (await world.call({ method: "GET", path: `${path}/x` })).status]).toEqual([404, 400])
@@ -126,7 +133,8 @@ describe("voice translate jobs (translation 13)", () => {
     expect((await create(body(10))).status).toBe(403)
   })
   it("leftovers of a crash between an upload's last byte and its record are removed at the start, nothing else", async () => {
-    const { body: made } = await create(body(sound().length)), one = async function* () { yield new Uint8Array(3) }
+    const { body: made } = await create(body(sound().length))
+const one = async function* () { yield new Uint8Array(3) }
     const stray = [`voice-${made.job_id}-source-${crypto.randomUUID()}`, `tm-${crypto.randomUUID()}-${crypto.randomUUID()}`, `tmx-${crypto.randomUUID()}`]
     for (const id of [...stray, "documents-belong-to-others"]) await world.store.blobs.write(id, one())
     const job = await worked()

@@ -13,7 +13,9 @@ afterAll(() => { for (const folder of folders) rmSync(folder, { recursive: true,
 const world = () => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-memory-"))
   folders.push(folder)
-  let child: Child, base = "", secret = ""
+  let child: Child
+let base = ""
+let secret = ""
   return {
     up: async (): Promise<void> => {
       child = startChild(program, [folder])
@@ -40,7 +42,8 @@ const settled = async (node: ReturnType<typeof world>, jobId: string): Promise<a
 }
 
 it("kill -9 in the middle of an import job: what was accepted is finished after the restart, whole and once", async () => {
-  const node = world(), file = tmxOf(Array.from({ length: 20_000 }, (_, i) => ({ de: `Satz Nummer ${i % 19_000}`, en: `Sentence number ${i}` })))
+  const node = world()
+const file = tmxOf(Array.from({ length: 20_000 }, (_, i) => ({ de: `Satz Nummer ${i % 19_000}`, en: `Sentence number ${i}` })))
   await node.up()
   const { job_id, upload_url } = await node.call("POST", "/v3/translation_memories/import", { source_file: { file_name: "a.tmx", content_length: Buffer.byteLength(file) } })
   await node.kill()                                                     // the declaration was answered
@@ -71,7 +74,8 @@ it("kill -9 in the middle of an import job: what was accepted is finished after 
 }, 120_000)
 
 it("a memory of 100,000 segments is imported, searched and exported within bounded memory", async () => {
-  const node = world(), words = "contract party court term price delivery payment right notice law".split(" ")
+  const node = world()
+const words = "contract party court term price delivery payment right notice law".split(" ")
   const file = tmxOf(Array.from({ length: 100_000 }, (_, i) => ({ de: `Klausel ${i}: ${words[i % 10]} ${words[i % 7]} ${words[i % 3]} ${i * 7919 % 100_003}`, en: `Clause ${i}` })))
   await node.up()
   const before = await node.rssMb()

@@ -59,7 +59,8 @@ describe("import (translation 9.5, 9.6, 9.8, 9.10)", () => {
     expect([answer.status, answer.body.message.includes(`'${name}'`)]).toEqual([400, true])
   })
   it("9.6 body longer or shorter than declared, or another content type: 400, and the job stays waiting", async () => {
-    const file = tmxOf(small), { body } = await declare(Buffer.byteLength(file))
+    const file = tmxOf(small)
+const { body } = await declare(Buffer.byteLength(file))
     expect((await upload(body.upload_url, `${file} `)).status).toBe(400)
     expect((await upload(body.upload_url, file.slice(1))).status).toBe(400)
     expect((await upload(body.upload_url, file, "text/plain")).status).toBe(400)
@@ -124,7 +125,9 @@ describe("lists and segments (translation 9.2–9.4, 9.9)", () => {
     for (const query of ["page_size=0", "page_size=26", "page=-1", "page=1.5"]) expect((await call("GET", "", { query })).status).toBe(400)
   })
   it("9.3, 9.8 unknown or foreign: 404; malformed: 400", async () => {
-    const id = await memoryOf(small), other = await World.open(), { body } = await declare(5)
+    const id = await memoryOf(small)
+const other = await World.open()
+const { body } = await declare(5)
     for (const path of [`/${nobody}`, `/${nobody}/segments`, `/jobs/${nobody}`]) expect((await call("GET", path)).status).toBe(404)
     for (const path of ["/x", "/x/segments", "/jobs/x"]) expect((await call("GET", path)).status).toBe(400)
     expect((await other.call({ method: "GET", path: `/v3/translation_memories/${id}` })).status).toBe(404)
@@ -137,7 +140,8 @@ describe("lists and segments (translation 9.2–9.4, 9.9)", () => {
   it("9.4 pages by cursor in import order; the cursor is left out at the end; ids are stable; segment_count is the whole's", async () => {
     const id = await memoryOf(Array.from({ length: 130 }, (_, i) => ({ de: `Satz ${i}`, en: `Sentence ${i}` })))
     const texts: Array<string> = []
-    let cursor: string | undefined, pages = 0
+    let cursor: string | undefined
+let pages = 0
     do {
       const { body } = await call("GET", `/${id}/segments`, { query: cursor === undefined ? "" : `page_cursor=${encodeURIComponent(cursor)}` })
       expect(body.segment_count).toBe(130)
@@ -150,7 +154,8 @@ describe("lists and segments (translation 9.2–9.4, 9.9)", () => {
     expect(await one()).toEqual({ source_segment_id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4/), source_text: "Satz 0",
       targets: [{ target_segment_id: expect.stringMatching(/^[0-9a-f]{8}-/), target_language: "en", target_text: "Sentence 0" }] })
     expect(await one()).toEqual(await one())
-    const full = await call("GET", `/${id}/segments`, { query: "page_size=100" }), rest = await call("GET", `/${id}/segments`, { query: `page_size=30&page_cursor=${full.body.next_page_cursor}` })
+    const full = await call("GET", `/${id}/segments`, { query: "page_size=100" })
+const rest = await call("GET", `/${id}/segments`, { query: `page_size=30&page_cursor=${full.body.next_page_cursor}` })
     expect([rest.body.segments.length, rest.body.next_page_cursor]).toEqual([30, undefined])
   })
   it("9.4 filter: source or any target, case-insensitive by default; pages of a filter", async () => {
@@ -203,7 +208,9 @@ describe("export (translation 9.7, 9.8)", () => {
     expect(await shown(copy)).toEqual(await shown(id))
   })
   it("after expires_at: 410, then a new job", async () => {
-    const id = await memoryOf(small), { body } = await call("POST", `/${id}/export`), done = await ended(body.job_id)
+    const id = await memoryOf(small)
+const { body } = await call("POST", `/${id}/export`)
+const done = await ended(body.job_id)
     world.nowMs += 3_600_000
     expect((await world.call({ method: "GET", path: pathOf(done.results[0].download_url), key: "" })).status).toBe(410)
     world.system.tick()
@@ -220,7 +227,9 @@ describe("export (translation 9.7, 9.8)", () => {
     expect(result.status).toBe("failed")
   })
   it("a wrong signature: 403; the upload's is no download's", async () => {
-    const id = await memoryOf(small), { body } = await call("POST", `/${id}/export`), done = await ended(body.job_id)
+    const id = await memoryOf(small)
+const { body } = await call("POST", `/${id}/export`)
+const done = await ended(body.job_id)
     expect((await world.call({ method: "GET", path: `${pathOf(done.results[0].download_url)}x`, key: "" })).status).toBe(403)
   })
 })
@@ -233,7 +242,8 @@ describe("memories in text (translation 3.1, 3.3.5)", () => {
     expect(await translate(id, "  Der Vertrag  tritt sofort in Kraft.\n")).toBe("  The contract takes effect immediately.\n")
     expect(await translate(id, "der vertrag tritt sofort in kraft.", { translation_memory_threshold: 99 })).toBe("The contract takes effect immediately.")
     expect(await translate(id, "der vertrag tritt sofort in kraft.", { translation_memory_threshold: 100 })).not.toBe("The contract takes effect immediately.")
-    const near = "Der Vertrag tritt morgen in Kraft.", similarity = Math.round(100 * (1 - distance(near, "Der Vertrag tritt sofort in Kraft.") / near.length))
+    const near = "Der Vertrag tritt morgen in Kraft."
+const similarity = Math.round(100 * (1 - distance(near, "Der Vertrag tritt sofort in Kraft.") / near.length))
     expect(await translate(id, near, { translation_memory_threshold: similarity })).toBe("The contract takes effect immediately.")
     expect(await translate(id, near, { translation_memory_threshold: similarity + 1 })).toBe(near.toUpperCase())
     expect(await translate(id, "Etwas ganz anderes, das niemand kennt.")).toBe("ETWAS GANZ ANDERES, DAS NIEMAND KENNT.")
@@ -283,12 +293,16 @@ describe("similarity (translation 3.3.5)", () => {
     const next = (max: number): number => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return (seed >> 8) % max }
     const words = "der die das Vertrag Haus Katze sehr gut neu alt gehen kommen und oder mit ohne Gericht Partei 12 §".split(" ")
     const sentence = (length: number): string => Array.from({ length }, () => words[next(words.length)]).join(" ")
-    const texts = Array.from({ length: 600 }, (_, i) => sentence(1 + (i % 40) * (i % 7 === 0 ? 3 : 1))), index = new SimilarityIndex()
+    const texts = Array.from({ length: 600 }, (_, i) => sentence(1 + (i % 40) * (i % 7 === 0 ? 3 : 1)))
+const index = new SimilarityIndex()
     for (const [i, text] of texts.entries()) index.add(i, text)
     index.seal()
     for (let round = 0; round < 120; round++) {
-      const from = texts[next(texts.length)]!, at = next(from.length), text = round % 4 === 0 ? sentence(1 + next(20)) : from.slice(0, at) + "xy" + from.slice(at + next(4))
-      const threshold = [0, 50, 75, 90][round % 4]!, best = Math.max(...texts.map((one) => similarityOf(text, one)))
+      const from = texts[next(texts.length)]!
+const at = next(from.length)
+const text = round % 4 === 0 ? sentence(1 + next(20)) : from.slice(0, at) + "xy" + from.slice(at + next(4))
+      const threshold = [0, 50, 75, 90][round % 4]!
+const best = Math.max(...texts.map((one) => similarityOf(text, one)))
       const likely = await index.likely(text, threshold, () => Promise.resolve())
       const found = likely.map(({ place, ceiling }) => { const is = similarityOf(text, texts[place]!); expect(ceiling).toBeGreaterThanOrEqual(is === 99 ? 0 : is); return is })
       if (best >= threshold) expect(Math.max(...found)).toBe(best)

@@ -27,13 +27,15 @@ describe("style rules (translation 10)", () => {
     expect(await names("")).toEqual(Array.from({ length: 10 }, (_, i) => `n${i}`))
     expect(await names("page=1")).toEqual(["n10", "n11"])
     expect(await names("page=2&page_size=5")).toEqual(["n10", "n11"])
-    const [plain] = (await call("GET", "", { query: "page_size=1" })).body.style_rules, [full] = (await call("GET", "", { query: "page_size=1&detailed=true" })).body.style_rules
+    const [plain] = (await call("GET", "", { query: "page_size=1" })).body.style_rules
+const [full] = (await call("GET", "", { query: "page_size=1&detailed=true" })).body.style_rules
     expect([Object.keys(plain).includes("configured_rules"), Object.keys(plain).includes("custom_instructions")]).toEqual([false, false])
     expect(full).toMatchObject({ configured_rules: {}, custom_instructions: [] })
     for (const query of ["page_size=0", "page_size=26", "page=-1", "page=x", "detailed=perhaps"]) expect((await call("GET", "", { query })).status).toBe(400)
   })
   it("10.1 version rises by 1 with every change of name, rules or instructions; updated_time follows", async () => {
-    const { style_id: id } = await made(), at = (path: string) => `/${id}${path}`
+    const { style_id: id } = await made()
+const at = (path: string) => `/${id}${path}`
     let version = 1
     const rises = async (answer: Answer): Promise<any> => {
       expect(answer.status).toBeLessThan(300)
@@ -87,7 +89,9 @@ describe("style rules (translation 10)", () => {
     expect((await call("POST", "", { body: { name: "a", language: "de" } })).status).toBe(456)
   })
   it("free accounts: 403; another account's list: 404; scopes", async () => {
-    const { style_id: id } = await made(), free = await World.open({}, { account: { tier: "free" } }), other = await World.open()
+    const { style_id: id } = await made()
+const free = await World.open({}, { account: { tier: "free" } })
+const other = await World.open()
     expect((await free.call({ method: "GET", path: "/v3/style_rules" })).status).toBe(403)
     expect((await other.call({ method: "GET", path: `/v3/style_rules/${id}` })).status).toBe(404)
     const reader = await world.key({ scopes: ["style_rules:read"] })

@@ -68,7 +68,8 @@ describe("laws", () => {
   it("an opaque unit which the engine loses, repeats or moves stands in the answer exactly once", () => {
     const draft = draftOf("Give {a} to {b} now")
     const answers = (units: Segment["units"]) => render(draft, [{ units }], plainly)
-    const text = (text: string) => ({ kind: "text", text }) as const, opaque = (id: number) => ({ kind: "opaque", id }) as const
+    const text = (text: string) => ({ kind: "text", text }) as const
+const opaque = (id: number) => ({ kind: "opaque", id }) as const
     expect(answers([opaque(1), text(" bekommt "), opaque(0)])).toBe("{b} bekommt {a}")
     expect(answers([text("gib "), opaque(0), opaque(0), opaque(7)])).toBe("gib {a}{b}")
   })
@@ -99,7 +100,8 @@ describe("laws", () => {
   })
   it("hostile text takes no more than its share: four times the text, about four times the work", () => {
     for (const piece of ["a", "a.", "@", "{", "%", "http://", ".", "a@", "a@b.", "Dr. ", " ", "\n"]) expectLinear((length) => {
-      const text = `${piece === "." ? "http://" : ""}${piece.repeat(Math.floor(length / piece.length))}`, draft = draftOf(text)
+      const text = `${piece === "." ? "http://" : ""}${piece.repeat(Math.floor(length / piece.length))}`
+const draft = draftOf(text)
       expect(render(draft, draft.segments, plainly) === text).toBe(true)
     }, 32_768, JSON.stringify(piece))
   }, 120_000)

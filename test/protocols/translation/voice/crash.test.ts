@@ -10,7 +10,9 @@ const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 20) > 20 ? 60 : 12
 it("kill -9 in the middle of a live session, restart, reconnect: no concluded text doubled, none lost but what the killed turn was sending", async () => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-voice-"))
   const program = await buildChild("test/protocols/translation/voice/voice-child.ts")
-  let child: Child, base = "", secret = ""
+  let child: Child
+let base = ""
+let secret = ""
   const up = async (): Promise<void> => {
     child = startChild(program, [folder])
     const [port, key] = (await child.line(/^\d+ /)).split(" ") as [string, string]
@@ -25,7 +27,8 @@ it("kill -9 in the middle of a live session, restart, reconnect: no concluded te
   await up()
   let opened = await call("POST", "", { source_media_content_type: pcm, target_languages: ["de"] })
   const listeners: Array<Listener> = []
-  let word = 1, seed = 11
+  let word = 1
+let seed = 11
   for (let round = 0; round < rounds; round++) {
     const listener = new Listener(`${opened.streaming_url}?token=${opened.token}`)
     listeners.push(listener)
@@ -54,7 +57,8 @@ it("kill -9 in the middle of a live session, restart, reconnect: no concluded te
     // Times go on where the concluded text ended: a lost segment would be a gap, a doubled one a step back. Only at a kill may there be a gap:
     // text is marked delivered in the turn that sends it, and the kill can fall between the two. Nobody can tell that case from a client which
     // has read it all, and it is never doubled.
-    let endMs = 0, torn = 0
+    let endMs = 0
+let torn = 0
     const words: Array<number> = []
     for (const { heard } of listeners) {
       const concluded: ReadonlyArray<Concluded> = heard.flatMap((message: Record<string, any>) => message[transcript]?.concluded ?? [])

@@ -55,7 +55,8 @@ describe("spoken terms (translation 11)", () => {
     expect([answer.status, answer.body.message]).toEqual([456, "Spoken Terms quota exhausted"])
   })
   it("free accounts 403 with its text; scoped keys 403; malformed id 400, unknown or foreign 404; 415", async () => {
-    const free = await World.open({}, { account: { tier: "free" } }), id = await made()
+    const free = await World.open({}, { account: { tier: "free" } })
+const id = await made()
     const refused = await free.call({ method: "GET", path: "/v3/spoken-terms" })
     expect([refused.status, refused.body.message]).toEqual([403, "Forbidden. Authorization failed or feature not available for your plan."])
     expect((await call("GET", "", { key: await world.key({ scopes: ["glossaries:read"] }) })).status).toBe(403)

@@ -383,7 +383,8 @@ describe("continuity", () => {
   })
   it("compressed sound is metered per connection: a reconnect does not count what came before as too fast", async () => {
     await open()
-    const type = "audio/ogg;codecs=opus", encoder = encoderFor(type)!()
+    const type = "audio/ogg;codecs=opus"
+const encoder = encoderFor(type)!()
     const { packets } = await encoder.encode(new Int16Array(24_000 * 40), 24_000)
     const { listener, token, session } = await world.connect({ source_media_content_type: type })
     await until(() => world.live(session) !== undefined)

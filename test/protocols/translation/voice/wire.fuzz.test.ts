@@ -27,7 +27,8 @@ const decode = (codec: Codec, bytes: Uint8Array, isText: boolean): ClientMessage
 
 const formats = ["json", "msgpack"] as const
 describe.each(formats)("%s", (format) => {
-  const codec = codecOf(format), isText = format === "json"
+  const codec = codecOf(format)
+const isText = format === "json"
   const write = (message: unknown): Uint8Array => isText ? Buffer.from(JSON.stringify(message)) : pack(message)
   const chunk = (data: Uint8Array): Uint8Array => isText ? write({ source_media_chunk: { data: Buffer.from(data).toString("base64") } }) : write({ source_media_chunk: { data: Buffer.from(data) } })
 
@@ -37,7 +38,8 @@ describe.each(formats)("%s", (format) => {
     for (let one = 0; one < 256; one++) { decode(codec, Uint8Array.of(one), isText); for (let two = 0; two < 256; two++) decode(codec, Uint8Array.of(one, two), isText) }
   })
   it("valid messages with bytes changed, cut, doubled or put in between", () => {
-    const next = dice(2), valid = [chunk(sound(next, 40)), chunk(new Uint8Array(0)), write({ end_of_source_media: {} }), write({ source_media_chunk: { data: 1 } }), write({ other: {} })]
+    const next = dice(2)
+const valid = [chunk(sound(next, 40)), chunk(new Uint8Array(0)), write({ end_of_source_media: {} }), write({ source_media_chunk: { data: 1 } }), write({ other: {} })]
     for (let round = 0; round < 20_000; round++) {
       let bytes = Buffer.from(valid[next(valid.length)]!)
       for (let i = 1 + next(3); i > 0; i--) {
@@ -51,7 +53,8 @@ describe.each(formats)("%s", (format) => {
   it("any sound, of every length to 200 and of 100 kB, comes back as it was", () => {
     const next = dice(3)
     for (const length of [...Array.from({ length: 201 }, (_, i) => i), 640, 6_400, 102_400]) {
-      const data = sound(next, length), found = decode(codec, chunk(data), isText)
+      const data = sound(next, length)
+const found = decode(codec, chunk(data), isText)
       expect(found.is === "chunk" && Buffer.from(found.data).equals(Buffer.from(data)), String(length)).toBe(true)
     }
   })
@@ -71,7 +74,8 @@ describe.each(formats)("%s", (format) => {
     for (let round = 0; round < 200; round++) expect(codec.decode(sound(next, next(60)), !isText)).toEqual({ is: "frame" })
   })
   it("what the server says is read by the plain reader as it was meant", () => {
-    const next = dice(5), read = (said: string | Uint8Array): unknown => typeof said === "string" ? JSON.parse(said) : unpack(said)
+    const next = dice(5)
+const read = (said: string | Uint8Array): unknown => typeof said === "string" ? JSON.parse(said) : unpack(said)
     const texts = ["", "a\u0000b", "\u2028\"\\", "💜", "x".repeat(70_000), "\ud83d"]
     for (const text of texts) {
       const segment = { text, start_time: next(1_000_000), end_time: next(1_000_000), language: "en" }
@@ -90,7 +94,9 @@ describe.each(formats)("%s", (format) => {
 })
 describe("JSON's short way through the bytes", () => {
   it("agrees with the plain way on 20,000 texts near a chunk", () => {
-    const next = dice(6), json = codecOf("json"), alphabet = ["A", "Q", "=", "==", "/", "+", "-", "_", " ", "\\u0041", "\\n", "\"", "}", "\n", "é", "QUJD", "\\/"]
+    const next = dice(6)
+const json = codecOf("json")
+const alphabet = ["A", "Q", "=", "==", "/", "+", "-", "_", " ", "\\u0041", "\\n", "\"", "}", "\n", "é", "QUJD", "\\/"]
     const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
     for (let round = 0; round < 20_000; round++) {
       let data = ""
@@ -98,7 +104,8 @@ describe("JSON's short way through the bytes", () => {
       const text = `{"source_media_chunk":{"data":"${data}"}}`
       let plain: unknown
       try {
-        const value = JSON.parse(text) as any, found = value.source_media_chunk?.data
+        const value = JSON.parse(text) as any
+const found = value.source_media_chunk?.data
         plain = Object.keys(value).length !== 1 ? { is: "undecodable" } : typeof found === "string" && base64.test(found) ? { is: "chunk", data: Buffer.from(found, "base64").toString("hex") } : { is: "unknown", name: "source_media_chunk" }
       } catch { plain = { is: "undecodable" } }
       const quick = decode(json, Buffer.from(text), true)

@@ -21,7 +21,8 @@ const troupe = (words: ReadonlyArray<string>, more: Record<string, string> = {})
 interface Server { readonly process: ChildProcess; readonly out: () => string; readonly err: () => string; readonly exited: Promise<number | null> }
 const serve = async (more: Record<string, string> = {}, ready = /listens on/): Promise<Server> => {
   const child = spawn(process.execPath, [program, "serve"], { env: { ...env, ...more }, cwd: home })
-  let out = "", err = ""
+  let out = ""
+let err = ""
   child.stdout.on("data", (data) => { out += String(data) })
   child.stderr.on("data", (data) => { err += String(data) })
   const exited = new Promise<number | null>((resolve) => child.on("close", resolve))

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, it } from "vitest"
 import { areDocuments, bar } from "../../../../runtime/program/cli/documents.ts"
 import { DocumentWorld } from "../../../protocols/translation/documents/document-world.ts"
 
-const folder = mkdtempSync(join(tmpdir(), "troupe-cli-documents-")), program = new URL("../../../../runtime/bin/troupe.mjs", import.meta.url).pathname
+const folder = mkdtempSync(join(tmpdir(), "troupe-cli-documents-"))
+const program = new URL("../../../../runtime/bin/troupe.mjs", import.meta.url).pathname
 let world: DocumentWorld
 beforeAll(async () => { world = await DocumentWorld.open({ change: (text) => text.toUpperCase() }) })
 afterAll(async () => { await world.close(); rmSync(folder, { recursive: true }) })
@@ -16,7 +17,9 @@ const troupe = (...words: ReadonlyArray<string>): Promise<{ readonly code: numbe
 const file = (name: string, content: string): string => { const path = join(folder, name); writeFileSync(path, content); return path }
 
 it("translate FILE…: results beside their sources, one line each; a bad one is told and makes the exit code 1", async () => {
-  const good = file("a.txt", "hello there\n"), other = file("b.json", '{"a":"hello"}'), bad = file("c.json", "{")
+  const good = file("a.txt", "hello there\n")
+const other = file("b.json", '{"a":"hello"}')
+const bad = file("c.json", "{")
   const { code, out } = await troupe("translate", good, other, "--to", "DE", "--from", "EN")
   expect([code, out]).toEqual([0, `${good} -> ${join(folder, "a.de.txt")}\n${other} -> ${join(folder, "b.de.json")}\n`])
   expect(readFileSync(join(folder, "a.de.txt"), "utf8")).toBe("HELLO THERE\n")
