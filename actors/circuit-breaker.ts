@@ -22,10 +22,12 @@ export const CircuitBreaker = named("circuit-breaker", {
   state: State,
   event: Schema.TaggedUnion({ Closed: { failures: Schema.Finite, firstMs: Schema.Finite }, Opened: { untilMs: Schema.Finite }, Probed: { sinceMs: Schema.Finite } }),
   commands: {
-    /** Asked before a call. */ Enter: command({}, { reply: Schema.Void, refusal: Resting }),
+    /** Asked before a call. */
+Enter: command({}, { reply: Schema.Void, refusal: Resting }),
     Succeeded: command({}, { reply: Schema.Void }),
     Failed: command(policy, { reply: Schema.Void }),
-    /** The call told nothing about the upstream (its caller went). */ Left: command({}, { reply: Schema.Void })
+    /** The call told nothing about the upstream (its caller went). */
+Left: command({}, { reply: Schema.Void })
   },
   keep: "memory",
   mailbox: { capacity: 4_096 },

@@ -24,7 +24,8 @@ export const openCount = (accountId: string) => ["open", accountId] as const
 export const usedCount = (accountId: string, periodMs: number) => ["used", accountId, periodMs] as const
 
 export const openMax = 100
-/** Without the key after a crash. */ export const lockedMsMax = 3_600_000
+/** Without the key after a crash. */
+export const lockedMsMax = 3_600_000
 export const keptMs = 86_400_000
 export const interruptedText = "The translation was interrupted, please upload the document again."
 

@@ -22,7 +22,9 @@ export const recordKeptMs = 7 * 86_400_000
 
 export const exportBlob = (jobId: string): string => `tmx-${jobId}`
 const Job = Schema.Struct({
-  accountId: Schema.String, operation: Schema.Literals(["import", "export"]), /** Made by an import, read by an export. */ memoryId: Schema.String,
+  accountId: Schema.String, operation: Schema.Literals(["import", "export"]), 
+/** Made by an import, read by an export. */
+memoryId: Schema.String,
   name: Schema.NullOr(Schema.String), fileName: Schema.String, contentType: Schema.String, contentLength: Schema.Int, createdMs: Schema.Int, updatedMs: Schema.Int
 })
 export type Job = typeof Job.Type
@@ -49,7 +51,8 @@ export interface Imported { readonly memory: Memory; readonly skipped: number }
 export interface MemoryWorking {
   readonly read: (job: Job, blob: string) => Effect.Effect<Imported, { readonly message: string }>
   readonly write: (job: Job, jobId: string) => Effect.Effect<{ readonly blob: string }, { readonly message: string }>
-  /** Removes garbage; started after every job's end. */ readonly clean: Effect.Effect<void>
+  /** Removes garbage; started after every job's end. */
+readonly clean: Effect.Effect<void>
 }
 export class MemoryWork extends Context.Service<MemoryWork, MemoryWorking>()("actors/MemoryWork") {}
 

@@ -9,12 +9,15 @@ export const Status = Schema.Literals(["queued", "in_progress", "completed", "in
 export type Status = typeof Status.Type
 export const ResponseRecord = Schema.Struct({
   sessionId: Schema.String, owner: Schema.String, parentId: Schema.NullOr(Schema.String), status: Status,
-  /** Deleted, but still part of what its descendants say. */ hidden: Schema.Boolean,
+  /** Deleted, but still part of what its descendants say. */
+hidden: Schema.Boolean,
   background: Schema.Boolean, streamed: Schema.Boolean,
   /** JSON: the response object; the input items in normal form; this turn's messages for the context of the next. */
   object: Schema.String, input: Schema.String, messages: Schema.String,
-  /** Of this turn, for the limit of a chain. */ bytes: Schema.Int,
-  /** The upstream's own session or response, to be forgotten at the end. */ upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String }))
+  /** Of this turn, for the limit of a chain. */
+bytes: Schema.Int,
+  /** The upstream's own session or response, to be forgotten at the end. */
+upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String }))
 })
 export type ResponseRecord = typeof ResponseRecord.Type
 
@@ -55,8 +58,11 @@ const ended = (state: Active, why: Ending) => persist({ _tag: "Expired" }).with(
   ...upstream === null ? [] : [Forgotten.put([upstream.id, upstream.session], { attempts: 0 })]
 ]))
 
-const committed = Schema.Struct({ id: Schema.String, record: ResponseRecord, retentionMs: Schema.Int, /** Other turns of the session are under way. */ others: Schema.Boolean,
-  /** Background: stays to be worked on; its events so far. */ work: Schema.NullOr(Schema.String), events: Schema.Array(Schema.Struct({ type: Schema.String, data: Schema.String })), eventsFrom: Schema.Int })
+const committed = Schema.Struct({ id: Schema.String, record: ResponseRecord, retentionMs: Schema.Int, 
+/** Other turns of the session are under way. */
+others: Schema.Boolean,
+  /** Background: stays to be worked on; its events so far. */
+work: Schema.NullOr(Schema.String), events: Schema.Array(Schema.Struct({ type: Schema.String, data: Schema.String })), eventsFrom: Schema.Int })
 type Committed = typeof committed.Type
 const rowsOf = ({ id, record, work, events, eventsFrom }: Committed): ReadonlyArray<Write> => [
   Responses.put([id], record),
@@ -86,7 +92,8 @@ export const ProxySession = named("proxy-session", {
     /** A response was accepted (background) or reached its end. */
     Commit: command(committed.fields, { reply: Schema.Void, refusal: Unknown }),
     Delete: command({ owner: Schema.String, id: Schema.String }, { reply: Schema.Void, refusal: Unknown }),
-    /** Room is wanted. */ Evict: command({}, { reply: Schema.Boolean }),
+    /** Room is wanted. */
+Evict: command({}, { reply: Schema.Boolean }),
     Expire: command({}, { reply: Schema.Void })
   },
   keep: "journal", snapshotEvery: 64,

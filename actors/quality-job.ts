@@ -5,7 +5,9 @@ import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
 import { Garbage } from "./garbage.ts"
 
 export const keptAfterMs = 86_400_000
-const of = { accountId: Schema.String, source: Schema.String, target: Schema.String, /** Segments, then the report. */ blob: Schema.String }
+const of = { accountId: Schema.String, source: Schema.String, target: Schema.String, 
+/** Segments, then the report. */
+blob: Schema.String }
 const State = Schema.TaggedUnion({ Absent: {}, Processing: of, Done: { ...of, endedMs: Schema.Int }, Failed: { ...of, endedMs: Schema.Int, message: Schema.String }, Gone: {} })
 type State = typeof State.Type
 const View = Schema.TaggedUnion({ Processing: of, Done: { ...of, endedMs: Schema.Int }, Failed: { ...of, endedMs: Schema.Int, message: Schema.String } })

@@ -7,7 +7,11 @@ import { command, named, type Decision } from "../runtime/actor.ts"
 
 /** `startMs`: when the window that was last used began; `made`: what it has been charged. */
 const counted = { startMs: Schema.Finite, made: Schema.Finite }
-export const Taken = Schema.Struct({ /** Charged so far, this call included. */ made: Schema.Finite, remaining: Schema.Finite, /** Until the window ends. */ resetMs: Schema.Finite })
+export const Taken = Schema.Struct({ 
+/** Charged so far, this call included. */
+made: Schema.Finite, remaining: Schema.Finite, 
+/** Until the window ends. */
+resetMs: Schema.Finite })
 export const Limited = Schema.TaggedStruct("Limited", { retryAfterMs: Schema.Finite })
 
 /** `known`: the count its asker has seen before, in which window; the greater counts, so an actor that lost its memory gives nothing away. */

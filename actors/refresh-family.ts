@@ -7,7 +7,9 @@ import { table, type Write } from "../storage/store.ts"
 
 export const Grant = Schema.Struct({
   clientId: Schema.String, clientIssuedMs: Schema.Int, userId: Schema.String, userEpoch: Schema.Int, resourceId: Schema.String, scopes: Schema.Array(Schema.String),
-  consentId: Schema.String, /** Of the DPoP key it is bound to; "": none. */ jkt: Schema.String, authMs: Schema.Int
+  consentId: Schema.String, 
+/** Of the DPoP key it is bound to; "": none. */
+jkt: Schema.String, authMs: Schema.Int
 })
 export type Grant = typeof Grant.Type
 /** `expiresMs`: of the current token; `absoluteMs`: of the family. */

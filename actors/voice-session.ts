@@ -12,7 +12,8 @@ import { hearing, type AudioChunk, type Said } from "./voice/hearing.ts"
 export const Config = Schema.Struct({
   accountId: Schema.String, keyId: Schema.String,
   contentType: Schema.String, format: Schema.Literals(["json", "msgpack"]),
-  /** As the client spelled them. */ sourceLanguage: Schema.NullOr(Schema.String), fixed: Schema.Boolean, targets: Schema.Array(Schema.String),
+  /** As the client spelled them. */
+sourceLanguage: Schema.NullOr(Schema.String), fixed: Schema.Boolean, targets: Schema.Array(Schema.String),
   mediaTargets: Schema.Array(Schema.String), mediaType: Schema.String, voice: Schema.NullOr(Schema.Literals(["male", "female"])),
   formality: Schema.Literals(["default", "more", "less"]), tag: Schema.NullOr(Schema.String),
   glossaryId: Schema.optional(Schema.String), spokenTermsId: Schema.optional(Schema.String)
@@ -37,8 +38,10 @@ const tokensMax = 256
 
 const live = {
   config: Config, token: Schema.String, tokens: Schema.Array(Schema.String), issuedMs: Schema.Int, createdMs: Schema.Int,
-  /** The open connection's token, "" while there is none. */ connection: Schema.String, disconnectedMs: Schema.Int,
-  /** Where the concluded audio ends. */ audioMs: Schema.Int, segments: Schema.Int,
+  /** The open connection's token, "" while there is none. */
+connection: Schema.String, disconnectedMs: Schema.Int,
+  /** Where the concluded audio ends. */
+audioMs: Schema.Int, segments: Schema.Int,
   untranslated: Schema.Array(Spoken), undelivered: Schema.Array(Undelivered),
   sourceEnded: Schema.Boolean, finished: Schema.Boolean
 }

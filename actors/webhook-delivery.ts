@@ -12,10 +12,14 @@ export interface DeliveryPort {
   readonly next: (subscription: string, after: number) => number | undefined
   /** One attempt; never fails. `last`: the fallback target is tried too. */
   readonly attempt: (subscription: string, seq: number, last: boolean) => Effect.Effect<Attempt>
-  /** Rows that take the entry out of the outbox. */ readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
-  /** Rows that put it aside, counted. */ readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
-  /** Waits before the second, third … attempt; after the last of them it is put aside. */ readonly waitsMs: ReadonlyArray<number>
-  /** The clock by which rests end. */ readonly nowMs: () => number
+  /** Rows that take the entry out of the outbox. */
+readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
+  /** Rows that put it aside, counted. */
+readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
+  /** Waits before the second, third … attempt; after the last of them it is put aside. */
+readonly waitsMs: ReadonlyArray<number>
+  /** The clock by which rests end. */
+readonly nowMs: () => number
 }
 export class Deliveries extends Context.Service<Deliveries, DeliveryPort>()("actors/Deliveries") {}
 
@@ -47,7 +51,8 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
   state: State,
   event: Schema.TaggedUnion({ Woken: {}, Delivered: entry, Failed: { ...entry, untilMs: Schema.Int }, PutAside: entry, Rested: {}, Emptied: {} }),
   commands: {
-    /** An entry has been put into the outbox. */ Wake: command({}, { reply: Schema.Void }),
+    /** An entry has been put into the outbox. */
+Wake: command({}, { reply: Schema.Void }),
     Delivered: command(entry, { reply: Schema.Void }),
     Failed: command({ ...entry, why: Schema.String }, { reply: Schema.Void }),
     Rested: command({}, { reply: Schema.Void }),

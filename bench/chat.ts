@@ -6,7 +6,8 @@ import { cpuMsOf, median, runWatched, sideBySide, start, type Measured, type Row
 interface Load { readonly perSecond: number; readonly all: number; readonly wrong: number; readonly p50Ms: number; readonly p99Ms: number; readonly lateP99Ms: number }
 export interface ChatBench {
   readonly mode: "stream" | "whole" | "paced"; readonly connections: number
-  /** Words per second and stream (`stream`). */ readonly rate?: number
+  /** Words per second and stream (`stream`). */
+readonly rate?: number
   readonly candidates: ReadonlyArray<Gateway>
 }
 const programs = {

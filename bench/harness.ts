@@ -56,10 +56,13 @@ const half = sorted.length >> 1
 export interface Size { readonly smoke: boolean; readonly rounds: number; readonly seconds: number }
 export interface Row {
   readonly bench: string; readonly candidate: string; readonly unit: string; readonly value: number
-  /** Against the floor of the same round: median, least, most. */ readonly ratio: number; readonly min: number; readonly max: number
+  /** Against the floor of the same round: median, least, most. */
+readonly ratio: number; readonly min: number; readonly max: number
   readonly extra: string; readonly note: string
 }
-export interface Measured { readonly value: number; readonly extra?: string; /** Why the figure says nothing. */ readonly invalid?: string }
+export interface Measured { readonly value: number; readonly extra?: string; 
+/** Why the figure says nothing. */
+readonly invalid?: string }
 
 /** `cost`: a ratio of 2 is twice as dear; `rate`: a ratio of 2 is twice as fast. The first candidate is the floor. */
 export const sideBySide = async (bench: string, unit: string, size: Size, candidates: ReadonlyArray<readonly [name: string, measure: () => Promise<Measured>]>): Promise<ReadonlyArray<Row>> => {

@@ -59,7 +59,8 @@ export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): Ke
 export interface Facts {
   readonly id: string
   readonly nowMs: number
-  /** A new random id (UUID v4). */ readonly fresh: () => string
+  /** A new random id (UUID v4). */
+readonly fresh: () => string
 }
 
 export type Commands = { readonly [name: string]: Command<any, any, any> }

@@ -1,6 +1,8 @@
 /** What comes and goes with every request, each knowing its place: adding and removing touch one slot and leave nothing behind. A Set does: its
  *  outgrown tables each lead to the next, so that one which has grown old keeps what all later ones held until a full collection (bench/chat-turns). */
-export interface Placed { /** Of its bag; -1 in none. */ place: number }
+export interface Placed { 
+/** Of its bag; -1 in none. */
+place: number }
 
 export class Bag<A extends Placed> {
   private readonly items: Array<A> = []

@@ -18,11 +18,14 @@ interface Flight { readonly held: Array<Done | Outcome>; enters: Tagged | undefi
 /** What few cells need, made on demand. */
 interface Extension {
   flights: Array<Flight>
-  /** Flights of an earlier generation were lost to a storage fault. */ generation: number
+  /** Flights of an earlier generation were lost to a storage fault. */
+generation: number
   lanes: Record<string, LanePipe<unknown>> | undefined
   fiber: Fiber.Fiber<void> | undefined
-  /** The phase whose activity runs, rests after a crash, or has ended. */ activityPhase: string | undefined
-  /** Starts of activities asked for so far: an older one which was put off does nothing. */ starts: number
+  /** The phase whose activity runs, rests after a crash, or has ended. */
+activityPhase: string | undefined
+  /** Starts of activities asked for so far: an older one which was put off does nothing. */
+starts: number
   resting: boolean
   crashes: CrashRecord | undefined
   expiresAtMs: number | undefined

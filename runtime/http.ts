@@ -89,9 +89,12 @@ export interface Socket<Data> {
   readonly bufferedBytes: number
   /** Several sends inside `write` leave in one system call. */
   cork(write: () => void): void
-  /** A ping whose payload comes back with the peer's pong (RFC 6455 5.5.3): then it has read everything sent before. */ ping(payload: string): void
-  /** Closing handshake. */ close(code: number, reason: string): void
-  /** Drops the connection. */ terminate(): void
+  /** A ping whose payload comes back with the peer's pong (RFC 6455 5.5.3): then it has read everything sent before. */
+ping(payload: string): void
+  /** Closing handshake. */
+close(code: number, reason: string): void
+  /** Drops the connection. */
+terminate(): void
 }
 export interface SocketRoute<Data> {
   readonly path: string

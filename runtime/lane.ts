@@ -12,7 +12,8 @@ export interface LaneIn<A> {
   /** No more items; the consumer gets what is there, then the end. */
   end(): void
   readonly full: boolean
-  /** Items waiting. */ readonly depth: number
+  /** Items waiting. */
+readonly depth: number
 }
 /** The consumer's end. At most one consumer at a time. */
 export interface LaneOut<A> {

@@ -13,7 +13,8 @@ export interface LmdbOptions {
   readonly folder: string
   /** `relaxed`: answers leave when committed, not flushed; benches and development only. */
   readonly durability?: "full" | "relaxed"
-  /** The file grows up to this; default 64 GiB of address space, sparse on disk. */ readonly mapBytes?: number
+  /** The file grows up to this; default 64 GiB of address space, sparse on disk. */
+readonly mapBytes?: number
 }
 export const mapBytesDefault = 64 * 2 ** 30
 /** Sorts after every other element of a key. */

@@ -38,8 +38,10 @@ export class StorageFault extends Data.TaggedError("StorageFault")<{
 
 export interface Row { readonly key: Key; readonly value: Uint8Array }
 export interface Range {
-  /** Only keys which begin with these elements. */ readonly prefix?: Key
-  /** Strictly after this whole key (before it when `reverse`): the cursor of the last page. */ readonly after?: Key
+  /** Only keys which begin with these elements. */
+readonly prefix?: Key
+  /** Strictly after this whole key (before it when `reverse`): the cursor of the last page. */
+readonly after?: Key
   readonly limit: number
   readonly reverse?: boolean
 }

@@ -8,13 +8,18 @@ import type { DocumentKeys } from "./sealed.ts"
 /** All that is known of a job in clear; what would tell of its content is sealed. */
 export interface JobMeta {
   readonly accountId: string; readonly keyId: string
-  readonly format: string; /** Of the result, as it was asked for. */ readonly extension: string; readonly convertTo: string | null
-  /** base64. */ readonly sealedName: string; readonly check: string
+  readonly format: string; 
+/** Of the result, as it was asked for. */
+readonly extension: string; readonly convertTo: string | null
+  /** base64. */
+readonly sealedName: string; readonly check: string
   readonly sourceBytes: number
-  /** Codes as in the language table, base and variant. */ readonly source: string | null; readonly target: string
+  /** Codes as in the language table, base and variant. */
+readonly source: string | null; readonly target: string
   readonly options: TranslationOptions
   readonly watermark: boolean; readonly tag: string | null; readonly charactersMax: number
-  /** The billing period whose count of documents this one is in. */ readonly periodMs: number
+  /** The billing period whose count of documents this one is in. */
+readonly periodMs: number
 }
 /** Behind one value: what steers the translation. Versions of what they name are part of a checkpoint's fingerprint. */
 export interface TranslationOptions {
@@ -51,7 +56,8 @@ export interface Ports {
   /** What will be billed at the download, set aside; false: over a quota. */
   readonly reserve: (id: string, meta: JobMeta, characters: number) => boolean
   readonly release: (id: string) => void
-  /** What a document of this format costs at least. */ readonly billed: (meta: JobMeta, characters: number) => number
+  /** What a document of this format costs at least. */
+readonly billed: (meta: JobMeta, characters: number) => number
   readonly log: (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
 }
 export class DocumentPorts extends Context.Service<DocumentPorts, Ports>()("actors/DocumentPorts") {}

@@ -36,15 +36,18 @@ export interface TranslateRequest {
   readonly instructions?: ReadonlyArray<string>
 }
 export interface TranslateResult {
-  /** One per segment, same order. */ readonly segments: ReadonlyArray<Segment>
-  /** Id of the engine that answered. */ readonly engine: string
+  /** One per segment, same order. */
+readonly segments: ReadonlyArray<Segment>
+  /** Id of the engine that answered. */
+readonly engine: string
 }
 export interface Translator extends Engine {
   readonly supports: (source: Language, target: Language) => "direct" | "pivot" | false
   /** Every ordered pair it can do now, base codes, pivots included. */
   readonly pairs: () => ReadonlyArray<readonly [Language, Language]>
   readonly formality: (target: Language) => boolean
-  /** Its answers are given out as they are: no capital, no end mark is mended. */ readonly verbatim?: boolean
+  /** Its answers are given out as they are: no capital, no end mark is mended. */
+readonly verbatim?: boolean
   readonly translate: (request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
 }
 
@@ -66,8 +69,10 @@ export type Heard =
 export interface Recognizer extends Engine {
   /** Languages it hears; empty when not ready. */
   readonly languages: () => ReadonlyArray<Language>
-  /** Whether it can tell the language by itself. */ readonly detects: boolean
-  /** Whether `hints` make a difference. */ readonly takesHints?: boolean
+  /** Whether it can tell the language by itself. */
+readonly detects: boolean
+  /** Whether `hints` make a difference. */
+readonly takesHints?: boolean
   readonly capacity: () => { readonly used: number; readonly max: number }
   /** One hearing: batches of PCM in, what was heard out, until the audio ends and the last final is out.
    *  A crash of its process fails with `crashed`; the caller hears again from where the last final ended. */
@@ -94,14 +99,20 @@ export interface Synthesizer extends Engine {
 /** A piece of a text (UTF-16 offsets) and what should stand there. */
 export interface Edit { readonly from: number; readonly to: number; readonly text: string; readonly kind: "spelling" | "grammar" | "punctuation" | "style" }
 export interface Corrector extends Engine {
-  /** Base codes. */ readonly languages: () => ReadonlyArray<Language>
+  /** Base codes. */
+readonly languages: () => ReadonlyArray<Language>
   /** `language` may be a variant (`en-gb`). Edits in order, not overlapping. */
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
-export interface Rephrasing { readonly language: Language; /** `academic`, … */ readonly style: string | undefined; /** `friendly`, … */ readonly tone: string | undefined }
+export interface Rephrasing { readonly language: Language; 
+/** `academic`, … */
+readonly style: string | undefined; 
+/** `friendly`, … */
+readonly tone: string | undefined }
 export interface Rephraser extends Engine {
   readonly languages: () => ReadonlyArray<Language>
-  /** Whether style and tone make a difference in this language. */ readonly styles: (language: Language) => boolean
+  /** Whether style and tone make a difference in this language. */
+readonly styles: (language: Language) => boolean
   readonly rephrase: (text: string, how: Rephrasing) => Effect.Effect<string, EngineFault>
 }
 

@@ -9,7 +9,8 @@ import { EngineFault, type Readiness } from "./ports.ts"
 /** A live process or worker, in the hands of its users. */
 export interface Live<Handle> {
   readonly handle: Handle
-  /** Fails when it dies by itself; never succeeds. */ readonly death: Effect.Effect<never, EngineFault>
+  /** Fails when it dies by itself; never succeeds. */
+readonly death: Effect.Effect<never, EngineFault>
 }
 /** Starts it and passes its canary; closing the scope ends it. Fails with `unavailable` when something is missing (it is not tried
  *  again), with anything else when it may work the next time. */

@@ -14,7 +14,8 @@ export class Audit {
   private readonly books: Books
   private gathered: Array<Write> = []
   private timer: NodeJS.Timeout | undefined
-  /** Of every action since the start, for /metrics. */ readonly counts = new Map<string, number>()
+  /** Of every action since the start, for /metrics. */
+readonly counts = new Map<string, number>()
   constructor(books: Books) { this.books = books }
 
   /** A row for the transaction that it tells of. */

@@ -13,9 +13,12 @@ export interface Authority {
   readonly seal: Sealer
   readonly audit: Audit
   readonly nowMs: () => number
-  /** 32 random bytes, base64url. */ readonly newToken: () => string
-  /** The issuer is on this machine. */ readonly local: boolean
-  /** Of outbound requests; tests bring their own. */ readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
+  /** 32 random bytes, base64url. */
+readonly newToken: () => string
+  /** The issuer is on this machine. */
+readonly local: boolean
+  /** Of outbound requests; tests bring their own. */
+readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
   readonly log: (level: "info" | "warn" | "error", message: string, fields?: Readonly<Record<string, unknown>>) => void
 }
 /** How the store finds what it must not hold: codes, cookies, states, request ids. */

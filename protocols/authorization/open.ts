@@ -34,9 +34,12 @@ export interface AuthorizationDeps {
   readonly version?: string
   readonly grantable?: Services["grantable"]
   readonly seed?: SeedGiven
-  /** Parts that a test plays itself. */ readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
+  /** Parts that a test plays itself. */
+readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
 }
-export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; /** Prometheus text. */ metrics(): string; sweep(): Promise<void>; close(): Promise<void> }
+export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; 
+/** Prometheus text. */
+metrics(): string; sweep(): Promise<void>; close(): Promise<void> }
 
 const sweepEveryMs = 30_000
 

@@ -36,7 +36,8 @@ const derive = (password: string, salt: Uint8Array, bytes: number, { log2N, r, p
 })
 
 export interface Passwords {
-  /** undefined: too many are waiting. */ hash(password: string): Promise<string> | undefined
+  /** undefined: too many are waiting. */
+hash(password: string): Promise<string> | undefined
   /** `stored` undefined (no such account, or none with a password): the same work, false. undefined: too many are waiting. */
   verify(stored: string | undefined, given: string): Promise<boolean> | undefined
 }

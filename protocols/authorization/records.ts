@@ -19,14 +19,18 @@ export const authMethods = ["none", "client_secret_basic", "client_secret_post"]
 
 export const Client = Schema.Struct({
   clientId: text,
-  /** HMAC under the pepper. */ secretHash: none(text), previousHash: none(text), previousUntilMs: ms,
+  /** HMAC under the pepper. */
+secretHash: none(text), previousHash: none(text), previousUntilMs: ms,
   redirectUris: texts, clientName: text, authMethod: Schema.Literals(authMethods), grantTypes: texts, responseTypes: texts,
   applicationType: Schema.Literals(["web", "native"]),
-  /** The ceiling; empty: none set. */ scopes: texts,
+  /** The ceiling; empty: none set. */
+scopes: texts,
   agent: Schema.Boolean, agentDescription: text, status: Schema.Literals(["active", "suspended", "revoked"]),
   source: Schema.Literals(["admin", "dcr", "cimd"]), documentUrl: text,
-  /** Tells a client from a later one of the same id. */ issuedMs: ms, updatedMs: ms,
-  /** A code was issued to it once. */ used: Schema.Boolean
+  /** Tells a client from a later one of the same id. */
+issuedMs: ms, updatedMs: ms,
+  /** A code was issued to it once. */
+used: Schema.Boolean
 })
 export type Client = typeof Client.Type
 
@@ -40,7 +44,8 @@ export type Resource = typeof Resource.Type
 export const User = Schema.Struct({
   id: text, email: text, name: text, role: Schema.Literals(["user", "admin"]), passwordHash: none(text),
   federated: none(Schema.Struct({ issuer: text, subject: text })), status: Schema.Literals(["active", "disabled"]),
-  /** What was given before it was raised (sessions, codes, tokens) is void. */ epoch: Schema.Int, lastLoginMs: none(ms), ...stamped
+  /** What was given before it was raised (sessions, codes, tokens) is void. */
+epoch: Schema.Int, lastLoginMs: none(ms), ...stamped
 })
 export type User = typeof User.Type
 
@@ -64,7 +69,8 @@ export type Code = typeof Code.Type
 export const Issuance = Schema.Struct({
   jti: text, grantType: text, sub: text, userId: text, userEpoch: Schema.Int, clientId: text, clientIssuedMs: ms,
   consentClientId: text, consentId: text, resourceId: text, audience: text, scopes: texts, backend: Schema.Literals(["mint", "broker"]),
-  /** How many exchanges lie between this and a token that was none. */ parentJti: text, generation: Schema.Int,
+  /** How many exchanges lie between this and a token that was none. */
+parentJti: text, generation: Schema.Int,
   familyId: text, idpId: text, jkt: text, agentId: text, agentChain: texts,
   revocable: Schema.Boolean, issuedMs: ms, expiresMs: ms, revokedMs: none(ms), revokedReason: text
 })
@@ -74,11 +80,13 @@ export const ConsentGrant = Schema.Struct({ id: text, userId: text, clientId: te
 export type ConsentGrant = typeof ConsentGrant.Type
 
 export const Provider = Schema.Struct({ id: text, slug: text, displayName: text, protocol: Schema.Literals(["oauth", "api_key", "service_account"]),
-  /** Without its secret members. */ config: Schema.Record(text, Schema.Unknown), sealedSecret: none(Schema.Uint8Array), ...stamped })
+  /** Without its secret members. */
+config: Schema.Record(text, Schema.Unknown), sealedSecret: none(Schema.Uint8Array), ...stamped })
 export type Provider = typeof Provider.Type
 
 export const BrokerGrant = Schema.Struct({ id: text, userId: text, providerId: text, scopesGranted: texts,
-  /** Sealed JSON, at the address `userId/providerId`. */ credential: none(Schema.Uint8Array), version: Schema.Int, revokedMs: none(ms), ...stamped })
+  /** Sealed JSON, at the address `userId/providerId`. */
+credential: none(Schema.Uint8Array), version: Schema.Int, revokedMs: none(ms), ...stamped })
 export type BrokerGrant = typeof BrokerGrant.Type
 
 export const Idp = Schema.Struct({ id: text, name: text, issuer: text, jwksUri: text, audience: text, enabled: Schema.Boolean, ...stamped })
@@ -90,7 +98,9 @@ export type SubjectMapping = typeof SubjectMapping.Type
 
 export const Prompt = Schema.Struct({ userId: text, clientId: text, resourceId: text, scopes: texts, createdMs: ms, expiresMs: ms })
 export type Prompt = typeof Prompt.Type
-export const SigningKey = Schema.Struct({ kid: text, algorithm: Schema.Literals(["ES256", "RS256"]), /** Sealed PKCS#8; null once retired. */ privateKey: none(Schema.Uint8Array),
+export const SigningKey = Schema.Struct({ kid: text, algorithm: Schema.Literals(["ES256", "RS256"]), 
+/** Sealed PKCS#8; null once retired. */
+privateKey: none(Schema.Uint8Array),
   publicJwk: Schema.Record(text, text), status: Schema.Literals(["pending", "active", "retiring", "retired"]), createdMs: ms, activatedMs: none(ms), retiredMs: none(ms) })
 export type SigningKey = typeof SigningKey.Type
 export const AuditEvent = Schema.Struct({ id: text, action: text, actorId: text, clientId: text, ip: text, detail: text, traceId: text, createdMs: ms })
@@ -98,30 +108,57 @@ export type AuditEvent = typeof AuditEvent.Type
 const Id = Schema.Struct({ id: text })
 
 const named = <A>(name: string, schema: Schema.Codec<A, any>) => table(`authorization-${name}`, schema)
-/** [clientId] */ export const Clients = named("clients", Client)
-/** [id] */ export const Resources = named("resources", Resource)
-/** [id] */ export const Users = named("users", User)
-/** [lower-case e-mail] */ export const UserEmails = named("user-emails", Id)
-/** [issuer, subject] */ export const UserFederations = named("user-federations", Id)
-/** [hash] */ export const Sessions = named("sessions", Session)
-/** [hash] */ export const Requests = named("requests", AuthorizationRequest)
-/** [hash] */ export const Codes = named("codes", Code)
-/** [jti] */ export const Issuances = named("issuances", Issuance)
-/** [id] */ export const Consents = named("consents", ConsentGrant)
-/** [userId, clientId, resourceId] → the live grant */ export const ConsentKeys = named("consent-keys", Id)
-/** [id] */ export const Providers = named("providers", Provider)
-/** [userId, providerId]: the newest; an earlier one is gone with its credential */ export const BrokerGrants = named("broker-grants", BrokerGrant)
-/** [id] */ export const Idps = named("idps", Idp)
-/** [id] */ export const Policies = named("policies", Policy)
-/** [id] */ export const Mappings = named("mappings", SubjectMapping)
-/** [idpId, subject] */ export const MappingKeys = named("mapping-keys", Id)
-/** [idpId, jti] */ export const AssertionIds = named("assertion-ids", Schema.Struct({ expiresMs: ms }))
-/** [hash of key and jti] */ export const ProofIds = named("proof-ids", Schema.Struct({ expiresMs: ms }))
-/** [userId, clientId, resourceId] */ export const Prompts = named("prompts", Prompt)
-/** [id], a UUIDv7 */ export const AuditEvents = named("audit", AuditEvent)
-/** [kid] */ export const SigningKeys = named("signing-keys", SigningKey)
-/** [name] */ export const SettingRows = named("settings", Schema.Struct({ value: Schema.Unknown }))
-/** [unique name of the thing] → id: slugs, URIs, issuers */ export const UniqueNames = named("unique-names", Id)
-/** [hash of the Idempotency-Key and path] */ export const Idempotency = named("idempotency", Schema.Struct({ bodyHash: text, status: Schema.Int, body: text, expiresMs: ms }))
-/** [state hash] used once */ export const UsedStates = named("used-states", Schema.Struct({ expiresMs: ms }))
-/** [atMs, table, ...key]: what the sweeper removes */ export const Expiries = named("expiries", Schema.Struct({}))
+/** [clientId] */
+export const Clients = named("clients", Client)
+/** [id] */
+export const Resources = named("resources", Resource)
+/** [id] */
+export const Users = named("users", User)
+/** [lower-case e-mail] */
+export const UserEmails = named("user-emails", Id)
+/** [issuer, subject] */
+export const UserFederations = named("user-federations", Id)
+/** [hash] */
+export const Sessions = named("sessions", Session)
+/** [hash] */
+export const Requests = named("requests", AuthorizationRequest)
+/** [hash] */
+export const Codes = named("codes", Code)
+/** [jti] */
+export const Issuances = named("issuances", Issuance)
+/** [id] */
+export const Consents = named("consents", ConsentGrant)
+/** [userId, clientId, resourceId] → the live grant */
+export const ConsentKeys = named("consent-keys", Id)
+/** [id] */
+export const Providers = named("providers", Provider)
+/** [userId, providerId]: the newest; an earlier one is gone with its credential */
+export const BrokerGrants = named("broker-grants", BrokerGrant)
+/** [id] */
+export const Idps = named("idps", Idp)
+/** [id] */
+export const Policies = named("policies", Policy)
+/** [id] */
+export const Mappings = named("mappings", SubjectMapping)
+/** [idpId, subject] */
+export const MappingKeys = named("mapping-keys", Id)
+/** [idpId, jti] */
+export const AssertionIds = named("assertion-ids", Schema.Struct({ expiresMs: ms }))
+/** [hash of key and jti] */
+export const ProofIds = named("proof-ids", Schema.Struct({ expiresMs: ms }))
+/** [userId, clientId, resourceId] */
+export const Prompts = named("prompts", Prompt)
+/** [id], a UUIDv7 */
+export const AuditEvents = named("audit", AuditEvent)
+/** [kid] */
+export const SigningKeys = named("signing-keys", SigningKey)
+/** [name] */
+export const SettingRows = named("settings", Schema.Struct({ value: Schema.Unknown }))
+/** [unique name of the thing] → id: slugs, URIs, issuers */
+export const UniqueNames = named("unique-names", Id)
+/** [hash of the Idempotency-Key and path] */
+export const Idempotency = named("idempotency", Schema.Struct({ bodyHash: text, status: Schema.Int, body: text, expiresMs: ms }))
+/** [state hash] used once */
+export const UsedStates = named("used-states", Schema.Struct({ expiresMs: ms }))
+/** [atMs, table, ...key]: what the sweeper removes */
+export const Expiries = named("expiries", Schema.Struct({}))

@@ -19,7 +19,8 @@ const prefixes = ["/oauth", "/.well-known", "/authorize", "/login", "/consent", 
 type Answering = (request: Request) => Response | Problem | Promise<Response | Problem>
 export interface More {
   readonly register: Answering
-  /** Registered elsewhere, guarded here. */ readonly browser: ReadonlyArray<Route>
+  /** Registered elsewhere, guarded here. */
+readonly browser: ReadonlyArray<Route>
   readonly admin: ReadonlyArray<Route>
 }
 

@@ -18,8 +18,10 @@ export interface SeedGiven {
   readonly users?: ReadonlyArray<Members>; readonly idps?: ReadonlyArray<Members>
 }
 export interface Seeded {
-  /** Reasons not to start; then nothing was written. */ readonly faults: ReadonlyArray<string>
-  /** What was made, with the secret of a confidential client, which is nowhere else. */ readonly made: ReadonlyArray<{ readonly list: string; readonly name: string; readonly clientSecret?: string }>
+  /** Reasons not to start; then nothing was written. */
+readonly faults: ReadonlyArray<string>
+  /** What was made, with the secret of a confidential client, which is nowhere else. */
+readonly made: ReadonlyArray<{ readonly list: string; readonly name: string; readonly clientSecret?: string }>
 }
 interface Kind { readonly list: keyof SeedGiven; readonly key: string; readonly name: string; exists(name: string): boolean; create(members: Members): Outcome | Promise<Outcome | Decision> }
 

@@ -17,7 +17,9 @@ export interface Services extends Authority {
   readonly proofs: Proofs
   readonly passwords: Passwords
   readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
-  readonly idps: { keyFor(idp: Idp, header: { readonly alg: string; readonly kid?: string | undefined }): Promise<KeyObject | undefined>; /** False: nothing could be fetched. */ hasKeys?(idpId: string): boolean }
+  readonly idps: { keyFor(idp: Idp, header: { readonly alg: string; readonly kid?: string | undefined }): Promise<KeyObject | undefined>; 
+/** False: nothing could be fetched. */
+hasKeys?(idpId: string): boolean }
   /** What of a resource's scopes this user can give away; the resource says (store section 3.3.5). Absent: all. */
   readonly grantable?: ((resourceSlug: string, userId: string, scopes: ReadonlyArray<string>) => ReadonlyArray<string>) | undefined
   readonly vault: Pick<Vault, "upstreamToken">

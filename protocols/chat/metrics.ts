@@ -5,7 +5,8 @@ const fine = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0
 const modelsMax = 200
 
 class Histogram {
-  /** Between one bound and the next; the last is above all of them. */ private readonly buckets: Array<number>
+  /** Between one bound and the next; the last is above all of them. */
+private readonly buckets: Array<number>
   private sum = 0
   private count = 0
   private readonly bounds: ReadonlyArray<number>

@@ -8,7 +8,8 @@ export class Refusal extends Error {
   readonly status: number
   readonly body: ErrorBody
   readonly retryAfterMs: number | undefined
-  /** The client should not try again by itself. */ readonly final: boolean
+  /** The client should not try again by itself. */
+readonly final: boolean
   constructor(status: number, code: string | null, message: string, { param = null, type, retryAfterMs, final = false }: { readonly param?: string | null; readonly type?: string; readonly retryAfterMs?: number | undefined; readonly final?: boolean } = {}) {
     super(message)
     this.name = "Refusal"

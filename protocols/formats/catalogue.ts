@@ -4,8 +4,10 @@ import type { Format } from "./document.ts"
 
 export interface DocumentType {
   readonly id: string; readonly extensions: ReadonlyArray<string>; readonly mime: string
-  /** MiB, free and paid. */ readonly freeMiB: number; readonly paidMiB: number
-  /** Characters that are billed at least; null: not billed at all. */ readonly billedMin: number | null
+  /** MiB, free and paid. */
+readonly freeMiB: number; readonly paidMiB: number
+  /** Characters that are billed at least; null: not billed at all. */
+readonly billedMin: number | null
   readonly load: () => Promise<Format>
 }
 const type = (id: string, extensions: string, mime: string, freeMiB: number, paidMiB: number, load: () => Promise<Format>, billedMin: number | null = 0): DocumentType =>

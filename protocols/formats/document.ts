@@ -30,39 +30,53 @@ export interface Wrap { readonly open: string; readonly close: string }
 export interface Code {
   readonly id: number
   readonly kind: "pair" | "point" | "lock"
-  /** A pair that the format cannot do without comes back even when empty. */ readonly needed?: boolean
-  /** How text inside a pair is written; absent: as it is. */ readonly wrap?: Wrap
+  /** A pair that the format cannot do without comes back even when empty. */
+readonly needed?: boolean
+  /** How text inside a pair is written; absent: as it is. */
+readonly wrap?: Wrap
 }
 export type Item =
   | { readonly is: "text"; readonly text: string; readonly from: number; readonly to: number }
-  | { readonly is: "open" | "close" | "whole"; readonly id: number; readonly from: number; readonly to: number; /** Around a point inside a run. */ readonly wrap?: Wrap }
+  | { readonly is: "open" | "close" | "whole"; readonly id: number; readonly from: number; readonly to: number; 
+/** Around a point inside a run. */
+readonly wrap?: Wrap }
 
 export interface Segment {
-  /** Dense, document order. */ readonly id: number
-  /** Decoded text with codes as marks (marks.ts). */ readonly text: string
-  /** Code points, codes excluded. */ readonly billed: number
+  /** Dense, document order. */
+readonly id: number
+  /** Decoded text with codes as marks (marks.ts). */
+readonly text: string
+  /** Code points, codes excluded. */
+readonly billed: number
   readonly context?: string
 }
 
 export interface ExtractOptions {
-  /** Lower-case BCP 47 code of the target, as `lang` attributes take it. */ readonly target: string
-  /** Lower-case source, when it was given. */ readonly source?: string
-  /** More than this many code points: BadDocument "too many characters". */ readonly charactersMax: number
+  /** Lower-case BCP 47 code of the target, as `lang` attributes take it. */
+readonly target: string
+  /** Lower-case source, when it was given. */
+readonly source?: string
+  /** More than this many code points: BadDocument "too many characters". */
+readonly charactersMax: number
   readonly watermark?: string
-  /** Extension of the output when it is a conversion. */ readonly convertTo?: string
+  /** Extension of the output when it is a conversion. */
+readonly convertTo?: string
 }
 export interface Extraction {
   readonly segments: ReadonlyArray<Segment>
-  /** Code points of the source that count. */ readonly characters: number
+  /** Code points of the source that count. */
+readonly characters: number
   /** Translations by segment id; undefined leaves the segment as it is. */
   readonly rebuild: (translated: (id: number) => string | undefined) => Uint8Array | Promise<Uint8Array>
-  /** Lines for the operator's log, without text of the document. */ readonly warnings: ReadonlyArray<string>
+  /** Lines for the operator's log, without text of the document. */
+readonly warnings: ReadonlyArray<string>
 }
 export interface Format {
   readonly id: string
   readonly extensions: ReadonlyArray<string>
   readonly mime: string
-  /** Cheap structural checks at upload; throws BadDocument. */ readonly inspect: (bytes: Buffer, extension: string, options?: { readonly source?: string | undefined; readonly target?: string | undefined }) => void | Promise<void>
+  /** Cheap structural checks at upload; throws BadDocument. */
+readonly inspect: (bytes: Buffer, extension: string, options?: { readonly source?: string | undefined; readonly target?: string | undefined }) => void | Promise<void>
   readonly extract: (bytes: Buffer, options: ExtractOptions) => Extraction | Promise<Extraction>
 }
 

@@ -5,7 +5,8 @@ import { BadDocument, type Reason } from "./document.ts"
 
 export interface Decoded {
   readonly text: string
-  /** As TextDecoder names it. */ readonly encoding: string
+  /** As TextDecoder names it. */
+readonly encoding: string
   readonly bom: boolean
 }
 const decoders = new Map<string, InstanceType<typeof TextDecoder> | undefined>()

@@ -22,7 +22,12 @@ type Draft =
   | { readonly is: "open" | "close"; readonly from: number; readonly to: number; readonly needed: boolean }
 interface Paragraph {
   readonly drafts: Array<Draft>; readonly depth: number; also: Array<Edit> | undefined; readonly fallback: boolean
-  /** Of the run that is open, once it is asked for. */ look: Look | undefined; run: number; runTag: string; runFrom: number; /** What is written anew when runs change their order. */ start: number; end: number; /** Depths of the pairs not yet closed. */ openPairs: Array<number> | undefined
+  /** Of the run that is open, once it is asked for. */
+look: Look | undefined; run: number; runTag: string; runFrom: number; 
+/** What is written anew when runs change their order. */
+start: number; end: number; 
+/** Depths of the pairs not yet closed. */
+openPairs: Array<number> | undefined
 }
 interface Deep { readonly depth: number; readonly from: number; readonly look: Look | undefined }
 const plainLook: Look = { key: "", open: "", close: "", wrap: { open: "", close: "" } }
@@ -41,10 +46,14 @@ const word = !/^a:|^x:/.test(tag)
 
 export interface TextOptions {
   readonly part: string
-  /** Alternative texts of pictures and shapes. */ readonly altTexts?: boolean
-  /** Cached strings of charts. */ readonly cached?: boolean
-  /** Elements whose content stays, told when they open. */ readonly leaves?: (name: string, text: string, from: number) => boolean
-  /** A string that must stay as it is. */ readonly keeps?: (text: string) => boolean
+  /** Alternative texts of pictures and shapes. */
+readonly altTexts?: boolean
+  /** Cached strings of charts. */
+readonly cached?: boolean
+  /** Elements whose content stays, told when they open. */
+readonly leaves?: (name: string, text: string, from: number) => boolean
+  /** A string that must stay as it is. */
+readonly keeps?: (text: string) => boolean
 }
 
 export const readOfficeText = (text: string, segments: Segments, options: TextOptions): void => { new OfficeText(text, segments, options).read() }

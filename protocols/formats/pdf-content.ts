@@ -8,10 +8,14 @@ export const times = (m: Matrix, n: Matrix): Matrix => [
   m[0] * n[0] + m[1] * n[2], m[0] * n[1] + m[1] * n[3], m[2] * n[0] + m[3] * n[2], m[2] * n[1] + m[3] * n[3], m[4] * n[0] + m[5] * n[2] + n[4], m[4] * n[1] + m[5] * n[3] + n[5]]
 
 /** A text-showing operator with its operands, by its place in the stream. */
-export interface Shown { readonly from: number; readonly to: number; readonly operator: string; /** Where it begins, in the page's space. */ readonly x: number; readonly y: number
+export interface Shown { readonly from: number; readonly to: number; readonly operator: string; 
+/** Where it begins, in the page's space. */
+readonly x: number; readonly y: number
   readonly colour: string; readonly font: string; readonly invisible: boolean }
 export interface Placed { readonly name: string; readonly matrix: Matrix; readonly colour: string }
-export interface Content { readonly shown: ReadonlyArray<Shown>; /** Forms that are drawn. */ readonly drawn: ReadonlyArray<Placed> }
+export interface Content { readonly shown: ReadonlyArray<Shown>; 
+/** Forms that are drawn. */
+readonly drawn: ReadonlyArray<Placed> }
 
 const operandsMax = 100_000
 const delimiter = (code: number): boolean => code <= 32 || code === 40 || code === 41 || code === 60 || code === 62 || code === 91 || code === 93 || code === 123 || code === 125 || code === 47 || code === 37

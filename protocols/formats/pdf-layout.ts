@@ -3,7 +3,8 @@
 export interface TextItem { readonly str: string; readonly transform: ReadonlyArray<number>; readonly width: number; readonly fontName: string }
 export interface TextLine {
   text: string; readonly angle: number; readonly size: number; readonly font: string
-  /** Along and across the direction. */ readonly u: number; readonly v: number; end: number
+  /** Along and across the direction. */
+readonly u: number; readonly v: number; end: number
 }
 export interface TextBlock { readonly lines: ReadonlyArray<TextLine>; readonly text: string; readonly angle: number; readonly size: number; readonly font: string; readonly u: number; readonly v: number; readonly width: number; readonly leading: number
   readonly centred: boolean }

@@ -43,17 +43,25 @@ const inOrder = (edits: ReadonlyArray<Edit>): boolean => {
 export interface Placed {
   readonly segment: Segment
   readonly items: ReadonlyArray<Item>
-  /** By id, from 1. */ readonly codes: ReadonlyArray<Code>
+  /** By id, from 1. */
+readonly codes: ReadonlyArray<Code>
   readonly writing: Writing
-  /** What else changes when the segment does. */ readonly also: ReadonlyArray<Edit>
+  /** What else changes when the segment does. */
+readonly also: ReadonlyArray<Edit>
 }
 export interface Writing {
-  /** Text as it stands in the part. */ readonly escape: (text: string) => string
-  /** White space runs count as one blank. */ readonly collapse?: boolean
-  /** Codes keep the source's order, because what stands between them is more than the codes. */ readonly fixed?: boolean
-  /** How text outside of any pair is written where the source has no leaf. */ readonly wrap?: Wrap
-  /** What is written anew when codes change their order; default: from the first item to the last. */ readonly region?: Span
-  /** Replaces a leaf's text; default: the escaped text in its span. */ readonly leaf?: (item: Extract<Item, { is: "text" }>, text: string) => ReadonlyArray<Edit>
+  /** Text as it stands in the part. */
+readonly escape: (text: string) => string
+  /** White space runs count as one blank. */
+readonly collapse?: boolean
+  /** Codes keep the source's order, because what stands between them is more than the codes. */
+readonly fixed?: boolean
+  /** How text outside of any pair is written where the source has no leaf. */
+readonly wrap?: Wrap
+  /** What is written anew when codes change their order; default: from the first item to the last. */
+readonly region?: Span
+  /** Replaces a leaf's text; default: the escaped text in its span. */
+readonly leaf?: (item: Extract<Item, { is: "text" }>, text: string) => ReadonlyArray<Edit>
 }
 
 const letter = /\p{L}/u
@@ -129,7 +137,9 @@ export class Segments {
   private readonly charactersMax: number
   constructor({ charactersMax }: Pick<ExtractOptions, "charactersMax">) { this.charactersMax = charactersMax }
   /** What is not language is left where it is, and not billed. */
-  add(builder: Builder, writing: Writing, more?: { readonly context?: string | undefined; /** It stands twice. */ readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> }): void {
+  add(builder: Builder, writing: Writing, more?: { readonly context?: string | undefined; 
+/** It stands twice. */
+readonly unbilled?: boolean; readonly also?: ReadonlyArray<Edit> }): void {
     builder.settle()
     const { items, codes } = builder
 const collapse = writing.collapse === true

@@ -3,9 +3,13 @@
 import { TextDecoder } from "node:util"
 import { SaxesParser } from "saxes"
 
-export interface TmxVariant { /** As written. */ readonly language: string; readonly text: string }
+export interface TmxVariant { 
+/** As written. */
+readonly language: string; readonly text: string }
 export interface TmxUnit { readonly variants: ReadonlyArray<TmxVariant> }
-export interface TmxHeader { /** Lower case; "*all*": each unit says. */ readonly source: string | undefined }
+export interface TmxHeader { 
+/** Lower case; "*all*": each unit says. */
+readonly source: string | undefined }
 export class TmxFault extends Error { constructor(detail: string) { super(detail); this.name = "TmxFault" } }
 
 const pieceCharsMax = 4_194_304

@@ -8,7 +8,9 @@ import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
 interface Range { readonly from: number; readonly to: number }
 /** Of an element: its whole, what is inside, its opening tag. */
 interface Element extends Range { readonly tag: Range; readonly inner: Range; readonly empty: boolean }
-interface Unit { source: Element | undefined; segmented: Element | undefined; target: Element | undefined; readonly tag: Range; readonly translate: boolean; /** Copied, not translated. */ readonly ignorable: boolean }
+interface Unit { source: Element | undefined; segmented: Element | undefined; target: Element | undefined; readonly tag: Range; readonly translate: boolean; 
+/** Copied, not translated. */
+readonly ignorable: boolean }
 
 const writing: Writing = { escape: escapeXml }
 const inlinePoints = new Set(["x", "ph", "it", "bx", "ex", "cp", "sm", "em"])

@@ -6,7 +6,8 @@ import { legal } from "./splice.ts"
 
 export type Kind = "text" | "cdata" | "comment" | "pi" | "doctype" | "open" | "close" | "empty"
 export interface ScanOptions {
-  /** Any number of roots and text outside of them. */ readonly fragment?: boolean
+  /** Any number of roots and text outside of them. */
+readonly fragment?: boolean
   readonly doctype?: "refused"
   /** Namespace addresses and the prefix under which their names are told; without it names are told as written. */
   readonly namespaces?: ReadonlyMap<string, string>
@@ -44,7 +45,8 @@ export class XmlScanner {
   kind: Kind = "text"
   from = 0
   to = 0
-  /** Of open, close and empty. */ name = ""
+  /** Of open, close and empty. */
+name = ""
   depth = 0
   private readonly options: ScanOptions
   /** Names of what is open, as written and as told. */

@@ -10,7 +10,8 @@ export type Role = "block" | "inline" | "lock" | "skip" | "own"
 export interface Dialect {
   readonly roleOf: (name: string) => Role
   readonly preserves?: (name: string) => boolean
-  /** Tags whose `xml:lang` on the root says the target. */ readonly setsLanguage?: boolean
+  /** Tags whose `xml:lang` on the root says the target. */
+readonly setsLanguage?: boolean
   readonly checkRoot?: (name: string) => void
 }
 const cdataEscape = (text: string): string => text.replaceAll("]]>", "]]]]><![CDATA[>")
@@ -109,7 +110,9 @@ const visible = /\S/
 /** Structural, block or inline, by element name and majority over the document. */
 export const outlineOf = (text: string): ((name: string) => Role) => {
   interface Count { inStructure: number; inText: number; structural: number; text: number }
-  interface Open { readonly count: Count; words: boolean; /** Of those inside, whose place is known at the end. */ inner: Array<Count> | undefined }
+  interface Open { readonly count: Count; words: boolean; 
+/** Of those inside, whose place is known at the end. */
+inner: Array<Count> | undefined }
   const counts = new Map<string, Count>()
 const stack: Array<Open> = []
   const countOf = (name: string): Count => { let count = counts.get(name); if (count === undefined) counts.set(name, count = { inStructure: 0, inText: 0, structural: 0, text: 0 }); return count }

@@ -9,9 +9,11 @@ export interface Entry {
   readonly crc: number
   readonly packed: number
   readonly size: number
-  /** Of the local header. */ readonly at: number
+  /** Of the local header. */
+readonly at: number
   readonly dataAt: number
-  /** Of its record in the central directory. */ readonly recordAt: number
+  /** Of its record in the central directory. */
+readonly recordAt: number
   readonly recordBytes: number
 }
 const endMark = 0x06054b50
@@ -35,7 +37,8 @@ export class Zip {
   private readonly directoryAt: number
   private readonly directoryEnd: number
   private readonly endAt: number
-  /** What the offsets in the archive lack: bytes before its first header. */ private readonly shift: number
+  /** What the offsets in the archive lack: bytes before its first header. */
+private readonly shift: number
   private unpacked = 0
 
   constructor(bytes: Buffer) {

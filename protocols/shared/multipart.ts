@@ -3,8 +3,10 @@
 
 export interface Part {
   readonly name: string
-  /** Present for files, as the client named it. */ readonly fileName: string | undefined
-  /** Must be read to its end before the next part, or is skipped. */ readonly bytes: AsyncIterable<Buffer>
+  /** Present for files, as the client named it. */
+readonly fileName: string | undefined
+  /** Must be read to its end before the next part, or is skipped. */
+readonly bytes: AsyncIterable<Buffer>
 }
 export class MultipartFault extends Error {
   readonly reason: "syntax" | "too-many"

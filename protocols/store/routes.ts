@@ -15,8 +15,10 @@ export interface StoreDeps {
   readonly guard: Guard
   readonly endpoints: ReadonlyArray<Endpoint>
   readonly validation: Validation
-  /** The console's own pages and calls. */ readonly console?: ReadonlyArray<Route>
-  /** `https://{domain}`; undefined: as the request came. */ readonly origin: string | undefined
+  /** The console's own pages and calls. */
+readonly console?: ReadonlyArray<Route>
+  /** `https://{domain}`; undefined: as the request came. */
+readonly origin: string | undefined
   readonly cacheTtlMs: number
   readonly bodyBytesMax: number
 }

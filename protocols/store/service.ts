@@ -25,8 +25,10 @@ export interface StoreOptions {
   readonly clock: () => number
   readonly secrets: Secrets
   readonly vault: Vault
-  /** Own opaque tokens when absent. */ readonly tokens?: AppTokens
-  /** Without it only loopback names are this store. */ readonly domain?: string
+  /** Own opaque tokens when absent. */
+readonly tokens?: AppTokens
+  /** Without it only loopback names are this store. */
+readonly domain?: string
   readonly hosts?: ReadonlyArray<string>
   readonly plainLoopback: boolean
   readonly plan?: () => Plan
@@ -40,10 +42,13 @@ export interface StoreOptions {
 }
 export interface OpenStore {
   readonly service: Service; readonly engine: Engine; readonly apps: AppRegistry; readonly staff: Staff; readonly webhooks: Webhooks; readonly windows: Windows; readonly tokens: AppTokens
-  /** The delivery actor; host it with `webhooks` as its Deliveries, then call `begin`. */ readonly delivery: ReturnType<typeof webhookDelivery>
-  /** Makes a first boot's records; true when this was one. */ readonly begin: () => Promise<boolean>
+  /** The delivery actor; host it with `webhooks` as its Deliveries, then call `begin`. */
+readonly delivery: ReturnType<typeof webhookDelivery>
+  /** Makes a first boot's records; true when this was one. */
+readonly begin: () => Promise<boolean>
   readonly settled: () => Promise<void>
-  /** Reads, in the background, the columns that lists of products are mostly asked by. */ readonly warm: () => Promise<void>
+  /** Reads, in the background, the columns that lists of products are mostly asked by. */
+readonly warm: () => Promise<void>
 }
 const warmColumns = ["item_name", "item_number", "price", "product_status_id", "primary_category_id", "updated_at"]
 export const loopbackNames = ["localhost", "127.0.0.1", "[::1]"]

@@ -7,15 +7,21 @@ import type { Resource } from "./engine/resource.ts"
 import type { Request } from "../../runtime/http.ts"
 
 /** What an endpoint of its own (beside the engine's calls) is given, after every check up to the body. */
-export interface Call { readonly engine: Engine; readonly request: Request; readonly principal: Principal; /** The `:id` of its path, else 0. */ readonly id: number; readonly body: Readonly<Record<string, unknown>>; readonly raw: Uint8Array
-  /** Asks the reply webhooks, when there are any; throws Refused. */ readonly validate: (event: string, body: () => unknown) => Promise<void> }
+export interface Call { readonly engine: Engine; readonly request: Request; readonly principal: Principal; 
+/** The `:id` of its path, else 0. */
+readonly id: number; readonly body: Readonly<Record<string, unknown>>; readonly raw: Uint8Array
+  /** Asks the reply webhooks, when there are any; throws Refused. */
+readonly validate: (event: string, body: () => unknown) => Promise<void> }
 export interface Answer { readonly status: number; readonly body?: string; readonly headers?: ReadonlyArray<readonly [string, string]> }
 export interface Action {
   readonly need: Need
-  /** `optional`: an object or nothing; `raw`: any type, up to the upload limit. Absent: no body. */ readonly body?: "object" | "optional" | "raw"
+  /** `optional`: an object or nothing; `raw`: any type, up to the upload limit. Absent: no body. */
+readonly body?: "object" | "optional" | "raw"
   readonly handle: (call: Call) => Answer | Promise<Answer>
 }
-export interface Endpoint { /** `orders/:id/status`. */ readonly path: string; readonly methods: { readonly [method: string]: Action } }
+export interface Endpoint { 
+/** `orders/:id/status`. */
+readonly path: string; readonly methods: { readonly [method: string]: Action } }
 
 export type Target =
   | { readonly kind: "import"; readonly resource: Resource; readonly methods: ReadonlyArray<string> }

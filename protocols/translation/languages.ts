@@ -4,12 +4,16 @@
 import type { Engines, Language, Translator } from "../../actors/engines/ports.ts"
 
 export interface Known {
-  /** BCP 47. */ readonly code: string
-  /** English. */ readonly name: string
-  /** Everything before the first "-". */ readonly base: Language
+  /** BCP 47. */
+readonly code: string
+  /** English. */
+readonly name: string
+  /** Everything before the first "-". */
+readonly base: Language
   readonly source: boolean
   readonly target: boolean
-  /** Shown in /v2/languages. */ readonly listed: boolean
+  /** Shown in /v2/languages. */
+readonly listed: boolean
 }
 
 /** code=name=S(ource)T(arget), * : not shown in /v2/languages. */

@@ -31,7 +31,8 @@ export interface TranslationDeps {
   /** Documents (documents.ts), with the same ring and usage. */
   readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
   readonly fixtures?: ResourceDeps["fixtures"]
-  /** Made here when absent; documents and text then share it. */ readonly kept?: Resources
+  /** Made here when absent; documents and text then share it. */
+readonly kept?: Resources
   /** `https://host[:port]` that clients see; else taken from each request. */
   readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */

@@ -3,9 +3,11 @@
 
 /** One text's answer. */
 export interface Translated {
-  /** Upper-case base code. */ readonly detected: string
+  /** Upper-case base code. */
+readonly detected: string
   readonly text: string
-  /** Code points of the source. */ readonly billed: number
+  /** Code points of the source. */
+readonly billed: number
 }
 export interface Shown { readonly billed: boolean; readonly model: string | undefined; readonly tags: string | undefined }
 
@@ -37,7 +39,8 @@ export interface UsageReport {
   readonly account: Counted; readonly key: Counted
   readonly accountLimits: Limits & { readonly documents: number | null; readonly teamDocuments: number | null }
   readonly keyLimits: Limits
-  /** Taken in this period. */ readonly documents: number
+  /** Taken in this period. */
+readonly documents: number
   readonly startMs: number; readonly endMs: number
 }
 const characters = (used: Counted): number => used.translate + used.document + used.write

@@ -4,7 +4,8 @@ import { join } from "node:path"
 import type { Sealer } from "../../storage/seal.ts"
 
 export interface LocalSecrets { readonly accountId: string; readonly developerKey: string; readonly adminKey: string; readonly operatorToken: string
-  /** Of the demo shop. */ readonly storeToken?: string; readonly storeUser?: string; readonly storePassword?: string
+  /** Of the demo shop. */
+readonly storeToken?: string; readonly storeUser?: string; readonly storePassword?: string
   /** Of the authorization server: its admin API, a client and a user. */
   readonly oauthAdminKey?: string; readonly oauthClientId?: string; readonly oauthClientSecret?: string; readonly oauthUser?: string; readonly oauthPassword?: string; readonly oauthUserId?: string }
 const name = "local.sealed"

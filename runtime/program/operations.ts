@@ -10,7 +10,8 @@ export interface Operations {
   readonly answers: Answers
   readonly engines: () => ReadonlyArray<EngineView>
   readonly adapter: () => string
-  /** In constant time. */ readonly isOperator: (token: string) => boolean
+  /** In constant time. */
+readonly isOperator: (token: string) => boolean
   readonly keys: { readonly list: () => unknown; readonly create: (label: string | undefined) => Promise<unknown>; readonly deactivate: (keyId: string) => Promise<unknown> }
   readonly backup: (folder: string) => Promise<void>
   readonly check: () => Promise<unknown>
@@ -21,9 +22,12 @@ export interface Probes {
   readonly draining: () => boolean
   readonly details: () => Promise<Record<string, unknown>>
   readonly metrics: () => string
-  /** The refusal, if there is one. */ readonly barred: (path: string, headers: Headers) => Response | undefined
-  /** With the headers that each of its answers has. */ readonly dressed: (response: Response, headers: Headers) => Response
-  /** To OPTIONS. */ readonly preflight: (headers: Headers) => Response
+  /** The refusal, if there is one. */
+readonly barred: (path: string, headers: Headers) => Response | undefined
+  /** With the headers that each of its answers has. */
+readonly dressed: (response: Response, headers: Headers) => Response
+  /** To OPTIONS. */
+readonly preflight: (headers: Headers) => Response
 }
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)

@@ -24,9 +24,12 @@ import { listenWith } from "../transport/listen.ts"
 export interface RunningNode {
   readonly url: string
   readonly port: number
-  /** What this start has made for the first time; undefined when nothing. */ readonly made: LocalSecrets | undefined
-  /** Lines about what is missing, for a person. */ readonly notes: ReadonlyArray<string>
-  /** Starts in the background what would be slow at the first request. */ warm(): Promise<void>
+  /** What this start has made for the first time; undefined when nothing. */
+readonly made: LocalSecrets | undefined
+  /** Lines about what is missing, for a person. */
+readonly notes: ReadonlyArray<string>
+  /** Starts in the background what would be slow at the first request. */
+warm(): Promise<void>
   stop(): Promise<void>
 }
 const loopback = /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i

@@ -155,7 +155,8 @@ class Node {
   readonly table: RouteTable
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
-  /** Exchanges whose body is still arriving, for the time-out sweep. */ readonly reading = new Bag<Exchange>()
+  /** Exchanges whose body is still arriving, for the time-out sweep. */
+readonly reading = new Bag<Exchange>()
   inFlight = 0
   draining = false
   private readonly always = new WeakMap<ReadonlyArray<Field>, string>()

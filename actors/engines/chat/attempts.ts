@@ -7,15 +7,19 @@ import type { Target, Upstream, Upstreams } from "./upstreams.ts"
 
 /** A sink whose beginning may be taken back until the client has something. */
 export interface RetrySink extends ModelSink {
-  /** Something has left for the client, or cannot be undone: no retry. */ readonly started: boolean
-  /** Forgets everything since the attempt began. */ reset(): void
+  /** Something has left for the client, or cannot be undone: no retry. */
+readonly started: boolean
+  /** Forgets everything since the attempt began. */
+reset(): void
 }
 export interface AttemptOptions {
   readonly upstreams: Upstreams
   readonly deadlines: Deadlines
   readonly nowMs: () => number
-  /** Of the first wait; doubled each time, ± 50 %. */ readonly backoffMs: number
-  /** An upstream rests after failures, or answers again. */ readonly told?: (upstream: Upstream, rests: boolean) => void
+  /** Of the first wait; doubled each time, ± 50 %. */
+readonly backoffMs: number
+  /** An upstream rests after failures, or answers again. */
+readonly told?: (upstream: Upstream, rests: boolean) => void
 }
 /** Whose generation it is. */
 export interface Caller { readonly signal: Abort; attempted(target: Target, retryOf: UpstreamFault | undefined): void }

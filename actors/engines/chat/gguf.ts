@@ -63,7 +63,9 @@ const itemOf = ({ role, content }: Message): Item => {
 
 interface Told { readonly input: number; readonly cached: number; readonly output: number; readonly reasoning: number; readonly cut: boolean }
 
-interface Runtime { readonly llama: Llama; readonly LlamaChat: Library["LlamaChat"]; /** Why the last file was not loaded: llama.cpp tells its log, not its caller. */ fault: string | undefined }
+interface Runtime { readonly llama: Llama; readonly LlamaChat: Library["LlamaChat"]; 
+/** Why the last file was not loaded: llama.cpp tells its log, not its caller. */
+fault: string | undefined }
 const start = async (): Promise<Runtime> => {
   const { getLlama, LlamaChat } = await load()
   const logger = (_: unknown, line: string): void => { runtime.fault ??= /error loading model: (.+)/.exec(line)?.[1] }

@@ -7,12 +7,16 @@ import { Origin, type Head, type Hearer, type Line, type WireFault } from "./htt
 
 export interface CallLimits { readonly connectMs: number; readonly firstMs: number; readonly idleMs: number }
 export interface UpstreamHttp { readonly base: string; readonly headers: Readonly<Record<string, string>>; readonly limits: CallLimits; readonly deadlines: Deadlines }
-export interface CallFlow extends Flow { /** Nothing more is wanted: the call is over now, its body may end within a second. */ enough(): void }
+export interface CallFlow extends Flow { 
+/** Nothing more is wanted: the call is over now, its body may end within a second. */
+enough(): void }
 /** What a caller does with a 2xx answer. Each may throw. The bytes are valid during the call only. */
 export interface Receiver {
-  /** `length`: of the body in bytes, -1 when unknown. */ head?(type: string, length: number, flow: CallFlow): void
+  /** `length`: of the body in bytes, -1 when unknown. */
+head?(type: string, length: number, flow: CallFlow): void
   data(bytes: Buffer, from: number, to: number): void
-  /** All of it has come. */ end?(): void
+  /** All of it has come. */
+end?(): void
 }
 
 const faultBytesMax = 65_536
@@ -68,7 +72,8 @@ const linesOf = (host: string, headers: Readonly<Record<string, string>>): strin
 export class HttpClient {
   private readonly origin: Origin
   private readonly prefix: string
-  /** Of every request. */ private readonly head: string
+  /** Of every request. */
+private readonly head: string
   private readonly ascii: boolean
   private readonly http: UpstreamHttp
   constructor(http: UpstreamHttp) {

@@ -85,9 +85,12 @@ class Connection {
   dead = false
   idleUntilMs = 0
   private place: Place = "head"
-  /** Bytes of the body, of this chunk, or of the size read so far. */ private left = 0
-  /** Digits of a size, bytes of an extension or a trailer. */ private line = 0
-  /** A head which has not come whole. */ private held: Buffer | undefined = undefined
+  /** Bytes of the body, of this chunk, or of the size read so far. */
+private left = 0
+  /** Digits of a size, bytes of an extension or a trailer. */
+private line = 0
+  /** A head which has not come whole. */
+private held: Buffer | undefined = undefined
   private keep = false
   private keepMs = 0
   private paused = false
@@ -233,8 +236,10 @@ export class Origin {
   readonly secure: boolean
   readonly connectMs: number
   readonly deadlines: Deadlines
-  /** TLS: of the last handshake. */ session: Buffer | undefined = undefined
-  /** The last one that came to rest is the first to be used again. */ private readonly idle: Array<Connection> = []
+  /** TLS: of the last handshake. */
+session: Buffer | undefined = undefined
+  /** The last one that came to rest is the first to be used again. */
+private readonly idle: Array<Connection> = []
   private readonly all = new Set<Connection>()
   private tidying: Deadline | undefined = undefined
 

@@ -11,14 +11,17 @@ export type Part =
   | { readonly type: "audio"; readonly data: string; readonly format: string }
   /** `data`: a data URL. */
   | { readonly type: "file"; readonly data: string; readonly filename: string }
-export interface ToolCall { readonly id: string; readonly name: string; /** JSON text as the model wrote it, maybe broken. */ readonly arguments: string }
+export interface ToolCall { readonly id: string; readonly name: string; 
+/** JSON text as the model wrote it, maybe broken. */
+readonly arguments: string }
 /** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning). */
 export interface Bound { readonly upstream: string; readonly value: unknown }
 export interface Message {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool"
   readonly content: string | ReadonlyArray<Part> | null
   readonly calls?: ReadonlyArray<ToolCall>
-  /** Of role `tool`: which call it answers. */ readonly callId?: string
+  /** Of role `tool`: which call it answers. */
+readonly callId?: string
   readonly reasoning?: string
   readonly bound?: ReadonlyArray<Bound>
 }
@@ -29,9 +32,11 @@ export type Effort = "none" | "low" | "medium" | "high"
 
 /** What is undefined was not asked for. */
 export interface ModelRequest {
-  /** The upstream's own name. */ readonly model: string
+  /** The upstream's own name. */
+readonly model: string
   readonly messages: ReadonlyArray<Message>
-  /** The messages as JSON text that says just the same in OpenAI's words, as the client wrote it. */ readonly verbatim?: string | undefined
+  /** The messages as JSON text that says just the same in OpenAI's words, as the client wrote it. */
+readonly verbatim?: string | undefined
   readonly stream: boolean
   readonly tools?: ReadonlyArray<Tool> | undefined
   readonly toolChoice?: ToolChoice | undefined
@@ -43,11 +48,16 @@ export interface ModelRequest {
   readonly logprobs?: boolean | undefined; readonly topLogprobs?: number | undefined
   readonly n?: number | undefined
   readonly format?: Format | undefined
-  readonly effort?: Effort | undefined; /** A reasoning summary was asked for. */ readonly summary?: string | undefined
-  /** Spoken besides written: how, in OpenAI's words. */ readonly audio?: Readonly<Record<string, unknown>> | undefined
+  readonly effort?: Effort | undefined; 
+/** A reasoning summary was asked for. */
+readonly summary?: string | undefined
+  /** Spoken besides written: how, in OpenAI's words. */
+readonly audio?: Readonly<Record<string, unknown>> | undefined
   readonly user?: string | undefined
-  /** Forwarded by OpenAI-style upstreams as they are. */ readonly hints?: Readonly<Record<string, unknown>> | undefined
-  /** Top-level fields that no table knows; only with `passUnknown`. */ readonly unknown?: Readonly<Record<string, unknown>> | undefined
+  /** Forwarded by OpenAI-style upstreams as they are. */
+readonly hints?: Readonly<Record<string, unknown>> | undefined
+  /** Top-level fields that no table knows; only with `passUnknown`. */
+readonly unknown?: Readonly<Record<string, unknown>> | undefined
   /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all the same, `freshFrom` where the new part begins. */
   readonly continues?: { readonly id: string; readonly freshFrom: number } | undefined
 }
@@ -97,12 +107,15 @@ export interface Supports {
   readonly tools?: boolean; readonly images?: boolean; readonly audio?: boolean; readonly files?: boolean; readonly json_schema?: boolean; readonly logprobs?: boolean
   readonly n?: boolean; readonly stream?: boolean; readonly usage?: boolean; readonly hints?: boolean; readonly tool_choice_none?: boolean; readonly effort_levels?: boolean
   readonly stop?: boolean
-  /** Where some hints can be taken and some not. */ readonly lacks?: ReadonlyArray<Hint>
-  /** False: tools go through the prompt. */ readonly native_tools?: boolean
+  /** Where some hints can be taken and some not. */
+readonly lacks?: ReadonlyArray<Hint>
+  /** False: tools go through the prompt. */
+readonly native_tools?: boolean
 }
 export interface ChatModel {
   readonly supports: Supports
-  /** Where models of one upstream differ. */ supportsFor?(model: string): Supports | undefined
+  /** Where models of one upstream differ. */
+supportsFor?(model: string): Supports | undefined
   /** Resolves at a whole answer's end; rejects with UpstreamFault. */
   generate(request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>

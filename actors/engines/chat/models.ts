@@ -12,7 +12,8 @@ import type { UpstreamRecord } from "./record.ts"
 import { translating } from "./translating.ts"
 
 export interface ModelDeps { readonly limits: CallLimits; readonly deadlines: Deadlines; readonly engines: Engines | undefined; readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a remote image where the record allows it. */ readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array> }
+  /** Reads a remote image where the record allows it. */
+readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array> }
 
 /** Several models of one process under one record: one worker for `echo`, one for all GGUF files. */
 const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({

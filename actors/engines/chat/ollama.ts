@@ -5,7 +5,9 @@ import { argumentsObject, badResponse, newCallId, textOf, UpstreamFault, type Ch
 import { finishOf } from "./openai-chunks.ts"
 import { LineReader, utf8 } from "./sse-reader.ts"
 
-export interface OllamaOptions { readonly id: string; readonly http: UpstreamHttp; /** The model knows levels of thinking. */ readonly levels: boolean
+export interface OllamaOptions { readonly id: string; readonly http: UpstreamHttp; 
+/** The model knows levels of thinking. */
+readonly levels: boolean
   readonly fetchImage: ((url: string, signal: AbortSignal) => Promise<Uint8Array>) | undefined }
 
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail, param: "messages" })

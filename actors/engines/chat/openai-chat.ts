@@ -7,9 +7,11 @@ import { SseReader } from "./sse-reader.ts"
 
 export interface OpenAiOptions {
   readonly http: UpstreamHttp; readonly supports: Supports
-  /** Words of effort, mapped further; null drops the parameter. */ readonly effortMap?: Readonly<Record<string, string | null>>
+  /** Words of effort, mapped further; null drops the parameter. */
+readonly effortMap?: Readonly<Record<string, string | null>>
   readonly passUnknown?: boolean
-  /** The upstream's record id: which reasoning it made itself. */ readonly id: string
+  /** The upstream's record id: which reasoning it made itself. */
+readonly id: string
 }
 
 const partOf = (part: Part): unknown => {

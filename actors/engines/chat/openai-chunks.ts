@@ -46,7 +46,8 @@ export class ChunkReader {
   finished = false
   done = false
   private readonly choices = new PerChoice<Choice>()
-  /** Before the string, after it, and after the padding. */ private opening: string | undefined = undefined
+  /** Before the string, after it, and after the padding. */
+private opening: string | undefined = undefined
   private closing = ""
   private padded: string | undefined = undefined
   private readonly sink: ModelSink

@@ -17,8 +17,10 @@ const Given = Schema.Struct({
   supports: Schema.optionalKey(Schema.Struct({ tools: Flag, images: Flag, audio: Flag, files: Flag, json_schema: Flag, logprobs: Flag, n: Flag, stream: Flag, usage: Flag, hints: Flag, effort_levels: Flag })),
   effort_map: Schema.optionalKey(Schema.Record(Schema.String, Schema.NullOr(Schema.String))), pass_unknown: Flag, namespace: Flag, native_tools: Flag,
   upstream_sessions: Flag, fetch_images: Flag, max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-  /** Longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */ context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-  /** Embedded: model name → GGUF file. */ files: Schema.optionalKey(Words)
+  /** Longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */
+context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  /** Embedded: model name → GGUF file. */
+files: Schema.optionalKey(Words)
 })
 type Given = typeof Given.Type
 export interface UpstreamRecord extends Omit<Given, "aliases" | "max_concurrency" | "queue" | "queue_timeout_ms" | "retries" | "fallbacks" | "open_models"> {

@@ -51,7 +51,8 @@ export class Upstream {
   lastSuccessMs: number | undefined = undefined
   lastError: { readonly atMs: number; readonly code: string } | undefined = undefined
   refreshing: Promise<void> | undefined = undefined
-  /** Callers have been kept away since its last success. */ rests = false
+  /** Callers have been kept away since its last success. */
+rests = false
   constructor(record: UpstreamRecord, model: ChatModel, system: ActorSystem, deadlines: Deadlines) {
     this.record = record
     this.model = model

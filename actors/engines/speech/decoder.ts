@@ -24,7 +24,9 @@ const containers: Record<string, { readonly formats: ReadonlyArray<Format>; read
   "audio/x-matroska;codecs=mp3": { formats: ["MATROSKA", "WEBM"], codecs: ["mp3"] },
   "audio/x-matroska;codecs=opus": { formats: ["MATROSKA", "WEBM"], codecs: ["opus"] }
 }
-export interface PcmFormat { readonly encoding: "s16le" | "alaw" | "ulaw"; readonly rate: number; /** Bytes of one sample. */ readonly frameBytes: 1 | 2 }
+export interface PcmFormat { readonly encoding: "s16le" | "alaw" | "ulaw"; readonly rate: number; 
+/** Bytes of one sample. */
+readonly frameBytes: 1 | 2 }
 const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
   ...[8_000, 16_000, 44_100, 48_000].map((hz) => [`audio/pcm;encoding=s16le;rate=${hz}`, { encoding: "s16le", rate: hz, frameBytes: 2 }]),
   ...(["alaw", "ulaw"] as const).map((encoding) => [`audio/pcm;encoding=${encoding};rate=8000`, { encoding, rate: 8_000, frameBytes: 1 }])

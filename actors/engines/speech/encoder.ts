@@ -6,7 +6,8 @@ import { Resampler } from "./resampler.ts"
 
 export interface Encoded { readonly packets: ReadonlyArray<Uint8Array>; readonly durationMs: number }
 export interface MediaEncoder {
-  /** Packets that come before all others. */ readonly headers: ReadonlyArray<Uint8Array>
+  /** Packets that come before all others. */
+readonly headers: ReadonlyArray<Uint8Array>
   /** One utterance. Its last frame is padded with silence. */
   encode(pcm: Int16Array, rate: number): Promise<Encoded>
   close(): void

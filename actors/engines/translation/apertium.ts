@@ -151,8 +151,10 @@ const killGroup = (pid: number | undefined): void => { try { if (pid !== undefin
 export interface ApertiumOptions {
   readonly system: ActorSystem; readonly starts: Map<string, any>
   readonly modesFolder?: string; readonly enabled?: boolean
-  /** Directions (`en>es`) that `warm` starts. */ readonly pairsWarm?: ReadonlyArray<string>
-  /** Pipelines running at once. */ readonly warmMax?: number
+  /** Directions (`en>es`) that `warm` starts. */
+readonly pairsWarm?: ReadonlyArray<string>
+  /** Pipelines running at once. */
+readonly warmMax?: number
 }
 export interface Apertium extends Translator { readonly warm: () => void }
 

@@ -13,40 +13,53 @@ export interface KeyMade { readonly kid: string; readonly alg: SigningKey["algor
 export interface AdminPorts {
   readonly version: string
   readonly startedMs: number
-  /** Subsystem → "ok", or what is wrong with it. */ readonly subsystems: () => Readonly<Record<string, string>>
+  /** Subsystem → "ok", or what is wrong with it. */
+readonly subsystems: () => Readonly<Record<string, string>>
   readonly isLive: (issuance: Issuance) => boolean
   readonly isFamilyLive: (familyId: string) => boolean | Promise<boolean>
-  readonly live: { /** A live issuance or family. */ ofClient(clientId: string): boolean }
-  /** undefined: too many are waiting. */ readonly hashPassword: (password: string) => Promise<string> | undefined
+  readonly live: { 
+/** A live issuance or family. */
+ofClient(clientId: string): boolean }
+  /** undefined: too many are waiting. */
+readonly hashPassword: (password: string) => Promise<string> | undefined
   /** `also`: writes for the transaction that makes the key. Durable when it resolves; rejects with the store's Conflict when one of them does not hold. */
   readonly rotateKey: (algorithm: SigningKey["algorithm"] | undefined, also: (made: KeyMade) => ReadonlyArray<Write>) => Promise<KeyMade>
   readonly idpKeys: {
-    /** Fetches now; how many keys can be used. Rejects when they cannot be had. */ refresh(idp: Idp): Promise<number>
+    /** Fetches now; how many keys can be used. Rejects when they cannot be had. */
+refresh(idp: Idp): Promise<number>
     fetchedMs(idpId: string): number | undefined
-    /** The IdP changed or went. */ forget(idpId: string): void
+    /** The IdP changed or went. */
+forget(idpId: string): void
   }
   /** Best effort, after the grant is gone from the books: `grant` still holds the sealed credential. Also the moment to drop what is kept of it in memory. */
   readonly revokeUpstream: (grant: BrokerGrant, provider: Provider | undefined) => void
   /** Wrong keys of one source. */
-  readonly adminFailures: { /** 0: free to try. */ retryAfterMs(source: string): number; count(source: string): void }
+  readonly adminFailures: { 
+/** 0: free to try. */
+retryAfterMs(source: string): number; count(source: string): void }
 }
 
 export interface Call {
   readonly authority: Authority
   readonly ports: AdminPorts
   readonly request: Request
-  /** Percent-decoded parts of the path. */ readonly params: Readonly<Record<string, string>>
+  /** Percent-decoded parts of the path. */
+readonly params: Readonly<Record<string, string>>
   readonly query: Form
-  /** The JSON body; no members when there was none. */ readonly members: Members
+  /** The JSON body; no members when there was none. */
+readonly members: Members
 }
 export interface Audited { readonly action: string; readonly clientId?: string; readonly detail?: Readonly<Record<string, string | number | undefined>> }
 export interface Answer {
   readonly status: 200 | 201 | 204
   readonly body?: Readonly<Record<string, unknown>>
-  /** None: nothing changed. */ readonly writes?: ReadonlyArray<Write>
+  /** None: nothing changed. */
+readonly writes?: ReadonlyArray<Write>
   readonly audit?: Audited
-  /** Once durable. */ readonly after?: () => void
-  /** Commits by itself, `also` with it, and answers what it became. */ readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer>
+  /** Once durable. */
+readonly after?: () => void
+  /** Commits by itself, `also` with it, and answers what it became. */
+readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer>
 }
 export type Outcome = Answer | Problem
 /** What reads rows in order to change them runs in the turn of its commit, so that nothing comes between. An action that must wait first

@@ -11,7 +11,8 @@ const keyLengthMax = 128
 const keptMs = 86_400_000
 
 export interface Memory {
-  /** What was answered first; a Problem when this is another request under the same key. */ recalled(): Answer | Problem | undefined
+  /** What was answered first; a Problem when this is another request under the same key. */
+recalled(): Answer | Problem | undefined
   writes(answer: Answer): ReadonlyArray<Write>
 }
 const withoutSecret = (body: Answer["body"]): Answer["body"] => body !== undefined && "client_secret" in body ? { ...body, client_secret: null } : body

@@ -9,7 +9,9 @@ const pageDefault = 50
 const sliceRows = 250
 const aside = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 
-export interface Walk { readonly prefix?: Key; /** Starts behind this key. */ readonly after?: Key; readonly reverse?: boolean }
+export interface Walk { readonly prefix?: Key; 
+/** Starts behind this key. */
+readonly after?: Key; readonly reverse?: boolean }
 /** Every row, in slices. */
 export async function* rowsOf<A>({ authority }: Pick<Call, "authority">, table: Table<A>, walk: Walk = {}): AsyncGenerator<{ readonly key: Key; readonly value: A }> {
   const { store } = authority.books
@@ -46,7 +48,8 @@ export interface Listed<A> {
   readonly table: Table<A>
   readonly view: (row: A) => unknown
   readonly keep?: (row: A) => boolean
-  /** Nothing older is of interest. */ readonly until?: (row: A) => boolean
+  /** Nothing older is of interest. */
+readonly until?: (row: A) => boolean
   readonly more?: (items: ReadonlyArray<unknown>) => Readonly<Record<string, unknown>>
 }
 /** Of tables whose key is one id. */

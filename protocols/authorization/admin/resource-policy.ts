@@ -6,8 +6,10 @@ import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } 
 
 interface PolicyList {
   readonly member: "exchangeClients" | "runtimeClients" | "returnUrls"
-  /** In the audit log. */ readonly name: string
-  /** Of the body that adds. */ readonly entry: "client_id" | "url"
+  /** In the audit log. */
+readonly name: string
+  /** Of the body that adds. */
+readonly entry: "client_id" | "url"
   readonly plural: string
 }
 const exchange: PolicyList = { member: "exchangeClients", name: "exchange", entry: "client_id", plural: "client_ids" }

@@ -29,7 +29,9 @@ const readPassword = (fields: Fields): string | undefined => {
 const fault = password === undefined ? undefined : passwordFault(password)
   return fault === undefined ? password : fields.refuse("password", fault)
 }
-interface UserFields { readonly email: string | undefined; readonly name: string | undefined; readonly role: User["role"] | undefined; /** undefined: none given. */ readonly passwordHash: string | undefined }
+interface UserFields { readonly email: string | undefined; readonly name: string | undefined; readonly role: User["role"] | undefined; 
+/** undefined: none given. */
+readonly passwordHash: string | undefined }
 /** Everything that takes time happens here, before any row is read. */
 const readUser = async (fields: Fields, hashPassword: AdminPorts["hashPassword"]): Promise<UserFields | Problem> => {
   const email = readEmail(fields)

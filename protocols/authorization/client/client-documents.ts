@@ -76,7 +76,8 @@ export class ClientDocuments {
   private readonly fetcher: SafeFetch
   private readonly documents = new Documents<Client | Problem>()
   private readonly inFlight = new Map<string, Promise<Client | Problem>>()
-  /** Fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */ readonly counts = new Map<string, number>()
+  /** Fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
+readonly counts = new Map<string, number>()
 
   constructor(authority: Authority, fetcher: SafeFetch) {
     this.authority = authority

@@ -22,7 +22,8 @@ export interface ClientMetadata {
   readonly grantTypes: ReadonlyArray<GrantType>
   readonly applicationType: Client["applicationType"]
   readonly agent: boolean
-  /** undefined: not given. */ readonly agentDescription: string | undefined
+  /** undefined: not given. */
+readonly agentDescription: string | undefined
 }
 export const metadataNames = ["client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method", "application_type", "agent", "agent_description"] as const
 

@@ -28,7 +28,9 @@ export const isDocumentUrl = ({ settings: { clientDocuments } }: Services, clien
 export const findClient = (services: Services, clientId: string, ip: string): Client | undefined | Promise<Client | Problem | undefined> =>
   Buffer.byteLength(clientId) > clientIdLengthMax ? undefined : isDocumentUrl(services, clientId) ? services.documents.resolve(clientId, ip) : services.books.get(Clients, [clientId])
 
-export interface Authenticated { readonly client: Client; /** By a secret. */ readonly confidential: boolean }
+export interface Authenticated { readonly client: Client; 
+/** By a secret. */
+readonly confidential: boolean }
 
 /** In the order of section 5; all reasons for a failure read the same. */
 export const authenticate = (services: Services, authorization: string | undefined, form: Form, ip: string): Authenticated | Problem | Promise<Authenticated | Problem> => {

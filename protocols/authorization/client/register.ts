@@ -18,7 +18,8 @@ export const registrationRule = ({ books, settings }: Pick<Authority, "books" | 
   (SettingRows.get(books.store, registrationRow)?.value as RegistrationRule | undefined) ?? { mode: settings.registration.mode, approvedRedirects: settings.registration.approvedRedirects }
 
 export interface RegisterPorts {
-  /** Asked after the mode and before the body is read: too many from this source. */ readonly limited?: (request: Request) => Problem | undefined | Promise<Problem | undefined>
+  /** Asked after the mode and before the body is read: too many from this source. */
+readonly limited?: (request: Request) => Problem | undefined | Promise<Problem | undefined>
 }
 const userGrants = new Set(["authorization_code", "refresh_token"])
 

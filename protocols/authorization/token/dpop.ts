@@ -38,7 +38,8 @@ export class Proofs {
   private readonly nonceKey: string
   /** With replayDurable off: until when each was seen. */
   private readonly seen = new Map<string, number>()
-  /** By outcome, for /metrics. */ readonly counts = new Map<string, number>()
+  /** By outcome, for /metrics. */
+readonly counts = new Map<string, number>()
 
   constructor(authority: Authority) {
     this.authority = authority

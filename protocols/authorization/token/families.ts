@@ -34,7 +34,8 @@ export class Families {
   private readonly doomed = new Set<string>()
   /** The last answer of each family while its successor is unused (8.5, off by default). */
   readonly grace = new Map<string, { readonly generation: number; readonly clientId: string; readonly jkt: string; readonly body: Readonly<Record<string, unknown>>; readonly untilMs: number; uses: number }>()
-  /** Revocations that could not be kept, for /metrics. */ failures = 0
+  /** Revocations that could not be kept, for /metrics. */
+failures = 0
 
   constructor(authority: Authority, intents: Intents) {
     this.authority = authority

@@ -7,7 +7,9 @@ import type { Authority } from "../authority.ts"
 import { Problem } from "../problems.ts"
 import { SigningKeys, type SigningKey } from "../records.ts"
 
-interface Loaded { row: SigningKey; readonly publicKey: KeyObject; readonly privateKey: KeyObject | undefined; /** Of its tokens, encoded. */ readonly header: string }
+interface Loaded { row: SigningKey; readonly publicKey: KeyObject; readonly privateKey: KeyObject | undefined; 
+/** Of its tokens, encoded. */
+readonly header: string }
 export interface Jwt { readonly header: Readonly<Record<string, unknown>>; readonly claims: Readonly<Record<string, unknown>> }
 export type Algorithm = SigningKey["algorithm"]
 

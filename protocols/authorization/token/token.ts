@@ -16,7 +16,9 @@ import type { Services } from "../services.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
-interface GrantEntry { readonly run: Grant; readonly enabled: (settings: Settings) => boolean; /** What switches it on. */ readonly variable?: string; readonly publicClients: (settings: Settings) => boolean }
+interface GrantEntry { readonly run: Grant; readonly enabled: (settings: Settings) => boolean; 
+/** What switches it on. */
+readonly variable?: string; readonly publicClients: (settings: Settings) => boolean }
 const always = () => true
 const never = () => false
 export const grants: Readonly<Record<string, GrantEntry>> = {

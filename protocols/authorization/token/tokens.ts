@@ -14,10 +14,13 @@ export interface Minting {
   readonly sub: string
   readonly client: Client
   readonly resource: Resource | undefined
-  /** Only where it is not the resource's. */ readonly audience?: string
+  /** Only where it is not the resource's. */
+readonly audience?: string
   readonly scopes: ReadonlyArray<string>
   readonly lifetimeMs: number
-  readonly user?: { readonly id: string; readonly epoch: number; /** Of the login; 0: unknown. */ readonly authMs: number }
+  readonly user?: { readonly id: string; readonly epoch: number; 
+/** Of the login; 0: unknown. */
+readonly authMs: number }
   readonly consentClientId?: string
   readonly consentId?: string
   readonly parent?: Issuance

@@ -16,7 +16,8 @@ export interface SessionNow { readonly userId: string; readonly sessionHash: str
 export interface Sessions {
   of(request: Request): SessionNow | undefined
   csrf(sessionHash: string, purpose: string): string
-  /** To the login page, which leads back to `returnTo`, a path of ours with its query. */ login(returnTo: string, request: Request): Response
+  /** To the login page, which leads back to `returnTo`, a path of ours with its query. */
+login(returnTo: string, request: Request): Response
 }
 export interface Connection { readonly provider: string; readonly displayName: string; readonly scopes: ReadonlyArray<string>; readonly connectedMs: number }
 export interface ConnectPages {
@@ -25,7 +26,8 @@ export interface ConnectPages {
 }
 export interface ConnectGiven {
   readonly vault: Vault; readonly fetcher: SafeFetch; readonly sessions: Sessions; readonly pages: ConnectPages
-  /** By URI or slug, as every endpoint reads `resource` (2.3). */ readonly resource: (value: string) => Resource | undefined
+  /** By URI or slug, as every endpoint reads `resource` (2.3). */
+readonly resource: (value: string) => Resource | undefined
   readonly environment?: Environment
 }
 

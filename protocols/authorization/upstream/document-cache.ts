@@ -2,7 +2,11 @@
  *  Source: authorization section 11.4; RFC 9111 section 5. */
 import type { IncomingHttpHeaders } from "node:http"
 
-export interface Kept<A> { readonly value: A; /** When its name was first seen. */ readonly firstMs: number; /** 0: known, to be fetched anew. */ readonly freshUntilMs: number; readonly bytes: number }
+export interface Kept<A> { readonly value: A; 
+/** When its name was first seen. */
+readonly firstMs: number; 
+/** 0: known, to be fetched anew. */
+readonly freshUntilMs: number; readonly bytes: number }
 const entriesMax = 10_000
 const bytesMax = 64 * 1_048_576
 

@@ -16,9 +16,12 @@ import { isWireFault, parseObject, readPairs, type Members } from "../wire.ts"
 export interface FederationGiven {
   readonly fetcher: SafeFetch
   readonly pages: { error(problem: Problem, request: Request): Response }
-  /** Whether this authorization request waits for a login. */ readonly waits: (req: string) => boolean
-  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("": none). */ readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
-  /** To the client of the request; undefined when there is none. */ readonly redirectError: (req: string, error: ErrorCode, description: string) => Response | undefined | Promise<Response | undefined>
+  /** Whether this authorization request waits for a login. */
+readonly waits: (req: string) => boolean
+  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("": none). */
+readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
+  /** To the client of the request; undefined when there is none. */
+readonly redirectError: (req: string, error: ErrorCode, description: string) => Response | undefined | Promise<Response | undefined>
 }
 interface LoggingIn { readonly atMs: number; readonly req: string; readonly nonce: string; readonly verifier: string }
 

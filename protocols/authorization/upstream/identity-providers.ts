@@ -16,7 +16,8 @@ export class IdentityProviders {
   async keyFor(idp: Idp, header: KeyHeader): Promise<KeyObject | undefined> { return idp.enabled ? this.keys.keyFor(idp, header) : undefined }
   /** For the administrator; rejects with FetchFault. */
   refresh(idp: Idp): Promise<number> { return this.keys.refresh(idp) }
-  /** False: audited as `jwks_fetch_failed` when there was no key. */ hasKeys(idpId: string): boolean { return this.keys.hasKeys(idpId) }
+  /** False: audited as `jwks_fetch_failed` when there was no key. */
+hasKeys(idpId: string): boolean { return this.keys.hasKeys(idpId) }
   forget(idpId: string): void { this.keys.forget(idpId) }
   fetchedMs(idpId: string): number | undefined { return this.keys.fetchedMs(idpId) }
 }

@@ -40,7 +40,9 @@ const parameters: Check = (value) => {
   return taken === undefined ? undefined : `must not hold ${taken[0]}`
 }
 
-interface Shape { readonly wanted: Readonly<Record<string, Check>>; readonly optional: Readonly<Record<string, Check>>; /** Or its `_ref`, one of the two. */ readonly secret: string }
+interface Shape { readonly wanted: Readonly<Record<string, Check>>; readonly optional: Readonly<Record<string, Check>>; 
+/** Or its `_ref`, one of the two. */
+readonly secret: string }
 const shapes: { readonly [P in Protocol]: Shape } = {
   oauth: { secret: "client_secret", wanted: { client_id: text, authorize_url: url, token_url: url },
     optional: { revoke_url: url, scopes, extra_auth_params: parameters, response_format: oneOf("standard", "slack"), token_auth: oneOf("post", "basic"), pkce: flag } },

@@ -5,17 +5,23 @@ import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
 export interface Party {
-  /** What the caches are kept by. */ readonly id: string
+  /** What the caches are kept by. */
+readonly id: string
   readonly issuer: string
-  /** "": from the discovery document. */ readonly jwksUri: string
+  /** "": from the discovery document. */
+readonly jwksUri: string
 }
 /** Of a token that claims to be the party's. */
 export interface KeyHeader { readonly alg: string; readonly kid?: string | undefined }
-export interface KeyRules { readonly keptMs: number; readonly timeoutMs: number; /** Only then also http. */ readonly allowPrivateAddresses: boolean }
+export interface KeyRules { readonly keptMs: number; readonly timeoutMs: number; 
+/** Only then also http. */
+readonly allowPrivateAddresses: boolean }
 
 interface PublicKey { readonly kid: string | undefined; readonly alg: string | undefined; readonly key: KeyObject }
 interface KeySet { readonly keys: ReadonlyArray<PublicKey>; readonly fetchedMs: number }
-interface Entry { readonly place: string; keys: KeySet | undefined; /** Or failed to be. */ triedMs: number; tried: boolean; fetching: Promise<KeySet | FetchFault> | undefined
+interface Entry { readonly place: string; keys: KeySet | undefined; 
+/** Or failed to be. */
+triedMs: number; tried: boolean; fetching: Promise<KeySet | FetchFault> | undefined
   configuration: { readonly document: Members; readonly fetchedMs: number } | undefined; configuring: Promise<Members | FetchFault> | undefined }
 
 const bodyBytesMax = 262_144

@@ -20,16 +20,21 @@ const faultWords: { readonly [R in FetchFault["reason"]]: string } = {
 
 export interface Outbound {
   readonly url: string
-  /** application/x-www-form-urlencoded, sent by POST; absent: GET. */ readonly form?: URLSearchParams
+  /** application/x-www-form-urlencoded, sent by POST; absent: GET. */
+readonly form?: URLSearchParams
   readonly headers?: Readonly<Record<string, string>>
-  /** After decoding. */ readonly bodyBytesMax: number
+  /** After decoding. */
+readonly bodyBytesMax: number
   readonly timeoutMs: number
-  /** Drops the range check only. */ readonly allowPrivateAddresses: boolean
+  /** Drops the range check only. */
+readonly allowPrivateAddresses: boolean
   readonly allowHttp: boolean
 }
 export interface Fetched { readonly status: number; readonly headers: http.IncomingHttpHeaders; readonly body: Uint8Array }
 
-export interface Limits { readonly inFlightMax: number; readonly perHostMax: number; /** For a place. */ readonly waitMs: number; readonly connectMs: number }
+export interface Limits { readonly inFlightMax: number; readonly perHostMax: number; 
+/** For a place. */
+readonly waitMs: number; readonly connectMs: number }
 export const limitsDefault: Limits = { inFlightMax: 32, perHostMax: 4, waitMs: 2_000, connectMs: 3_000 }
 /** For upstreams that an operator has named: many users share one of them. */
 export const upstreamLimits: Partial<Limits> = { inFlightMax: 64, perHostMax: 32 }

@@ -7,9 +7,13 @@ import type { BrokerGrant } from "../records.ts"
 
 /** The credential of a broker grant. */
 export interface Credential {
-  readonly accessToken: string; readonly refreshToken: string | undefined; /** Epoch ms. */ readonly expiresMs: number | undefined; readonly tokenType: string; readonly scope: string
+  readonly accessToken: string; readonly refreshToken: string | undefined; 
+/** Epoch ms. */
+readonly expiresMs: number | undefined; readonly tokenType: string; readonly scope: string
 }
-export interface TokenAnswer { readonly credential: Credential; /** Undefined: not said, so what was asked for. */ readonly scopes: ReadonlyArray<string> | undefined }
+export interface TokenAnswer { readonly credential: Credential; 
+/** Undefined: not said, so what was asked for. */
+readonly scopes: ReadonlyArray<string> | undefined }
 /** `refused`: the upstream's own error code. */
 export interface TokenRefusal { readonly refused: string }
 export const isRefusal = (answer: object): answer is TokenRefusal => "refused" in answer

@@ -9,7 +9,9 @@ import { BrokerGrants, type BrokerGrant, type Provider } from "../records.ts"
 import { FetchFault, type Outbound, type SafeFetch } from "./safe-fetch.ts"
 import { isRefusal, isSpent, openCredential, readTokenAnswer, sealCredential, type Credential, type TokenAnswer, type TokenRefusal } from "./upstream-tokens.ts"
 
-export interface UpstreamToken { readonly accessToken: string; /** Whole seconds left; undefined: not known. */ readonly expiresIn: number | undefined }
+export interface UpstreamToken { readonly accessToken: string; 
+/** Whole seconds left; undefined: not known. */
+readonly expiresIn: number | undefined }
 export const upstreamBodyBytesMax = 262_144
 export const upstreamTimeoutMs = 10_000
 const lifeLeftMsMin = 60_000

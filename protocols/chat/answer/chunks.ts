@@ -22,7 +22,8 @@ export class ChatChunks implements Output {
   private readonly tail: string
   private readonly literalHead: string
   private readonly options: ChunkOptions
-  /** The upstream did not stream: long texts leave in pieces. */ private readonly pieces: boolean
+  /** The upstream did not stream: long texts leave in pieces. */
+private readonly pieces: boolean
 
   constructor(options: ChunkOptions, pieces = false) {
     this.options = options

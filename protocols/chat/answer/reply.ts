@@ -13,9 +13,12 @@ export const stalledMsMax = 60_000
 export interface ReplyOptions {
   readonly deadlines: Deadlines
   readonly commitMs: number; readonly keepAliveMs: number
-  /** Of the answer's head, when it leaves. */ readonly headers: () => ReadonlyArray<readonly [string, string]>
-  /** Just before the first byte. */ readonly onCommit?: () => void
-  /** The client takes nothing any more. */ readonly onStalled: () => void
+  /** Of the answer's head, when it leaves. */
+readonly headers: () => ReadonlyArray<readonly [string, string]>
+  /** Just before the first byte. */
+readonly onCommit?: () => void
+  /** The client takes nothing any more. */
+readonly onStalled: () => void
   readonly onBackpressure: () => void
 }
 
@@ -26,10 +29,12 @@ export class StreamReply {
   private sink: Sink | undefined
   private waiting = ""
   private behind = false
-  /** Of every upstream call that feeds this answer; those which are over ignore it. */ private readonly flows: Array<Flow> = []
+  /** Of every upstream call that feeds this answer; those which are over ignore it. */
+private readonly flows: Array<Flow> = []
   private pausing = false
   private over = false
-  /** Until the next sign of life. */ private idle: Deadline | undefined = undefined
+  /** Until the next sign of life. */
+private idle: Deadline | undefined = undefined
   private readonly finished: Promise<void>
   private finish!: () => void
   private cut!: (cause: Error) => void

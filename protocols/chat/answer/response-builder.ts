@@ -10,7 +10,8 @@ export interface BuilderOptions {
   readonly id: string; readonly createdS: number; readonly echo: Json; readonly background: boolean
   readonly summarized: boolean
   readonly begun: (flow: Flow | undefined) => void
-  /** Absent: nothing is streamed. */ readonly emit?: ((type: string, event: Json) => void) | undefined
+  /** Absent: nothing is streamed. */
+readonly emit?: ((type: string, event: Json) => void) | undefined
   readonly flush?: () => void
 }
 interface Reasoning { readonly kind: "reasoning"; readonly id: string; text: string; open: boolean }

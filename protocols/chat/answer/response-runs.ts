@@ -22,7 +22,8 @@ export interface Job {
 export class ResponseRuns {
   readonly turns: Turns
   readonly sessions: Sessions
-  /** Under way, by id: visible to their owners, not yet to be continued. */ readonly running = new Map<string, Job>()
+  /** Under way, by id: visible to their owners, not yet to be continued. */
+readonly running = new Map<string, Job>()
   constructor(turns: Turns, sessions: Sessions) { this.turns = turns; this.sessions = sessions }
 
   /** The request checked against models and sessions; the session is entered. */

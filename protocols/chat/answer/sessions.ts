@@ -26,7 +26,8 @@ const forgetEveryMs = 1_000
 
 export class Sessions {
   private readonly deps: SessionsDeps
-  /** Turns under way per session: what dies with the process is not kept. */ private readonly under = new Map<string, number>()
+  /** Turns under way per session: what dies with the process is not kept. */
+private readonly under = new Map<string, number>()
   private readonly failedAtMs = new Map<string, number>()
   private stopped = false
   constructor(deps: SessionsDeps) { this.deps = deps; this.sweepForgotten() }

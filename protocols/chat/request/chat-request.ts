@@ -7,9 +7,12 @@ import { checkChoice, readChoice, readFunctions, readTools, type Choice } from "
 
 /** What a turn needs, whichever endpoint it came by. */
 export interface TurnSpec {
-  /** As the client wrote it. */ readonly model: string
-  /** `model` is filled in when the upstream is known. */ readonly request: ModelRequest
-  /** The request named tools, maybe none: built-ins are off. */ readonly external: boolean
+  /** As the client wrote it. */
+readonly model: string
+  /** `model` is filled in when the upstream is known. */
+readonly request: ModelRequest
+  /** The request named tools, maybe none: built-ins are off. */
+readonly external: boolean
   readonly choice: Choice
 }
 export interface ChatSpec extends TurnSpec { readonly includeUsage: boolean; readonly legacy: boolean }

@@ -10,11 +10,14 @@ export interface ResponsesSpec extends TurnSpec {
   readonly previousId: string | undefined
   readonly instructions: string | undefined
   readonly items: ReadonlyArray<Item>
-  /** This turn's own part of the context; the request's messages begin with its ancestors. */ readonly own: ReadonlyArray<Message>
+  /** This turn's own part of the context; the request's messages begin with its ancestors. */
+readonly own: ReadonlyArray<Message>
   readonly store: boolean; readonly background: boolean
   readonly truncation: "auto" | "disabled"
-  /** Members of the response object that repeat the request. */ readonly echo: Json
-  /** A summary of the reasoning instead of its text. */ readonly summarized: boolean
+  /** Members of the response object that repeat the request. */
+readonly echo: Json
+  /** A summary of the reasoning instead of its text. */
+readonly summarized: boolean
 }
 
 const inputs = ["messages", "prompt", "input"] as const

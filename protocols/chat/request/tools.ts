@@ -49,7 +49,9 @@ export const readFunctions = (fields: Fields): ReadonlyArray<Tool> | undefined =
   })
 }
 
-export interface Choice { readonly choice: ToolChoice | undefined; /** Only these are offered. */ readonly allowed?: ReadonlySet<string> }
+export interface Choice { readonly choice: ToolChoice | undefined; 
+/** Only these are offered. */
+readonly allowed?: ReadonlySet<string> }
 /** `flat`: responses name the function beside the type. Checked against the tools afterwards, by `checkChoice`. */
 export const readChoice = (fields: Fields, name: string, flat: boolean): Choice => {
   const value = fields.raw(name)

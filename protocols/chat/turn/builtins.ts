@@ -39,7 +39,8 @@ const once = async (url: URL, signal: AbortSignal, resolve: Resolve, allow: (add
   })
 }
 export interface FetchOptions { readonly resolve?: Resolve; readonly allow?: (address: string) => boolean; readonly types?: RegExp
-  /** What is larger than the limit is a failure, not cut. */ readonly whole?: boolean }
+  /** What is larger than the limit is a failure, not cut. */
+readonly whole?: boolean }
 /** For a model that takes pictures as bytes only. The addresses are checked as those of `web_fetch`; half a picture is none. */
 export const fetchImage = async (address: string, signal: AbortSignal, options: FetchOptions = {}): Promise<Uint8Array> => {
   const { status, body } = await fetchPublic(address, AbortSignal.any([signal, AbortSignal.timeout(fetchMs)]), { ...options, types: /^image\//i, whole: true })

@@ -7,30 +7,37 @@ import { BridgeReader } from "../request/prompt-bridge.ts"
 import { Unmasking, type Namespace } from "../request/tools.ts"
 
 /** Where a turn's answer goes. `started`: it cannot be taken back. */
-export interface Output extends RetrySink { /** A failure after that ends the answer. */ readonly started: boolean }
+export interface Output extends RetrySink { 
+/** A failure after that ends the answer. */
+readonly started: boolean }
 
 /** Text and arguments of one turn; above it the answer ends with `length`. */
 export const outputBytesMax = 16 * 1_048_576
 
 export interface Rules {
   readonly names: Namespace
-  /** By the model's name: is this call the client's to hear? */ readonly external: ReadonlySet<string>
+  /** By the model's name: is this call the client's to hear? */
+readonly external: ReadonlySet<string>
   readonly builtins: ReadonlySet<string>
   readonly dropCalls: boolean; readonly oneCall: boolean
   readonly bridge: ReadonlyArray<Tool> | undefined
-  /** The text may have to be told to the model again. */ readonly keepsText: boolean
+  /** The text may have to be told to the model again. */
+readonly keepsText: boolean
   readonly onTooLong: () => void
 }
 interface ChoiceState { readonly text: Unmasking | undefined; readonly reasoning: Unmasking | undefined; readonly bridge: BridgeReader | undefined; forwarded: number
-  /** Forwarded calls that have no arguments yet. */ bare: Set<number> | undefined
+  /** Forwarded calls that have no arguments yet. */
+bare: Set<number> | undefined
   places: Map<number, number | ToolCallDraft | undefined> | undefined; finish: Finish | undefined; content: boolean }
 interface ToolCallDraft { readonly id: string; readonly name: string; arguments: string }
 
 export class Filter implements RetrySink {
   private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
-  /** Calls that came through the prompt, by their public names. */ readonly bridged: Array<ToolCall> = []
-  /** The text of choice 0, kept where a round may have to be told to the model again. */ said = ""
+  /** Calls that came through the prompt, by their public names. */
+readonly bridged: Array<ToolCall> = []
+  /** The text of choice 0, kept where a round may have to be told to the model again. */
+said = ""
   unknownCalls = 0
   usage: Usage | undefined = undefined
   outputBytes = 0

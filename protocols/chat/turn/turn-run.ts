@@ -42,8 +42,10 @@ export const fitted = (request: ModelRequest, target: Target, unsupported: "drop
 }
 
 export interface TurnCaller extends Caller {
-  /** Ends the signal from inside: the answer outgrows its limit. */ tooLong(): void
-  /** The upstreams had it for so long; `usage` when they answered. */ waited(ms: number, usage: Usage | undefined): void
+  /** Ends the signal from inside: the answer outgrows its limit. */
+tooLong(): void
+  /** The upstreams had it for so long; `usage` when they answered. */
+waited(ms: number, usage: Usage | undefined): void
 }
 
 /** Figures as upstreams give them: what is no count is none. */

@@ -28,7 +28,8 @@ export interface TurnsDeps {
 
 export class Turns {
   readonly deps: TurnsDeps
-  /** Of every turn. */ readonly options: TurnDeps
+  /** Of every turn. */
+readonly options: TurnDeps
   draining = false
   private readonly running = new Bag<Turn>()
   constructor(deps: TurnsDeps) {

@@ -7,7 +7,9 @@ export type ToDocument =
   | { readonly call: "inspect"; readonly bytes: Uint8Array; readonly extension: string; readonly source?: string | undefined; readonly target: string }
   | { readonly call: "extract"; readonly bytes: Uint8Array; readonly extension: string; readonly options: ExtractOptions }
   /** The next segments: those that arrive in one turn of the event loop are read in it, so each piece is asked for. */ | { readonly call: "more" }
-  | { readonly call: "rebuild"; readonly translated: ReadonlyArray<readonly [number, string]>; /** Else more of them follow. */ readonly last: boolean }
+  | { readonly call: "rebuild"; readonly translated: ReadonlyArray<readonly [number, string]>; 
+/** Else more of them follow. */
+readonly last: boolean }
 export type FromDocument =
   | { readonly is: "inspected" }
   | { readonly is: "segments"; readonly segments: ReadonlyArray<Segment>; readonly last: boolean; readonly characters: number; readonly warnings: ReadonlyArray<string> }

@@ -21,7 +21,9 @@ export const areas = ["Products", "ProductStatuses", "Categories", "Manufacturer
 export type Area = typeof areas[number]
 
 /** The scopes any of which suffices, and the area. */
-export interface Need { readonly scopes: ReadonlyArray<Scope>; readonly area: Area; /** A second scope that must be there too. */ readonly also?: Scope }
+export interface Need { readonly scopes: ReadonlyArray<Scope>; readonly area: Area; 
+/** A second scope that must be there too. */
+readonly also?: Scope }
 export type Subject = "catalog" | "people" | "orders" | "custom_fields" | "settings" | "system"
 const readScopes: Record<Subject, ReadonlyArray<Scope>> = {
   catalog: ["read_catalog", "catalog"], people: ["read_people", "people"], orders: ["read_orders", "orders"],

@@ -70,7 +70,8 @@ export class AppRegistry {
   private readonly store: Store
   private readonly secrets: Secrets
   private readonly clock: () => number
-  /** Heard after every change, so that nothing remembered outlives it. */ changed: () => void = () => {}
+  /** Heard after every change, so that nothing remembered outlives it. */
+changed: () => void = () => {}
 
   constructor(store: Store, tokens: AppTokens, secrets: Secrets, clock: () => number) { this.store = store; this.tokens = tokens; this.secrets = secrets; this.clock = clock }
 

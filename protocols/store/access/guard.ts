@@ -19,7 +19,8 @@ const knownMax = 10_000
 export interface Principal {
   readonly kind: "admin-token" | "user" | "client" | "session"
   readonly app: App | undefined
-  /** Who the call acts for, with the areas they have now. */ readonly member: Member | undefined
+  /** Who the call acts for, with the areas they have now. */
+readonly member: Member | undefined
   readonly scopes: ReadonlySet<string>
   readonly bucket: string
 }
@@ -32,11 +33,14 @@ export type Admission =
 export interface GuardOptions {
   readonly headerPrefix: string
   readonly plan: () => Plan
-  /** Host names that are this store; empty never. */ readonly hosts: ReadonlyArray<string>
-  /** No certificate, bound to loopback: then loopback may speak plain HTTP. */ readonly plainLoopback: boolean
+  /** Host names that are this store; empty never. */
+readonly hosts: ReadonlyArray<string>
+  /** No certificate, bound to loopback: then loopback may speak plain HTTP. */
+readonly plainLoopback: boolean
   readonly retryAfter: "date" | "seconds"
   readonly clock: () => number
-  /** Calls per window of the best plan; the published 50 but in benches. */ readonly callsMax?: number
+  /** Calls per window of the best plan; the published 50 but in benches. */
+readonly callsMax?: number
 }
 const loopback = new BlockList()
 loopback.addSubnet("127.0.0.0", 8, "ipv4")

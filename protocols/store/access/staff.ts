@@ -10,7 +10,8 @@ import { valueOf } from "../engine/resource.ts"
 
 const Access = Schema.Struct({
   userId: Schema.Finite, username: Schema.String, areas: Schema.Array(Schema.String), enabled: Schema.Boolean,
-  /** salt.hash, base64url; empty: signs in elsewhere. */ password: Schema.String
+  /** salt.hash, base64url; empty: signs in elsewhere. */
+password: Schema.String
 })
 /** [user id] */
 const Accesses = table("store-staff", Access)
@@ -34,7 +35,8 @@ export class Staff {
   private readonly engine: Engine
   private readonly store: Store
   private readonly secrets: Secrets
-  /** Heard after every change. */ changed: () => void = () => {}
+  /** Heard after every change. */
+changed: () => void = () => {}
 
   constructor(engine: Engine, secrets: Secrets) { this.engine = engine; this.store = engine.store; this.secrets = secrets }
 

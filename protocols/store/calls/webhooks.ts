@@ -34,7 +34,8 @@ export interface WebhookOptions {
   readonly headerPrefix: string
   readonly privateTargets: boolean
   readonly waitsMs?: ReadonlyArray<number>
-  /** Tells the subscription's actor that its outbox holds something. */ readonly wake: (subscription: string) => void
+  /** Tells the subscription's actor that its outbox holds something. */
+readonly wake: (subscription: string) => void
   readonly lookup?: Parameters<typeof publicLookup>[0]
   readonly log?: (line: string) => void
   readonly replyMs?: number

@@ -30,7 +30,8 @@ button.plain{background:none;color:var(--accent)}button.danger{background:none;b
 
 export interface PageOptions {
   readonly title: string
-  /** Names of what leads here. */ readonly crumbs?: ReadonlyArray<string>
+  /** Names of what leads here. */
+readonly crumbs?: ReadonlyArray<string>
   readonly current?: "apps" | "products" | "webhooks"
   readonly user?: { readonly name: string; readonly csrf: string }
   readonly problem?: string | undefined

@@ -7,7 +7,8 @@ export interface Entry {
   readonly lastModifiedMs: number
   readonly storedMs: number
   readonly expiresMs: number
-  /** Of the collections, when it was computed. */ readonly versions: ReadonlyArray<readonly [collection: string, version: number]>
+  /** Of the collections, when it was computed. */
+readonly versions: ReadonlyArray<readonly [collection: string, version: number]>
   zipped: Uint8Array | undefined
 }
 const bytesMaxDefault = 64 * 1_048_576

@@ -7,7 +7,9 @@ import { valueOf, type Change, type Resource } from "./resource.ts"
 import { Rows } from "./records.ts"
 
 export type Cell = string | number | null
-interface Column { readonly cells: Array<Cell>; /** Records up to this id are in it. */ loadedTo: number; used: number }
+interface Column { readonly cells: Array<Cell>; 
+/** Records up to this id are in it. */
+loadedTo: number; used: number }
 
 const sliceRows = 500
 const cellsMax = 16_000_000

@@ -13,16 +13,21 @@ export interface Field {
   readonly initial: Stored
   readonly nullable?: boolean
   readonly required?: boolean
-  /** Set by the server; given ones are ignored. */ readonly readOnly?: boolean
+  /** Set by the server; given ones are ignored. */
+readonly readOnly?: boolean
   readonly lengthMin?: number; readonly lengthMax?: number
   readonly min?: number; readonly max?: number
   readonly oneOf?: ReadonlyArray<string>
-  /** Unique, case folded, when not empty, over all fields of this name space. */ readonly unique?: string
+  /** Unique, case folded, when not empty, over all fields of this name space. */
+readonly unique?: string
   /** The id of a record of that resource; 0 and null are none. `gone`: what its deletion means for this record. */
   readonly to?: string; readonly gone?: "refuse" | "cascade" | "keep"
-  /** Sealed at rest, null in every ordinary answer. */ readonly sealed?: boolean
-  /** Compared as a number where both sides are numbers. */ readonly numeric?: boolean
-  /** Of a string: what is wrong with it, if anything. */ readonly wrong?: (value: string) => string | undefined
+  /** Sealed at rest, null in every ordinary answer. */
+readonly sealed?: boolean
+  /** Compared as a number where both sides are numbers. */
+readonly numeric?: boolean
+  /** Of a string: what is wrong with it, if anything. */
+readonly wrong?: (value: string) => string | undefined
 }
 export type Fields = { readonly [name: string]: Field }
 

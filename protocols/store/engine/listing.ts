@@ -132,7 +132,9 @@ export const involved = (resource: Resource, expand: Iterable<string>): Readonly
   return [...names]
 }
 
-export interface Address { /** https://host/api/v1/products, with .json when it was asked so. */ readonly url: string; readonly query: string }
+export interface Address { 
+/** https://host/api/v1/products, with .json when it was asked so. */
+readonly url: string; readonly query: string }
 const pageUrl = ({ url, query }: Address, page: number, count: number): string => {
   const kept = pairsOf(query).filter(([name]) => name !== "page" && name !== "count")
   return `${url}?${new URLSearchParams([["page", String(page)], ["count", String(count)], ...kept.map(([name, value]) => [name, value] as [string, string])]).toString()}`

@@ -14,10 +14,13 @@ export interface Unit { readonly field: string; readonly test: Test }
 export interface Query {
   readonly page: number; readonly count: number
   readonly sort: ReadonlyArray<{ readonly field: string; readonly descending: boolean }>
-  /** undefined: all. */ readonly fields: ReadonlySet<string> | undefined
+  /** undefined: all. */
+readonly fields: ReadonlySet<string> | undefined
   readonly expand: ReadonlySet<string>
-  /** OR of ANDs; empty: everything. */ readonly where: ReadonlyArray<ReadonlyArray<Unit>>
-  /** Of `select_many`. */ readonly ids: ReadonlyArray<number> | undefined
+  /** OR of ANDs; empty: everything. */
+readonly where: ReadonlyArray<ReadonlyArray<Unit>>
+  /** Of `select_many`. */
+readonly ids: ReadonlyArray<number> | undefined
   readonly hasLongField: boolean
 }
 const conditionsMax = 20

@@ -15,7 +15,9 @@ export interface Reader {
 }
 
 /** Seals what only `/decrypted` shows. */
-export interface Vault { readonly seal: (plain: string, address: string) => Uint8Array; /** Throws when it does not open. */ readonly open: (sealed: Uint8Array, address: string) => string }
+export interface Vault { readonly seal: (plain: string, address: string) => Uint8Array; 
+/** Throws when it does not open. */
+readonly open: (sealed: Uint8Array, address: string) => string }
 /** Takes events into the outbox, inside the transaction. */
 export interface Outbox { readonly wants: (event: string) => boolean; readonly put: (tx: Transaction, event: string, body: unknown) => void }
 export interface Referrer { readonly of: string; readonly field: string; readonly gone: "refuse" | "cascade" | "keep" }
@@ -48,7 +50,8 @@ export interface Draft {
   readonly tx: Transaction
   readonly id: number
   readonly before: Row | undefined
-  /** What the caller gave (by name), before defaults. */ readonly given: Values
+  /** What the caller gave (by name), before defaults. */
+readonly given: Values
   readonly values: Record<string, Stored>
   readonly faults: Array<FieldFault>
 }
@@ -68,19 +71,24 @@ export interface Resource {
   /** Names of some of them, gathered once: a product has 150 fields, a write touches five. */
   readonly required: ReadonlyArray<string>; readonly references: ReadonlyArray<string>; readonly uniques: ReadonlyArray<string>
   readonly nested: { readonly [name: string]: Nested }
-  /** Only read through the API. */ readonly readOnly?: boolean
+  /** Only read through the API. */
+readonly readOnly?: boolean
   readonly uncached?: boolean
   readonly firstId?: number
   readonly rowsMax?: number
-  /** A reply webhook asked before a create or update. */ readonly validate?: string
-  /** Computes and checks; throws Refused or adds faults. */ readonly prepare?: (draft: Draft) => void
+  /** A reply webhook asked before a create or update. */
+readonly validate?: string
+  /** Computes and checks; throws Refused or adds faults. */
+readonly prepare?: (draft: Draft) => void
   /** After a create, in the same transaction; `extra` is the body. Its answer is shown beside the record, this once. */
   readonly created?: (tx: Transaction, row: Row, extra: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>> | undefined
   readonly removing?: (tx: Transaction, row: Row) => void
-  /** Tells the webhooks what a change means. */ readonly events?: (change: Change, tx: Transaction) => void
+  /** Tells the webhooks what a change means. */
+readonly events?: (change: Change, tx: Transaction) => void
   /** Scopes of which a writer needs one more, by what it writes. */
   readonly alsoNeeds?: (body: Readonly<Record<string, unknown>>) => ReadonlyArray<Scope> | undefined
-  /** An existing record that a create without an id means. */ readonly same?: (tx: Transaction, values: Values) => Row | undefined
+  /** An existing record that a create without an id means. */
+readonly same?: (tx: Transaction, values: Values) => Row | undefined
 }
 
 /** Fields every resource has. */

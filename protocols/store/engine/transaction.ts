@@ -18,7 +18,8 @@ export class StagedTransaction implements Transaction {
   readonly nowMs: number
   readonly changes = new Map<string, Change>()
   readonly writes: Array<Write> = []
-  /** Called once the commit is durable. */ readonly afterwards: Array<() => void> = []
+  /** Called once the commit is durable. */
+readonly afterwards: Array<() => void> = []
   private readonly counters = new Map<string, { table: string; key: Key; value: number; added: number }>()
   private readonly uniques = new Map<string, readonly [string, number] | undefined>()
 

@@ -7,7 +7,8 @@ import type { KeyInUse, KeyRing } from "./keys.ts"
 import { problem } from "../problems.ts"
 
 export interface Limits {
-  /** Per key: `calls` in each window; 100 a second with bursts of 200 is 200 in 2 s. */ readonly calls: number
+  /** Per key: `calls` in each window; 100 a second with bursts of 200 is 200 in 2 s. */
+readonly calls: number
   readonly windowMs: number
   readonly inFlight: number
 }

@@ -8,7 +8,8 @@ import { Accounts, KeyHashes, Keys, type Account, type HashKey, type Key } from 
 export interface KeyInUse {
   key: Key
   readonly account: Account
-  /** Requests being worked on now. */ inFlight: number
+  /** Requests being worked on now. */
+inFlight: number
 }
 
 const inMemoryMax = 10_000

@@ -10,7 +10,8 @@ export const SpeechLimits = { characters: limit, speechToTextMs: limit, speechTo
 export const Account = Schema.Struct({
   accountId: Schema.String,
   tier: Schema.Literals(["free", "paid"]),
-  /** Billing periods are calendar-month steps from here. */ createdMs: Schema.Int,
+  /** Billing periods are calendar-month steps from here. */
+createdMs: Schema.Int,
   limits: Schema.Struct({ ...SpeechLimits, documents: limit, teamDocuments: limit })
 })
 export type Account = typeof Account.Type
@@ -22,8 +23,10 @@ export const Key = Schema.Struct({
   createdMs: Schema.Int,
   deactivatedMs: Schema.NullOr(Schema.Int),
   limits: Schema.Struct(SpeechLimits),
-  /** null: unrestricted. */ scopes: Schema.NullOr(Schema.Array(Schema.String)),
-  /** First four, ****, last four characters of the secret. */ masked: Schema.String
+  /** null: unrestricted. */
+scopes: Schema.NullOr(Schema.Array(Schema.String)),
+  /** First four, ****, last four characters of the secret. */
+masked: Schema.String
 })
 export type Key = typeof Key.Type
 

@@ -26,7 +26,8 @@ export const tagsTable = "translation-tags"
 type Counts = Record<Unit, number>
 /** One account's or key's period. */
 interface Meter { readonly startMs: number; readonly endMs: number; readonly used: Counts; readonly reserved: Record<Quota, number>
-  /** The commit that holds its last booking. */ within: Batch | undefined }
+  /** The commit that holds its last booking. */
+within: Batch | undefined }
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
   quota === "characters" ? meter.used.translate + meter.used.document + meter.used.write : meter.used[quota]
 
@@ -52,7 +53,8 @@ interface Batch {
   kept: boolean
   readonly tallies: Map<string, Tally>
   readonly tags: Map<string, { readonly accountId: string; readonly tag: string; readonly day: number; readonly unit: Unit; amount: number }>
-  /** What takes it back, for those whose answer waits. */ readonly undo: Array<() => void>
+  /** What takes it back, for those whose answer waits. */
+readonly undo: Array<() => void>
   readonly settled: Promise<void>; readonly resolve: () => void; readonly reject: (fault: StorageFault) => void
 }
 

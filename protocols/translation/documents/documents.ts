@@ -31,10 +31,14 @@ export interface DocumentDeps {
   readonly log?: Log
   /** What a request names (glossaries, style lists, memories): whether it exists for the account and covers the pair. Nothing does by default. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
-  /** Glossaries, style lists and memories, above every engine. */ readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
-  /** Default: the translator, sentence by sentence. */ readonly translate?: Ports["translate"]
-  /** Stands before the work of each job of an account: delays and failures of test mode. */ readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
-  /** Documents translating at once. */ readonly atOnce?: number
+  /** Glossaries, style lists and memories, above every engine. */
+readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
+  /** Default: the translator, sentence by sentence. */
+readonly translate?: Ports["translate"]
+  /** Stands before the work of each job of an account: delays and failures of test mode. */
+readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
+  /** Documents translating at once. */
+readonly atOnce?: number
 }
 const path = "/v2/document"
 const mebibyte = 1_048_576

@@ -9,7 +9,8 @@ import { formalityFor, glossariesMax, idOf, isUuid, thresholdDefault } from "../
 
 export interface DocumentOptions {
   readonly type: DocumentType
-  /** Without path, control characters and extension. */ readonly baseName: string
+  /** Without path, control characters and extension. */
+readonly baseName: string
   readonly extension: string
   readonly outExtension: string
   readonly outType: DocumentType

@@ -10,8 +10,10 @@ export const Dictionary = Schema.Struct({ source: Schema.String, target: Schema.
 export type Dictionary = typeof Dictionary.Type
 export const Glossary = Schema.Struct({
   glossaryId: Schema.String, accountId: Schema.String, name: Schema.String, createdMs: Schema.Int,
-  /** Touched by the newer interface: the older one no longer deletes it. */ edited: Schema.Boolean,
-  /** In order of creation; a replaced one moves to the end. */ dictionaries: Schema.Array(Dictionary)
+  /** Touched by the newer interface: the older one no longer deletes it. */
+edited: Schema.Boolean,
+  /** In order of creation; a replaced one moves to the end. */
+dictionaries: Schema.Array(Dictionary)
 })
 export type Glossary = typeof Glossary.Type
 

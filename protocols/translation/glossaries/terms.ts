@@ -46,7 +46,9 @@ const [c] = target
   return a !== undefined && c !== undefined && a !== b && a !== a.toLowerCase() ? c.toUpperCase() + target.slice(c.length) : target
 }
 
-interface Folded { readonly source: string; readonly target: string; /** Another spelling of the same letters. */ readonly next: Folded | undefined }
+interface Folded { readonly source: string; readonly target: string; 
+/** Another spelling of the same letters. */
+readonly next: Folded | undefined }
 
 /** `dictionaries` in order of priority: of two entries with the same source the first counts. */
 export const termsOf = (dictionaries: ReadonlyArray<ReadonlyArray<Entry>>): Terms => {

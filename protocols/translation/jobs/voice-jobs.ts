@@ -29,7 +29,9 @@ const baseOf = (language: string): string => language.split("-")[0]!
 
 export interface VoiceJobDeps {
   readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly clock: () => number; readonly sign: HashKey
-  readonly publicBase?: string | undefined; /** A job is gone. */ readonly ended?: () => void
+  readonly publicBase?: string | undefined; 
+/** A job is gone. */
+readonly ended?: () => void
 }
 type Asked<A> = { readonly reply: A } | { readonly refuse: { readonly _tag: string } } | { readonly fault: unknown }
 

@@ -26,8 +26,10 @@ const assets = "/v3/assets/translation_memories"
 
 export interface MemoryDeps {
   readonly store: Store; readonly actors: ActorSystem; readonly clock: () => number; readonly sign: HashKey; readonly publicBase?: string | undefined
-  /** Removes what deleted memories leave. */ readonly clean?: () => void
-  /** Memories whose segments several accounts share (test mode): a deletion hides them from one account. */ readonly shared?: ReadonlySet<string> | undefined
+  /** Removes what deleted memories leave. */
+readonly clean?: () => void
+  /** Memories whose segments several accounts share (test mode): a deletion hides them from one account. */
+readonly shared?: ReadonlySet<string> | undefined
 }
 type Asked<A> = { readonly reply: A } | { readonly refuse: { readonly _tag: string } } | { readonly fault: unknown }
 

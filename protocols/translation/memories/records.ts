@@ -4,7 +4,9 @@ import { Schema } from "effect"
 import { createHash } from "node:crypto"
 import { table, type Key, type Store } from "../../../storage/store.ts"
 
-export const Segment = Schema.Struct({ text: Schema.String, /** Language (lower case) and text. */ targets: Schema.Array(Schema.Tuple([Schema.String, Schema.String])) })
+export const Segment = Schema.Struct({ text: Schema.String, 
+/** Language (lower case) and text. */
+targets: Schema.Array(Schema.Tuple([Schema.String, Schema.String])) })
 export type Segment = typeof Segment.Type
 /** [memoryId, place] */
 export const Segments = table("translation-memory-segments", Segment)

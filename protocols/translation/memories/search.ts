@@ -8,7 +8,9 @@ import { exactPlaces, LastUsed, normalized, Segments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
 
 /** A memory as one request uses it. */
-export interface MemoryUse { readonly memory: Memory; /** Languages of targets that serve, best first. */ readonly targets: ReadonlyArray<string>; readonly threshold: number }
+export interface MemoryUse { readonly memory: Memory; 
+/** Languages of targets that serve, best first. */
+readonly targets: ReadonlyArray<string>; readonly threshold: number }
 export interface MemoryHit { readonly place: number; readonly similarity: number; readonly target: string }
 
 /** Of all indexes together; one memory's index holds at most the segments that fit. */

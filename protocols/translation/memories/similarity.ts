@@ -74,7 +74,9 @@ let high = this.count
   get bytes(): number { return this.places.byteLength + this.lengths.byteLength + this.signatures.byteLength }
 }
 
-export interface Likely { readonly place: number; /** No similarity is higher. */ readonly ceiling: number }
+export interface Likely { readonly place: number; 
+/** No similarity is higher. */
+readonly ceiling: number }
 /** Looked at before others may run: about two milliseconds. */
 const sliceEntries = 50_000
 

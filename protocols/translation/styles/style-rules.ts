@@ -55,7 +55,9 @@ const given = params.string("source_language")
   return { id, label, prompt, sourceLanguage: source?.code ?? language }
 }
 
-export interface StyleDeps { readonly store: Store; readonly clock: () => number; /** Seen by every account, after its own; never changed. */ readonly fixtures?: ReadonlyArray<StyleList> }
+export interface StyleDeps { readonly store: Store; readonly clock: () => number; 
+/** Seen by every account, after its own; never changed. */
+readonly fixtures?: ReadonlyArray<StyleList> }
 
 export class StyleRoutes {
   private readonly store: Store

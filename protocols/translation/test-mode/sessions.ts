@@ -7,7 +7,8 @@ export interface Session {
   readonly name: string
   noResponse: number; tooMany: number; failing: number; documentFailures: number
   readonly failingStatus: number
-  /** null: none. */ readonly characterLimit: number | null; readonly documentLimit: number | null; readonly teamDocumentLimit: number | null
+  /** null: none. */
+readonly characterLimit: number | null; readonly documentLimit: number | null; readonly teamDocumentLimit: number | null
   readonly documentQueueMs: number; readonly documentTranslateMs: number
   readonly expectsProxy: boolean; readonly allowsMissingUserAgent: boolean
   readonly memoryPolls: number
@@ -22,7 +23,8 @@ const prefix = "mock-server-session-"
 
 export class Sessions {
   private readonly byName = new Map<string, Session>()
-  /** The session whose request made the account. */ private readonly byAccount = new Map<string, Session>()
+  /** The session whose request made the account. */
+private readonly byAccount = new Map<string, Session>()
   private readonly clock: () => number
   constructor(clock: () => number) { this.clock = clock }
 

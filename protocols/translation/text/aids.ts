@@ -15,11 +15,14 @@ export interface AidsNamed {
   readonly memoryId: string | undefined; readonly memoryThreshold: number
 }
 export interface Aid {
-  /** Names glossaries and style with their versions, for what is remembered of answers. */ readonly name: string
+  /** Names glossaries and style with their versions, for what is remembered of answers. */
+readonly name: string
   readonly terms: Terms | undefined
   readonly memory: MemoryUse | undefined
-  /** For engines that take instructions. */ readonly instructions: ReadonlyArray<string>
-  /** Typography of the style list, for text that an engine or memory wrote. */ readonly finish: ((text: string) => string) | undefined
+  /** For engines that take instructions. */
+readonly instructions: ReadonlyArray<string>
+  /** Typography of the style list, for text that an engine or memory wrote. */
+readonly finish: ((text: string) => string) | undefined
 }
 export const noAid: Aid = { name: "", terms: undefined, memory: undefined, instructions: [], finish: undefined }
 

@@ -10,15 +10,21 @@ import { lined, Sheet } from "./sheet.ts"
 
 export interface AssistedRequest {
   readonly texts: ReadonlyArray<string>; readonly source: Known; readonly target: Known
-  /** The engine's code of the target (`pairFor`). */ readonly pair: Language
+  /** The engine's code of the target (`pairFor`). */
+readonly pair: Language
   readonly split?: Split; readonly formality?: Formality; readonly context?: string
-  /** Of texts with codes of their own (documents): their pieces. Default: plain text with placeholders. */ readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
-  /** What an engine's text must not hold. */ readonly clean?: (segment: Segment) => Segment
+  /** Of texts with codes of their own (documents): their pieces. Default: plain text with placeholders. */
+readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
+  /** What an engine's text must not hold. */
+readonly clean?: (segment: Segment) => Segment
 }
 export interface Assisted {
-  /** One per text, same order. */ readonly texts: ReadonlyArray<string>
-  /** Places of the memory's segments that served: `memories.applied` makes the rows that say so. */ readonly places: ReadonlyArray<number>
-  /** Ids of the engines that answered; empty when none was needed. */ readonly engine: string
+  /** One per text, same order. */
+readonly texts: ReadonlyArray<string>
+  /** Places of the memory's segments that served: `memories.applied` makes the rows that say so. */
+readonly places: ReadonlyArray<number>
+  /** Ids of the engines that answered; empty when none was needed. */
+readonly engine: string
 }
 export const assisted = ({ translator, memories }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> }, aid: Aid,
   { texts, source, target, pair, split = "1", formality = "default", context, piecesOf, clean = (segment) => segment }: AssistedRequest): Effect.Effect<Assisted, EngineFault> => Effect.gen(function* () {

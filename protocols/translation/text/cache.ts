@@ -2,7 +2,9 @@
  *  moves to the young one, and when that is full the old one is dropped, so neither a hit nor an entry leaving costs a search.
  *  What it holds never outlives the process, and it changes no bill: a hit is counted like a miss. */
 
-export interface Remembered { readonly text: string; /** Upper-case base code. */ readonly detected: string; readonly engine: string }
+export interface Remembered { readonly text: string; 
+/** Upper-case base code. */
+readonly detected: string; readonly engine: string }
 
 export class TranslationCache {
   private young = new Map<string, Remembered>()

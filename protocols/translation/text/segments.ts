@@ -268,10 +268,13 @@ const raws = [...known]
 }
 
 export interface Rendering {
-  /** Give back a first capital and an end mark that the source has and the engine lost. */ readonly repair: boolean
-  /** Text from the engine goes into markup. */ readonly escape: boolean
+  /** Give back a first capital and an end mark that the source has and the engine lost. */
+readonly repair: boolean
+  /** Text from the engine goes into markup. */
+readonly escape: boolean
   readonly target: Language
-  /** Sentences whose answer is not repaired: it is somebody's own wording. */ readonly verbatim?: ReadonlySet<number>
+  /** Sentences whose answer is not repaired: it is somebody's own wording. */
+readonly verbatim?: ReadonlySet<number>
 }
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 const endMark = /[.!?\u2026\u3002\uFF01\uFF1F]$/

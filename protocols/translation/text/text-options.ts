@@ -15,14 +15,16 @@ export const thresholdDefault = 75
 
 export interface TextOptions {
   readonly texts: ReadonlyArray<string>
-  /** undefined: to be detected. */ readonly source: Known | undefined
+  /** undefined: to be detected. */
+readonly source: Known | undefined
   readonly target: Known
   readonly context: string | undefined
   readonly showBilled: boolean
   readonly split: Split
   readonly preserveFormatting: boolean
   readonly formality: Formality
-  /** What `model_type_used` says; undefined when it was not asked for. */ readonly model: "quality_optimized" | "latency_optimized" | undefined
+  /** What `model_type_used` says; undefined when it was not asked for. */
+readonly model: "quality_optimized" | "latency_optimized" | undefined
   readonly glossaryIds: ReadonlyArray<string>
   readonly styleId: string | undefined
   readonly memoryId: string | undefined

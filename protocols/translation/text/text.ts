@@ -29,12 +29,15 @@ export interface TextDeps {
 }
 
 /** A text that is to be translated: where its answer goes, and what it is made of. */
-interface Job { readonly at: number; readonly source: Known; readonly pair: string; readonly sheet: Sheet; /** Absent: not to be remembered. */ readonly key: string | undefined }
+interface Job { readonly at: number; readonly source: Known; readonly pair: string; readonly sheet: Sheet; 
+/** Absent: not to be remembered. */
+readonly key: string | undefined }
 /** One request while it is worked on. */
 interface Run {
   readonly options: TextOptions
   readonly aid: Aid
-  /** Places of the memory's segments that were applied. */ readonly applied: Array<number>
+  /** Places of the memory's segments that were applied. */
+readonly applied: Array<number>
   readonly billed: ReadonlyArray<number>
   readonly answers: Array<Translated>
   readonly engineIds: Set<string>

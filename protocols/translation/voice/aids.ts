@@ -10,7 +10,8 @@ import { SpokenTermsTable } from "./spoken-terms.ts"
 export interface VoiceNamed { readonly accountId: string; readonly glossaryId?: string | undefined; readonly spokenTermsId?: string | undefined }
 export interface VoiceAids {
   readonly translate: (named: VoiceNamed, request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
-  /** All terms, of the given language or of every one. */ readonly hints: (named: VoiceNamed, language: string | undefined) => ReadonlyArray<string>
+  /** All terms, of the given language or of every one. */
+readonly hints: (named: VoiceNamed, language: string | undefined) => ReadonlyArray<string>
 }
 const baseOf = (language: string): string => language.split("-")[0]!
 

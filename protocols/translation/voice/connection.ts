@@ -15,10 +15,12 @@ import { codecOf, type Codec, type Segment, type ServerMessage } from "./wire.ts
 /** What voice is given, session and connection alike. */
 export interface VoiceDeps {
   readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
-  /** Keyed hash of a token: how it is kept. */ readonly hashToken: (token: string) => string
+  /** Keyed hash of a token: how it is kept. */
+readonly hashToken: (token: string) => string
   readonly newToken: () => string
   readonly clock: () => number
-  /** `https://host[:port]` that clients see; else taken from the request. */ readonly publicBase?: string
+  /** `https://host[:port]` that clients see; else taken from the request. */
+readonly publicBase?: string
 }
 export interface Held { readonly sessionId: string; readonly token: string; connection: Connection | undefined }
 
@@ -64,10 +66,13 @@ export class Connection {
   private using: KeyInUse | undefined
   private queue: Array<Said> = []
   private busy = false
-  /** Concluded text sent since the last pong: the client may not have read it. */ private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
+  /** Concluded text sent since the last pong: the client may not have read it. */
+private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
   private turn = 0
-  /** The turn after which all is said; 0 before. */ private finishing = 0
-  /** Transcripts that show tentative text now. */ private readonly tentative = new Set<string>()
+  /** The turn after which all is said; 0 before. */
+private finishing = 0
+  /** Transcripts that show tentative text now. */
+private readonly tentative = new Set<string>()
   private readonly described = new Set<string>()
 
   constructor(deps: VoiceDeps, socket: Socket<Held>, paceOf: (plain: boolean) => Pace, gone: () => void) {

@@ -11,8 +11,10 @@ export class Pace {
   private startedMs: number
   private lastMs: number
   private leftMs: number | undefined
-  /** Sound of this session so far. */ heardMs = 0
-  /** What of it has been booked. */ billedMs = 0
+  /** Sound of this session so far. */
+heardMs = 0
+  /** What of it has been booked. */
+billedMs = 0
   private readonly aheadMs: number
 
   constructor(nowMs: number, plain: boolean) {

@@ -9,7 +9,8 @@ import { call, type Client } from "./client.ts"
 
 export interface DocumentTranslation {
   readonly to: string; readonly from?: string; readonly formality?: string
-  /** A file, when there is one document; else a folder. */ readonly out?: string
+  /** A file, when there is one document; else a folder. */
+readonly out?: string
   readonly format?: string; readonly watermark?: boolean
 }
 export interface Translated { readonly file: string; readonly output?: string; readonly billedCharacters?: number; readonly error?: string }

@@ -12,7 +12,8 @@ const late = (load: () => object): object => {
 }
 export interface Loaded<A> {
   readonly exports: A
-  /** To be called when what a start runs has run: the cache then holds that too. Does nothing when a cache was taken. */ readonly keep: () => void
+  /** To be called when what a start runs has run: the cache then holds that too. Does nothing when a cache was taken. */
+readonly keep: () => void
 }
 /** `load`: how a script, which has no module system of its own, imports. */
 export const loadPrecompiled = <A>(file: string, load: (name: string) => Promise<unknown>): Loaded<A> => {

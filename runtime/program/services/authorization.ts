@@ -25,8 +25,10 @@ import type { ActorSystem } from "../../registry.ts"
 export interface DemoAuthorization { readonly oauthAdminKey: string; readonly oauthClientId: string; readonly oauthClientSecret: string; readonly oauthUser: string; readonly oauthPassword: string; readonly oauthUserId: string }
 export interface AuthorizationParts {
   readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly seal: Sealer; readonly log: Log; readonly port: number
-  /** Of an earlier start. */ readonly known: Partial<DemoAuthorization> | undefined
-  /** Secrets may be made and shown. */ readonly loopback: boolean
+  /** Of an earlier start. */
+readonly known: Partial<DemoAuthorization> | undefined
+  /** Secrets may be made and shown. */
+readonly loopback: boolean
   readonly grantable: NonNullable<OpenAuthorization["services"]["grantable"]>
 }
 export interface StartedAuthorization { readonly open: OpenAuthorization; readonly issuer: string; readonly demo: DemoAuthorization | undefined }

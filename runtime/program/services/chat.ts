@@ -29,18 +29,24 @@ import type { ActorSystem } from "../../registry.ts"
 
 export interface ChatParts {
   readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines | undefined; readonly log: Log
-  /** Tests bring models of their own for a record. */ readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
-  /** Tests look up names, and call addresses public, in a way of their own. */ readonly outside?: Pick<FetchOptions, "resolve" | "allow">
+  /** Tests bring models of their own for a record. */
+readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
+  /** Tests look up names, and call addresses public, in a way of their own. */
+readonly outside?: Pick<FetchOptions, "resolve" | "allow">
   readonly backoffMs?: number
-  /** On disk. */ readonly storeBytes?: () => number
+  /** On disk. */
+readonly storeBytes?: () => number
 }
 export type ChatConfig = Pick<Config, "chatKeys" | "chatUpstreams" | "healthDetailsMode" | "metricsMode" | "sessionRetentionMs" | "chatBodyBytesMax" | "upstreamConnectMs" | "upstreamFirstMs" | "upstreamIdleMs" | "turnMs"
   | "streamCommitMs" | "streamKeepAliveMs" | "turnsInFlightMax" | "sessionTurnsMax" | "sessionsMax" | "storedResponseBytesMax" | "shutdownGraceMs" | "builtinTools" | "builtinRoundsMax" | "modelsCacheMs" | "unsupportedParams" | "host">
 export interface ChatService {
   readonly service: Service
-  /** What operations show of it. */ readonly probes: Probes
-  /** After listening: takes up what the last process left. */ resume(): Promise<void>
-  /** Turns under way end, or are ended after the grace. */ drain(): Promise<void>
+  /** What operations show of it. */
+readonly probes: Probes
+  /** After listening: takes up what the last process left. */
+resume(): Promise<void>
+  /** Turns under way end, or are ended after the grace. */
+drain(): Promise<void>
   close(): void
 }
 /** What is not right here stops the start with 78 (sysexits EX_CONFIG). */

@@ -17,9 +17,12 @@ export interface DemoStore { readonly storeToken: string; readonly storeUser: st
 export interface StartedStore { readonly open: OpenStore; readonly demo: DemoStore | undefined }
 export interface StoreParts {
   readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly seal: Sealer
-  /** The address only serves this machine. */ readonly loopback: boolean
-  /** The authorization server's; else the store's own. */ readonly tokens?: AppTokens
-  /** The user of the authorization server who is the demo shop's admin. */ readonly subject?: string | undefined
+  /** The address only serves this machine. */
+readonly loopback: boolean
+  /** The authorization server's; else the store's own. */
+readonly tokens?: AppTokens
+  /** The user of the authorization server who is the demo shop's admin. */
+readonly subject?: string | undefined
 }
 const keyIdBytes = 4
 const adminUser = "admin"

@@ -26,7 +26,8 @@ export interface TranslationParts { readonly config: Config; readonly store: Sto
 export interface DemoTranslation { readonly accountId: string; readonly developerKey: string; readonly adminKey: string }
 export interface StartedTranslation {
   readonly service: Service
-  /** Of the local account. */ readonly keys: (accountId: string | undefined) => Operations["keys"]
+  /** Of the local account. */
+readonly keys: (accountId: string | undefined) => Operations["keys"]
   close(): void
   settled(): Promise<void>
 }

@@ -11,8 +11,10 @@ export const soundOf = (first: number, count: number): Uint8Array =>
   new Uint8Array(Int16Array.from({ length: blockSamples * count }, (_, i) => first + Math.floor(i / blockSamples)).buffer)
 
 export interface Script {
-  /** Crashes once, after this many words of the first hearing. */ readonly crashAfter?: number
-  /** Crashes in every hearing after this many words. */ readonly alwaysCrashAfter?: number
+  /** Crashes once, after this many words of the first hearing. */
+readonly crashAfter?: number
+  /** Crashes in every hearing after this many words. */
+readonly alwaysCrashAfter?: number
   readonly capacity?: number
   readonly partials?: boolean
 }

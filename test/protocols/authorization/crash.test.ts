@@ -12,7 +12,9 @@ const exchange = "urn:ietf:params:oauth:grant-type:token-exchange"
 const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 const accessType = "urn:ietf:params:oauth:token-type:access_token"
 
-interface Family { tokens: Array<string>; /** Answered, or sent and unanswered: what comes of the last token is not known. */ open: boolean; dead: boolean }
+interface Family { tokens: Array<string>; 
+/** Answered, or sent and unanswered: what comes of the last token is not known. */
+open: boolean; dead: boolean }
 interface Answered { readonly status: number; readonly body: any; readonly location: string | null }
 
 let running: Child | undefined

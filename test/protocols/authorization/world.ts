@@ -24,8 +24,11 @@ export const sha256 = (text: string): string => createHash("sha256").update(text
 
 export interface Answer { readonly status: number; readonly headers: Headers; readonly text: string; readonly body: any }
 export interface Tokens { readonly access_token: string; readonly refresh_token: string; readonly token_type: string; readonly scope: string; readonly expires_in: number }
-export interface WorldOptions { readonly settings?: SettingsGiven; /** What must know where the server is. */ readonly settingsAt?: (issuer: string) => SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number;
-  /** By the machine's clock, for clients that read it themselves. */ readonly live?: boolean; readonly log?: AuthorizationDeps["log"] }
+export interface WorldOptions { readonly settings?: SettingsGiven; 
+/** What must know where the server is. */
+readonly settingsAt?: (issuer: string) => SettingsGiven; readonly store?: Store; readonly intents?: Intents; readonly parts?: object; readonly lookup?: (host: string) => Promise<ReadonlyArray<{ readonly address: string; readonly family: number }>>; readonly adapter?: "uws" | "node"; readonly nowMs?: number; readonly bodyTimeoutMs?: number;
+  /** By the machine's clock, for clients that read it themselves. */
+readonly live?: boolean; readonly log?: AuthorizationDeps["log"] }
 
 /** The hash of `password` with small parameters: what is tested is not how slow it is. */
 let passwordHash = ""

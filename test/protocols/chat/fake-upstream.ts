@@ -4,18 +4,29 @@ import type { AddressInfo } from "node:net"
 
 export interface Step {
   readonly status?: number; readonly headers?: Record<string, string>
-  /** A whole JSON answer. */ readonly json?: unknown
-  /** Payloads of a stream: objects as JSON, strings as they are. */ readonly chunks?: ReadonlyArray<unknown>
-  /** `event:` lines from the payload's type. */ readonly named?: boolean
-  /** Lines of JSON instead of events. */ readonly lines?: boolean
-  /** Without `[DONE]`. */ readonly noDone?: boolean
-  /** The connection breaks after so many chunks. */ readonly dieAfter?: number
-  /** After the chunks nothing comes any more. */ readonly hang?: boolean
-  /** No answer at all. */ readonly silent?: boolean
-  /** The bytes leave in pieces of this size: in the middle of characters and lines. */ readonly pieceBytes?: number
+  /** A whole JSON answer. */
+readonly json?: unknown
+  /** Payloads of a stream: objects as JSON, strings as they are. */
+readonly chunks?: ReadonlyArray<unknown>
+  /** `event:` lines from the payload's type. */
+readonly named?: boolean
+  /** Lines of JSON instead of events. */
+readonly lines?: boolean
+  /** Without `[DONE]`. */
+readonly noDone?: boolean
+  /** The connection breaks after so many chunks. */
+readonly dieAfter?: number
+  /** After the chunks nothing comes any more. */
+readonly hang?: boolean
+  /** No answer at all. */
+readonly silent?: boolean
+  /** The bytes leave in pieces of this size: in the middle of characters and lines. */
+readonly pieceBytes?: number
   readonly eol?: string
-  /** Between chunks: a promise made per chunk. */ readonly pace?: (i: number) => Promise<void>
-  /** Bytes as they are. */ readonly raw?: string | Buffer
+  /** Between chunks: a promise made per chunk. */
+readonly pace?: (i: number) => Promise<void>
+  /** Bytes as they are. */
+readonly raw?: string | Buffer
   readonly comments?: boolean
 }
 export interface Seen { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"]; readonly body: any; readonly text: string; aborted: boolean; abortedAtMs: number; readonly gone: Promise<void>; sentBytes: number }

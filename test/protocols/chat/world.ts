@@ -23,7 +23,8 @@ export class World {
   system!: ActorSystem
   url = ""
   key: string | undefined
-  /** Added to the clock. */ aheadMs = 0
+  /** Added to the clock. */
+aheadMs = 0
   private ticking: ReturnType<typeof setInterval> | undefined
   private readonly own: boolean
   readonly store: Store

@@ -15,7 +15,8 @@ import type { Store } from "../../../storage/store.ts"
 
 export interface Call {
   readonly method?: string; readonly path?: string; readonly token?: string; readonly headers?: Readonly<Record<string, string>>
-  /** An object goes as JSON, a string or bytes as they are. */ readonly body?: unknown; readonly type?: string
+  /** An object goes as JSON, a string or bytes as they are. */
+readonly body?: unknown; readonly type?: string
   readonly client?: string; readonly scheme?: "http" | "https"; readonly host?: string
 }
 export interface Answer { readonly status: number; readonly body: any; readonly text: string; readonly header: (name: string) => string | undefined }

@@ -17,11 +17,15 @@ export interface Script {
   readonly pairs?: ReadonlyArray<readonly [Language, Language]>
   readonly formality?: ReadonlyArray<Language>
   readonly change?: (text: string) => string
-  /** Answers at once, or this instead. */ readonly instead?: (request: TranslateRequest) => Effect.Effect<never, EngineFault>
+  /** Answers at once, or this instead. */
+readonly instead?: (request: TranslateRequest) => Effect.Effect<never, EngineFault>
   readonly tier?: "embedded" | "local" | "remote"
-  /** Whether the recognizer takes hints. */ readonly hints?: boolean
-  /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but French. */ readonly writes?: ReadonlyArray<Language>
-  /** Text → reliable language; what is absent is not detected. */ readonly detects?: Readonly<Record<string, Language>>
+  /** Whether the recognizer takes hints. */
+readonly hints?: boolean
+  /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but French. */
+readonly writes?: ReadonlyArray<Language>
+  /** Text → reliable language; what is absent is not detected. */
+readonly detects?: Readonly<Record<string, Language>>
 }
 const bases = ["en", "de", "fr", "es", "it", "pt", "ja", "zh", "ru", "ko"]
 export const allPairs = bases.flatMap((a) => bases.filter((b) => b !== a).map((b) => [a, b] as const))
@@ -66,8 +70,10 @@ export const scripted = (script: Script = {}): { readonly engines: Engines; read
 export interface Call {
   readonly method?: string; readonly path?: string; readonly query?: string
   readonly key?: string | undefined; readonly headers?: Readonly<Record<string, string>>
-  /** An object goes as JSON, a string as it is. */ readonly body?: unknown; readonly type?: string | undefined
-  /** The body in pieces, for routes that stream. */ readonly stream?: AsyncIterable<Uint8Array>
+  /** An object goes as JSON, a string as it is. */
+readonly body?: unknown; readonly type?: string | undefined
+  /** The body in pieces, for routes that stream. */
+readonly stream?: AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
 }
 export interface Answer { readonly status: number; readonly body: any; readonly text: string; readonly header: (name: string) => string | undefined }

@@ -35,7 +35,9 @@ dt { color: var(--soft); font-size: .9rem } dd { margin: 0 0 .5rem; overflow-wra
 `
 const styleHash = createHash("sha256").update(style).digest("base64")
 
-export interface PageOptions { readonly status?: number; /** Where else a form may lead, at the end of its redirects. */ readonly formTargets?: ReadonlyArray<string>; readonly headers?: ReadonlyArray<readonly [string, string]> }
+export interface PageOptions { readonly status?: number; 
+/** Where else a form may lead, at the end of its redirects. */
+readonly formTargets?: ReadonlyArray<string>; readonly headers?: ReadonlyArray<readonly [string, string]> }
 export const page = (title: string, body: Html, { status = 200, formTargets = [], headers = [] }: PageOptions = {}): Response => ({
   status,
   headers: [

@@ -25,7 +25,8 @@ ${federation === undefined ? html`` : html`<form method="get" action="/oidc/star
 export interface ConsentView {
   readonly action: string; readonly csrf: string; readonly hidden: Readonly<Record<string, string>>
   readonly clientName: string; readonly selfDeclared: boolean; readonly clientHost: string | undefined
-  /** Where the answer goes; undefined: nowhere. */ readonly destination: string | undefined; readonly loopback: boolean
+  /** Where the answer goes; undefined: nowhere. */
+readonly destination: string | undefined; readonly loopback: boolean
   readonly email: string; readonly resourceName: string | undefined; readonly resourceUri: string
   readonly scopes: ReadonlyArray<{ readonly name: string; readonly description: string; readonly granted: boolean }>
 }

@@ -11,7 +11,8 @@ export interface GrantCall {
   readonly services: Services
   readonly form: Form
   readonly client: Client
-  /** Thumbprint of the key whose possession was proved. */ readonly jkt: string | undefined
+  /** Thumbprint of the key whose possession was proved. */
+readonly jkt: string | undefined
   readonly ip: string
   readonly traceId: string
 }

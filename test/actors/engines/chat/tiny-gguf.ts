@@ -48,7 +48,9 @@ const vocabulary: ReadonlyArray<readonly [text: string, kind: number]> = [
   ...Array.from({ length: 95 }, (_, i) => [i === 0 ? "\u2581" : String.fromCharCode(32 + i), Kind.Normal] as const)
 ]
 
-export interface Tiny { readonly seed?: number; readonly contextTokens?: number; /** How much it likes to end: added to the end token's logit. */ readonly end?: number }
+export interface Tiny { readonly seed?: number; readonly contextTokens?: number; 
+/** How much it likes to end: added to the end token's logit. */
+readonly end?: number }
 
 export const tinyGguf = ({ seed = 1, contextTokens = 512, end = -20 }: Tiny = {}): Buffer => {
   const random = normal(seed)

@@ -15,7 +15,9 @@ import { randomToken, sealer } from "../../../../storage/seal.ts"
 import type { Store } from "../../../../storage/store.ts"
 
 export interface Heard { readonly method: string; readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: string }
-export interface Said { readonly status?: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string | Uint8Array | object; /** Never ends. */ readonly hangs?: boolean }
+export interface Said { readonly status?: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string | Uint8Array | object; 
+/** Never ends. */
+readonly hangs?: boolean }
 /** A server elsewhere, which answers what the test says and counts what reaches it. */
 export class Upstream {
   connections = 0
@@ -79,7 +81,9 @@ const actors = new ActorSystem({ store, nowMs })
 }
 
 /** A memory store whose commits, from `hold` on, settle only when the test says so. */
-export const heldStore = (): { readonly store: Store; hold(): void; /** A commit waits. */ readonly waiting: Promise<void>; settle(): void } => {
+export const heldStore = (): { readonly store: Store; hold(): void; 
+/** A commit waits. */
+readonly waiting: Promise<void>; settle(): void } => {
   const inner = openMemory()
   let held: Array<() => void> | undefined
 let asked: () => void = () => {}

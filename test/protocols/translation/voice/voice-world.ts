@@ -22,7 +22,8 @@ import { scriptedRecognizer, soundOf, type Script as Hearing } from "../../../ac
 import { scripted, type Script } from "../service.ts"
 
 export interface VoiceScript { readonly hearing?: Hearing; readonly translating?: Script; readonly speaks?: boolean; readonly account?: Partial<NewAccount>; readonly store?: Store
-  /** Another recognizer than the scripted one. */ readonly ear?: (system: ActorSystem) => Recognizer }
+  /** Another recognizer than the scripted one. */
+readonly ear?: (system: ActorSystem) => Recognizer }
 export const pcm = "audio/pcm;encoding=s16le;rate=16000"
 export const until = async (what: () => boolean, ms = 3_000): Promise<void> => {
   for (let waited = 0; waited < ms && !what(); waited += 5) await new Promise((resolve) => setTimeout(resolve, 5))
