@@ -1,11 +1,18 @@
-/** Keeps callers away from an upstream that fails: closed, open for a while after so many failures in a row, then one probe decides.
- *  Nothing is kept: a restart starts closed. Source: chat section 14, breaker. */
+/** Keeps callers away from an upstream that fails: closed, open for a while after so many failures in a row,
+ *  then one probe decides. Nothing is kept: a restart starts closed. Source: chat section 14, breaker. */
 import { Schema } from "effect"
 import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
 
 const policy = { failuresMax: Schema.Finite, withinMs: Schema.Finite, restMs: Schema.Finite }
-export interface BreakerPolicy { readonly failuresMax: number; readonly withinMs: number; readonly restMs: number }
+
+export interface BreakerPolicy {
+  readonly failuresMax: number
+  readonly withinMs: number
+  readonly restMs: number
+}
+
 export const breakerPolicy: BreakerPolicy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
+
 /** A probe that was never reported on does not keep the gate shut. */
 const probeMsMax = 600_000
 
@@ -14,20 +21,25 @@ const State = Schema.TaggedUnion({
   Open: { untilMs: Schema.Finite },
   Probing: { sinceMs: Schema.Finite }
 })
+
 const Resting = Schema.TaggedStruct("Resting", {})
 const done = () => reply(undefined)
 const closed = { _tag: "Closed", failures: 0, firstMs: 0 } as const
 
 export const CircuitBreaker = named("circuit-breaker", {
   state: State,
-  event: Schema.TaggedUnion({ Closed: { failures: Schema.Finite, firstMs: Schema.Finite }, Opened: { untilMs: Schema.Finite }, Probed: { sinceMs: Schema.Finite } }),
+  event: Schema.TaggedUnion({
+    Closed: { failures: Schema.Finite, firstMs: Schema.Finite },
+    Opened: { untilMs: Schema.Finite },
+    Probed: { sinceMs: Schema.Finite }
+  }),
   commands: {
     /** Asked before a call. */
-Enter: command({}, { reply: Schema.Void, refusal: Resting }),
+    Enter: command({}, { reply: Schema.Void, refusal: Resting }),
     Succeeded: command({}, { reply: Schema.Void }),
     Failed: command(policy, { reply: Schema.Void }),
     /** The call told nothing about the upstream (its caller went). */
-Left: command({}, { reply: Schema.Void })
+    Left: command({}, { reply: Schema.Void })
   },
   keep: "memory",
   mailbox: { capacity: 4_096 },
@@ -38,22 +50,35 @@ Left: command({}, { reply: Schema.Void })
   on: {
     Closed: {
       Enter: done,
-      Succeeded: ({ failures }) => failures === 0 ? reply(undefined) : persist(closed).reply(undefined),
+      Succeeded: ({ failures }) => (failures === 0 ? reply(undefined) : persist(closed).reply(undefined)),
       Failed: ({ failures, firstMs }, { failuresMax, withinMs, restMs }, { nowMs }) => {
         const inTime = failures > 0 && nowMs - firstMs <= withinMs
         const next = inTime ? failures + 1 : 1
-        return (next >= failuresMax ? persist({ _tag: "Opened", untilMs: nowMs + restMs }) : persist({ _tag: "Closed", failures: next, firstMs: inTime ? firstMs : nowMs })).reply(undefined)
+        return (
+          next >= failuresMax
+            ? persist({ _tag: "Opened", untilMs: nowMs + restMs })
+            : persist({ _tag: "Closed", failures: next, firstMs: inTime ? firstMs : nowMs })
+        ).reply(undefined)
       },
       Left: done
     },
     Open: {
-      Enter: ({ untilMs }, _, { nowMs }) => nowMs < untilMs ? refuse({ _tag: "Resting" }) : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
-      Succeeded: done, Failed: done, Left: done
+      Enter: ({ untilMs }, _, { nowMs }) =>
+        nowMs < untilMs
+          ? refuse({ _tag: "Resting" })
+          : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
+      Succeeded: done,
+      Failed: done,
+      Left: done
     },
     Probing: {
-      Enter: ({ sinceMs }, _, { nowMs }) => nowMs - sinceMs < probeMsMax ? refuse({ _tag: "Resting" }) : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
+      Enter: ({ sinceMs }, _, { nowMs }) =>
+        nowMs - sinceMs < probeMsMax
+          ? refuse({ _tag: "Resting" })
+          : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
       Succeeded: () => persist(closed).reply(undefined),
-      Failed: (_, { restMs }, { nowMs }) => persist({ _tag: "Opened", untilMs: nowMs + restMs }).reply(undefined),
+      Failed: (_, { restMs }, { nowMs }) =>
+        persist({ _tag: "Opened", untilMs: nowMs + restMs }).reply(undefined),
       Left: (_, __, { nowMs }) => persist({ _tag: "Opened", untilMs: nowMs }).reply(undefined)
     }
   },

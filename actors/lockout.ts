@@ -1,4 +1,5 @@
-/** How often somebody has failed at something, and until when they must wait. Kept in memory: what a crash forgets is forgiven.
+/** How often somebody has failed at something, and until when they must wait. Kept in memory: what a crash
+ *  forgets is forgiven.
  *  Source: authorization section 3.5. */
 import { Schema } from "effect"
 import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
@@ -12,7 +13,10 @@ export const Lockout = named("lockout", {
   commands: {
     Check: command({}, { reply: Schema.Void, refusal: LockedOut }),
     /** `max` failures within `windowMs` lock for `lockMs`; the answer tells whether this one did. */
-    Fail: command({ max: Schema.Finite, windowMs: Schema.Finite, lockMs: Schema.Finite }, { reply: Schema.Boolean }),
+    Fail: command(
+      { max: Schema.Finite, windowMs: Schema.Finite, lockMs: Schema.Finite },
+      { reply: Schema.Boolean }
+    ),
     Clear: command({}, { reply: Schema.Void })
   },
   keep: "memory",
@@ -28,13 +32,21 @@ export const Lockout = named("lockout", {
       Fail: ({ sinceMs, failures }, { max, windowMs, lockMs }, { nowMs }) => {
         const fresh = nowMs - sinceMs >= windowMs
         const now = { sinceMs: fresh ? nowMs : sinceMs, failures: (fresh ? 0 : failures) + 1 }
-        return now.failures >= max ? persist({ _tag: "Locked", untilMs: nowMs + lockMs }).reply(true) : persist({ _tag: "Counted", ...now }).reply(false)
+        return now.failures >= max
+          ? persist({ _tag: "Locked", untilMs: nowMs + lockMs }).reply(true)
+          : persist({ _tag: "Counted", ...now }).reply(false)
       },
       Clear: () => persist({ _tag: "Counted", sinceMs: 0, failures: 0 }).reply(undefined)
     },
     Locked: {
-      Check: ({ untilMs }, _, { nowMs }) => nowMs < untilMs ? refuse({ _tag: "LockedOut", retryAfterMs: untilMs - nowMs }) : persist({ _tag: "Counted", sinceMs: 0, failures: 0 }).reply(undefined),
-      Fail: ({ untilMs }, _, { nowMs }) => nowMs < untilMs ? reply(true) : persist({ _tag: "Counted", sinceMs: nowMs, failures: 1 }).reply(false),
+      Check: ({ untilMs }, _, { nowMs }) =>
+        nowMs < untilMs
+          ? refuse({ _tag: "LockedOut", retryAfterMs: untilMs - nowMs })
+          : persist({ _tag: "Counted", sinceMs: 0, failures: 0 }).reply(undefined),
+      Fail: ({ untilMs }, _, { nowMs }) =>
+        nowMs < untilMs
+          ? reply(true)
+          : persist({ _tag: "Counted", sinceMs: nowMs, failures: 1 }).reply(false),
       Clear: () => persist({ _tag: "Counted", sinceMs: 0, failures: 0 }).reply(undefined)
     }
   },

@@ -1,43 +1,72 @@
-/** One caller's calls in a fixed, aligned window [k·windowMs, (k+1)·windowMs): at most `limit` of them cost something, the rest are refused.
- *  It serves both "50 calls per 10 s" and "100 a second, burst 200" (200 per 2 s). What a crash costs: the window starts anew,
- *  unless the asker says what it had seen. A clock that steps back by a window or less keeps the window it was in.
- *  One record, no timer, no promise (bench/rate-window). Source: store section 4.2, translation section 2.5. */
+/** One caller's calls in a fixed, aligned window [k·windowMs, (k+1)·windowMs): at most `limit` of them cost
+ *  something, the rest are refused. It serves both "50 calls per 10 s" and "100 a second, burst 200" (200 per
+ *  2 s). What a crash costs: the window starts anew, unless the asker says what it had seen. A clock that
+ *  steps back by a window or less keeps the window it was in. One record, no timer, no promise
+ *  (bench/rate-window). Source: store section 4.2, translation section 2.5. */
 import { Schema } from "effect"
 import { command, named, type Decision } from "../runtime/actor.ts"
 
 /** `startMs`: when the window that was last used began; `made`: what it has been charged. */
 const counted = { startMs: Schema.Finite, made: Schema.Finite }
-export const Taken = Schema.Struct({ 
-/** Charged so far, this call included. */
-made: Schema.Finite, remaining: Schema.Finite, 
-/** Until the window ends. */
-resetMs: Schema.Finite })
+
+export const Taken = Schema.Struct({
+  /** Charged so far, this call included. */
+  made: Schema.Finite,
+  remaining: Schema.Finite,
+  /** Until the window ends. */
+  resetMs: Schema.Finite
+})
+
 export const Limited = Schema.TaggedStruct("Limited", { retryAfterMs: Schema.Finite })
 
-/** `known`: the count its asker has seen before, in which window; the greater counts, so an actor that lost its memory gives nothing away. */
-const Take = Schema.Struct({ cost: Schema.Finite, limit: Schema.Finite, windowMs: Schema.Finite, known: Schema.optionalKey(Schema.Struct(counted)) })
+/** `known`: the count its asker has seen before, in which window; the greater counts, so an actor that lost
+ *  its memory gives nothing away. */
+const Take = Schema.Struct({
+  cost: Schema.Finite,
+  limit: Schema.Finite,
+  windowMs: Schema.Finite,
+  known: Schema.optionalKey(Schema.Struct(counted))
+})
+
 type Counted = { readonly _tag: "Counted"; readonly startMs: number; readonly made: number }
 const nothing: ReadonlyArray<never> = []
 
 /** The decision is written out rather than built: this runs once per request. */
-const take = (window: Counted, call: typeof Take.Type, nowMs: number): Decision<Counted, typeof Taken.Type, typeof Limited.Type> => {
-  let startMs = nowMs - nowMs % call.windowMs
-let last: { readonly startMs: number; readonly made: number } = window
-  if (call.known !== undefined && (call.known.startMs > last.startMs || (call.known.startMs === last.startMs && call.known.made > last.made))) last = call.known
+const take = (
+  window: Counted,
+  call: typeof Take.Type,
+  nowMs: number
+): Decision<Counted, typeof Taken.Type, typeof Limited.Type> => {
+  let startMs = nowMs - (nowMs % call.windowMs)
+  let last: { readonly startMs: number; readonly made: number } = window
+  if (
+    call.known !== undefined &&
+    (call.known.startMs > last.startMs ||
+      (call.known.startMs === last.startMs && call.known.made > last.made))
+  )
+    last = call.known
   if (last.startMs > startMs && last.startMs <= startMs + call.windowMs) startMs = last.startMs
   const made = (last.startMs === startMs ? last.made : 0) + call.cost
   const resetMs = startMs + call.windowMs - nowMs
   return made > call.limit
-    ? { events: nothing, rows: nothing, otherwise: undefined, answer: { refuse: { _tag: "Limited", retryAfterMs: resetMs } } }
-    : { events: [{ _tag: "Counted", startMs, made }], rows: nothing, otherwise: undefined, answer: { reply: { made, remaining: call.limit - made, resetMs } } }
+    ? {
+        events: nothing,
+        rows: nothing,
+        otherwise: undefined,
+        answer: { refuse: { _tag: "Limited", retryAfterMs: resetMs } }
+      }
+    : {
+        events: [{ _tag: "Counted", startMs, made }],
+        rows: nothing,
+        otherwise: undefined,
+        answer: { reply: { made, remaining: call.limit - made, resetMs } }
+      }
 }
 
 export const RateWindow = named("rate-window", {
   state: Schema.TaggedUnion({ Counted: counted }),
   event: Schema.TaggedUnion({ Counted: counted }),
-  commands: {
-    Take: command(Take.fields, { reply: Taken, refusal: Limited })
-  },
+  commands: { Take: command(Take.fields, { reply: Taken, refusal: Limited }) },
   keep: "memory",
   mailbox: { capacity: 1_024 },
   restart: { times: 3, within: "1 minute" },

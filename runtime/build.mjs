@@ -1,4 +1,5 @@
-// Bundles the program, its engine workers and the benches into dist/. Effect is bundled (cold start, performance.md section 3);
+// Bundles the program, its engine workers and the benches into dist/. Effect is bundled (cold start,
+// performance.md section 3);
 // native and WASM packages stay in node_modules, where they find their own files.
 import { build } from "esbuild"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -8,31 +9,102 @@ import { fileURLToPath } from "node:url"
 const root = fileURLToPath(new URL("..", import.meta.url))
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const bundled = new Set(["effect", "commander", "yaml", "jose", "msgpackr"])
-const external = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies })
-  .filter((name) => !bundled.has(name)).flatMap((name) => [name, `${name}/*`])
-const sources = (folder) => existsSync(join(root, folder))
-  ? readdirSync(join(root, folder)).filter((f) => f.endsWith(".ts")).map((f) => join(root, folder, f)) : []
-/** What a node needs only once somebody calls out of it, or never: loaded when first touched. */
-const late = new Set(["node:http", "node:https", "node:tls", "node:dns", "node:dns/promises", "node:perf_hooks", "ws", "fastest-levenshtein", "saxes"])
-const common = { bundle: true, platform: "node", target: "node20", external, sourcemap: true, logLevel: "warning" }
-const bundle = (entryPoints, outdir, minify) => entryPoints.length === 0 ? undefined : build({
-  ...common, entryPoints, outdir: join(root, "dist", outdir), splitting: true, format: "esm", minifySyntax: minify, minifyWhitespace: minify,
-  banner: { js: `import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);` }
+
+const external = Object.keys({
+  ...manifest.dependencies,
+  ...manifest.optionalDependencies,
+  ...manifest.devDependencies
 })
+  .filter((name) => !bundled.has(name))
+  .flatMap((name) => [name, `${name}/*`])
+
+const sources = (folder) =>
+  existsSync(join(root, folder))
+    ? readdirSync(join(root, folder))
+        .filter((f) => f.endsWith(".ts"))
+        .map((f) => join(root, folder, f))
+    : []
+
+/** What a node needs only once somebody calls out of it, or never: loaded when first touched. */
+const late = new Set([
+  "node:http",
+  "node:https",
+  "node:tls",
+  "node:dns",
+  "node:dns/promises",
+  "node:perf_hooks",
+  "ws",
+  "fastest-levenshtein",
+  "saxes"
+])
+
+const common = {
+  bundle: true,
+  platform: "node",
+  target: "node20",
+  external,
+  sourcemap: true,
+  logLevel: "warning"
+}
+
+const bundle = (entryPoints, outdir, minify) =>
+  entryPoints.length === 0
+    ? undefined
+    : build({
+        ...common,
+        entryPoints,
+        outdir: join(root, "dist", outdir),
+        splitting: true,
+        format: "esm",
+        minifySyntax: minify,
+        minifyWhitespace: minify,
+        banner: {
+          js: `import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);`
+        }
+      })
 
 rmSync(join(root, "dist"), { recursive: true, force: true })
+
 await Promise.all([
   // What a start runs, as one script: only scripts can be kept compiled (runtime/program/cli/precompiled.ts).
-  build({ ...common, entryPoints: [join(root, "runtime/program/cli/serve.ts")], outfile: join(root, "dist/serve.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
-    define: { "import.meta.url": "__metaUrl" } }).then(() => {
+  build({
+    ...common,
+    entryPoints: [join(root, "runtime/program/cli/serve.ts")],
+    outfile: join(root, "dist/serve.cjs"),
+    format: "cjs",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    define: { "import.meta.url": "__metaUrl" }
+  }).then(() => {
     const file = join(root, "dist/serve.cjs")
-    writeFileSync(file, readFileSync(file, "latin1").replace(/(?<![\w.$])import\(/g, "__import(")
-      .replace(/(?<=[\w$]=)((?:__toESM\()?require\("([^"]+)"\)(?:,1\))?)/g, (whole, load, name) => late.has(name) ? `__late(()=>${load})` : whole), "latin1")
+    writeFileSync(
+      file,
+      readFileSync(file, "latin1")
+        .replace(/(?<![\w.$])import\(/g, "__import(")
+        .replace(/(?<=[\w$]=)((?:__toESM\()?require\("([^"]+)"\)(?:,1\))?)/g, (whole, load, name) =>
+          late.has(name) ? `__late(()=>${load})` : whole
+        ),
+      "latin1"
+    )
   }),
   // CommonJS, so that a start never sets up the loader of modules.
-  build({ ...common, entryPoints: [join(root, "runtime/program/main.ts")], outfile: join(root, "dist/main.cjs"), format: "cjs", minifySyntax: true, minifyWhitespace: true,
-    define: { "import.meta.url": "__metaUrl" }, banner: { js: `const __metaUrl = require("node:url").pathToFileURL(__filename).href;` },
-    plugins: [{ name: "beside", setup: (of) => of.onResolve({ filter: /cli\/program\.ts$/ }, () => ({ path: "./program.js", external: true })) }] }),
+  build({
+    ...common,
+    entryPoints: [join(root, "runtime/program/main.ts")],
+    outfile: join(root, "dist/main.cjs"),
+    format: "cjs",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    define: { "import.meta.url": "__metaUrl" },
+    banner: { js: `const __metaUrl = require("node:url").pathToFileURL(__filename).href;` },
+    plugins: [
+      {
+        name: "beside",
+        setup: (of) =>
+          of.onResolve({ filter: /cli\/program\.ts$/ }, () => ({ path: "./program.js", external: true }))
+      }
+    ]
+  }),
   bundle([join(root, "runtime/program/cli/program.ts")], ".", true),
   bundle(sources("actors/engines/workers"), "workers", true),
   bundle(sources("protocols/formats/workers"), "workers", true),

@@ -1,6 +1,7 @@
-/** One live actor: mailbox, decide, fold, store, answer; and the activity of its phase. One command at a time, in order of arrival.
- *  Guarantee: an answer, and every later one of the same actor, leaves only after what it depends on is flushed; commands behind it
- *  go on being decided. The inner loop is plain synchronous code with no Effect in it: that is what makes it fast (bench/tell, bench/ask). */
+/** One live actor: mailbox, decide, fold, store, answer; and the activity of its phase. One command at a
+ *  time, in order of arrival. Guarantee: an answer, and every later one of the same actor, leaves only after
+ *  what it depends on is flushed; commands behind it go on being decided. The inner loop is plain synchronous
+ *  code with no Effect in it: that is what makes it fast (bench/tell, bench/ask). */
 import { Cause, Effect, Exit, Fiber, Stream } from "effect"
 import type { Decision, Facts } from "./actor.ts"
 import type { StorageFault, Write } from "../storage/store.ts"
@@ -14,18 +15,22 @@ type Tagged = { readonly _tag: string }
 type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged, unknown, unknown>
 
 /** Accepted by storage, not yet flushed, and the answers which wait for it. */
-interface Flight { readonly held: Array<Done | Outcome>; enters: Tagged | undefined }
+interface Flight {
+  readonly held: Array<Done | Outcome>
+  enters: Tagged | undefined
+}
+
 /** What few cells need, made on demand. */
 interface Extension {
   flights: Array<Flight>
   /** Flights of an earlier generation were lost to a storage fault. */
-generation: number
+  generation: number
   lanes: Record<string, LanePipe<unknown>> | undefined
   fiber: Fiber.Fiber<void> | undefined
   /** The phase whose activity runs, rests after a crash, or has ended. */
-activityPhase: string | undefined
+  activityPhase: string | undefined
   /** Starts of activities asked for so far: an older one which was put off does nothing. */
-starts: number
+  starts: number
   resting: boolean
   crashes: CrashRecord | undefined
   expiresAtMs: number | undefined
@@ -36,8 +41,10 @@ const QUEUED = 1
 const RUNNING = 2
 const FAILED = 4
 const GONE = 8
+
 /** Deepest chain of asks which answer each other in one turn; a longer one goes on in the run queue. */
 const inlineDepthMax = 32
+
 let inlineDepth = 0
 
 export class Cell implements Runnable {
@@ -48,8 +55,10 @@ export class Cell implements Runnable {
   firstCommand: string | undefined = undefined
   firstPayload: unknown = undefined
   firstDone: Done | undefined = undefined
+
   /** Coarse time of the last message, in sweeps. */
   seen: number
+
   private status = IDLE
   private seq: number
   private rules: Record<string, Rule>
@@ -65,19 +74,43 @@ export class Cell implements Runnable {
     this.rules = kind.rulesOf(this.state)
     this.restore()
   }
-  /** After the registry knows the cell: an activity may ask for its own address. */
-  begin(): void { if (this.kind.hasActivity && !this.failed) this.enter(this.state) }
 
-  get gone(): boolean { return (this.status & GONE) !== 0 }
-  get failed(): boolean { return (this.status & FAILED) !== 0 }
-  get depth(): number { return (this.firstCommand === undefined ? 0 : 1) + (this.backlog?.length ?? 0) }
-  get crashes(): CrashRecord | undefined { return this.ext?.crashes }
-  get working(): boolean { return this.ext?.fiber !== undefined }
+  /** After the registry knows the cell: an activity may ask for its own address. */
+  begin(): void {
+    if (this.kind.hasActivity && !this.failed) this.enter(this.state)
+  }
+
+  get gone(): boolean {
+    return (this.status & GONE) !== 0
+  }
+
+  get failed(): boolean {
+    return (this.status & FAILED) !== 0
+  }
+
+  get depth(): number {
+    return (this.firstCommand === undefined ? 0 : 1) + (this.backlog?.length ?? 0)
+  }
+
+  get crashes(): CrashRecord | undefined {
+    return this.ext?.crashes
+  }
+
+  get working(): boolean {
+    return this.ext?.fiber !== undefined
+  }
+
   get idle(): boolean {
     const ext = this.ext
-    return this.status === IDLE && this.firstCommand === undefined && (ext === undefined
-      || (ext.flights.length === 0 && ext.fiber === undefined && !ext.resting
-        && (ext.lanes === undefined || Object.values(ext.lanes).every((lane) => lane.depth === 0))))
+    return (
+      this.status === IDLE &&
+      this.firstCommand === undefined &&
+      (ext === undefined ||
+        (ext.flights.length === 0 &&
+          ext.fiber === undefined &&
+          !ext.resting &&
+          (ext.lanes === undefined || Object.values(ext.lanes).every((lane) => lane.depth === 0))))
+    )
   }
 
   /** Answers in this very turn when the cell is idle and nothing needs the disk; otherwise queues. */
@@ -91,12 +124,21 @@ export class Cell implements Runnable {
       this.settle()
     } else this.queue(command, payload, done)
   }
+
   /** False: mailbox full, failed or gone. */
-  tell(command: string, payload: unknown): boolean { return this.queue(command, payload, undefined) }
+  tell(command: string, payload: unknown): boolean {
+    return this.queue(command, payload, undefined)
+  }
 
   private queue(command: string, payload: unknown, done: Done | undefined): boolean {
     if ((this.status & (FAILED | GONE)) !== 0) {
-      done?.({ fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: this.failed ? "failed" : "stopped" }) })
+      done?.({
+        fault: new Unavailable({
+          kind: this.kind.name,
+          id: this.id,
+          reason: this.failed ? "failed" : "stopped"
+        })
+      })
       return false
     }
     if (this.firstCommand === undefined) {
@@ -104,10 +146,12 @@ export class Cell implements Runnable {
       this.firstPayload = payload
       this.firstDone = done
     } else {
-      const backlog = this.backlog ??= Backlog.borrow()
+      const backlog = (this.backlog ??= Backlog.borrow())
       if (backlog.length + 1 >= this.kind.mailboxCapacity) {
         this.kind.counts.refused++
-        done?.({ fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity: this.kind.mailboxCapacity }) })
+        done?.({
+          fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity: this.kind.mailboxCapacity })
+        })
         return false
       }
       backlog.push(command, payload, done)
@@ -126,10 +170,14 @@ export class Cell implements Runnable {
     let handled = 0
     while (this.firstCommand !== undefined && handled < cellBudget) {
       const command: string = this.firstCommand
-const payload = this.firstPayload
-const done = this.firstDone
+      const payload = this.firstPayload
+      const done = this.firstDone
       if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
-      else { this.firstCommand = undefined; this.firstPayload = undefined; this.firstDone = undefined }
+      else {
+        this.firstCommand = undefined
+        this.firstPayload = undefined
+        this.firstDone = undefined
+      }
       handled++
       this.handle(command, payload, done)
       if (this.status !== RUNNING) return handled
@@ -137,6 +185,7 @@ const done = this.firstDone
     this.settle()
     return handled
   }
+
   private settle(): void {
     if (this.status !== RUNNING) return
     if (this.firstCommand !== undefined) {
@@ -145,7 +194,10 @@ const done = this.firstDone
       return
     }
     this.status = IDLE
-    if (this.backlog !== undefined) { Backlog.giveBack(this.backlog); this.backlog = undefined }
+    if (this.backlog !== undefined) {
+      Backlog.giveBack(this.backlog)
+      this.backlog = undefined
+    }
   }
 
   private handle(command: string, payload: unknown, done: Done | undefined): void {
@@ -175,6 +227,7 @@ const done = this.firstDone
     if (this.become(state) && this.kind.hasActivity) this.enter(state)
     if (state !== before && this.kind.endsIn?.has(state._tag) === true) this.end()
   }
+
   /** True when the phase changed. */
   private become(state: Tagged): boolean {
     const changed = state._tag !== this.state._tag
@@ -207,11 +260,17 @@ const done = this.firstDone
     const { generation } = ext
     const conflict = kind.system.store.commit(writes, (fault) => this.flushed(generation, fault))
     if (conflict !== undefined) {
-      if (conflict.reason !== "sequence" && conflict.index < decision.rows.length && decision.otherwise !== undefined) {
+      if (
+        conflict.reason !== "sequence" &&
+        conflict.index < decision.rows.length &&
+        decision.otherwise !== undefined
+      ) {
         if (done !== undefined) this.answer(decision.otherwise.answer, done)
         return
       }
-      throw new Error(`${kind.name}: a row's condition did not hold (${conflict.reason}) and the rule says no answer for that`)
+      throw new Error(
+        `${kind.name}: a row's condition did not hold (${conflict.reason}) and the rule says no answer for that`
+      )
     }
     ext.flights.push(flight)
     this.seq = seq
@@ -228,7 +287,14 @@ const done = this.firstDone
 
   /** A callback that throws is its owner's bug and must not stop the queue. */
   private tellOutcome(done: Done, outcome: Outcome): void {
-    try { done(outcome) } catch (defect) { this.kind.system.log("error", "an answer's callback threw", { actor: this.kind.name, fault: String(defect) }) }
+    try {
+      done(outcome)
+    } catch (defect) {
+      this.kind.system.log("error", "an answer's callback threw", {
+        actor: this.kind.name,
+        fault: String(defect)
+      })
+    }
   }
 
   /** Storage settled the oldest flight. */
@@ -246,32 +312,42 @@ const done = this.firstDone
     ext.flights = []
     ext.generation++
     const unavailable = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "storage" }) }
-    for (const { held } of lost) for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, unavailable)
+    for (const { held } of lost)
+      for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, unavailable)
     this.kind.system.log("error", "storage lost a commit", { actor: this.kind.name, reason: fault.reason })
     this.reload()
   }
 
-  /** A bug met by one command: its asker hears so, the state is folded anew from what is kept, neighbours notice nothing. */
+  /** A bug met by one command: its asker hears so, the state is folded anew from what is kept, neighbours
+   *  notice nothing. */
   private defect(defect: unknown, done: Done | undefined): void {
-    if (done !== undefined) this.tellOutcome(done, { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "defect" }) })
+    if (done !== undefined)
+      this.tellOutcome(done, {
+        fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "defect" })
+      })
     this.crash(defect)
   }
+
   private crash(defect: unknown): void {
     const ext = this.extension()
     const system = this.kind.system
     const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
     this.kind.counts.restarts++
-    const crashes = ext.crashes ??= new CrashRecord()
+    const crashes = (ext.crashes ??= new CrashRecord())
     const restMs = crashes.note(fault, system.nowMs(), this.kind.intensity)
     system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: restMs === undefined })
     if (restMs === undefined) return this.fail()
     this.reload(restMs)
   }
-  /** Back to what is kept (kept nothing: to the beginning); the phase's activity starts again after a rest. */
+
+  /** Back to what is kept (kept nothing: to the beginning); the phase's activity starts again after a rest.
+   *  */
   private reload(restMs?: number): void {
     if (this.restore() && this.kind.hasActivity) this.enter(this.state, restMs ?? 0)
   }
-  /** False: what is kept cannot be read, and the actor is failed rather than anything else than what it was. */
+
+  /** False: what is kept cannot be read, and the actor is failed rather than anything else than what it was.
+   *  */
   private restore(): boolean {
     try {
       const { state, seq } = this.kind.load(this.id)
@@ -284,12 +360,13 @@ const done = this.firstDone
       if (this.ext !== undefined) for (const flight of this.ext.flights) flight.enters = undefined
       return true
     } catch (defect) {
-      const crashes = this.extension().crashes ??= new CrashRecord()
+      const crashes = (this.extension().crashes ??= new CrashRecord())
       crashes.lastFault = `cannot load: ${String(defect)}`
       this.fail()
       return false
     }
   }
+
   private fail(): void {
     this.status = FAILED
     this.kind.counts.failures++
@@ -297,6 +374,7 @@ const done = this.firstDone
     this.stopActivity()
     this.kind.system.failed(this)
   }
+
   private dropMailbox(reason: "failed" | "stopped"): void {
     const fault = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason }) }
     while (this.firstCommand !== undefined) {
@@ -306,6 +384,7 @@ const done = this.firstDone
       if (done !== undefined) this.tellOutcome(done, fault)
     }
   }
+
   /** By hand, from the console or the CLI. */
   restart(): void {
     if (this.gone) return
@@ -320,6 +399,7 @@ const done = this.firstDone
     this.kind.system.ended(this)
     this.leave("stopped")
   }
+
   /** Leaves memory. Nothing kept is touched. */
   leave(reason: "failed" | "stopped"): void {
     this.dropMailbox(reason)
@@ -331,9 +411,12 @@ const done = this.firstDone
   get laneDepths(): Record<string, number> {
     return Object.fromEntries(Object.entries(this.ext?.lanes ?? {}).map(([name, lane]) => [name, lane.depth]))
   }
+
   lanes(): Record<string, LanePipe<unknown>> {
     const ext = this.extension()
-    return ext.lanes ??= Object.fromEntries(Object.entries(this.kind.lanes).map(([name, { capacity }]) => [name, new LanePipe(capacity)]))
+    return (ext.lanes ??= Object.fromEntries(
+      Object.entries(this.kind.lanes).map(([name, { capacity }]) => [name, new LanePipe(capacity)])
+    ))
   }
 
   /** Starts the phase's activity, once the one before has ended, after `restMs`. */
@@ -349,14 +432,21 @@ const done = this.firstDone
     const start = (): void => {
       if (ext.starts !== turn || this.gone || this.failed || activity === undefined) return
       ext.resting = false
-      const work = Effect.suspend(() => Stream.runForEach(
-        activity(this.state._tag === state._tag ? this.state : state, { id: this.id, lanes: this.lanes() }) as Stream.Stream<Tagged>,
-        ({ _tag, ...payload }) => this.note(_tag, payload)))
+      const work = Effect.suspend(() =>
+        Stream.runForEach(
+          activity(this.state._tag === state._tag ? this.state : state, {
+            id: this.id,
+            lanes: this.lanes()
+          }) as Stream.Stream<Tagged>,
+          ({ _tag, ...payload }) => this.note(_tag, payload)
+        )
+      )
       const fiber = this.kind.fork(work)
       ext.fiber = fiber
       fiber.addObserver((exit) => {
         if (ext.fiber === fiber) ext.fiber = undefined
-        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.gone) this.crash(Cause.squash(exit.cause))
+        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.gone)
+          this.crash(Cause.squash(exit.cause))
       })
     }
     const begin = restMs > 0 ? () => system.timers.at(system.nowMs() + restMs, start) : start
@@ -366,6 +456,7 @@ const done = this.firstDone
       before.interruptUnsafe()
     }
   }
+
   private stopActivity(): void {
     const ext = this.ext
     if (ext === undefined) return
@@ -374,10 +465,15 @@ const done = this.firstDone
     ext.activityPhase = undefined
     ext.fiber?.interruptUnsafe()
   }
-  /** An activity tells its own actor and goes on when that is decided and durable: the natural back-pressure. */
+
+  /** An activity tells its own actor and goes on when that is decided and durable: the natural back-pressure.
+   *  */
   private note(command: string, payload: unknown): Effect.Effect<void> {
-    return Effect.callback((resume) => { this.ask(command, payload, () => resume(Effect.void)) })
+    return Effect.callback((resume) => {
+      this.ask(command, payload, () => resume(Effect.void))
+    })
   }
+
   /** Ends when the activity has: for a clean shutdown. */
   get activityEnded(): Effect.Effect<void> {
     const fiber = this.ext?.fiber
@@ -385,7 +481,16 @@ const done = this.firstDone
   }
 
   private extension(): Extension {
-    return this.ext ??= { flights: [], generation: 0, lanes: undefined, fiber: undefined, activityPhase: undefined, starts: 0, resting: false,
-      crashes: undefined, expiresAtMs: undefined }
+    return (this.ext ??= {
+      flights: [],
+      generation: 0,
+      lanes: undefined,
+      fiber: undefined,
+      activityPhase: undefined,
+      starts: 0,
+      resting: false,
+      crashes: undefined,
+      expiresAtMs: undefined
+    })
   }
 }

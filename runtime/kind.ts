@@ -1,4 +1,5 @@
-/** A definition made ready to run: durations as numbers, codecs compiled, cells by id. One per kind of actor. */
+/** A definition made ready to run: durations as numbers, codecs compiled, cells by id. One per kind of actor.
+ *  */
 import { type Context, Duration, Effect, type Fiber } from "effect"
 import { packing, type Store, type Write } from "../storage/store.ts"
 import type { AnyDefinition, Facts, Lane } from "./actor.ts"
@@ -7,10 +8,19 @@ import type { Intensity } from "./supervisor.ts"
 import type { Timers } from "./timers.ts"
 
 type Tagged = { readonly _tag: string }
-export type Log = (level: "debug" | "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
+
+export type Log = (
+  level: "debug" | "info" | "warn" | "error",
+  message: string,
+  fields?: Record<string, unknown>
+) => void
 
 /** An actor in memory, as far as its kind knows it. */
-export interface Resident { readonly kind: Kind; readonly id: string }
+export interface Resident {
+  readonly kind: Kind
+  readonly id: string
+}
+
 /** What a cell needs of the whole. */
 export interface Host {
   readonly store: Store
@@ -40,7 +50,15 @@ export class Kind {
   readonly lanes: Record<string, Lane<any, any>>
   readonly expiresAt: ((state: any) => number | undefined) | undefined
   readonly endsIn: ReadonlySet<string> | undefined
-  readonly write: (writes: Array<Write>, id: string, seq: number, events: ReadonlyArray<Tagged>, state: Tagged) => void
+
+  readonly write: (
+    writes: Array<Write>,
+    id: string,
+    seq: number,
+    events: ReadonlyArray<Tagged>,
+    state: Tagged
+  ) => void
+
   readonly load: (id: string) => { readonly state: Tagged; readonly seq: number }
   readonly fork: (work: Effect.Effect<void, never, any>) => Fiber.Fiber<void>
   readonly unpackEvent: (bytes: Uint8Array) => unknown
@@ -54,7 +72,11 @@ export class Kind {
     this.mailboxCapacity = definition.mailbox.capacity
     this.passivateAfterMs = Duration.toMillis(definition.passivateAfter)
     const { times, within, backoff } = definition.restart
-    this.intensity = { times, withinMs: Duration.toMillis(within), backoffMs: backoff === undefined ? backoffMsDefault : Duration.toMillis(backoff) }
+    this.intensity = {
+      times,
+      withinMs: Duration.toMillis(within),
+      backoffMs: backoff === undefined ? backoffMsDefault : Duration.toMillis(backoff)
+    }
     this.hasActivity = definition.activity !== undefined
     this.lanes = definition.lanes ?? {}
     this.expiresAt = definition.expiresAt
@@ -67,13 +89,23 @@ export class Kind {
     const { name: kind } = this
     const snapshotEvery = definition.snapshotEvery ?? snapshotEveryDefault
     this.unpackEvent = events.unpack
-    this.write = definition.keep === "journal"
-      ? (writes, id, seq, facts, state) => {
-          writes.push({ op: "append", kind, id, seq: seq + 1, events: facts.length === 1 ? [events.pack(facts[0]!)] : facts.map(events.pack) })
-          const last = seq + facts.length
-          if (Math.floor(last / snapshotEvery) > Math.floor(seq / snapshotEvery)) writes.push({ op: "snapshot", kind, id, seq: last, state: states.pack(state) })
-        }
-      : (writes, id, seq, facts, state) => { writes.push({ op: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) }) }
+    this.write =
+      definition.keep === "journal"
+        ? (writes, id, seq, facts, state) => {
+            writes.push({
+              op: "append",
+              kind,
+              id,
+              seq: seq + 1,
+              events: facts.length === 1 ? [events.pack(facts[0]!)] : facts.map(events.pack)
+            })
+            const last = seq + facts.length
+            if (Math.floor(last / snapshotEvery) > Math.floor(seq / snapshotEvery))
+              writes.push({ op: "snapshot", kind, id, seq: last, state: states.pack(state) })
+          }
+        : (writes, id, seq, facts, state) => {
+            writes.push({ op: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) })
+          }
     this.load = this.kept
       ? (id) => {
           const snapshot = system.store.readSnapshot(kind, id)
@@ -90,23 +122,40 @@ export class Kind {
       : () => ({ state: definition.initial, seq: 0 })
   }
 
-  rulesOf(state: Tagged): Record<string, any> { return this.definition.on[state._tag]! }
-  evolve(state: Tagged, event: Tagged): Tagged { return this.definition.evolve[event._tag]!(state, event) }
-  activityOf(state: Tagged): any { return this.definition.activity?.[state._tag] }
-  factsFor(id: string): Facts { return this.facts.now(id, this.system) }
+  rulesOf(state: Tagged): Record<string, any> {
+    return this.definition.on[state._tag]!
+  }
+
+  evolve(state: Tagged, event: Tagged): Tagged {
+    return this.definition.evolve[event._tag]!(state, event)
+  }
+
+  activityOf(state: Tagged): any {
+    return this.definition.activity?.[state._tag]
+  }
+
+  factsFor(id: string): Facts {
+    return this.facts.now(id, this.system)
+  }
 }
 
-/** One object for all decisions of a kind: rules are pure and keep no hold of it. The clock is read at most once a decision, and only if asked. */
+/** One object for all decisions of a kind: rules are pure and keep no hold of it. The clock is read at most
+ *  once a decision, and only if asked. */
 class MomentFacts implements Facts {
   id = ""
   private at = 0
   private host: Host | undefined
+
   now(id: string, host: Host): this {
     this.id = id
     this.at = 0
     this.host = host
     return this
   }
-  get nowMs(): number { return this.at === 0 ? this.at = this.host!.nowMs() : this.at }
+
+  get nowMs(): number {
+    return this.at === 0 ? (this.at = this.host!.nowMs()) : this.at
+  }
+
   readonly fresh = (): string => crypto.randomUUID()
 }

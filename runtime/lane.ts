@@ -1,11 +1,13 @@
-/** A lane: a bounded pipe beside an actor's mailbox, for bulk data (audio, captions, tokens).
- *  Plain synchronous code, no Effect in the inner loop: bench/voice-chunk is where it shows. It lives as long as its actor
- *  is in memory, so that what waits in it survives a restart of the activity. Order is kept, nothing is dropped silently. */
+/** A lane: a bounded pipe beside an actor's mailbox, for bulk data (audio, captions, tokens). Plain
+ *  synchronous code, no Effect in the inner loop: bench/voice-chunk is where it shows. It lives as long as
+ *  its actor is in memory, so that what waits in it survives a restart of the activity. Order is kept,
+ *  nothing is dropped silently. */
 import { Cause, Effect, Stream } from "effect"
 
 /** The producer's end. */
 export interface LaneIn<A> {
-  /** False when full or ended: the item was not taken. `weight` (default 1) is what `take` may wait for, in the producer's unit. */
+  /** False when full or ended: the item was not taken. `weight` (default 1) is what `take` may wait for, in
+   *  the producer's unit. */
   offer(item: A, weight?: number): boolean
   /** Waits for room. Ends silently when the lane has ended. */
   put(item: A, weight?: number): Effect.Effect<void>
@@ -13,25 +15,36 @@ export interface LaneIn<A> {
   end(): void
   readonly full: boolean
   /** Items waiting. */
-readonly depth: number
+  readonly depth: number
 }
+
 /** The consumer's end. At most one consumer at a time. */
 export interface LaneOut<A> {
   /** All that waits, now (maybe nothing). */
   takeNow(): ReadonlyArray<A>
-  /** All that waits, once it weighs at least `atLeast` (default 1) or the lane has ended; undefined: ended and empty. */
+  /** All that waits, once it weighs at least `atLeast` (default 1) or the lane has ended; undefined: ended
+   *  and empty. */
   take(atLeast?: number): Effect.Effect<ReadonlyArray<A> | undefined>
-  /** Called when an empty lane gets an item or ends, in the producer's turn; one listener. For edges without a fiber. */
+  /** Called when an empty lane gets an item or ends, in the producer's turn; one listener. For edges without
+   *  a fiber. */
   onReadable(listen: (() => void) | undefined): void
   readonly stream: Stream.Stream<A>
   readonly ended: boolean
   readonly depth: number
 }
 
-/** A stream of what `take` gives, batch by batch, until it gives nothing. One step per batch, however many items. */
-export const batches = <A, E, R>(take: Effect.Effect<ReadonlyArray<A> | undefined, E, R>): Stream.Stream<A, E, R> => {
+/** A stream of what `take` gives, batch by batch, until it gives nothing. One step per batch, however many
+ *  items. */
+export const batches = <A, E, R>(
+  take: Effect.Effect<ReadonlyArray<A> | undefined, E, R>
+): Stream.Stream<A, E, R> => {
   const next: Effect.Effect<readonly [A, ...Array<A>], E | Cause.Done, R> = Effect.flatMap(take, (batch) =>
-    batch === undefined ? Cause.done() : batch.length === 0 ? next : Effect.succeed(batch as unknown as readonly [A, ...Array<A>]))
+    batch === undefined
+      ? Cause.done()
+      : batch.length === 0
+        ? next
+        : Effect.succeed(batch as unknown as readonly [A, ...Array<A>])
+  )
   return Stream.fromPull(Effect.succeed(next))
 }
 
@@ -46,11 +59,21 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   private listener: (() => void) | undefined
   private producers: Array<() => void> = []
 
-  constructor(capacity: number) { this.capacity = capacity }
+  constructor(capacity: number) {
+    this.capacity = capacity
+  }
 
-  get depth(): number { return this.items.length }
-  get full(): boolean { return this.items.length >= this.capacity }
-  get ended(): boolean { return this.over }
+  get depth(): number {
+    return this.items.length
+  }
+
+  get full(): boolean {
+    return this.items.length >= this.capacity
+  }
+
+  get ended(): boolean {
+    return this.over
+  }
 
   offer(item: A, weight = 1): boolean {
     if (this.over || this.items.length >= this.capacity) return false
@@ -61,8 +84,11 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   }
 
   put(item: A, weight = 1): Effect.Effect<void> {
-    return Effect.suspend(() => this.offer(item, weight) || this.over ? Effect.void
-      : Effect.andThen(this.room(), this.put(item, weight)))
+    return Effect.suspend(() =>
+      this.offer(item, weight) || this.over
+        ? Effect.void
+        : Effect.andThen(this.room(), this.put(item, weight))
+    )
   }
 
   end(): void {
@@ -84,32 +110,50 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
     return Effect.callback((resume) => {
       if (this.enough(atLeast)) return resume(Effect.succeed(this.batch()))
       this.waitsFor = atLeast
-      const wake = () => { this.consumer = undefined; resume(Effect.succeed(this.batch())) }
+      const wake = () => {
+        this.consumer = undefined
+        resume(Effect.succeed(this.batch()))
+      }
       this.consumer = wake
-      return Effect.sync(() => { if (this.consumer === wake) this.consumer = undefined })
+      return Effect.sync(() => {
+        if (this.consumer === wake) this.consumer = undefined
+      })
     })
   }
 
-  onReadable(listen: (() => void) | undefined): void { this.listener = listen }
+  onReadable(listen: (() => void) | undefined): void {
+    this.listener = listen
+  }
 
   get stream(): Stream.Stream<A> {
     return batches(this.take())
   }
 
   /** A full lane counts as enough: otherwise a weight that can never gather would stop both ends. */
-  private enough(atLeast: number): boolean { return this.over || this.full || (this.items.length > 0 && this.weight >= atLeast) }
-  private batch(): ReadonlyArray<A> | undefined { return this.items.length === 0 && this.over ? undefined : this.takeNow() }
-  private announce(): void {
-    if (this.consumer !== undefined) { if (this.enough(this.waitsFor)) this.consumer() }
-    else if (this.listener !== undefined && (this.over || this.items.length === 1)) this.listener()
+  private enough(atLeast: number): boolean {
+    return this.over || this.full || (this.items.length > 0 && this.weight >= atLeast)
   }
+
+  private batch(): ReadonlyArray<A> | undefined {
+    return this.items.length === 0 && this.over ? undefined : this.takeNow()
+  }
+
+  private announce(): void {
+    if (this.consumer !== undefined) {
+      if (this.enough(this.waitsFor)) this.consumer()
+    } else if (this.listener !== undefined && (this.over || this.items.length === 1)) this.listener()
+  }
+
   private room(): Effect.Effect<void> {
     return Effect.callback((resume) => {
       const wake = () => resume(Effect.void)
       this.producers.push(wake)
-      return Effect.sync(() => { this.producers = this.producers.filter((waiting) => waiting !== wake) })
+      return Effect.sync(() => {
+        this.producers = this.producers.filter((waiting) => waiting !== wake)
+      })
     })
   }
+
   private release(): void {
     if (this.producers.length === 0) return
     const waiting = this.producers

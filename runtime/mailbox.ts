@@ -1,9 +1,14 @@
-/** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks. The first chunk is borrowed from a pool
- *  while a second message waits and given back when drained, so that an idle actor owns no buffer; further ones double in size, so that a
- *  burst copies nothing and soon leaves the young generation alone. Source: effect4 section 3.1; bench/tell. */
+/** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks. The first
+ *  chunk is borrowed from a pool while a second message waits and given back when drained, so that an idle
+ *  actor owns no buffer; further ones double in size, so that a burst copies nothing and soon leaves the
+ *  young generation alone. Source: effect4 section 3.1; bench/tell. */
 import type { AskFault } from "./supervisor.ts"
 
-export type Outcome = { readonly reply: unknown } | { readonly refuse: unknown } | { readonly fault: AskFault }
+export type Outcome =
+  | { readonly reply: unknown }
+  | { readonly refuse: unknown }
+  | { readonly fault: AskFault }
+
 /** Called once with the outcome. */
 export type Done = (outcome: Outcome) => void
 
@@ -14,8 +19,12 @@ const pooledMax = 4096
 class Chunk {
   readonly slots: Array<unknown>
   next: Chunk | undefined = undefined
-  constructor(size: number) { this.slots = new Array<unknown>(size).fill(undefined) }
+
+  constructor(size: number) {
+    this.slots = new Array<unknown>(size).fill(undefined)
+  }
 }
+
 const pool: Array<Backlog> = []
 
 export class Backlog {
@@ -23,10 +32,14 @@ export class Backlog {
   private tail = this.head
   private readAt = 0
   private writeAt = 0
+
   /** Messages waiting. */
   length = 0
 
-  static borrow(): Backlog { return pool.pop() ?? new Backlog() }
+  static borrow(): Backlog {
+    return pool.pop() ?? new Backlog()
+  }
+
   /** Only an empty one. */
   static giveBack(backlog: Backlog): void {
     if (pool.length < pooledMax && backlog.head.slots.length === slotsFirst) pool.push(backlog)
@@ -45,8 +58,13 @@ export class Backlog {
     this.writeAt = at + 3
     this.length++
   }
+
   /** Hands the oldest message to `into.first…`. */
-  shift(into: { firstCommand: string | undefined; firstPayload: unknown; firstDone: Done | undefined }): void {
+  shift(into: {
+    firstCommand: string | undefined
+    firstPayload: unknown
+    firstDone: Done | undefined
+  }): void {
     const { slots } = this.head
     const at = this.readAt
     into.firstCommand = slots[at] as string

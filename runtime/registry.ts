@@ -1,5 +1,6 @@
-/** Address to actor: activation, passivation, the residency limit, expiry, and what the rest of the house may do with an actor
- *  (ask, tell, watch, lanes) or see of it. Guarantee: an address has at most one live cell. Source: design section 3. */
+/** Address to actor: activation, passivation, the residency limit, expiry, and what the rest of the house may
+ *  do with an actor (ask, tell, watch, lanes) or see of it. Guarantee: an address has at most one live cell.
+ *  Source: design section 3. */
 import { Clock, Context, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { Store } from "../storage/store.ts"
 import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, Reply } from "./actor.ts"
@@ -13,40 +14,65 @@ import { tickMs, Timers } from "./timers.ts"
 type CommandsOf<D> = D extends Definition<any, infer Cs, any, any, any> ? Cs : never
 type LanesOf<D> = D extends Definition<any, any, any, infer Ls, any> ? Ls : never
 type NeedsOf<D> = D extends Definition<any, any, any, any, infer R> ? R : never
+
 /** What an ask answers: the reply, a refusal which the command declares, or why there is no answer. */
-export type Answer<C> = { readonly reply: Reply<C> } | { readonly refuse: Refusal<C> } | { readonly fault: AskFault }
+export type Answer<C> =
+  | { readonly reply: Reply<C> }
+  | { readonly refuse: Refusal<C> }
+  | { readonly fault: AskFault }
 
 /** An address in hand. Keep it: asking through a held reference costs no look-up. */
 export interface Ref<D> {
   readonly kind: string
   readonly id: string
-  ask<C extends keyof CommandsOf<D> & string>(command: C, payload: Payload<CommandsOf<D>[C]>, timeoutMs?: number):
-    Effect.Effect<Reply<CommandsOf<D>[C]>, Refusal<CommandsOf<D>[C]> | AskFault>
-  /** As `ask`, by callback: in this very turn when the actor is idle and nothing needs the disk. No deadline. */
-  askNow<C extends keyof CommandsOf<D> & string>(command: C, payload: Payload<CommandsOf<D>[C]>, done: (answer: Answer<CommandsOf<D>[C]>) => void): void
+  ask<C extends keyof CommandsOf<D> & string>(
+    command: C,
+    payload: Payload<CommandsOf<D>[C]>,
+    timeoutMs?: number
+  ): Effect.Effect<Reply<CommandsOf<D>[C]>, Refusal<CommandsOf<D>[C]> | AskFault>
+  /** As `ask`, by callback: in this very turn when the actor is idle and nothing needs the disk. No deadline.
+   *  */
+  askNow<C extends keyof CommandsOf<D> & string>(
+    command: C,
+    payload: Payload<CommandsOf<D>[C]>,
+    done: (answer: Answer<CommandsOf<D>[C]>) => void
+  ): void
   /** Fire and forget; false when the mailbox is full. */
   tell<C extends keyof CommandsOf<D> & string>(command: C, payload: Payload<CommandsOf<D>[C]>): boolean
   readonly lanes: OuterEnds<LanesOf<D>>
 }
 
 export interface ActorView {
-  readonly kind: string; readonly id: string; readonly phase: string
+  readonly kind: string
+  readonly id: string
+  readonly phase: string
   readonly status: "idle" | "busy" | "working" | "failed"
-  readonly mailbox: number; readonly restarts: number; readonly lastFault: string | undefined
+  readonly mailbox: number
+  readonly restarts: number
+  readonly lastFault: string | undefined
   readonly lanes: Readonly<Record<string, number>>
 }
+
 export interface KindView {
-  readonly kind: string; readonly live: number; readonly failed: number
-  readonly handled: number; readonly refused: number; readonly restarts: number; readonly failures: number
-  readonly activations: number; readonly passivations: number
+  readonly kind: string
+  readonly live: number
+  readonly failed: number
+  readonly handled: number
+  readonly refused: number
+  readonly restarts: number
+  readonly failures: number
+  readonly activations: number
+  readonly passivations: number
 }
+
 export type Ending = "ended" | "failed"
 
 export interface SystemOptions {
   readonly store: Store
   readonly nowMs: () => number
   readonly log?: Log
-  /** Cells in memory at most; idle ones leave, least recently used first, when it is near. Default 200,000. */
+  /** Cells in memory at most; idle ones leave, least recently used first, when it is near. Default 200,000.
+   *  */
   readonly residentMax?: number
   /** Every message passes through its Schema, as it would between machines. For tests. */
   readonly strict?: boolean
@@ -58,7 +84,9 @@ const expiredPerSweep = 1_000
 const cellsPerSweep = 50_000
 
 /** A kind and its actors in memory, by id. */
-class HostedKind extends Kind { readonly cells = new Map<string, Cell>() }
+class HostedKind extends Kind {
+  readonly cells = new Map<string, Cell>()
+}
 
 export class ActorSystem implements Host {
   readonly store: Store
@@ -85,12 +113,15 @@ export class ActorSystem implements Host {
     this.sweptAtMs = options.nowMs()
   }
 
-  /** Makes a definition askable. `context` holds the services its activities need. Once per kind, before its first `ref`. */
+  /** Makes a definition askable. `context` holds the services its activities need. Once per kind, before its
+   *  first `ref`. */
   host<D extends AnyDefinition>(definition: D, context: Context.Context<NeedsOf<D>>): void {
     if (this.kinds.has(definition.kind)) throw new Error(`two definitions of kind ${definition.kind}`)
     this.kinds.set(definition.kind, new HostedKind(definition, context as Context.Context<any>, this))
   }
-  /** After a start: brings back every actor of the hosted kinds whose phase must go on without being asked. */
+
+  /** After a start: brings back every actor of the hosted kinds whose phase must go on without being asked.
+   *  */
   resume(): number {
     let resumed = 0
     for (const kind of this.kinds.values()) {
@@ -98,7 +129,11 @@ export class ActorSystem implements Host {
       if (resume === undefined) continue
       for (let after: string | undefined; ;) {
         const ids = this.store.ids(kind.name, after, 1_000)
-        for (const id of ids) if (resume.includes(kind.load(id).state._tag)) { this.cell(kind, id); resumed++ }
+        for (const id of ids)
+          if (resume.includes(kind.load(id).state._tag)) {
+            this.cell(kind, id)
+            resumed++
+          }
         if (ids.length === 0) break
         after = ids.at(-1)
       }
@@ -109,12 +144,15 @@ export class ActorSystem implements Host {
   ref<D extends AnyDefinition>(definition: D, id: string): Ref<D> {
     return new Reference(this, this.kind(definition.kind), id, this.strict) as unknown as Ref<D>
   }
+
   /** Calls `heard` once when the actor ends or fails; passivation is no end. The answer stops watching. */
   watch(kind: string, id: string, heard: (ending: Ending) => void): () => void {
     const address = `${kind}/${id}`
     const watching = this.watchers.get(address) ?? new Set()
     this.watchers.set(address, watching.add(heard))
-    return () => { if (watching.delete(heard) && watching.size === 0) this.watchers.delete(address) }
+    return () => {
+      if (watching.delete(heard) && watching.size === 0) this.watchers.delete(address)
+    }
   }
 
   private kind(name: string): HostedKind {
@@ -122,6 +160,7 @@ export class ActorSystem implements Host {
     if (kind === undefined) throw new Error(`no actor kind ${name} is hosted`)
     return kind
   }
+
   cell(kind: HostedKind, id: string): Cell {
     const live = kind.cells.get(id)
     if (live !== undefined) return live
@@ -133,20 +172,30 @@ export class ActorSystem implements Host {
     cell.begin()
     return cell
   }
+
   private drop(cell: Resident): void {
     const { cells } = this.kinds.get(cell.kind.name)!
-    if (cells.get(cell.id) === cell) { cells.delete(cell.id); this.resident-- }
+    if (cells.get(cell.id) === cell) {
+      cells.delete(cell.id)
+      this.resident--
+    }
   }
+
   private passivate(cell: Cell): void {
     this.drop(cell)
     cell.kind.counts.passivations++
     cell.leave("stopped")
   }
-  failed(cell: Resident): void { this.announce(cell, "failed") }
+
+  failed(cell: Resident): void {
+    this.announce(cell, "failed")
+  }
+
   ended(cell: Resident): void {
     this.drop(cell)
     this.announce(cell, "ended")
   }
+
   private announce(cell: Resident, ending: Ending): void {
     const address = `${cell.kind.name}/${cell.id}`
     const watching = this.watchers.get(address)
@@ -154,7 +203,8 @@ export class ActorSystem implements Host {
     if (watching !== undefined) for (const heard of watching) heard(ending)
   }
 
-  /** Time passes: deadlines, rests after crashes, passivation, expiry. Called every `tickMs`; tests call it by the clock. */
+  /** Time passes: deadlines, rests after crashes, passivation, expiry. Called every `tickMs`; tests call it
+   *  by the clock. */
   tick(): void {
     const nowMs = this.nowMs()
     this.timers.tick(nowMs)
@@ -168,6 +218,7 @@ export class ActorSystem implements Host {
       if (known !== undefined) this.cell(known, id).tell("Expire", {})
     }
   }
+
   private sweepIdle(): void {
     for (const kind of this.kinds.values()) {
       const restSweeps = Math.max(1, Math.ceil(kind.passivateAfterMs / sweepEveryMs))
@@ -175,14 +226,19 @@ export class ActorSystem implements Host {
       for (const cell of kind.cells.values()) {
         if (++looked > cellsPerSweep) break
         if (this.sweeps - cell.seen >= restSweeps && cell.idle) this.passivate(cell)
-        else if (kind.cells.size > cellsPerSweep) { kind.cells.delete(cell.id); kind.cells.set(cell.id, cell) }   // looked at last next time
+        else if (kind.cells.size > cellsPerSweep) {
+          kind.cells.delete(cell.id)
+          kind.cells.set(cell.id, cell)
+        } // looked at last next time
       }
     }
   }
+
   /** A tenth of the limit leaves at once, least recently used first, so that the search is rare. */
   private makeRoom(): void {
     const idle: Array<Cell> = []
-    for (const kind of this.kinds.values()) if (kind.kept) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
+    for (const kind of this.kinds.values())
+      if (kind.kept) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
     idle.sort((a, b) => a.seen - b.seen)
     for (const cell of idle.slice(0, Math.ceil(this.residentMax / 10))) this.passivate(cell)
   }
@@ -196,46 +252,75 @@ export class ActorSystem implements Host {
       return { kind, live: cells.size, failed, ...counts }
     })
   }
+
   list(kind: string, limit: number): ReadonlyArray<ActorView> {
     const cells = this.kinds.get(kind)?.cells.values() ?? []
     const views: Array<ActorView> = []
-    for (const cell of cells) { if (views.length >= limit) break; views.push(view(cell)) }
+    for (const cell of cells) {
+      if (views.length >= limit) break
+      views.push(view(cell))
+    }
     return views
   }
+
   /** undefined when it is not in memory. */
   inspect(kind: string, id: string): (ActorView & { readonly state: unknown }) | undefined {
     const cell = this.kinds.get(kind)?.cells.get(id)
-    return cell === undefined ? undefined : { ...view(cell), state: Schema.encodeSync(cell.kind.definition.state)(cell.state) }
+    return cell === undefined
+      ? undefined
+      : { ...view(cell), state: Schema.encodeSync(cell.kind.definition.state)(cell.state) }
   }
+
   journal(kind: string, id: string): ReadonlyArray<{ readonly seq: number; readonly event: unknown }> {
     const known = this.kind(kind)
-    return this.store.readJournal(kind, id, 0).map(({ seq, event }) => ({ seq, event: Schema.encodeSync(known.definition.event)(known.unpackEvent(event)) }))
+    return this.store
+      .readJournal(kind, id, 0)
+      .map(({ seq, event }) => ({
+        seq,
+        event: Schema.encodeSync(known.definition.event)(known.unpackEvent(event))
+      }))
   }
+
   /** Forgives its crashes and loads it anew; false when it is not in memory. */
   restart(kind: string, id: string): boolean {
     const cell = this.kinds.get(kind)?.cells.get(id)
     cell?.restart()
     return cell !== undefined
   }
-  get residents(): number { return this.resident }
+
+  get residents(): number {
+    return this.resident
+  }
 
   /** Stops every activity, waits for what was accepted to be on disk. */
   readonly stop: Effect.Effect<void> = Effect.suspend(() => {
     this.stopped = true
     const working: Array<Effect.Effect<void>> = []
-    for (const kind of this.kinds.values()) for (const cell of kind.cells.values()) {
-      working.push(cell.activityEnded)
-      cell.leave("stopped")
-    }
-    return Effect.andThen(Effect.all(working, { concurrency: "unbounded" }), Effect.promise(() => this.store.flushed()))
+    for (const kind of this.kinds.values())
+      for (const cell of kind.cells.values()) {
+        working.push(cell.activityEnded)
+        cell.leave("stopped")
+      }
+    return Effect.andThen(
+      Effect.all(working, { concurrency: "unbounded" }),
+      Effect.promise(() => this.store.flushed())
+    )
   })
-  get running(): boolean { return !this.stopped }
+
+  get running(): boolean {
+    return !this.stopped
+  }
 }
 
 const view = (cell: Cell): ActorView => ({
-  kind: cell.kind.name, id: cell.id, phase: cell.state._tag,
+  kind: cell.kind.name,
+  id: cell.id,
+  phase: cell.state._tag,
   status: cell.failed ? "failed" : cell.depth > 0 ? "busy" : cell.working ? "working" : "idle",
-  mailbox: cell.depth, restarts: cell.crashes?.total ?? 0, lastFault: cell.crashes?.lastFault, lanes: cell.laneDepths
+  mailbox: cell.depth,
+  restarts: cell.crashes?.total ?? 0,
+  lastFault: cell.crashes?.lastFault,
+  lanes: cell.laneDepths
 })
 
 class Reference {
@@ -251,56 +336,92 @@ class Reference {
     this.id = id
     this.strict = strict
   }
-  get kind(): string { return this.of.name }
-  get lanes(): unknown { return this.live().lanes() }
+
+  get kind(): string {
+    return this.of.name
+  }
+
+  get lanes(): unknown {
+    return this.live().lanes()
+  }
 
   private live(): Cell {
     const held = this.held
-    return held !== undefined && !held.gone ? held : this.held = this.system.cell(this.of, this.id)
+    return held !== undefined && !held.gone ? held : (this.held = this.system.cell(this.of, this.id))
   }
+
   askNow(command: string, payload: unknown, done: Done): void {
-    if (!this.system.running) return done({ fault: new Unavailable({ kind: this.of.name, id: this.id, reason: "stopped" }) })
+    if (!this.system.running)
+      return done({ fault: new Unavailable({ kind: this.of.name, id: this.id, reason: "stopped" }) })
     if (this.strict) payload = this.asOnTheWire(command, payload)
     this.live().ask(command, payload, done)
   }
+
   tell(command: string, payload: unknown): boolean {
-    return this.system.running && this.live().tell(command, this.strict ? this.asOnTheWire(command, payload) : payload)
+    return (
+      this.system.running &&
+      this.live().tell(command, this.strict ? this.asOnTheWire(command, payload) : payload)
+    )
   }
+
   ask(command: string, payload: unknown, timeoutMs = askTimeoutMsDefault): Effect.Effect<unknown, unknown> {
     return Effect.suspend(() => {
       let now: Outcome | undefined
       let later: ((outcome: Outcome) => void) | undefined
-      this.askNow(command, payload, (outcome) => { if (later === undefined) now = outcome; else later(outcome) })
+      this.askNow(command, payload, (outcome) => {
+        if (later === undefined) now = outcome
+        else later(outcome)
+      })
       if (now !== undefined) return asEffect(now)
       return Effect.callback<unknown, unknown>((resume) => {
-        const settle = (effect: Effect.Effect<unknown, unknown>): void => { later = ignore; resume(effect) }
+        const settle = (effect: Effect.Effect<unknown, unknown>): void => {
+          later = ignore
+          resume(effect)
+        }
         later = (outcome) => settle(asEffect(outcome))
         this.system.timers.at(this.system.nowMs() + timeoutMs, () => {
-          if (later !== ignore) settle(Effect.fail(new AskTimeout({ kind: this.of.name, id: this.id, afterMs: timeoutMs })))
+          if (later !== ignore)
+            settle(Effect.fail(new AskTimeout({ kind: this.of.name, id: this.id, afterMs: timeoutMs })))
         })
-        return Effect.sync(() => { later = ignore })
+        return Effect.sync(() => {
+          later = ignore
+        })
       })
     })
   }
+
   private asOnTheWire(command: string, payload: unknown): unknown {
     const schema = (this.of.definition.commands as Commands)[command]!.payload
     return Schema.decodeUnknownSync(schema)(JSON.parse(JSON.stringify(Schema.encodeSync(schema)(payload))))
   }
 }
+
 const ignore = (): void => {}
+
 const asEffect = (outcome: Outcome): Effect.Effect<unknown, unknown> =>
-  "reply" in outcome ? Effect.succeed(outcome.reply) : Effect.fail("refuse" in outcome ? outcome.refuse : outcome.fault)
+  "reply" in outcome
+    ? Effect.succeed(outcome.reply)
+    : Effect.fail("refuse" in outcome ? outcome.refuse : outcome.fault)
 
 /** The actor system as a service. */
 export class Actors extends Context.Service<Actors, ActorSystem>()("runtime/Actors") {
   /** Driven by the Effect Clock; stops when the scope closes. */
-  static readonly make = (options: Omit<SystemOptions, "nowMs">): Effect.Effect<ActorSystem, never, Scope.Scope> =>
+  static readonly make = (
+    options: Omit<SystemOptions, "nowMs">
+  ): Effect.Effect<ActorSystem, never, Scope.Scope> =>
     Effect.gen(function* () {
       const clock = yield* Clock.Clock
       const system = new ActorSystem({ ...options, nowMs: () => clock.currentTimeMillisUnsafe() })
-      yield* Effect.forkScoped(Effect.repeat(Effect.sync(() => system.tick()), Schedule.spaced(tickMs)))
+      yield* Effect.forkScoped(
+        Effect.repeat(
+          Effect.sync(() => system.tick()),
+          Schedule.spaced(tickMs)
+        )
+      )
       yield* Effect.addFinalizer(() => system.stop)
       return system
     })
-  static readonly layer = (options: Omit<SystemOptions, "nowMs">): Layer.Layer<Actors> => Layer.effect(Actors)(Actors.make(options))
+
+  static readonly layer = (options: Omit<SystemOptions, "nowMs">): Layer.Layer<Actors> =>
+    Layer.effect(Actors)(Actors.make(options))
 }

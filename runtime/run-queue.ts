@@ -1,8 +1,10 @@
-/** Which cells run next: an intrusive linked list, drained in one microtask; after a slice the rest waits for the next
- *  event-loop turn, so that sockets and disk callbacks are served. Plain synchronous code (bench/tell). Source: effect4 section 3.1. */
+/** Which cells run next: an intrusive linked list, drained in one microtask; after a slice the rest waits for
+ *  the next event-loop turn, so that sockets and disk callbacks are served. Plain synchronous code
+ *  (bench/tell). Source: effect4 section 3.1. */
 
 /** Messages one cell handles before others get their turn. */
 export const cellBudget = 64
+
 /** Messages handled before the event loop gets its turn. */
 const sliceBudget = 4096
 

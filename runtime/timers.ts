@@ -1,5 +1,5 @@
-/** One wheel for every deadline of the kernel: 50 ms buckets in a map, one tick for all, no timer per ask or actor.
- *  Time comes from outside (the Effect Clock), so tests own it. */
+/** One wheel for every deadline of the kernel: 50 ms buckets in a map, one tick for all, no timer per ask or
+ *  actor. Time comes from outside (the Effect Clock), so tests own it. */
 
 export const tickMs = 50
 
@@ -7,9 +7,12 @@ export class Timers {
   private readonly buckets = new Map<number, Array<() => void>>()
   private swept: number
 
-  constructor(nowMs: number) { this.swept = Math.floor(nowMs / tickMs) }
+  constructor(nowMs: number) {
+    this.swept = Math.floor(nowMs / tickMs)
+  }
 
-  /** Calls `fire` in the first tick at or after `atMs`. There is no cancel: let `fire` look whether it still matters. */
+  /** Calls `fire` in the first tick at or after `atMs`. There is no cancel: let `fire` look whether it still
+   *  matters. */
   at(atMs: number, fire: () => void): void {
     const bucket = Math.max(Math.ceil(atMs / tickMs), this.swept + 1)
     const waiting = this.buckets.get(bucket)
@@ -19,10 +22,14 @@ export class Timers {
 
   tick(nowMs: number): void {
     const now = Math.floor(nowMs / tickMs)
-    if (this.buckets.size === 0) { this.swept = now; return }
-    const due = now - this.swept > this.buckets.size
-      ? [...this.buckets.keys()].filter((bucket) => bucket <= now).sort((a, b) => a - b)
-      : Array.from({ length: Math.max(now - this.swept, 0) }, (_, i) => this.swept + 1 + i)
+    if (this.buckets.size === 0) {
+      this.swept = now
+      return
+    }
+    const due =
+      now - this.swept > this.buckets.size
+        ? [...this.buckets.keys()].filter((bucket) => bucket <= now).sort((a, b) => a - b)
+        : Array.from({ length: Math.max(now - this.swept, 0) }, (_, i) => this.swept + 1 + i)
     this.swept = now
     for (const bucket of due) {
       const fires = this.buckets.get(bucket)

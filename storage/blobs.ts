@@ -1,5 +1,5 @@
-/** Blobs as files: written under a temporary name, flushed, renamed, the folder flushed. A reader never sees half a blob, and what a
- *  crash leaves under a temporary name is swept away at the next opening. */
+/** Blobs as files: written under a temporary name, flushed, renamed, the folder flushed. A reader never sees
+ *  half a blob, and what a crash leaves under a temporary name is swept away at the next opening. */
 import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { open, readdir, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
@@ -12,17 +12,22 @@ export const fileBlobs = (folder: string): Blobs => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (const name of readdirSync(folder)) if (name.endsWith(unfinished)) rmSync(join(folder, name))
   const pathOf = (id: string): string => {
-    if (!idPattern.test(id) || id.endsWith(unfinished)) throw new TypeError("a blob's id is 1 to 200 letters, digits, dots, dashes or underscores")
+    if (!idPattern.test(id) || id.endsWith(unfinished))
+      throw new TypeError("a blob's id is 1 to 200 letters, digits, dots, dashes or underscores")
     return join(folder, id)
   }
   const syncFolder = async (): Promise<void> => {
     const handle = await open(folder, "r")
-    try { await handle.sync() } finally { await handle.close() }
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
   }
   return {
     write: async (id, bytes) => {
       const path = pathOf(id)
-const temporary = `${path}.${crypto.randomUUID()}${unfinished}`
+      const temporary = `${path}.${crypto.randomUUID()}${unfinished}`
       let size = 0
       try {
         const handle = await open(temporary, "wx", 0o600)
@@ -32,7 +37,9 @@ const temporary = `${path}.${crypto.randomUUID()}${unfinished}`
             size += chunk.length
           }
           await handle.sync()
-        } finally { await handle.close() }
+        } finally {
+          await handle.close()
+        }
         await rename(temporary, path)
       } catch (cause) {
         await rm(temporary, { force: true })
@@ -41,7 +48,8 @@ const temporary = `${path}.${crypto.randomUUID()}${unfinished}`
       await syncFolder()
       return size
     },
-    read: (id) => existsSync(pathOf(id)) ? createReadStream(pathOf(id), { highWaterMark: 65_536 }) : undefined,
+    read: (id) =>
+      existsSync(pathOf(id)) ? createReadStream(pathOf(id), { highWaterMark: 65_536 }) : undefined,
     delete: (id) => rm(pathOf(id), { force: true }),
     ids: async () => (await readdir(folder)).filter((name) => !name.endsWith(unfinished)).sort()
   }

@@ -1,10 +1,9 @@
-/** Every key layout, on one page. All stores keep one ordered map from these to bytes; the first element is the room.
- *
- *  ["j", kind, id, seq]      one event                        ["t", table, …key]   a row
- *  ["s", kind, id]           snapshot: [seq, state]           ["c", table, …key]   a counter (decimal text)
- *  ["i", kind, id]           the actor has something kept     ["m", name]          about the store itself
- *  ["e", kind, id]           when it expires (decimal text)   ["x", atMs, kind, id] the same, ordered by time
- */
+/** Every key layout, on one page. All stores keep one ordered map from these to bytes; the first element is
+ *  the room.
+ *  ["j", kind, id, seq] one event ["t", table, …key] a row ["s", kind, id] snapshot: [seq, state] ["c",
+ *  table, …key] a counter (decimal text) ["i", kind, id] the actor has something kept ["m", name] about the
+ *  store itself ["e", kind, id] when it expires (decimal text) ["x", atMs, kind, id] the same, ordered by
+ *  time */
 import type { Key } from "./store.ts"
 
 export const journalKey = (kind: string, id: string, seq: number): Key => ["j", kind, id, seq]
@@ -19,7 +18,8 @@ export const schemaKey: Key = ["m", "schema"]
 /** The layout above. A store of a higher number is refused. */
 export const schemaVersion = 1
 
-/** One string per key, for maps. Distinct keys give distinct strings: a string element never holds NUL (`assertKey`). */
+/** One string per key, for maps. Distinct keys give distinct strings: a string element never holds NUL
+ *  (`assertKey`). */
 export const nameOf = (key: Key): string => {
   let name = ""
   for (const part of key) name += typeof part === "number" ? `#${part}\0` : `${part}\0`
@@ -27,22 +27,31 @@ export const nameOf = (key: Key): string => {
 }
 
 const keyBytesMax = 1_900
+
 export const assertKey = (key: Key): void => {
   let bytes = 0
   for (const part of key) {
-    if (typeof part === "number") { if (!Number.isSafeInteger(part)) throw new TypeError("a key's numbers are safe integers"); bytes += 9; continue }
-    if (part.includes("\0") || !part.isWellFormed()) throw new TypeError("a key's strings are well-formed and hold no NUL")
+    if (typeof part === "number") {
+      if (!Number.isSafeInteger(part)) throw new TypeError("a key's numbers are safe integers")
+      bytes += 9
+      continue
+    }
+    if (part.includes("\0") || !part.isWellFormed())
+      throw new TypeError("a key's strings are well-formed and hold no NUL")
     bytes += part.length < 600 ? part.length * 3 + 1 : Buffer.byteLength(part) + 1
   }
-  if (bytes > keyBytesMax && exactBytes(key) > keyBytesMax) throw new TypeError(`a key is at most ${keyBytesMax} bytes`)
+  if (bytes > keyBytesMax && exactBytes(key) > keyBytesMax)
+    throw new TypeError(`a key is at most ${keyBytesMax} bytes`)
 }
-const exactBytes = (key: Key): number => key.reduce<number>((sum, part) => sum + (typeof part === "number" ? 9 : Buffer.byteLength(part) + 1), 0)
+
+const exactBytes = (key: Key): number =>
+  key.reduce<number>((sum, part) => sum + (typeof part === "number" ? 9 : Buffer.byteLength(part) + 1), 0)
 
 /** Numbers before strings, strings by their UTF-8 bytes, a prefix before what it begins: LMDB's order. */
 export const compareKeys = (a: Key, b: Key): number => {
   for (let i = 0; i < a.length && i < b.length; i++) {
     const x = a[i]!
-const y = b[i]!
+    const y = b[i]!
     if (x === y) continue
     if (typeof x === "number") return typeof y === "number" ? x - y : -1
     if (typeof y === "number") return 1
@@ -50,4 +59,6 @@ const y = b[i]!
   }
   return a.length - b.length
 }
-export const startsWith = (key: Key, prefix: Key): boolean => prefix.length <= key.length && prefix.every((part, i) => part === key[i])
+
+export const startsWith = (key: Key, prefix: Key): boolean =>
+  prefix.length <= key.length && prefix.every((part, i) => part === key[i])

@@ -1,5 +1,6 @@
-/** The contract over LMDB: one file, one ordered map, one writer process. Durable after the put's promise and `flushed`, under either
- *  reading of lmdb-js's documentation (effect4 section 4). Folder: store.lmdb, store.lmdb-lock, blobs/, writer.pid. */
+/** The contract over LMDB: one file, one ordered map, one writer process. Durable after the put's promise and
+ *  `flushed`, under either reading of lmdb-js's documentation (effect4 section 4). Folder: store.lmdb,
+ *  store.lmdb-lock, blobs/, writer.pid. */
 import { cp, mkdir, readdir } from "node:fs/promises"
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
 import { join } from "node:path"
@@ -14,34 +15,57 @@ export interface LmdbOptions {
   /** `relaxed`: answers leave when committed, not flushed; benches and development only. */
   readonly durability?: "full" | "relaxed"
   /** The file grows up to this; default 64 GiB of address space, sparse on disk. */
-readonly mapBytes?: number
+  readonly mapBytes?: number
 }
+
 export const mapBytesDefault = 64 * 2 ** 30
+
 /** Sorts after every other element of a key. */
 const last = new Uint8Array([0xff]) as never
 
 const faultOf = (cause: unknown): StorageFault => {
   const detail = cause instanceof Error ? cause.message : String(cause)
-  return new StorageFault({ reason: /MAP_FULL|ENOSPC|No space/i.test(detail) ? "full" : /CORRUPT|PAGE_NOTFOUND|INVALID/i.test(detail) ? "corrupt" : "io", detail })
+  return new StorageFault({
+    reason: /MAP_FULL|ENOSPC|No space/i.test(detail)
+      ? "full"
+      : /CORRUPT|PAGE_NOTFOUND|INVALID/i.test(detail)
+        ? "corrupt"
+        : "io",
+    detail
+  })
 }
 
 class Lmdb implements Backend {
   readonly db: RootDatabase<Buffer, any>
   private readonly full: boolean
-  constructor(db: RootDatabase<Buffer, any>, full: boolean) { this.db = db; this.full = full }
 
-  get(key: Key): Uint8Array | undefined { return this.db.getBinary(key) }
+  constructor(db: RootDatabase<Buffer, any>, full: boolean) {
+    this.db = db
+    this.full = full
+  }
+
+  get(key: Key): Uint8Array | undefined {
+    return this.db.getBinary(key)
+  }
+
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
     const above = [...prefix, last]
     const bounds = reverse ? { start: after ?? above, end: prefix } : { start: after ?? prefix, end: above }
     const rows: Array<Row> = []
-    for (const { key, value } of this.db.getRange({ ...bounds, reverse, exclusiveStart: true, ...(limit === Infinity ? {} : { limit: limit + 1 }) } as never)) {
+    for (const { key, value } of this.db.getRange({
+      ...bounds,
+      reverse,
+      exclusiveStart: true,
+      ...(limit === Infinity ? {} : { limit: limit + 1 })
+    } as never)) {
       const parts = (Array.isArray(key) ? key : [key]) as Key
       if (rows.length >= limit) break
-      if (parts.length > prefix.length && (after === undefined || !same(parts, after))) rows.push({ key: parts, value })
+      if (parts.length > prefix.length && (after === undefined || !same(parts, after)))
+        rows.push({ key: parts, value })
     }
     return rows
   }
+
   async apply(changes: ReadonlyArray<Change>): Promise<void> {
     try {
       await this.db.batch(() => {
@@ -52,12 +76,16 @@ class Lmdb implements Backend {
         }
       })
       if (this.full) await this.db.flushed
-    } catch (cause) { throw faultOf(cause) }
+    } catch (cause) {
+      throw faultOf(cause)
+    }
   }
 }
+
 const same = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
 
-/** One writer process per folder. A lock left by a killed process is known by its process being gone, or its number being another's. */
+/** One writer process per folder. A lock left by a killed process is known by its process being gone, or its
+ *  number being another's. */
 const lock = (folder: string): (() => void) => {
   const path = join(folder, "writer.pid")
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -68,36 +96,64 @@ const lock = (folder: string): (() => void) => {
       return () => rmSync(path, { force: true })
     } catch {
       const [pid, start] = existsSync(path) ? readFileSync(path, "utf8").split(" ") : []
-      if (pid !== undefined && Number(pid) !== process.pid && alive(Number(pid)) && startOf(Number(pid)) === start) break
+      if (
+        pid !== undefined &&
+        Number(pid) !== process.pid &&
+        alive(Number(pid)) &&
+        startOf(Number(pid)) === start
+      )
+        break
       rmSync(path, { force: true })
     }
   }
   throw new StorageFault({ reason: "locked", detail: `another process writes ${folder}` })
 }
+
 const alive = (pid: number): boolean => {
-  try { process.kill(pid, 0); return true } catch (cause) { return (cause as NodeJS.ErrnoException).code === "EPERM" }
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === "EPERM"
+  }
 }
+
 /** Start time in clock ticks where /proc tells (proc(5), stat field 22); "" elsewhere. */
 const startOf = (pid: number): string => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? ""
-  } catch { return "" }
+  } catch {
+    return ""
+  }
 }
 
 const openFolders = new Set<string>()
 
-export const openLmdb = async ({ folder, durability = "full", mapBytes = mapBytesDefault }: LmdbOptions): Promise<Store> => {
+export const openLmdb = async ({
+  folder,
+  durability = "full",
+  mapBytes = mapBytesDefault
+}: LmdbOptions): Promise<Store> => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  if (openFolders.has(folder)) throw new StorageFault({ reason: "locked", detail: `this process has ${folder} open already` })
+  if (openFolders.has(folder))
+    throw new StorageFault({ reason: "locked", detail: `this process has ${folder} open already` })
   const unlock = lock(folder)
   let db: RootDatabase<Buffer, any>
   try {
-    db = open({ path: join(folder, "store.lmdb"), encoding: "binary", mapSize: mapBytes, noSync: durability === "relaxed" })
+    db = open({
+      path: join(folder, "store.lmdb"),
+      encoding: "binary",
+      mapSize: mapBytes,
+      noSync: durability === "relaxed"
+    })
     const stored = db.getBinary(schemaKey)
     if (stored !== undefined && Number(stored.toString()) > schemaVersion) {
       await db.close()
-      throw new StorageFault({ reason: "newer-schema", detail: `the data is of version ${stored.toString()}, this build knows ${schemaVersion}` })
+      throw new StorageFault({
+        reason: "newer-schema",
+        detail: `the data is of version ${stored.toString()}, this build knows ${schemaVersion}`
+      })
     }
     if (stored === undefined) await db.put(schemaKey, Buffer.from(String(schemaVersion)))
   } catch (cause) {
@@ -108,19 +164,26 @@ export const openLmdb = async ({ folder, durability = "full", mapBytes = mapByte
   const writer = new Writer(new Lmdb(db, durability === "full"))
   const blobs = fileBlobs(join(folder, "blobs"))
   return storeOver(writer, {
-    blobs, durability,
+    blobs,
+    durability,
     backup: async (to) => {
-      if (existsSync(to) && (await readdir(to)).length > 0) throw new StorageFault({ reason: "io", detail: "a backup goes into an empty or absent folder" })
+      if (existsSync(to) && (await readdir(to)).length > 0)
+        throw new StorageFault({ reason: "io", detail: "a backup goes into an empty or absent folder" })
       await mkdir(join(to, "blobs"), { recursive: true, mode: 0o700 })
       await writer.flushed()
       try {
         await db.backup(join(to, "store.lmdb"), true)
-        for (const id of await blobs.ids()) await cp(join(folder, "blobs", id), join(to, "blobs", id)).catch(unlessGone)
-      } catch (cause) { throw faultOf(cause) }
+        for (const id of await blobs.ids())
+          await cp(join(folder, "blobs", id), join(to, "blobs", id)).catch(unlessGone)
+      } catch (cause) {
+        throw faultOf(cause)
+      }
     },
     check: async () => {
       await writer.flushed()
-      const entries = db.getRange({}).map(({ key, value }) => ({ key: (Array.isArray(key) ? key : [key]) as Key, value }))
+      const entries = db
+        .getRange({})
+        .map(({ key, value }) => ({ key: (Array.isArray(key) ? key : [key]) as Key, value }))
       return integrityOf(entries as Iterable<Row>, blobs)
     },
     close: async () => {
@@ -131,14 +194,20 @@ export const openLmdb = async ({ folder, durability = "full", mapBytes = mapByte
     }
   })
 }
-/** Deleted while the backup ran: then the rows that name it go too. */
-const unlessGone = (cause: NodeJS.ErrnoException): void => { if (cause.code !== "ENOENT") throw cause }
 
-/** Brings a backup into an empty or absent data folder. The master key is not part of a backup: keep it apart. */
+/** Deleted while the backup ran: then the rows that name it go too. */
+const unlessGone = (cause: NodeJS.ErrnoException): void => {
+  if (cause.code !== "ENOENT") throw cause
+}
+
+/** Brings a backup into an empty or absent data folder. The master key is not part of a backup: keep it
+ *  apart. */
 export const restore = async (backup: string, folder: string): Promise<void> => {
-  if (!existsSync(join(backup, "store.lmdb"))) throw new StorageFault({ reason: "io", detail: `${backup} holds no backup` })
+  if (!existsSync(join(backup, "store.lmdb")))
+    throw new StorageFault({ reason: "io", detail: `${backup} holds no backup` })
   const present = existsSync(folder) ? (await readdir(folder)).filter((name) => name !== "master.key") : []
   if (present.length > 0) throw new StorageFault({ reason: "io", detail: `${folder} is not empty` })
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  for (const name of ["store.lmdb", "blobs"]) await cp(join(backup, name), join(folder, name), { recursive: true })
+  for (const name of ["store.lmdb", "blobs"])
+    await cp(join(backup, name), join(folder, name), { recursive: true })
 }

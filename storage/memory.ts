@@ -1,4 +1,5 @@
-/** The contract in memory, for tests and `--memory`: same semantics, nothing survives the process. Backup is refused. */
+/** The contract in memory, for tests and `--memory`: same semantics, nothing survives the process. Backup is
+ *  refused. */
 import { compareKeys, nameOf, startsWith } from "./keys.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
 import { integrityOf, storeOver, Writer, type Backend, type Change } from "./writer.ts"
@@ -7,19 +8,35 @@ class Rows implements Backend {
   private readonly rows = new Map<string, Row>()
   private sorted: Array<Row> | undefined
 
-  get(key: Key): Uint8Array | undefined { return this.rows.get(nameOf(key))?.value }
-  all(): ReadonlyArray<Row> { return this.sorted ??= [...this.rows.values()].sort((a, b) => compareKeys(a.key, b.key)) }
+  get(key: Key): Uint8Array | undefined {
+    return this.rows.get(nameOf(key))?.value
+  }
+
+  all(): ReadonlyArray<Row> {
+    return (this.sorted ??= [...this.rows.values()].sort((a, b) => compareKeys(a.key, b.key)))
+  }
+
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
-    const rows = this.all().filter(({ key }) => key.length > prefix.length && startsWith(key, prefix)
-      && (after === undefined || (reverse ? compareKeys(key, after) < 0 : compareKeys(key, after) > 0)))
+    const rows = this.all().filter(
+      ({ key }) =>
+        key.length > prefix.length &&
+        startsWith(key, prefix) &&
+        (after === undefined || (reverse ? compareKeys(key, after) < 0 : compareKeys(key, after) > 0))
+    )
     return (reverse ? rows.toReversed() : rows).slice(0, limit)
   }
+
   async apply(changes: ReadonlyArray<Change>): Promise<void> {
     for (const { key, value } of changes) {
       const name = nameOf(key)
       const before = this.rows.get(name)
-      if (value === undefined) { this.rows.delete(name); if (before !== undefined) this.sorted = undefined }
-      else { this.rows.set(name, { key, value }); this.sorted = undefined }
+      if (value === undefined) {
+        this.rows.delete(name)
+        if (before !== undefined) this.sorted = undefined
+      } else {
+        this.rows.set(name, { key, value })
+        this.sorted = undefined
+      }
     }
   }
 }
@@ -36,11 +53,15 @@ const memoryBlobs = (): Blobs => {
     },
     read: (id) => {
       const whole = blobs.get(id)
-      return whole === undefined ? undefined : (async function* () {
-        for (let at = 0; at < whole.length; at += 65_536) yield whole.subarray(at, at + 65_536)
-      })()
+      return whole === undefined
+        ? undefined
+        : (async function* () {
+            for (let at = 0; at < whole.length; at += 65_536) yield whole.subarray(at, at + 65_536)
+          })()
     },
-    delete: async (id) => { blobs.delete(id) },
+    delete: async (id) => {
+      blobs.delete(id)
+    },
     ids: async () => [...blobs.keys()].sort()
   }
 }
@@ -50,9 +71,15 @@ export const openMemory = (): Store => {
   const writer = new Writer(rows)
   const blobs = memoryBlobs()
   return storeOver(writer, {
-    blobs, durability: "relaxed",
-    backup: async () => { throw new StorageFault({ reason: "io", detail: "a memory store has nothing to back up" }) },
-    check: async () => { await writer.flushed(); return integrityOf(rows.all(), blobs) },
+    blobs,
+    durability: "relaxed",
+    backup: async () => {
+      throw new StorageFault({ reason: "io", detail: "a memory store has nothing to back up" })
+    },
+    check: async () => {
+      await writer.flushed()
+      return integrityOf(rows.all(), blobs)
+    },
     close: () => writer.flushed()
   })
 }

@@ -1,6 +1,14 @@
-/** Secrets at rest: what must be read again is sealed (AES-256-GCM, a key per purpose, the record's address as associated data),
- *  what must only be recognised is a keyed hash. Source: design section 4 "Secrets at rest". */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
+/** Secrets at rest: what must be read again is sealed (AES-256-GCM, a key per purpose, the record's address
+ *  as associated data), what must only be recognised is a keyed hash. Source: design section 4 "Secrets at
+ *  rest". */
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual
+} from "node:crypto"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
@@ -8,9 +16,15 @@ const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
 
-export class SealFault extends Error { constructor(detail: string) { super(detail); this.name = "SealFault" } }
+export class SealFault extends Error {
+  constructor(detail: string) {
+    super(detail)
+    this.name = "SealFault"
+  }
+}
 
-/** From `given` (base64 or hex, 32 bytes) or the file master.key of the data folder, made with mode 0600 at the first start. */
+/** From `given` (base64 or hex, 32 bytes) or the file master.key of the data folder, made with mode 0600 at
+ *  the first start. */
 export const masterKey = (folder: string, given: string | undefined): Buffer => {
   if (given !== undefined && given !== "") {
     const key = /^[0-9a-f]{64}$/i.test(given) ? Buffer.from(given, "hex") : Buffer.from(given, "base64")
@@ -28,47 +42,64 @@ export const masterKey = (folder: string, given: string | undefined): Buffer => 
 }
 
 export interface Sealer {
-  /** nonce ‖ ciphertext ‖ tag. `address` names the record, so that a sealed value moved elsewhere does not open. */
+  /** nonce ‖ ciphertext ‖ tag. `address` names the record, so that a sealed value moved elsewhere does not
+   *  open. */
   seal(plain: Uint8Array, purpose: string, address: string): Uint8Array
   /** Throws SealFault when it is not ours, was changed, or stands elsewhere. */
   open(sealed: Uint8Array, purpose: string, address: string): Uint8Array
-  /** HMAC-SHA256 under a key of the purpose, base64url: how a token is found and compared without being kept. */
+  /** HMAC-SHA256 under a key of the purpose, base64url: how a token is found and compared without being kept.
+   *  */
   hash(token: string, purpose: string): string
 }
+
 export const sealer = (master: Uint8Array): Sealer => {
   const keys = new Map<string, Buffer>()
   const keyOf = (purpose: string): Buffer => {
     let key = keys.get(purpose)
-    if (key === undefined) keys.set(purpose, key = Buffer.from(hkdfSync("sha256", master, "", `troupe ${purpose}`, keyBytes)))
+    if (key === undefined)
+      keys.set(purpose, (key = Buffer.from(hkdfSync("sha256", master, "", `troupe ${purpose}`, keyBytes))))
     return key
   }
   return {
     seal: (plain, purpose, address) => {
       const nonce = randomBytes(nonceBytes)
-      const cipher = createCipheriv("aes-256-gcm", keyOf(`seal ${purpose}`), nonce).setAAD(Buffer.from(address))
+      const cipher = createCipheriv("aes-256-gcm", keyOf(`seal ${purpose}`), nonce).setAAD(
+        Buffer.from(address)
+      )
       return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
     },
     open: (sealed, purpose, address) => {
       if (sealed.length < nonceBytes + tagBytes) throw new SealFault("not a sealed value")
       try {
-        const decipher = createDecipheriv("aes-256-gcm", keyOf(`seal ${purpose}`), sealed.subarray(0, nonceBytes))
-          .setAAD(Buffer.from(address)).setAuthTag(sealed.subarray(-tagBytes))
+        const decipher = createDecipheriv(
+          "aes-256-gcm",
+          keyOf(`seal ${purpose}`),
+          sealed.subarray(0, nonceBytes)
+        )
+          .setAAD(Buffer.from(address))
+          .setAuthTag(sealed.subarray(-tagBytes))
         return Buffer.concat([decipher.update(sealed.subarray(nonceBytes, -tagBytes)), decipher.final()])
-      } catch { throw new SealFault("a sealed value does not open") }
+      } catch {
+        throw new SealFault("a sealed value does not open")
+      }
     },
-    hash: (token, purpose) => createHmac("sha256", keyOf(`hash ${purpose}`)).update(token).digest("base64url")
+    hash: (token, purpose) =>
+      createHmac("sha256", keyOf(`hash ${purpose}`))
+        .update(token)
+        .digest("base64url")
   }
 }
 
 /** In constant time for equal lengths. */
 export const equalSecrets = (a: string, b: string): boolean => {
   const x = Buffer.from(a)
-const y = Buffer.from(b)
+  const y = Buffer.from(b)
   return x.length === y.length && timingSafeEqual(x, y)
 }
 
 const poolBytes = 4_096
 let pool = Buffer.alloc(0)
+
 /** 32 random bytes as base64url. Drawn 4 KiB at a time: a draw costs more than its bytes. */
 export const randomToken = (): string => {
   if (pool.length < 32) pool = randomBytes(poolBytes)

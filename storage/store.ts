@@ -1,11 +1,12 @@
 /** What lasts: the contract that lmdb.ts and memory.ts speak (one suite of laws, test/laws, runs over both).
- *  Guarantee: when `settled` is called without a fault, every write of that commit survives SIGKILL and power loss
- *  (durability "full"), and so does every commit accepted before it. Source: design section 4. */
+ *  Guarantee: when `settled` is called without a fault, every write of that commit survives SIGKILL and power
+ *  loss (durability "full"), and so does every commit accepted before it. Source: design section 4. */
 import { Data, Schema } from "effect"
 import { Packr } from "msgpackr"
 import { plainOf } from "./plain.ts"
 
-/** A table key: strings and safe integers, ordered element by element (numbers before strings). At most 1,900 bytes when packed. */
+/** A table key: strings and safe integers, ordered element by element (numbers before strings). At most 1,900
+ *  bytes when packed. */
 export type Key = ReadonlyArray<string | number>
 
 /** What must hold for a row when a commit is accepted. `equals` compares the packed bytes. */
@@ -13,40 +14,78 @@ export type Condition = "absent" | "present" | { readonly equals: Uint8Array }
 
 /** One write. A commit is a list of them: all or nothing, checked in order, each seeing those before it. */
 export type Write =
-  /** Events of one actor; `seq` is the sequence number of the first (the journal's last + 1; the first ever is 1). */
-  | { readonly op: "append"; readonly kind: string; readonly id: string; readonly seq: number; readonly events: ReadonlyArray<Uint8Array> }
+  /** Events of one actor; `seq` is the sequence number of the first (the journal's last + 1; the first ever
+   *  is 1). */
+  | {
+      readonly op: "append"
+      readonly kind: string
+      readonly id: string
+      readonly seq: number
+      readonly events: ReadonlyArray<Uint8Array>
+    }
   /** The state after event `seq`; the events up to it are truncated. */
-  | { readonly op: "snapshot"; readonly kind: string; readonly id: string; readonly seq: number; readonly state: Uint8Array }
+  | {
+      readonly op: "snapshot"
+      readonly kind: string
+      readonly id: string
+      readonly seq: number
+      readonly state: Uint8Array
+    }
   /** Removes an actor's journal, snapshot and expiry. */
   | { readonly op: "forget"; readonly kind: string; readonly id: string }
-  | { readonly op: "put"; readonly table: string; readonly key: Key; readonly value: Uint8Array; readonly when?: Condition }
+  | {
+      readonly op: "put"
+      readonly table: string
+      readonly key: Key
+      readonly value: Uint8Array
+      readonly when?: Condition
+    }
   | { readonly op: "delete"; readonly table: string; readonly key: Key; readonly when?: Condition }
   | { readonly op: "check"; readonly table: string; readonly key: Key; readonly when: Condition }
   /** Adds to an integer counter (absent = 0); refused when the sum would pass `max` or fall below 0. */
-  | { readonly op: "add"; readonly table: string; readonly key: Key; readonly amount: number; readonly max?: number }
+  | {
+      readonly op: "add"
+      readonly table: string
+      readonly key: Key
+      readonly amount: number
+      readonly max?: number
+    }
   /** Sets (or with undefined clears) the one time at which an actor expires, in the ordered expiry index. */
   | { readonly op: "expire"; readonly kind: string; readonly id: string; readonly atMs: number | undefined }
 
 /** A condition that did not hold: the index of the write, and why. Nothing of the commit was written. */
-export class Conflict extends Data.TaggedError("Conflict")<{ readonly index: number; readonly reason: "condition" | "sequence" | "limit" }> {}
+export class Conflict extends Data.TaggedError("Conflict")<{
+  readonly index: number
+  readonly reason: "condition" | "sequence" | "limit"
+}> {}
 
-/** The world failing under the store. `full`: no space left, nothing is corrupt, and writes may succeed again once there is room. */
+/** The world failing under the store. `full`: no space left, nothing is corrupt, and writes may succeed again
+ *  once there is room. */
 export class StorageFault extends Data.TaggedError("StorageFault")<{
-  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"; readonly detail: string }> {
-  override get message(): string { return `storage (${this.reason}): ${this.detail}` }
+  readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"
+  readonly detail: string
+}> {
+  override get message(): string {
+    return `storage (${this.reason}): ${this.detail}`
+  }
 }
 
-export interface Row { readonly key: Key; readonly value: Uint8Array }
+export interface Row {
+  readonly key: Key
+  readonly value: Uint8Array
+}
+
 export interface Range {
   /** Only keys which begin with these elements. */
-readonly prefix?: Key
+  readonly prefix?: Key
   /** Strictly after this whole key (before it when `reverse`): the cursor of the last page. */
-readonly after?: Key
+  readonly after?: Key
   readonly limit: number
   readonly reverse?: boolean
 }
 
-/** Bulk bytes by id, streamed, each written to a temporary name, flushed, then renamed: a reader never sees half a blob. */
+/** Bulk bytes by id, streamed, each written to a temporary name, flushed, then renamed: a reader never sees
+ *  half a blob. */
 export interface Blobs {
   /** Resolves with the size in bytes once durable. On failure or abort of `bytes` nothing remains. */
   write(id: string, bytes: AsyncIterable<Uint8Array>): Promise<number>
@@ -56,20 +95,32 @@ export interface Blobs {
   ids(): Promise<ReadonlyArray<string>>
 }
 
-export interface Integrity { readonly ok: boolean; readonly entries: number; readonly faults: ReadonlyArray<string> }
+export interface Integrity {
+  readonly ok: boolean
+  readonly entries: number
+  readonly faults: ReadonlyArray<string>
+}
 
 export interface Store {
-  /** Accepts or refuses at once. Every condition is checked against the newest accepted state (on disk or still on its way there).
-   *  Refused: the Conflict is returned, nothing changed, `settled` is never called.
-   *  Accepted: undefined is returned, reads see the writes from now on, and `settled` is called once, in order of acceptance,
-   *  after the flush, or with the fault that lost it. One event-loop turn's commits form one transaction; while it flushes the next gathers.
-   *  After a fault every commit accepted since is lost too (each `settled` hears it) and reads fall back to what is on disk. */
-  commit(writes: ReadonlyArray<Write>, settled: (fault: StorageFault | undefined) => void): Conflict | undefined
+  /** Accepts or refuses at once. Every condition is checked against the newest accepted state (on disk or
+   *  still on its way there). Refused: the Conflict is returned, nothing changed, `settled` is never called.
+   *  Accepted: undefined is returned, reads see the writes from now on, and `settled` is called once, in
+   *  order of acceptance, after the flush, or with the fault that lost it. One event-loop turn's commits form
+   *  one transaction; while it flushes the next gathers. After a fault every commit accepted since is lost
+   *  too (each `settled` hears it) and reads fall back to what is on disk. */
+  commit(
+    writes: ReadonlyArray<Write>,
+    settled: (fault: StorageFault | undefined) => void
+  ): Conflict | undefined
   /** Every commit accepted before this call has settled. */
   flushed(): Promise<void>
 
   /** Events with a sequence number above `after`, in order. */
-  readJournal(kind: string, id: string, after: number): ReadonlyArray<{ readonly seq: number; readonly event: Uint8Array }>
+  readJournal(
+    kind: string,
+    id: string,
+    after: number
+  ): ReadonlyArray<{ readonly seq: number; readonly event: Uint8Array }>
   readSnapshot(kind: string, id: string): { readonly seq: number; readonly state: Uint8Array } | undefined
   /** Ids of a kind that have a journal or snapshot, ordered, strictly after `after`. */
   ids(kind: string, after: string | undefined, limit: number): ReadonlyArray<string>
@@ -78,7 +129,10 @@ export interface Store {
   /** The counter which `add` keeps; 0 when absent. */
   counter(table: string, key: Key): number
   /** Actors whose time of expiry is at or before `nowMs`, earliest first. */
-  expired(nowMs: number, limit: number): ReadonlyArray<{ readonly kind: string; readonly id: string; readonly atMs: number }>
+  expired(
+    nowMs: number,
+    limit: number
+  ): ReadonlyArray<{ readonly kind: string; readonly id: string; readonly atMs: number }>
 
   readonly blobs: Blobs
   readonly durability: "full" | "relaxed"
@@ -91,15 +145,24 @@ export interface Store {
 /** `commit` as a promise: rejects with Conflict or StorageFault. */
 export const committed = (store: Store, writes: ReadonlyArray<Write>): Promise<void> =>
   new Promise((resolve, reject) => {
-    const conflict = store.commit(writes, (fault) => fault === undefined ? resolve() : reject(fault))
+    const conflict = store.commit(writes, (fault) => (fault === undefined ? resolve() : reject(fault)))
     if (conflict !== undefined) reject(conflict)
   })
 
 const packr = new Packr({ useRecords: false, mapsAsObjects: true })
 
-/** Schema values as bytes: MessagePack of `[version, encoded]`. A value of an older version passes through `upcast` before it is decoded. */
-export interface Packing<A> { readonly pack: (value: A) => Uint8Array; readonly unpack: (bytes: Uint8Array) => A }
-export const packing = <A>(schema: Schema.Codec<A, any>, version = 1, upcast?: (old: any, version: number) => unknown): Packing<A> => {
+/** Schema values as bytes: MessagePack of `[version, encoded]`. A value of an older version passes through
+ *  `upcast` before it is decoded. */
+export interface Packing<A> {
+  readonly pack: (value: A) => Uint8Array
+  readonly unpack: (bytes: Uint8Array) => A
+}
+
+export const packing = <A>(
+  schema: Schema.Codec<A, any>,
+  version = 1,
+  upcast?: (old: any, version: number) => unknown
+): Packing<A> => {
   const encode = Schema.encodeSync(schema)
   const decode = Schema.decodeUnknownSync(schema)
   const isPlain = plainOf(schema.ast) ?? (() => false)
@@ -107,14 +170,19 @@ export const packing = <A>(schema: Schema.Codec<A, any>, version = 1, upcast?: (
     pack: (value) => packr.pack([version, isPlain(value) ? value : encode(value)]),
     unpack: (bytes) => {
       const [stored, encoded] = packr.unpack(bytes as Buffer) as [number, unknown]
-      if (stored > version) throw new StorageFault({ reason: "newer-schema", detail: `value of version ${stored}, this build knows ${version}` })
+      if (stored > version)
+        throw new StorageFault({
+          reason: "newer-schema",
+          detail: `value of version ${stored}, this build knows ${version}`
+        })
       const current = stored < version && upcast !== undefined ? upcast(encoded, stored) : encoded
-      return isPlain(current) ? current as A : decode(current)
+      return isPlain(current) ? (current as A) : decode(current)
     }
   }
 }
 
-/** Durable rows of one shape, with no life of their own. Reads take the store; writes are values for a commit or a decision. */
+/** Durable rows of one shape, with no life of their own. Reads take the store; writes are values for a commit
+ *  or a decision. */
 export interface Table<A> {
   readonly name: string
   get(store: Store, key: Key): A | undefined
@@ -125,13 +193,29 @@ export interface Table<A> {
   /** The condition that the row still is what was read: optimistic locking. */
   unchanged(value: A): Condition
 }
-export const table = <A>(name: string, schema: Schema.Codec<A, any>, version = 1, upcast?: (old: any, version: number) => unknown): Table<A> => {
+
+export const table = <A>(
+  name: string,
+  schema: Schema.Codec<A, any>,
+  version = 1,
+  upcast?: (old: any, version: number) => unknown
+): Table<A> => {
   const { pack, unpack } = packing(schema, version, upcast)
   return {
     name,
-    get: (store, key) => { const bytes = store.get(name, key); return bytes === undefined ? undefined : unpack(bytes) },
-    range: (store, range) => store.range(name, range).map(({ key, value }) => ({ key, value: unpack(value) })),
-    put: (key, value, when) => ({ op: "put", table: name, key, value: pack(value), ...(when === undefined ? {} : { when }) }),
+    get: (store, key) => {
+      const bytes = store.get(name, key)
+      return bytes === undefined ? undefined : unpack(bytes)
+    },
+    range: (store, range) =>
+      store.range(name, range).map(({ key, value }) => ({ key, value: unpack(value) })),
+    put: (key, value, when) => ({
+      op: "put",
+      table: name,
+      key,
+      value: pack(value),
+      ...(when === undefined ? {} : { when })
+    }),
     delete: (key, when) => ({ op: "delete", table: name, key, ...(when === undefined ? {} : { when }) }),
     check: (key, when) => ({ op: "check", table: name, key, when }),
     unchanged: (value) => ({ equals: pack(value) })

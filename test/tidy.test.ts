@@ -1,45 +1,79 @@
-/** The one rule worth a machine: which room may import which. And what nobody should have to look for by hand. */
+/** The one rule worth a machine: which room may import which. And what nobody should have to look for by
+ *  hand. */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 import { expect, it } from "vitest"
 
 const root = new URL("..", import.meta.url).pathname
-const filesBelow = (folder: string): ReadonlyArray<string> => readdirSync(join(root, folder)).flatMap((name) => {
-  const path = join(folder, name)
-  return statSync(join(root, path)).isDirectory() ? filesBelow(path) : path.endsWith(".ts") ? [path] : []
-})
+
+const filesBelow = (folder: string): ReadonlyArray<string> =>
+  readdirSync(join(root, folder)).flatMap((name) => {
+    const path = join(folder, name)
+    return statSync(join(root, path)).isDirectory() ? filesBelow(path) : path.endsWith(".ts") ? [path] : []
+  })
+
 const rooms = ["storage", "runtime", "actors", "protocols"]
 const sources = rooms.flatMap(filesBelow)
-const importsOf = (file: string): ReadonlyArray<string> => [...readFileSync(join(root, file), "utf8").matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)]
-  .map(([, path]) => normalize(join(dirname(file), path!)))
+
+const importsOf = (file: string): ReadonlyArray<string> =>
+  [...readFileSync(join(root, file), "utf8").matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(([, path]) =>
+    normalize(join(dirname(file), path!))
+  )
 
 /** The composition root sees every room: it puts the program together. */
 const composition = (file: string): boolean => file.startsWith("runtime/program/")
+
 const may = (from: string, to: string): boolean => {
   const [source, target] = [from.split("/")[0]!, to.split("/")[0]!]
-  if (composition(from) || source === target) return !(source === "runtime" && !composition(from) && composition(to))
+  if (composition(from) || source === target)
+    return !(source === "runtime" && !composition(from) && composition(to))
   if (composition(to)) return false
   if (/\/wire\.ts$|-wire\.ts$|^protocols\/shared\//.test(from)) return false
   switch (source) {
-    case "protocols": return target === "actors" || to === "storage/store.ts" || to === "storage/seal.ts" || ["runtime/http.ts", "runtime/registry.ts", "runtime/bag.ts"].includes(to)
-    case "actors": return target === "runtime" ? !to.startsWith("runtime/transport/") : to === "storage/store.ts"
-    case "runtime": return to === "storage/store.ts"
-    default: return false
+    case "protocols":
+      return (
+        target === "actors" ||
+        to === "storage/store.ts" ||
+        to === "storage/seal.ts" ||
+        ["runtime/http.ts", "runtime/registry.ts", "runtime/bag.ts"].includes(to)
+      )
+    case "actors":
+      return target === "runtime" ? !to.startsWith("runtime/transport/") : to === "storage/store.ts"
+    case "runtime":
+      return to === "storage/store.ts"
+    default:
+      return false
   }
 }
 
 it("imports run one way: protocols → actors → runtime → storage/store.ts", () => {
-  expect(sources.flatMap((file) => importsOf(file).filter((to) => !may(file, to)).map((to) => `${file} → ${to}`))).toEqual([])
+  expect(
+    sources.flatMap((file) =>
+      importsOf(file)
+        .filter((to) => !may(file, to))
+        .map((to) => `${file} → ${to}`)
+    )
+  ).toEqual([])
 })
+
 it("the rule can fail", () => {
-  expect([may("storage/lmdb.ts", "runtime/cell.ts"), may("runtime/cell.ts", "storage/lmdb.ts"), may("actors/rate-window.ts", "protocols/translation/text.ts"), may("protocols/translation/wire.ts", "runtime/http.ts"), may("runtime/cell.ts", "runtime/program/start.ts")])
-    .toEqual([false, false, false, false, false])
+  expect([
+    may("storage/lmdb.ts", "runtime/cell.ts"),
+    may("runtime/cell.ts", "storage/lmdb.ts"),
+    may("actors/rate-window.ts", "protocols/translation/text.ts"),
+    may("protocols/translation/wire.ts", "runtime/http.ts"),
+    may("runtime/cell.ts", "runtime/program/start.ts")
+  ]).toEqual([false, false, false, false, false])
 })
+
 it("nothing is left undone, no file is two files", () => {
   for (const file of sources) {
     const text = readFileSync(join(root, file), "utf8")
     expect(/\b(?:TODO|FIXME|XXX|not implemented)\b/.exec(text)?.[0], file).toBeUndefined()
     expect(text.split("\n").length, file).toBeLessThanOrEqual(400)
-    expect(/^(?:\/\*\*|\/\/ )/.test(text) || file.endsWith(".d.ts"), `${file} says what it is in its first line`).toBe(true)
+    expect(
+      /^(?:\/\*\*|\/\/ )/.test(text) || file.endsWith(".d.ts"),
+      `${file} says what it is in its first line`
+    ).toBe(true)
   }
 })

@@ -1,5 +1,6 @@
-/** Documents at rest: AES-256-GCM in chunks under keys that only the client's document key yields. Order, length and place are sealed too:
- *  a chunk cut off, swapped or taken from another document does not open. Source: documents 9.1, 9.2. */
+/** Documents at rest: AES-256-GCM in chunks under keys that only the client's document key yields. Order,
+ *  length and place are sealed too: a chunk cut off, swapped or taken from another document does not open.
+ *  Source: documents 9.1, 9.2. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
 
 const chunkBytes = 65_536
@@ -9,32 +10,53 @@ const checkBytes = 16
 const headerBytes = 18
 const magic = Buffer.from("TRPD\u0001", "latin1")
 const labels = ["source", "result", "segments", "meta"] as const
-export type Label = typeof labels[number]
-export interface DocumentKeys { readonly check: string; readonly of: (label: Label) => Buffer; readonly forget: () => void }
+export type Label = (typeof labels)[number]
 
-export class SealedFault extends Error { constructor() { super("a sealed document does not open"); this.name = "SealedFault" } }
+export interface DocumentKeys {
+  readonly check: string
+  readonly of: (label: Label) => Buffer
+  readonly forget: () => void
+}
+
+export class SealedFault extends Error {
+  constructor() {
+    super("a sealed document does not open")
+    this.name = "SealedFault"
+  }
+}
 
 /** 64 upper-case hex digits. */
 export const newDocumentKey = (): string => randomBytes(keyBytes).toString("hex").toUpperCase()
+
 export const newDocumentId = (): string => randomBytes(16).toString("hex").toUpperCase()
 const keyPattern = /^[0-9A-Fa-f]{64}$/
-const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer => Buffer.from(hkdfSync("sha256", key, id, `troupe document ${label}`, bytes))
+
+const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer =>
+  Buffer.from(hkdfSync("sha256", key, id, `troupe document ${label}`, bytes))
 
 /** undefined: no document key at all. */
 export const keysOf = (documentKey: string, id: string): DocumentKeys | undefined => {
   if (!keyPattern.test(documentKey)) return undefined
   const key = Buffer.from(documentKey, "hex")
-const made = new Map<Label, Buffer>()
+  const made = new Map<Label, Buffer>()
   return {
     check: derived(key, id, "check", checkBytes).toString("base64"),
-    of: (label) => { let one = made.get(label); if (one === undefined) made.set(label, one = derived(key, id, label, keyBytes)); return one },
-    forget: () => { key.fill(0); for (const one of made.values()) one.fill(0) }
+    of: (label) => {
+      let one = made.get(label)
+      if (one === undefined) made.set(label, (one = derived(key, id, label, keyBytes)))
+      return one
+    },
+    forget: () => {
+      key.fill(0)
+      for (const one of made.values()) one.fill(0)
+    }
   }
 }
+
 /** In constant time. */
 export const sameCheck = (a: string, b: string): boolean => {
   const x = Buffer.from(a, "base64")
-const y = Buffer.from(b, "base64")
+  const y = Buffer.from(b, "base64")
   return x.length === checkBytes && y.length === checkBytes && timingSafeEqual(x, y)
 }
 
@@ -45,6 +67,7 @@ const nonceOf = (random: Buffer, counter: number, last: boolean): Buffer => {
   nonce[11] = last ? 1 : 0
   return nonce
 }
+
 const headerOf = (label: Label): Buffer => {
   const header = Buffer.alloc(headerBytes)
   magic.copy(header)
@@ -55,10 +78,14 @@ const headerOf = (label: Label): Buffer => {
 }
 
 /** What goes in is sealed as it comes; a chunk leaves when it is full or last. */
-export async function* sealing(plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Uint8Array> {
+export async function* sealing(
+  plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  keys: DocumentKeys,
+  label: Label
+): AsyncGenerator<Uint8Array> {
   const header = headerOf(label)
-const random = header.subarray(10, 17)
-const key = keys.of(label)
+  const random = header.subarray(10, 17)
+  const key = keys.of(label)
   yield header
   let counter = 0
   const seal = (chunk: Buffer, last: boolean): Buffer => {
@@ -69,7 +96,10 @@ const key = keys.of(label)
   let filled = 0
   for await (const part of plain) {
     for (let at = 0; at < part.length;) {
-      if (filled === chunkBytes) { yield seal(room, false); filled = 0 }
+      if (filled === chunkBytes) {
+        yield seal(room, false)
+        filled = 0
+      }
       const taken = Math.min(chunkBytes - filled, part.length - at)
       room.set(part.subarray(at, at + taken), filled)
       filled += taken
@@ -81,24 +111,44 @@ const key = keys.of(label)
 }
 
 /** The plain bytes, each chunk checked before it is given out; throws SealedFault. */
-export async function* opening(sealed: AsyncIterable<Uint8Array>, keys: DocumentKeys, label: Label): AsyncGenerator<Buffer> {
+export async function* opening(
+  sealed: AsyncIterable<Uint8Array>,
+  keys: DocumentKeys,
+  label: Label
+): AsyncGenerator<Buffer> {
   const whole = chunkBytes + tagBytes
-const key = keys.of(label)
+  const key = keys.of(label)
   let held: Buffer = Buffer.alloc(0)
-let header: Buffer | undefined
-let counter = 0
+  let header: Buffer | undefined
+  let counter = 0
   const open = (chunk: Buffer, last: boolean): Buffer => {
     if (chunk.length < tagBytes) throw new SealedFault()
     try {
-      const decipher = createDecipheriv("aes-256-gcm", key, nonceOf(header!.subarray(10, 17), counter++, last)).setAAD(header!).setAuthTag(chunk.subarray(-tagBytes))
+      const decipher = createDecipheriv(
+        "aes-256-gcm",
+        key,
+        nonceOf(header!.subarray(10, 17), counter++, last)
+      )
+        .setAAD(header!)
+        .setAuthTag(chunk.subarray(-tagBytes))
       return Buffer.concat([decipher.update(chunk.subarray(0, -tagBytes)), decipher.final()])
-    } catch { throw new SealedFault() }
+    } catch {
+      throw new SealedFault()
+    }
   }
   for await (const part of sealed) {
-    held = held.length === 0 ? Buffer.from(part.buffer, part.byteOffset, part.byteLength) : Buffer.concat([held, part])
+    held =
+      held.length === 0
+        ? Buffer.from(part.buffer, part.byteOffset, part.byteLength)
+        : Buffer.concat([held, part])
     if (header === undefined && held.length >= headerBytes) {
       header = Buffer.from(held.subarray(0, headerBytes))
-      if (!header.subarray(0, 5).equals(magic) || header[5] !== labels.indexOf(label) || header.readUInt32BE(6) !== chunkBytes) throw new SealedFault()
+      if (
+        !header.subarray(0, 5).equals(magic) ||
+        header[5] !== labels.indexOf(label) ||
+        header.readUInt32BE(6) !== chunkBytes
+      )
+        throw new SealedFault()
       held = held.subarray(headerBytes)
     }
     while (header !== undefined && held.length > whole) {
@@ -109,16 +159,31 @@ let counter = 0
   if (header === undefined) throw new SealedFault()
   yield open(held, true)
 }
-export const opened = async (sealed: AsyncIterable<Uint8Array>, keys: DocumentKeys, label: Label): Promise<Buffer> => {
+
+export const opened = async (
+  sealed: AsyncIterable<Uint8Array>,
+  keys: DocumentKeys,
+  label: Label
+): Promise<Buffer> => {
   const parts: Array<Buffer> = []
   for await (const part of opening(sealed, keys, label)) parts.push(part)
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
 }
+
 /** Short values (a file's name), as base64. */
 export const sealedText = async (text: string, keys: DocumentKeys): Promise<string> => {
   const parts: Array<Uint8Array> = []
   for await (const part of sealing([Buffer.from(text)], keys, "meta")) parts.push(part)
   return Buffer.concat(parts).toString("base64")
 }
+
 export const openedText = async (sealed: string, keys: DocumentKeys): Promise<string> =>
-  (await opened((async function* () { yield Buffer.from(sealed, "base64") })(), keys, "meta")).toString("utf8")
+  (
+    await opened(
+      (async function* () {
+        yield Buffer.from(sealed, "base64")
+      })(),
+      keys,
+      "meta"
+    )
+  ).toString("utf8")

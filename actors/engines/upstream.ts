@@ -3,8 +3,11 @@ import { Effect, Schedule } from "effect"
 import { EngineFault } from "./ports.ts"
 
 const tryMsDefault = 20_000
-/** Of one translation: callers wait 4.5 s, and must hear of a silent upstream before, so that it gets its rest. */
+
+/** Of one translation: callers wait 4.5 s, and must hear of a silent upstream before, so that it gets its
+ *  rest. */
 export const translationTryMs = 4_000
+
 const retriesMax = 2
 const answerBytesMax = 16 * 1_048_576
 
@@ -19,11 +22,25 @@ const textOf = async (answer: Response): Promise<string | undefined> => {
   return Buffer.concat(parts).toString("utf8")
 }
 
-export interface UpstreamCall { readonly engine: string; readonly url: string; readonly headers: Readonly<Record<string, string>>; readonly body: string | FormData; readonly tryMs?: number }
+export interface UpstreamCall {
+  readonly engine: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | FormData
+  readonly tryMs?: number
+}
 
-/** The JSON object it answers. 429 and 5xx, cut connections and silence are tried again; 4xx are the caller's. */
-export const callUpstream = ({ engine, url, headers, body, tryMs = tryMsDefault }: UpstreamCall): Effect.Effect<object, EngineFault> => {
-  const fault = (reason: EngineFault["reason"], detail: string): EngineFault => new EngineFault({ reason, engine, detail })
+/** The JSON object it answers. 429 and 5xx, cut connections and silence are tried again; 4xx are the
+ *  caller's. */
+export const callUpstream = ({
+  engine,
+  url,
+  headers,
+  body,
+  tryMs = tryMsDefault
+}: UpstreamCall): Effect.Effect<object, EngineFault> => {
+  const fault = (reason: EngineFault["reason"], detail: string): EngineFault =>
+    new EngineFault({ reason, engine, detail })
   const once = Effect.tryPromise({
     try: async (signal): Promise<object> => {
       const answer = await fetch(url, { method: "POST", headers, body, signal })
@@ -35,9 +52,25 @@ export const callUpstream = ({ engine, url, headers, body, tryMs = tryMsDefault 
         return value
       }
       await answer.body?.cancel()
-      throw fault(answer.status === 429 || answer.status >= 500 ? "upstream" : answer.status === 400 ? "bad-input" : "unavailable", `HTTP ${answer.status}`)
+      throw fault(
+        answer.status === 429 || answer.status >= 500
+          ? "upstream"
+          : answer.status === 400
+            ? "bad-input"
+            : "unavailable",
+        `HTTP ${answer.status}`
+      )
     },
-    catch: (cause) => cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message)
-  }).pipe(Effect.timeoutOrElse({ duration: tryMs, orElse: () => Effect.fail(fault("timeout", `no answer within ${tryMs} ms`)) }))
-  return Effect.retry(once, { times: retriesMax, schedule: Schedule.exponential("200 millis"), while: ({ reason }) => reason === "upstream" })
+    catch: (cause) => (cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message))
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: tryMs,
+      orElse: () => Effect.fail(fault("timeout", `no answer within ${tryMs} ms`))
+    })
+  )
+  return Effect.retry(once, {
+    times: retriesMax,
+    schedule: Schedule.exponential("200 millis"),
+    while: ({ reason }) => reason === "upstream"
+  })
 }

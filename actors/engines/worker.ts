@@ -1,5 +1,5 @@
-/** A worker thread for a WASM or native engine: dist/workers/NAME.js, which talks in messages. Its death is told once.
- *  Engines never run on the event loop (spec engines 1.2). */
+/** A worker thread for a WASM or native engine: dist/workers/NAME.js, which talks in messages. Its death is
+ *  told once. Engines never run on the event loop (spec engines 1.2). */
 import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Worker, type TransferListItem } from "node:worker_threads"
@@ -24,8 +24,17 @@ export interface EngineWorker<In, Out> {
 }
 
 /** `heapMiBMax`: over it the thread dies, alone. */
-export const startWorker = <In, Out>(name: string, data: unknown, heapMiBMax?: number): EngineWorker<In, Out> => {
-  const worker = new Worker(fileOf(name), { workerData: data, stdout: true, stderr: true, ...(heapMiBMax === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapMiBMax } }) })
+export const startWorker = <In, Out>(
+  name: string,
+  data: unknown,
+  heapMiBMax?: number
+): EngineWorker<In, Out> => {
+  const worker = new Worker(fileOf(name), {
+    workerData: data,
+    stdout: true,
+    stderr: true,
+    ...(heapMiBMax === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: heapMiBMax } })
+  })
   worker.unref()
   worker.stdout.resume()
   worker.stderr.resume()
@@ -42,9 +51,19 @@ export const startWorker = <In, Out>(name: string, data: unknown, heapMiBMax?: n
   worker.on("exit", (code) => die(`the worker ended with code ${code}`))
   return {
     send: (message, transfer = []) => worker.postMessage(message, transfer),
-    listen: (heard) => { listener = heard },
-    onDeath: (died) => { if (reason === undefined) mourners.push(died); else died(reason) },
-    get dead() { return reason !== undefined },
-    kill: () => { die("killed"); void worker.terminate() }
+    listen: (heard) => {
+      listener = heard
+    },
+    onDeath: (died) => {
+      if (reason === undefined) mourners.push(died)
+      else died(reason)
+    },
+    get dead() {
+      return reason !== undefined
+    },
+    kill: () => {
+      die("killed")
+      void worker.terminate()
+    }
   }
 }

@@ -1,43 +1,88 @@
-/** A model server that costs little: whole answers, or streams of TOKENS words at RATE a second each, every word with the time it left.
- *  node chat-upstream.js RATE TOKENS; prints its port. */
+/** A model server that costs little: whole answers, or streams of TOKENS words at RATE a second each, every
+ *  word with the time it left. node chat-upstream.js RATE TOKENS; prints its port. */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 
 const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
 const [rate, tokens] = process.argv.slice(2).map(Number) as [number, number]
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
-const whole = JSON.stringify({ id: "chatcmpl-0123456789abcdef", object: "chat.completion", created: 1_800_000_000, model: "m", choices: [{ index: 0, message: { role: "assistant", content: "The quick brown fox jumps over the lazy dog. ".repeat(6) }, finish_reason: "stop" }], usage: { prompt_tokens: 12, completion_tokens: 60, total_tokens: 72 } })
-const chunk = (content: string, finish: string | null = null): string => `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1800000000,"model":"m","choices":[{"index":0,"delta":${finish === null ? `{"content":"${content}"}` : "{}"},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`
-interface Live { readonly res: uWS.HttpResponse; left: number; gone: boolean }
-const slots: ReadonlyArray<Set<Live>> = Array.from({ length: Math.max(1, Math.round(1_000 / rate)) }, () => new Set<Live>())
+
+const whole = JSON.stringify({
+  id: "chatcmpl-0123456789abcdef",
+  object: "chat.completion",
+  created: 1_800_000_000,
+  model: "m",
+  choices: [
+    {
+      index: 0,
+      message: { role: "assistant", content: "The quick brown fox jumps over the lazy dog. ".repeat(6) },
+      finish_reason: "stop"
+    }
+  ],
+  usage: { prompt_tokens: 12, completion_tokens: 60, total_tokens: 72 }
+})
+
+const chunk = (content: string, finish: string | null = null): string =>
+  `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1800000000,"model":"m","choices":[{"index":0,"delta":${finish === null ? `{"content":"${content}"}` : "{}"},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`
+
+interface Live {
+  readonly res: uWS.HttpResponse
+  left: number
+  gone: boolean
+}
+
+const slots: ReadonlyArray<Set<Live>> = Array.from(
+  { length: Math.max(1, Math.round(1_000 / rate)) },
+  () => new Set<Live>()
+)
+
 let next = 0
 let wheel = Math.floor(now())
+
 setInterval(() => {
   for (const until = Math.floor(now()); wheel < until; wheel++) {
     const slot = slots[wheel % slots.length]!
     for (const live of slot) {
-      if (live.gone) { slot.delete(live); continue }
+      if (live.gone) {
+        slot.delete(live)
+        continue
+      }
       live.res.cork(() => {
-        if (--live.left > 0) { live.res.write(chunk(` t=${now().toFixed(3)} `)); return }
+        if (--live.left > 0) {
+          live.res.write(chunk(` t=${now().toFixed(3)} `))
+          return
+        }
         live.res.end(`${chunk("", "stop")}data: [DONE]\n\n`)
         slot.delete(live)
       })
     }
   }
 }, 1)
-App().get("/v1/models", (res) => { res.writeHeader("content-type", "application/json").end(JSON.stringify({ object: "list", data: [{ id: "m" }] })) })
+
+App()
+  .get("/v1/models", (res) => {
+    res
+      .writeHeader("content-type", "application/json")
+      .end(JSON.stringify({ object: "list", data: [{ id: "m" }] }))
+  })
   .post("/v1/chat/completions", (res) => {
     let body = ""
     const live: Live = { res, left: tokens, gone: false }
-    res.onAborted(() => { live.gone = true })
+    res.onAborted(() => {
+      live.gone = true
+    })
     res.onData((part, last) => {
       body += Buffer.from(part).toString("latin1")
       if (!last) return
       res.cork(() => {
-        if (!body.includes("\"stream\":true")) { res.writeHeader("content-type", "application/json").end(whole); return }
+        if (!body.includes('"stream":true')) {
+          res.writeHeader("content-type", "application/json").end(whole)
+          return
+        }
         res.writeHeader("content-type", "text/event-stream").write("")
         slots[next]!.add(live)
         next = (next + 1) % slots.length
       })
     })
-  }).listen("127.0.0.1", 0, (token) => console.log(us_socket_local_port(token as never)))
+  })
+  .listen("127.0.0.1", 0, (token) => console.log(us_socket_local_port(token as never)))

@@ -1,13 +1,28 @@
-/** Chat load over raw sockets. `stream`: so many streams at once, opened again as they end, latency of each word from the time it carries.
- *  `whole`: a closed loop, each connection asks again when its answer is in. `paced`: an open loop, each connection asks 100 times a second, and what
- *  it waits is counted from when it should have asked. node load-chat.js PORT CONNECTIONS SECONDS stream|whole|paced [UPSTREAM_PORT, for gateways that are told by headers] */
+/** Chat load over raw sockets. `stream`: so many streams at once, opened again as they end, latency of each
+ *  word from the time it carries.
+ *  `whole`: a closed loop, each connection asks again when its answer is in. `paced`: an open loop, each
+ *  connection asks 100 times a second, and what
+ *  it waits is counted from when it should have asked. node load-chat.js PORT CONNECTIONS SECONDS
+ *  stream|whole|paced [UPSTREAM_PORT, for gateways that are told by headers]  */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
 const [, , port, connections, seconds, mode, upstream] = process.argv
-const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const histogram = build({
+  lowestDiscernibleValue: 1,
+  highestTrackableValue: 60_000_000,
+  numberOfSignificantValueDigits: 3
+})
+
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
-const body = JSON.stringify({ model: "m", ...mode === "stream" ? { stream: true } : {}, messages: [{ role: "user", content: "Say something long. ".repeat(mode === "stream" ? 2 : 50) }] })
+
+const body = JSON.stringify({
+  model: "m",
+  ...(mode === "stream" ? { stream: true } : {}),
+  messages: [{ role: "user", content: "Say something long. ".repeat(mode === "stream" ? 2 : 50) }]
+})
+
 const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-test\r\n${upstream === undefined ? "" : `x-portkey-provider: openai\r\nx-portkey-custom-host: http://127.0.0.1:${upstream}/v1\r\n`}Content-Length: ${body.length}\r\n\r\n${body}`
 let recording = false
 let units = 0
@@ -17,67 +32,117 @@ const stampAt = Buffer.from("t=")
 
 const streaming = (wire: net.Socket): void => {
   let rest: Buffer | undefined
-let fresh = true
+  let fresh = true
   wire.on("connect", () => wire.write(request))
   wire.on("data", (given) => {
     const data = rest === undefined ? given : Buffer.concat([rest, given])
-const at = now()
+    const at = now()
     rest = undefined
-    if (fresh) { fresh = false; if (data.toString("latin1", 9, 12) !== "200") wrong++ }
+    if (fresh) {
+      fresh = false
+      if (data.toString("latin1", 9, 12) !== "200") wrong++
+    }
     for (let i = data.indexOf(stampAt); i >= 0; i = data.indexOf(stampAt, i + 2)) {
       const end = data.indexOf(32, i)
-      if (end < 0) { rest = data.subarray(i); break }
+      if (end < 0) {
+        rest = data.subarray(i)
+        break
+      }
       units++
-      if (recording) { recorded++; histogram.recordValue(Math.max(1, Math.round((at - Number(data.toString("latin1", i + 2, end))) * 1_000))) }
+      if (recording) {
+        recorded++
+        histogram.recordValue(
+          Math.max(1, Math.round((at - Number(data.toString("latin1", i + 2, end))) * 1_000))
+        )
+      }
     }
-    if (data.includes("[DONE]")) { fresh = true; rest = undefined; wire.write(request) }
+    if (data.includes("[DONE]")) {
+      fresh = true
+      rest = undefined
+      wire.write(request)
+    }
   })
 }
-const lateness = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const lateness = build({
+  lowestDiscernibleValue: 1,
+  highestTrackableValue: 60_000_000,
+  numberOfSignificantValueDigits: 3
+})
+
 const paceMs = 10
+
 /** Whole answers, one at a time on a connection. */
 const closed = (wire: net.Socket): void => {
   let sentAt = 0
-let pending = ""
-let busy = false
-let dueMs = 0
-  const send = (): void => { busy = true; sentAt = now(); wire.write(request) }
-  /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond, which timers miss. */
+  let pending = ""
+  let busy = false
+  let dueMs = 0
+  const send = (): void => {
+    busy = true
+    sentAt = now()
+    wire.write(request)
+  }
+  /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond,
+   *  which timers miss. */
   const pace = (inTime: boolean): void => {
     const left = dueMs - now()
-    if (left > 1) { setTimeout(pace, left - 1, true); return }
+    if (left > 1) {
+      setTimeout(pace, left - 1, true)
+      return
+    }
     while (now() < dueMs);
     if (recording && inTime) lateness.recordValue(Math.max(1, Math.round((now() - dueMs) * 1_000)))
     send()
     sentAt = dueMs
   }
-  wire.on("connect", () => { if (mode === "paced") { dueMs = now() + paceMs; pace(true) } else send() })
+  wire.on("connect", () => {
+    if (mode === "paced") {
+      dueMs = now() + paceMs
+      pace(true)
+    } else send()
+  })
   wire.on("data", (data) => {
     pending += data.toString("latin1")
     const end = pending.indexOf("\r\n\r\n")
     if (end < 0 || !busy) return
     const length = /content-length: (\d+)/i.exec(pending.slice(0, end + 2))?.[1]
-    if (length === undefined ? !pending.endsWith("\r\n0\r\n\r\n") : pending.length < end + 4 + Number(length)) return
+    if (length === undefined ? !pending.endsWith("\r\n0\r\n\r\n") : pending.length < end + 4 + Number(length))
+      return
     busy = false
     if (!pending.startsWith("HTTP/1.1 200") || !pending.includes("lazy dog")) wrong++
     pending = ""
     units++
-    if (recording) { recorded++; histogram.recordValue(Math.max(1, Math.round((now() - sentAt) * 1_000))) }
+    if (recording) {
+      recorded++
+      histogram.recordValue(Math.max(1, Math.round((now() - sentAt) * 1_000)))
+    }
     if (mode !== "paced") return send()
     dueMs += paceMs
     pace(now() < dueMs)
   })
 }
+
 for (let i = 0; i < Number(connections); i++) {
   const wire = net.connect(Number(port), "127.0.0.1")
   wire.setNoDelay(true)
-  wire.on("error", () => { wrong++ })
-  if (mode === "stream") streaming(wire); else closed(wire)
+  wire.on("error", () => {
+    wrong++
+  })
+  if (mode === "stream") streaming(wire)
+  else closed(wire)
 }
+
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 500)))
+
 /** A crowded machine may be slow to begin; nothing is measured before something has come. */
 const firstMsMax = 20_000
-const came = async (than: number): Promise<void> => { for (const until = now() + firstMsMax; units <= than && now() < until;) await new Promise((resolve) => setTimeout(resolve, 10)) }
+
+const came = async (than: number): Promise<void> => {
+  for (const until = now() + firstMsMax; units <= than && now() < until;)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
 await came(0)
 console.log("connected")
 recording = true
@@ -87,5 +152,16 @@ await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 await came(before)
 recording = false
 const elapsed = (now() - from) / 1_000
-console.log(JSON.stringify({ perSecond: recorded / elapsed, all: units - before, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, lateP99Ms: lateness.totalCount === 0 ? 0 : lateness.getValueAtPercentile(99) / 1_000 }))
+
+console.log(
+  JSON.stringify({
+    perSecond: recorded / elapsed,
+    all: units - before,
+    wrong,
+    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
+    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
+    lateP99Ms: lateness.totalCount === 0 ? 0 : lateness.getValueAtPercentile(99) / 1_000
+  })
+)
+
 process.exit(0)

@@ -1,40 +1,74 @@
-/** Closed loop over raw keep-alive sockets: each connection sends its next request when the answer is in, every answer is checked.
+/** Closed loop over raw keep-alive sockets: each connection sends its next request when the answer is in,
+ *  every answer is checked.
  *  node load-http.js PORT KEY CONNECTIONS SECONDS hit|miss|same|store-list|store-read|store-create */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
 const [, , port, key, connections, seconds, mode] = process.argv
-const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const histogram = build({
+  lowestDiscernibleValue: 1,
+  highestTrackableValue: 60_000_000,
+  numberOfSignificantValueDigits: 3
+})
+
 let recording = false
 let answered = 0
 let all = 0
 let wrong = 0
 let next = 0
 const sentence = "Hello, world! The quick brown fox jumps over the lazy dog."
+
 const storeRequest = (): { readonly bytes: string; readonly text: string } => {
   const head = `Host: localhost:${port}\r\nX-STORE-Auth-Token: ${key}\r\nUser-Agent: bench\r\n`
-const n = next++
-  if (mode === "store-list") return { text: "\"total_count\":", bytes: `GET /api/v1/products.json?count=25 HTTP/1.1\r\n${head}\r\n` }
-  const id = 1 + n % 1_000
-  if (mode === "store-read") return { text: `"id":${id},`, bytes: `GET /api/v1/products/${id} HTTP/1.1\r\n${head}Cache-Control: no-store\r\n\r\n` }
-  const body = JSON.stringify({ item_name: `Bench product ${n}`, item_number: `B-${process.pid}-${n}`, product_status_id: 1, primary_category_id: 1, price: 3.5 })
-  return { text: `Bench product ${n}"`, bytes: `POST /api/v1/products HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}` }
+  const n = next++
+  if (mode === "store-list")
+    return { text: '"total_count":', bytes: `GET /api/v1/products.json?count=25 HTTP/1.1\r\n${head}\r\n` }
+  const id = 1 + (n % 1_000)
+  if (mode === "store-read")
+    return {
+      text: `"id":${id},`,
+      bytes: `GET /api/v1/products/${id} HTTP/1.1\r\n${head}Cache-Control: no-store\r\n\r\n`
+    }
+  const body = JSON.stringify({
+    item_name: `Bench product ${n}`,
+    item_number: `B-${process.pid}-${n}`,
+    product_status_id: 1,
+    primary_category_id: 1,
+    price: 3.5
+  })
+  return {
+    text: `Bench product ${n}"`,
+    bytes: `POST /api/v1/products HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  }
 }
+
 const requestOf = (): { readonly bytes: string; readonly text: string } => {
   if (mode!.startsWith("store-")) return storeRequest()
-  const text = mode === "same" ? sentence : mode === "hit" ? `${sentence} ${next++ % 1_000}` : `${sentence} ${next++}`
+  const text =
+    mode === "same" ? sentence : mode === "hit" ? `${sentence} ${next++ % 1_000}` : `${sentence} ${next++}`
   const body = JSON.stringify({ text: [text], target_lang: "DE" })
-  return { text, bytes: `POST /v2/translate HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: DeepL-Auth-Key ${key}\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}` }
+  return {
+    text,
+    bytes: `POST /v2/translate HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: DeepL-Auth-Key ${key}\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  }
 }
+
 for (let i = 0; i < Number(connections); i++) {
   const wire = net.connect(Number(port), "127.0.0.1")
   wire.setNoDelay(true)
   let sent = requestOf()
-let sentAt = 0
-let pending = ""
-  const send = (): void => { sent = requestOf(); sentAt = performance.now(); wire.write(sent.bytes) }
+  let sentAt = 0
+  let pending = ""
+  const send = (): void => {
+    sent = requestOf()
+    sentAt = performance.now()
+    wire.write(sent.bytes)
+  }
   wire.on("connect", send)
-  wire.on("error", () => { wrong++ })
+  wire.on("error", () => {
+    wrong++
+  })
   wire.on("data", (data) => {
     pending += data.toString("latin1")
     const end = pending.indexOf("\r\n\r\n")
@@ -44,10 +78,14 @@ let pending = ""
     if (!/^HTTP\/1\.1 20[01]/.test(pending) || !pending.includes(sent.text)) wrong++
     pending = ""
     all++
-    if (recording) { answered++; histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000))) }
+    if (recording) {
+      answered++
+      histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000)))
+    }
     send()
   })
 }
+
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 300)))
 recording = true
 const startedMs = performance.now()
@@ -56,5 +94,16 @@ await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 recording = false
 const elapsed = (performance.now() - startedMs) / 1_000
 const used = process.cpuUsage(cpu)
-console.log(JSON.stringify({ perSecond: answered / elapsed, all, wrong, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, loadBusy: (used.user + used.system) / 1e6 / elapsed }))
+
+console.log(
+  JSON.stringify({
+    perSecond: answered / elapsed,
+    all,
+    wrong,
+    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
+    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
+    loadBusy: (used.user + used.system) / 1e6 / elapsed
+  })
+)
+
 process.exit(0)

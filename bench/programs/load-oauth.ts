@@ -1,32 +1,54 @@
-/** Closed loop of one kind of authorization request over raw keep-alive sockets; the server's /seed says path, tokens and what an answer must
- *  hold. A refresh connection is a chain: it sends the newest token it was given. It goes on
- *  beyond SECONDS until ANSWERS are in: a busy machine makes it longer, not wronger. node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND ANSWERS */
+/** Closed loop of one kind of authorization request over raw keep-alive sockets; the server's /seed says
+ *  path, tokens and what an answer must hold. A refresh connection is a chain: it sends the newest token it
+ *  was given. It goes on beyond SECONDS until ANSWERS are in: a busy machine makes it longer, not wronger.
+ *  node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND ANSWERS */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
-export interface Seeds { readonly path: string; readonly tokens: ReadonlyArray<string>; readonly expect: string }
+export interface Seeds {
+  readonly path: string
+  readonly tokens: ReadonlyArray<string>
+  readonly expect: string
+}
 
 const [, , port, authorization, connections, seconds, kind, answers] = process.argv
-const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const histogram = build({
+  lowestDiscernibleValue: 1,
+  highestTrackableValue: 60_000_000,
+  numberOfSignificantValueDigits: 3
+})
+
 let recording = false
 let answered = 0
 let all = 0
 let wrong = 0
 const waitMsMax = 60_000
 const wrongs = new Set<string>()
-const { path, tokens, expect } = await (await fetch(`http://127.0.0.1:${port}/seed?of=${kind}&n=${connections}`)).json() as Seeds
+
+const { path, tokens, expect } = (await (
+  await fetch(`http://127.0.0.1:${port}/seed?of=${kind}&n=${connections}`)
+).json()) as Seeds
+
 const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: ${authorization}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: `
-const memberOf = (body: string, name: string): string => new RegExp(`"${name}":"([^"]+)"`).exec(body)?.[1] ?? ""
+
+const memberOf = (body: string, name: string): string =>
+  new RegExp(`"${name}":"([^"]+)"`).exec(body)?.[1] ?? ""
 
 for (let i = 0; i < Number(connections); i++) {
   const wire = net.connect(Number(port), "127.0.0.1")
   wire.setNoDelay(true)
   let token = tokens[i % tokens.length]!
-let before = ""
-let sentAt = 0
-let pending = ""
+  let before = ""
+  let sentAt = 0
+  let pending = ""
   const send = (): void => {
-    const body = kind === "refresh" ? `grant_type=refresh_token&refresh_token=${token}` : kind === "client-credentials" ? "grant_type=client_credentials&scope=read" : `token=${token}`
+    const body =
+      kind === "refresh"
+        ? `grant_type=refresh_token&refresh_token=${token}`
+        : kind === "client-credentials"
+          ? "grant_type=client_credentials&scope=read"
+          : `token=${token}`
     sentAt = performance.now()
     wire.write(`${head}${body.length}\r\n\r\n${body}`)
   }
@@ -35,15 +57,24 @@ let pending = ""
     if (status !== "200" || !body.includes(expect)) return false
     if (kind === "introspect-opaque" || kind === "introspect-jwt") return true
     const access = memberOf(body, "access_token")
-const next = memberOf(body, "refresh_token")
-    if (access === before || access.split(".").length !== 3 || (kind === "refresh" && (next === "" || next === token))) return false
+    const next = memberOf(body, "refresh_token")
+    if (
+      access === before ||
+      access.split(".").length !== 3 ||
+      (kind === "refresh" && (next === "" || next === token))
+    )
+      return false
     before = access
     token = next
     return true
   }
   wire.on("connect", send)
-  wire.on("error", () => { wrong++ })
-  wire.on("close", () => { wrong++ })
+  wire.on("error", () => {
+    wrong++
+  })
+  wire.on("close", () => {
+    wrong++
+  })
   wire.on("data", (data) => {
     pending += data.toString("latin1")
     const end = pending.indexOf("\r\n\r\n")
@@ -52,24 +83,48 @@ const next = memberOf(body, "refresh_token")
     if (Number.isNaN(length)) throw new Error("an answer without Content-Length")
     if (pending.length < end + 4 + length) return
     const status = pending.slice(9, 12)
-const body = pending.slice(end + 4)
+    const body = pending.slice(end + 4)
     pending = ""
     all++
-    if (recording) { answered++; histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000))) }
+    if (recording) {
+      answered++
+      histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000)))
+    }
     // A chain that broke stays broken: it would only repeat its fault.
     if (isRight(status, body)) send()
-    else { wrong++; wrongs.add(`${status} ${body.slice(0, 200)}`) }
+    else {
+      wrong++
+      wrongs.add(`${status} ${body.slice(0, 200)}`)
+    }
   })
 }
+
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 300)))
 recording = true
 const startedMs = performance.now()
 const cpu = process.cpuUsage()
-for (const until = startedMs + Number(seconds) * 1_000, latest = until + waitMsMax; performance.now() < until || (answered < Number(answers) && performance.now() < latest);) await new Promise((resolve) => setTimeout(resolve, 20))
+
+for (
+  const until = startedMs + Number(seconds) * 1_000, latest = until + waitMsMax;
+  performance.now() < until || (answered < Number(answers) && performance.now() < latest);
+)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+
 if (answered < Number(answers)) wrongs.add(`only ${answered} answers`)
 recording = false
 const elapsed = (performance.now() - startedMs) / 1_000
 const used = process.cpuUsage(cpu)
 for (const text of wrongs) console.error(text)
-console.log(JSON.stringify({ perSecond: answered / elapsed, all, wrong: wrong + wrongs.size, p50Ms: histogram.getValueAtPercentile(50) / 1_000, p99Ms: histogram.getValueAtPercentile(99) / 1_000, loadBusy: (used.user + used.system) / 1e6 / elapsed }))
+
+console.log(
+  JSON.stringify({
+    perSecond: answered / elapsed,
+    all,
+    wrong: wrong + wrongs.size,
+    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
+    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
+    loadBusy: (used.user + used.system) / 1e6 / elapsed
+  })
+)
+
 process.exit(0)

@@ -1,11 +1,15 @@
-/** Open loop over raw keep-alive sockets (H1o): arrivals at a fixed rate whatever the server does; latency counts from the intended time, so a
- *  stalled server is charged for the queue it caused; own lateness beside it. node load-open.js PORT KEY CONNECTIONS SECONDS RATE */
+/** Open loop over raw keep-alive sockets (H1o): arrivals at a fixed rate whatever the server does; latency
+ *  counts from the intended time, so a stalled server is charged for the queue it caused; own lateness beside
+ *  it. node load-open.js PORT KEY CONNECTIONS SECONDS RATE */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
 const [, , port, key, ...numbers] = process.argv
 const [connections, seconds, rate] = numbers.map(Number) as [number, number, number]
-const histogram = () => build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const histogram = () =>
+  build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
 const latency = histogram()
 const lateness = histogram()
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
@@ -19,50 +23,99 @@ let recorded = 0
 let queueMax = 0
 let recordFrom = Infinity
 
-interface Wire { readonly socket: net.Socket; pending: string; intendedMs: number }
+interface Wire {
+  readonly socket: net.Socket
+  pending: string
+  intendedMs: number
+}
+
 const free: Array<Wire> = []
 const queue: Array<number> = []
-const send = (wire: Wire, intendedMs: number): void => { wire.intendedMs = intendedMs; wire.socket.write(request) }
-const open = (): Promise<void> => new Promise((resolve) => {
-  const socket = net.connect(Number(port), "127.0.0.1")
-const wire: Wire = { socket, pending: "", intendedMs: 0 }
-  socket.setNoDelay(true)
-  socket.on("error", () => { wrong++ })
-  socket.on("connect", () => { free.push(wire); resolve() })
-  socket.on("data", (data) => {
-    wire.pending += data.toString("latin1")
-    const end = wire.pending.indexOf("\r\n\r\n")
-    if (end < 0 || wire.pending.length < end + 4 + Number(/content-length: (\d+)/i.exec(wire.pending)?.[1] ?? 0)) return
-    if (!wire.pending.startsWith("HTTP/1.1 200") || !wire.pending.includes(text)) wrong++
-    wire.pending = ""
-    answered++
-    if (wire.intendedMs >= recordFrom) { recorded++; latency.recordValue(Math.max(1, Math.round((now() - wire.intendedMs) * 1_000))) }
-    const next = queue.shift()
-    if (next === undefined) free.push(wire)
-    else send(wire, next)
+
+const send = (wire: Wire, intendedMs: number): void => {
+  wire.intendedMs = intendedMs
+  wire.socket.write(request)
+}
+
+const open = (): Promise<void> =>
+  new Promise((resolve) => {
+    const socket = net.connect(Number(port), "127.0.0.1")
+    const wire: Wire = { socket, pending: "", intendedMs: 0 }
+    socket.setNoDelay(true)
+    socket.on("error", () => {
+      wrong++
+    })
+    socket.on("connect", () => {
+      free.push(wire)
+      resolve()
+    })
+    socket.on("data", (data) => {
+      wire.pending += data.toString("latin1")
+      const end = wire.pending.indexOf("\r\n\r\n")
+      if (
+        end < 0 ||
+        wire.pending.length < end + 4 + Number(/content-length: (\d+)/i.exec(wire.pending)?.[1] ?? 0)
+      )
+        return
+      if (!wire.pending.startsWith("HTTP/1.1 200") || !wire.pending.includes(text)) wrong++
+      wire.pending = ""
+      answered++
+      if (wire.intendedMs >= recordFrom) {
+        recorded++
+        latency.recordValue(Math.max(1, Math.round((now() - wire.intendedMs) * 1_000)))
+      }
+      const next = queue.shift()
+      if (next === undefined) free.push(wire)
+      else send(wire, next)
+    })
   })
-})
+
 await Promise.all(Array.from({ length: connections }, open))
 console.log("connected")
 const startedMs = now() + 20
 const endMs = startedMs + warmMs + seconds * 1_000
 recordFrom = startedMs + warmMs
 let arrivals = 0
+
 await new Promise<void>((resolve) => {
   const tick = (): void => {
     const at = now()
     if (at >= endMs) return resolve()
-    for (let due = startedMs + arrivals * 1_000 / rate; due <= at; due = startedMs + ++arrivals * 1_000 / rate) {
+    for (
+      let due = startedMs + (arrivals * 1_000) / rate;
+      due <= at;
+      due = startedMs + (++arrivals * 1_000) / rate
+    ) {
       if (due >= recordFrom) lateness.recordValue(Math.max(1, Math.round((at - due) * 1_000)))
       const wire = free.pop()
-      if (wire === undefined) { queue.push(due); queueMax = Math.max(queueMax, queue.length) } else send(wire, due)
+      if (wire === undefined) {
+        queue.push(due)
+        queueMax = Math.max(queueMax, queue.length)
+      } else send(wire, due)
     }
     setImmediate(tick)
   }
   tick()
 })
+
 const drainMsMax = 5_000
-for (let waited = 0; waited < drainMsMax && answered + wrong < arrivals; waited += 10) await new Promise((resolve) => setTimeout(resolve, 10))
-const at = (of: ReturnType<typeof histogram>, percentile: number): number => of.getValueAtPercentile(percentile) / 1_000
-console.log(JSON.stringify({ all: answered, recorded, wrong: wrong + Math.max(0, arrivals - answered - wrong), queueMax, p50Ms: at(latency, 50), p99Ms: at(latency, 99), lateP99Ms: at(lateness, 99) }))
+
+for (let waited = 0; waited < drainMsMax && answered + wrong < arrivals; waited += 10)
+  await new Promise((resolve) => setTimeout(resolve, 10))
+
+const at = (of: ReturnType<typeof histogram>, percentile: number): number =>
+  of.getValueAtPercentile(percentile) / 1_000
+
+console.log(
+  JSON.stringify({
+    all: answered,
+    recorded,
+    wrong: wrong + Math.max(0, arrivals - answered - wrong),
+    queueMax,
+    p50Ms: at(latency, 50),
+    p99Ms: at(latency, 99),
+    lateP99Ms: at(lateness, 99)
+  })
+)
+
 process.exit(0)

@@ -1,5 +1,6 @@
-/** Open loop over raw WebSockets: N sessions, each sends a JSON audio chunk at its fixed times; latency of an update counts from the
- *  intended time of the chunk that caused it. node load-voice.js PORT SESSIONS RATE BYTES SECONDS PATH(with {} for the number) */
+/** Open loop over raw WebSockets: N sessions, each sends a JSON audio chunk at its fixed times; latency of an
+ *  update counts from the intended time of the chunk that caused it. node load-voice.js PORT SESSIONS RATE
+ *  BYTES SECONDS PATH(with {} for the number) */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
 
@@ -7,7 +8,10 @@ const [, , port, sized, rated, sized2, seconds, path] = process.argv
 const sessions = Number(sized)
 const rate = Number(rated)
 const bytes = Number(sized2)
-const histogram = () => build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
+const histogram = () =>
+  build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
+
 const latency = histogram()
 const lateness = histogram()
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
@@ -18,57 +22,102 @@ let errors = 0
 /** Mask key zero: what is sent is what was built. */
 const frame = (text: string): Buffer => {
   const body = Buffer.from(text, "latin1")
-const long = body.length > 65_535
-const head = Buffer.alloc(long ? 14 : 8)
+  const long = body.length > 65_535
+  const head = Buffer.alloc(long ? 14 : 8)
   head[0] = 0x81
   head[1] = 0x80 | (long ? 127 : 126)
   if (long) head.writeBigUInt64BE(BigInt(body.length), 2)
   else head.writeUInt16BE(body.length, 2)
   return Buffer.concat([head, body])
 }
+
 const pcm = Buffer.alloc(bytes)
 for (let i = 0; i < bytes / 2; i++) pcm.writeInt16LE(Math.round(8_000 * Math.sin(i / 7)), 2 * i)
-const chunkOf = (at: number): Buffer => { pcm.writeDoubleLE(at, 0); return frame(`{"source_media_chunk":{"data":"${pcm.toString("base64")}"}}`) }
 
-const open = (i: number): Promise<net.Socket> => new Promise((resolve, reject) => {
-  const wire = net.connect(Number(port), "127.0.0.1")
-  let rest: Buffer = Buffer.alloc(0)
-let ready = false
-  wire.setNoDelay(true)
-  wire.on("error", (cause) => { errors++; reject(cause) })
-  wire.on("close", () => { if (ready) errors++ })
-  wire.on("connect", () => wire.write(`GET ${path!.replace("{}", String(i))} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`))
-  wire.on("data", (data: Buffer) => {
-    let all = rest.length === 0 ? data : Buffer.concat([rest, data])
-let at = 0
-    if (!ready) {
-      const end = all.indexOf("\r\n\r\n")
-      if (end < 0) { rest = all; return }
-      if (!all.subarray(0, 12).toString().includes("101")) { errors++; return reject(new Error(all.toString("latin1", 0, 200))) }
-      ready = true
-      at = end + 4
-      resolve(wire)
-    }
-    while (all.length - at >= 2) {
-      let length = all[at + 1]! & 127
-let head = 2
-      if (length === 126) { if (all.length - at < 4) break; length = all.readUInt16BE(at + 2); head = 4 }
-      if (all.length - at < head + length) break
-      const op = all[at]! & 15
-      if (op === 9) wire.write(Buffer.concat([Buffer.from([0x8a, 0x80 | length, 0, 0, 0, 0]), all.subarray(at + head, at + head + length)]))
-      else if (op === 1) {
-        const stamp = all.indexOf("t=", at + head)
-        if (stamp > 0 && stamp < at + head + length) { updates++; if (recording) latency.recordValue(Math.max(1, Math.round((now() - parseFloat(all.toString("latin1", stamp + 2, stamp + 26))) * 1_000))) }
-        else if (all.toString("latin1", at + head, at + head + length).includes("error")) errors++
-      } else if (op === 8) errors++
-      at += head + length
-    }
-    rest = at < all.length ? Buffer.from(all.subarray(at)) : Buffer.alloc(0)
-    all = rest
+const chunkOf = (at: number): Buffer => {
+  pcm.writeDoubleLE(at, 0)
+  return frame(`{"source_media_chunk":{"data":"${pcm.toString("base64")}"}}`)
+}
+
+const open = (i: number): Promise<net.Socket> =>
+  new Promise((resolve, reject) => {
+    const wire = net.connect(Number(port), "127.0.0.1")
+    let rest: Buffer = Buffer.alloc(0)
+    let ready = false
+    wire.setNoDelay(true)
+    wire.on("error", (cause) => {
+      errors++
+      reject(cause)
+    })
+    wire.on("close", () => {
+      if (ready) errors++
+    })
+    wire.on("connect", () =>
+      wire.write(
+        `GET ${path!.replace("{}", String(i))} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`
+      )
+    )
+    wire.on("data", (data: Buffer) => {
+      let all = rest.length === 0 ? data : Buffer.concat([rest, data])
+      let at = 0
+      if (!ready) {
+        const end = all.indexOf("\r\n\r\n")
+        if (end < 0) {
+          rest = all
+          return
+        }
+        if (!all.subarray(0, 12).toString().includes("101")) {
+          errors++
+          return reject(new Error(all.toString("latin1", 0, 200)))
+        }
+        ready = true
+        at = end + 4
+        resolve(wire)
+      }
+      while (all.length - at >= 2) {
+        let length = all[at + 1]! & 127
+        let head = 2
+        if (length === 126) {
+          if (all.length - at < 4) break
+          length = all.readUInt16BE(at + 2)
+          head = 4
+        }
+        if (all.length - at < head + length) break
+        const op = all[at]! & 15
+        if (op === 9)
+          wire.write(
+            Buffer.concat([
+              Buffer.from([0x8a, 0x80 | length, 0, 0, 0, 0]),
+              all.subarray(at + head, at + head + length)
+            ])
+          )
+        else if (op === 1) {
+          const stamp = all.indexOf("t=", at + head)
+          if (stamp > 0 && stamp < at + head + length) {
+            updates++
+            if (recording)
+              latency.recordValue(
+                Math.max(
+                  1,
+                  Math.round((now() - parseFloat(all.toString("latin1", stamp + 2, stamp + 26))) * 1_000)
+                )
+              )
+          } else if (all.toString("latin1", at + head, at + head + length).includes("error")) errors++
+        } else if (op === 8) errors++
+        at += head + length
+      }
+      rest = at < all.length ? Buffer.from(all.subarray(at)) : Buffer.alloc(0)
+      all = rest
+    })
   })
-})
+
 const wires: Array<net.Socket> = []
-for (let i = 0; i < sessions; i += 50) wires.push(...await Promise.all(Array.from({ length: Math.min(50, sessions - i) }, (_, j) => open(i + j))))
+
+for (let i = 0; i < sessions; i += 50)
+  wires.push(
+    ...(await Promise.all(Array.from({ length: Math.min(50, sessions - i) }, (_, j) => open(i + j))))
+  )
+
 await new Promise((resolve) => setTimeout(resolve, 300))
 console.log("connected")
 
@@ -78,12 +127,20 @@ const startedMs = now() + 50
 const endMs = startedMs + warmMs + Number(seconds) * 1_000
 let sent = 0
 let from = 0
+
 await new Promise<void>((resolve) => {
   const tick = (): void => {
     const t = now()
-    if (!recording && t >= startedMs + warmMs) { recording = true; from = sent }
+    if (!recording && t >= startedMs + warmMs) {
+      recording = true
+      from = sent
+    }
     if (t >= endMs) return resolve()
-    for (let due = startedMs + sent * step, burst = 0; due <= t && burst < 4_000; due = startedMs + sent * step, burst++) {
+    for (
+      let due = startedMs + sent * step, burst = 0;
+      due <= t && burst < 4_000;
+      due = startedMs + sent * step, burst++
+    ) {
       wires[sent % sessions]!.write(chunkOf(due))
       if (recording) lateness.recordValue(Math.max(1, Math.round((t - due) * 1_000)))
       sent++
@@ -92,7 +149,23 @@ await new Promise<void>((resolve) => {
   }
   setTimeout(tick, 50)
 })
-const expected = Math.floor(sent * bytes / 6_400)
-for (let waited = 0; waited < 2_000 && updates < expected - sessions; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50))
-console.log(JSON.stringify({ sent, measured: sent - from, updates, expected, errors, p50Ms: latency.getValueAtPercentile(50) / 1_000, p99Ms: latency.getValueAtPercentile(99) / 1_000, lateP99Ms: lateness.getValueAtPercentile(99) / 1_000 }))
+
+const expected = Math.floor((sent * bytes) / 6_400)
+
+for (let waited = 0; waited < 2_000 && updates < expected - sessions; waited += 50)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+
+console.log(
+  JSON.stringify({
+    sent,
+    measured: sent - from,
+    updates,
+    expected,
+    errors,
+    p50Ms: latency.getValueAtPercentile(50) / 1_000,
+    p99Ms: latency.getValueAtPercentile(99) / 1_000,
+    lateP99Ms: lateness.getValueAtPercentile(99) / 1_000
+  })
+)
+
 process.exit(0)

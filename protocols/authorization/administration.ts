@@ -9,26 +9,50 @@ import type { Services } from "./services.ts"
 
 const scannedMax = 100_000
 
-export const administration = (services: Services, outside: Outside, version: string, startedMs: number): ReadonlyArray<Route> => {
+export const administration = (
+  services: Services,
+  outside: Outside,
+  version: string,
+  startedMs: number
+): ReadonlyArray<Route> => {
   const { families, keys, limits, passwords } = services
-  const live = (clientId: string): boolean => Issuances.range(services.books.store, { limit: scannedMax, reverse: true }).some(({ value }) => value.clientId === clientId
-    // A living family has issued a token within the life of its refresh token, and issuances are kept for longer.
-    && (isLive(services, families, value) || (value.familyId !== "" && value.revokedMs === null && !families.isOver(value.familyId))))
+  const live = (clientId: string): boolean =>
+    Issuances.range(services.books.store, { limit: scannedMax, reverse: true }).some(
+      ({ value }) =>
+        value.clientId === clientId &&
+        // A living family has issued a token within the life of its refresh token, and issuances are kept for
+        // longer.
+        (isLive(services, families, value) ||
+          (value.familyId !== "" && value.revokedMs === null && !families.isOver(value.familyId)))
+    )
   const ports: AdminPorts = {
-    version, startedMs,
+    version,
+    startedMs,
     subsystems: () => ({ store: "ok", keys: keys.ready ? "ok" : "no signing key" }),
     isLive: (issuance) => isLive(services, families, issuance),
-    isFamilyLive: async (familyId) => { const family = await families.look(familyId); return "living" in family && family.living !== null && !families.isOver(familyId) },
+    isFamilyLive: async (familyId) => {
+      const family = await families.look(familyId)
+      return "living" in family && family.living !== null && !families.isOver(familyId)
+    },
     live: { ofClient: live },
     hashPassword: (password) => passwords.hash(password),
     rotateKey: async (algorithm, also) => {
       const alg = algorithm ?? services.settings.signing.algorithm
-const row = await keys.rotate(alg, (kid) => also({ kid, alg }))
+      const row = await keys.rotate(alg, (kid) => also({ kid, alg }))
       return { kid: row.kid, alg: row.algorithm }
     },
-    idpKeys: { refresh: (idp) => outside.idps.refresh(idp), fetchedMs: (idpId) => outside.idps.fetchedMs(idpId), forget: (idpId) => outside.idps.forget(idpId) },
-    revokeUpstream: (grant, provider) => { if (provider !== undefined) outside.vault.revokeUpstream(grant, provider) },
-    adminFailures: { retryAfterMs: (source) => limits.adminRetryAfterMs(source), count: (source) => limits.adminFailed(source) }
+    idpKeys: {
+      refresh: (idp) => outside.idps.refresh(idp),
+      fetchedMs: (idpId) => outside.idps.fetchedMs(idpId),
+      forget: (idpId) => outside.idps.forget(idpId)
+    },
+    revokeUpstream: (grant, provider) => {
+      if (provider !== undefined) outside.vault.revokeUpstream(grant, provider)
+    },
+    adminFailures: {
+      retryAfterMs: (source) => limits.adminRetryAfterMs(source),
+      count: (source) => limits.adminFailed(source)
+    }
   }
   return adminRoutes(services, ports)
 }

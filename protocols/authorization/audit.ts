@@ -1,11 +1,18 @@
-/** What happened, for the operator: denials and administration in the transaction they belong to, successes of tokens gathered for a moment.
- *  Never a token, code, secret or assertion in it. Source: authorization section 21. */
+/** What happened, for the operator: denials and administration in the transaction they belong to, successes
+ *  of tokens gathered for a moment. Never a token, code, secret or assertion in it. Source: authorization
+ *  section 21. */
 import type { Write } from "../../storage/store.ts"
 import type { Books } from "./books.ts"
 import { AuditEvents } from "./records.ts"
 
-export interface AuditGiven { readonly actorId?: string | undefined; readonly clientId?: string | undefined; readonly ip?: string | undefined; readonly traceId?: string | undefined
-  readonly detail?: Readonly<Record<string, string | number | undefined>> }
+export interface AuditGiven {
+  readonly actorId?: string | undefined
+  readonly clientId?: string | undefined
+  readonly ip?: string | undefined
+  readonly traceId?: string | undefined
+  readonly detail?: Readonly<Record<string, string | number | undefined>>
+}
+
 const gatherMs = 500
 const gatheredMax = 1_000
 const textMax = 254
@@ -14,26 +21,49 @@ export class Audit {
   private readonly books: Books
   private gathered: Array<Write> = []
   private timer: NodeJS.Timeout | undefined
+
   /** Of every action since the start, for /metrics. */
-readonly counts = new Map<string, number>()
-  constructor(books: Books) { this.books = books }
+  readonly counts = new Map<string, number>()
+
+  constructor(books: Books) {
+    this.books = books
+  }
 
   /** A row for the transaction that it tells of. */
   event(action: string, given: AuditGiven = {}): Write {
     this.counts.set(action, (this.counts.get(action) ?? 0) + 1)
     const id = this.books.id()
     let detail = ""
-    for (const [name, value] of Object.entries(given.detail ?? {})) if (value !== undefined) detail += `${detail === "" ? "" : " "}${name}=${encodeURIComponent(String(value).slice(0, textMax))}`
-    return AuditEvents.put([id], { id, action, actorId: given.actorId ?? "", clientId: given.clientId ?? "", ip: given.ip ?? "", detail, traceId: given.traceId ?? "", createdMs: this.books.nowMs() })
+    for (const [name, value] of Object.entries(given.detail ?? {}))
+      if (value !== undefined)
+        detail += `${detail === "" ? "" : " "}${name}=${encodeURIComponent(String(value).slice(0, textMax))}`
+    return AuditEvents.put([id], {
+      id,
+      action,
+      actorId: given.actorId ?? "",
+      clientId: given.clientId ?? "",
+      ip: given.ip ?? "",
+      detail,
+      traceId: given.traceId ?? "",
+      createdMs: this.books.nowMs()
+    })
   }
+
   /** Written with others, within half a second; a crash may lose it. For successes only. */
   later(action: string, given: AuditGiven = {}): void {
     this.gathered.push(this.event(action, given))
     if (this.gathered.length >= gatheredMax) void this.settle().catch(() => {})
-    else if (this.timer === undefined) { this.timer = setTimeout(() => void this.settle().catch(() => {}), gatherMs); this.timer.unref() }
+    else if (this.timer === undefined) {
+      this.timer = setTimeout(() => void this.settle().catch(() => {}), gatherMs)
+      this.timer.unref()
+    }
   }
+
   /** On its own, durable when it resolves. */
-  now(action: string, given: AuditGiven = {}): Promise<void> { return this.books.write([this.event(action, given)]) }
+  now(action: string, given: AuditGiven = {}): Promise<void> {
+    return this.books.write([this.event(action, given)])
+  }
+
   async settle(): Promise<void> {
     clearTimeout(this.timer)
     this.timer = undefined

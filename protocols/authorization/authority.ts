@@ -14,12 +14,21 @@ export interface Authority {
   readonly audit: Audit
   readonly nowMs: () => number
   /** 32 random bytes, base64url. */
-readonly newToken: () => string
+  readonly newToken: () => string
   /** The issuer is on this machine. */
-readonly local: boolean
+  readonly local: boolean
   /** Of outbound requests; tests bring their own. */
-readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
-  readonly log: (level: "info" | "warn" | "error", message: string, fields?: Readonly<Record<string, unknown>>) => void
+  readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
+  readonly log: (
+    level: "info" | "warn" | "error",
+    message: string,
+    fields?: Readonly<Record<string, unknown>>
+  ) => void
 }
+
 /** How the store finds what it must not hold: codes, cookies, states, request ids. */
-export const hashOf = ({ seal }: Pick<Authority, "seal">, secret: string, purpose: "code" | "session" | "request" | "state" | "idempotency" | "proof"): string => seal.hash(secret, `authorization ${purpose}`)
+export const hashOf = (
+  { seal }: Pick<Authority, "seal">,
+  secret: string,
+  purpose: "code" | "session" | "request" | "state" | "idempotency" | "proof"
+): string => seal.hash(secret, `authorization ${purpose}`)

@@ -1,16 +1,51 @@
-/** The store as this service uses it: decoded rows of the small tables kept in memory, writes with their expiry, and a sweeper.
- *  Guarantee: this process is the only writer and every write of these tables passes here, so a kept row is never stale. */
+/** The store as this service uses it: decoded rows of the small tables kept in memory, writes with their
+ *  expiry, and a sweeper. Guarantee: this process is the only writer and every write of these tables passes
+ *  here, so a kept row is never stale. */
 import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
-import { AssertionIds, AuditEvents, Clients, Codes, Consents, Expiries, Idempotency, Issuances, ProofIds, Prompts, Providers, Requests, Resources, Sessions, UsedStates, Users, type Resource } from "./records.ts"
+import {
+  AssertionIds,
+  AuditEvents,
+  Clients,
+  Codes,
+  Consents,
+  Expiries,
+  Idempotency,
+  Issuances,
+  ProofIds,
+  Prompts,
+  Providers,
+  Requests,
+  Resources,
+  Sessions,
+  UsedStates,
+  Users,
+  type Resource
+} from "./records.ts"
 
-const keptTables = new Set([Clients.name, Users.name, Resources.name, Consents.name, Providers.name, Issuances.name])
-const expiringTables = new Map([AssertionIds, Codes, Idempotency, ProofIds, Prompts, Requests, Sessions, UsedStates].map((table) => [table.name, table as Pick<Table<{ readonly expiresMs: number }>, "get">]))
+const keptTables = new Set([
+  Clients.name,
+  Users.name,
+  Resources.name,
+  Consents.name,
+  Providers.name,
+  Issuances.name
+])
+
+const expiringTables = new Map(
+  [AssertionIds, Codes, Idempotency, ProofIds, Prompts, Requests, Sessions, UsedStates].map((table) => [
+    table.name,
+    table as Pick<Table<{ readonly expiresMs: number }>, "get">
+  ])
+)
+
 const keptMax = 20_000
 export const resourcesMax = 10_000
 const sweptPerRound = 500
+
 /** A parent must outlive its descendants in the books: the longest token lives a day. */
 const issuanceKeptMs = 8 * 86_400_000
+
 const auditKeptMs = 90 * 86_400_000
 
 const random = Buffer.alloc(10 * 256)
@@ -19,11 +54,25 @@ let lastMs = 0
 let sequence = 0
 let timeMs = 0
 let time = ""
+
 /** UUID version 7 (RFC 9562 5.7): in the order of their making, also within one millisecond. */
 export const uuid7 = (nowMs: number): string => {
-  if (drawn === random.length) { randomFillSync(random); drawn = 0 }
-  if (nowMs > lastMs) { lastMs = nowMs; sequence = random.readUInt16BE(drawn) & 0x7ff } else if (++sequence > 0xfff) { lastMs++; sequence = 0 }
-  if (timeMs !== lastMs) { timeMs = lastMs; const digits = lastMs.toString(16).padStart(12, "0"); time = `${digits.slice(0, 8)}-${digits.slice(8)}-7` }
+  if (drawn === random.length) {
+    randomFillSync(random)
+    drawn = 0
+  }
+  if (nowMs > lastMs) {
+    lastMs = nowMs
+    sequence = random.readUInt16BE(drawn) & 0x7ff
+  } else if (++sequence > 0xfff) {
+    lastMs++
+    sequence = 0
+  }
+  if (timeMs !== lastMs) {
+    timeMs = lastMs
+    const digits = lastMs.toString(16).padStart(12, "0")
+    time = `${digits.slice(0, 8)}-${digits.slice(8)}-7`
+  }
   const tail = random.toString("hex", drawn + 2, drawn + 10)
   drawn += 10
   return `${time}${sequence.toString(16).padStart(3, "0")}-${"89ab"[parseInt(tail[0]!, 16) & 3]}${tail.slice(1, 4)}-${tail.slice(4)}`
@@ -32,47 +81,61 @@ export const uuid7 = (nowMs: number): string => {
 export class Books {
   readonly store: Store
   readonly nowMs: () => number
+
   /** By table, each with its own limit: no table crowds another out. */
   private readonly kept = new Map<string, Map<string, unknown>>()
+
   private resourceList: ReadonlyArray<Resource> | undefined
 
   constructor(store: Store, nowMs: () => number) {
     this.store = store
     this.nowMs = nowMs
   }
-  id(): string { return uuid7(this.nowMs()) }
+
+  id(): string {
+    return uuid7(this.nowMs())
+  }
 
   get<A>(table: Table<A>, key: Key): A | undefined {
     if (!keptTables.has(table.name)) return table.get(this.store, key)
     let rows = this.kept.get(table.name)
-    if (rows === undefined) this.kept.set(table.name, rows = new Map())
+    if (rows === undefined) this.kept.set(table.name, (rows = new Map()))
     const address = addressOf(key)
-const known = rows.get(address)
+    const known = rows.get(address)
     if (known !== undefined || rows.has(address)) return known as A | undefined
     const row = table.get(this.store, key)
     if (rows.size >= keptMax) rows.delete(rows.keys().next().value!)
     rows.set(address, row)
     return row
   }
+
   resources(): ReadonlyArray<Resource> {
-    return this.resourceList ??= Resources.range(this.store, { limit: resourcesMax }).map(({ value }) => value)
+    return (this.resourceList ??= Resources.range(this.store, { limit: resourcesMax }).map(
+      ({ value }) => value
+    ))
   }
 
   /** The conflict at once, or a promise of durability (rejects with StorageFault). */
   commit(writes: ReadonlyArray<Write>): Conflict | Promise<void> {
     let conflict: Conflict | undefined
     const durable = new Promise<void>((resolve, reject) => {
-      conflict = this.store.commit(writes, (fault) => { if (fault === undefined) return resolve(); this.forgetAll(); reject(fault) })
+      conflict = this.store.commit(writes, (fault) => {
+        if (fault === undefined) return resolve()
+        this.forgetAll()
+        reject(fault)
+      })
     })
     if (conflict !== undefined) return conflict
     this.written(writes)
     return durable
   }
+
   /** Rejects with the Conflict too. */
   write(writes: ReadonlyArray<Write>): Promise<void> {
     const outcome = this.commit(writes)
     return outcome instanceof Promise ? outcome : Promise.reject(outcome)
   }
+
   /** Rows that an actor wrote with its events. */
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
@@ -81,16 +144,21 @@ const known = rows.get(address)
       if (write.table === Resources.name) this.resourceList = undefined
     }
   }
-  private forgetAll(): void { this.kept.clear(); this.resourceList = undefined }
+
+  private forgetAll(): void {
+    this.kept.clear()
+    this.resourceList = undefined
+  }
 
   /** A row and the time at which the sweeper may remove it. */
   expiring<A>(table: Table<A>, key: Key, value: A, atMs: number, when?: "absent"): ReadonlyArray<Write> {
     return [table.put(key, value, when), Expiries.put([atMs, table.name, ...key], {})]
   }
+
   /** Removes what has expired, in small commits; the number of rows removed. */
   async sweep(): Promise<number> {
     const nowMs = this.nowMs()
-const writes: Array<Write> = []
+    const writes: Array<Write> = []
     for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
       const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
       if (atMs > nowMs) break
@@ -99,7 +167,10 @@ const writes: Array<Write> = []
       if (row !== undefined && row.expiresMs <= nowMs) writes.push({ op: "delete", table: name, key: rest })
       writes.push(Expiries.delete(key))
     }
-    for (const [table, keptMs] of [[Issuances, issuanceKeptMs], [AuditEvents, auditKeptMs]] as const) {
+    for (const [table, keptMs] of [
+      [Issuances, issuanceKeptMs],
+      [AuditEvents, auditKeptMs]
+    ] as const) {
       for (const { key } of this.store.range(table.name, { limit: sweptPerRound })) {
         if (timeOf(String(key[0])) > nowMs - keptMs) break
         writes.push({ op: "delete", table: table.name, key })
@@ -109,6 +180,8 @@ const writes: Array<Write> = []
     return writes.length
   }
 }
-const addressOf = (key: Key): string => key.length === 1 ? String(key[0]) : key.join("\0")
+
+const addressOf = (key: Key): string => (key.length === 1 ? String(key[0]) : key.join("\0"))
+
 /** When a UUIDv7 was made, epoch ms. */
 export const timeOf = (uuid: string): number => parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)

@@ -1,4 +1,5 @@
-/** What a user has allowed a client at a resource: the live grant, its widening, and asking for what is missing.
+/** What a user has allowed a client at a resource: the live grant, its widening, and asking for what is
+ *  missing.
  *  Source: authorization sections 2.4, 7.6, 8.7 step 9, 12.6. */
 import type { Write } from "../../storage/store.ts"
 import type { Authority } from "./authority.ts"
@@ -7,31 +8,84 @@ import { ConsentKeys, Consents, Prompts, type Client, type ConsentGrant, type Re
 
 const promptMs = 3_600_000
 
-export const liveConsent = ({ books }: Authority, userId: string, clientId: string, resourceId: string): ConsentGrant | undefined => {
+export const liveConsent = (
+  { books }: Authority,
+  userId: string,
+  clientId: string,
+  resourceId: string
+): ConsentGrant | undefined => {
   const key = ConsentKeys.get(books.store, [userId, clientId, resourceId])
   const consent = key === undefined ? undefined : books.get(Consents, [key.id])
   return consent?.revokedMs === null ? consent : undefined
 }
-/** The union of what was allowed and what is allowed now; a grant to an earlier client of that id does not count. */
-export const allowing = (authority: Authority, userId: string, client: Client, resourceId: string, scopes: ReadonlyArray<string>): { readonly consent: ConsentGrant; readonly rows: ReadonlyArray<Write> } => {
+
+/** The union of what was allowed and what is allowed now; a grant to an earlier client of that id does not
+ *  count. */
+export const allowing = (
+  authority: Authority,
+  userId: string,
+  client: Client,
+  resourceId: string,
+  scopes: ReadonlyArray<string>
+): { readonly consent: ConsentGrant; readonly rows: ReadonlyArray<Write> } => {
   const { books, nowMs } = authority
-const before = liveConsent(authority, userId, client.clientId, resourceId)
-const atMs = nowMs()
+  const before = liveConsent(authority, userId, client.clientId, resourceId)
+  const atMs = nowMs()
   const kept = before?.clientIssuedMs === client.issuedMs ? before : undefined
-  const consent: ConsentGrant = kept === undefined ? { id: books.id(), userId, clientId: client.clientId, clientIssuedMs: client.issuedMs, resourceId, scopes, revokedMs: null, createdMs: atMs, updatedMs: atMs }
-    : { ...kept, scopes: [...new Set([...kept.scopes, ...scopes])], updatedMs: atMs }
-  return { consent, rows: [
-    Consents.put([consent.id], consent, kept === undefined ? "absent" : Consents.unchanged(kept)), ConsentKeys.put([userId, client.clientId, resourceId], { id: consent.id })
-  ] }
+  const consent: ConsentGrant =
+    kept === undefined
+      ? {
+          id: books.id(),
+          userId,
+          clientId: client.clientId,
+          clientIssuedMs: client.issuedMs,
+          resourceId,
+          scopes,
+          revokedMs: null,
+          createdMs: atMs,
+          updatedMs: atMs
+        }
+      : { ...kept, scopes: [...new Set([...kept.scopes, ...scopes])], updatedMs: atMs }
+  return {
+    consent,
+    rows: [
+      Consents.put([consent.id], consent, kept === undefined ? "absent" : Consents.unchanged(kept)),
+      ConsentKeys.put([userId, client.clientId, resourceId], { id: consent.id })
+    ]
+  }
 }
-/** Why the user must be asked, where to send them, and a prompt for the page they will see. Durable before it is answered. */
-export const consentWanted = async (authority: Authority, consent: ConsentGrant | undefined, userId: string, clientId: string, resource: Resource, scopes: ReadonlyArray<string>): Promise<Problem> => {
+
+/** Why the user must be asked, where to send them, and a prompt for the page they will see. Durable before it
+ *  is answered. */
+export const consentWanted = async (
+  authority: Authority,
+  consent: ConsentGrant | undefined,
+  userId: string,
+  clientId: string,
+  resource: Resource,
+  scopes: ReadonlyArray<string>
+): Promise<Problem> => {
   const { settings, books, nowMs } = authority
-const missing = scopes.filter((scope) => consent === undefined || !consent.scopes.includes(scope))
-const expiresMs = nowMs() + promptMs
-  await books.write(books.expiring(Prompts, [userId, clientId, resource.id], { userId, clientId, resourceId: resource.id, scopes, createdMs: nowMs(), expiresMs }, expiresMs))
-  return new Problem("consent_required", consent === undefined ? "the user has not consented" : "the consent of the user does not cover the scopes", { members: {
-    consent_url: `${settings.issuer}/authorize?resource=${encodeURIComponent(resource.slug)}&scope=${missing.map(encodeURIComponent).join("%20")}`,
-    cause: consent === undefined ? "consent_missing" : "scope_insufficient"
-  } })
+  const missing = scopes.filter((scope) => consent === undefined || !consent.scopes.includes(scope))
+  const expiresMs = nowMs() + promptMs
+  await books.write(
+    books.expiring(
+      Prompts,
+      [userId, clientId, resource.id],
+      { userId, clientId, resourceId: resource.id, scopes, createdMs: nowMs(), expiresMs },
+      expiresMs
+    )
+  )
+  return new Problem(
+    "consent_required",
+    consent === undefined
+      ? "the user has not consented"
+      : "the consent of the user does not cover the scopes",
+    {
+      members: {
+        consent_url: `${settings.issuer}/authorize?resource=${encodeURIComponent(resource.slug)}&scope=${missing.map(encodeURIComponent).join("%20")}`,
+        cause: consent === undefined ? "consent_missing" : "scope_insufficient"
+      }
+    }
+  )
 }

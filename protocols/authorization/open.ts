@@ -1,4 +1,5 @@
-/** Opens the authorization server over a store: what must be finished before the first answer, what goes on beside it, and its end. */
+/** Opens the authorization server over a store: what must be finished before the first answer, what goes on
+ *  beside it, and its end. */
 import { lookup } from "node:dns/promises"
 import { randomToken, type Sealer } from "../../storage/seal.ts"
 import type { Store } from "../../storage/store.ts"
@@ -35,49 +36,107 @@ export interface AuthorizationDeps {
   readonly grantable?: Services["grantable"]
   readonly seed?: SeedGiven
   /** Parts that a test plays itself. */
-readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
+  readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
 }
-export interface OpenAuthorization { readonly service: Service; readonly services: Services; readonly sessions: BrowserSessions; 
-/** Prometheus text. */
-metrics(): string; sweep(): Promise<void>; close(): Promise<void> }
+
+export interface OpenAuthorization {
+  readonly service: Service
+  readonly services: Services
+  readonly sessions: BrowserSessions
+  /** Prometheus text. */
+  metrics(): string
+  sweep(): Promise<void>
+  close(): Promise<void>
+}
 
 const sweepEveryMs = 30_000
 
 export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAuthorization> => {
   const { store, actors, seal, settings, clock, log = () => {} } = deps
-const books = new Books(store, clock)
+  const books = new Books(store, clock)
   const authority: Authority = {
-    settings, books, actors, seal, audit: new Audit(books), nowMs: clock, newToken: randomToken, local: isLocalIssuer(settings.issuer),
-    lookup: deps.lookup ?? ((host) => lookup(host, { all: true })), log
+    settings,
+    books,
+    actors,
+    seal,
+    audit: new Audit(books),
+    nowMs: clock,
+    newToken: randomToken,
+    local: isLocalIssuer(settings.issuer),
+    lookup: deps.lookup ?? ((host) => lookup(host, { all: true })),
+    log
   }
   const sessions = new BrowserSessions(authority)
-const keys = new SigningKeyRing(authority)
-const families = new Families(authority, deps.intents)
+  const keys = new SigningKeyRing(authority)
+  const families = new Families(authority, deps.intents)
   const outside = outsideOf(authority)
-  const services: Services = { ...authority, keys, families, limits: new Limits(authority), proofs: new Proofs(authority), passwords: passwordsOf(settings.hashConcurrency),
-    documents: outside.documents, idps: outside.idps, vault: outside.vault, grantable: deps.grantable, ...deps.instead }
+  const services: Services = {
+    ...authority,
+    keys,
+    families,
+    limits: new Limits(authority),
+    proofs: new Proofs(authority),
+    passwords: passwordsOf(settings.hashConcurrency),
+    documents: outside.documents,
+    idps: outside.idps,
+    vault: outside.vault,
+    grantable: deps.grantable,
+    ...deps.instead
+  }
   await keys.load()
   await families.resume()
-  const seeded = deps.seed === undefined ? undefined : await seedRows(authority, deps.seed, { hashPassword: (password) => services.passwords.hash(password) })
-  if (seeded !== undefined && seeded.faults.length > 0) throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
+  const seeded =
+    deps.seed === undefined
+      ? undefined
+      : await seedRows(authority, deps.seed, {
+          hashPassword: (password) => services.passwords.hash(password)
+        })
+  if (seeded !== undefined && seeded.faults.length > 0)
+    throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
   const removeUnused = unusedClients(authority)
-  const sweep = async (): Promise<void> => { await books.sweep(); await removeUnused(); await keys.age() }
-  const sweeping = setInterval(() => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })), sweepEveryMs)
+  const sweep = async (): Promise<void> => {
+    await books.sweep()
+    await removeUnused()
+    await keys.age()
+  }
+  const sweeping = setInterval(
+    () => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })),
+    sweepEveryMs
+  )
   sweeping.unref()
   return {
     service: authorization(services, sessions, {
       register: register(authority, { limited: ({ client }) => services.limits.registration(client) }),
-      browser: browserRoutes(services, sessions, outside), admin: administration(services, outside, deps.version ?? "", clock())
-    }), services, sessions, sweep, metrics: () => metricsOf(services),
+      browser: browserRoutes(services, sessions, outside),
+      admin: administration(services, outside, deps.version ?? "", clock())
+    }),
+    services,
+    sessions,
+    sweep,
+    metrics: () => metricsOf(services),
     close: async () => {
       clearInterval(sweeping)
-      await authority.audit.settle().catch((cause: unknown) => log("error", "the last audit rows could not be kept", { cause: String(cause) }))
+      await authority.audit
+        .settle()
+        .catch((cause: unknown) =>
+          log("error", "the last audit rows could not be kept", { cause: String(cause) })
+        )
     }
   }
 }
 
-const metricsOf = ({ audit, families, proofs }: Services): string => [
-  "# HELP authorization_events_total What was audited, by action.", "# TYPE authorization_events_total counter", ...[...audit.counts].map(([action, count]) => `authorization_events_total{action="${action}"} ${count}`),
-  "# HELP authorization_dpop_proofs_total Proofs by outcome.", "# TYPE authorization_dpop_proofs_total counter", ...[...proofs.counts].map(([outcome, count]) => `authorization_dpop_proofs_total{outcome="${outcome}"} ${count}`),
-  "# HELP refresh_revocation_failures_total Families that could not be revoked in the store.", "# TYPE refresh_revocation_failures_total counter", `refresh_revocation_failures_total ${families.failures}`, ""
-].join("\n")
+const metricsOf = ({ audit, families, proofs }: Services): string =>
+  [
+    "# HELP authorization_events_total What was audited, by action.",
+    "# TYPE authorization_events_total counter",
+    ...[...audit.counts].map(([action, count]) => `authorization_events_total{action="${action}"} ${count}`),
+    "# HELP authorization_dpop_proofs_total Proofs by outcome.",
+    "# TYPE authorization_dpop_proofs_total counter",
+    ...[...proofs.counts].map(
+      ([outcome, count]) => `authorization_dpop_proofs_total{outcome="${outcome}"} ${count}`
+    ),
+    "# HELP refresh_revocation_failures_total Families that could not be revoked in the store.",
+    "# TYPE refresh_revocation_failures_total counter",
+    `refresh_revocation_failures_total ${families.failures}`,
+    ""
+  ].join("\n")

@@ -1,4 +1,5 @@
-/** Redirect URIs: what may be registered, and what a request may name. Exact comparison, no normalisation. Pure.
+/** Redirect URIs: what may be registered, and what a request may name. Exact comparison, no normalisation.
+ *  Pure.
  *  Source: authorization section 7.2; RFC 8252 section 7.3 for the loopback port. */
 import { isLoopbackHost } from "../shared/addresses.ts"
 
@@ -14,21 +15,36 @@ export const redirectUriFault = (uri: string): string | undefined => {
   if (parts === null) return "is not an absolute URI with a host"
   const [, , authority, path = "", query = ""] = parts
   let url: URL
-  try { url = new URL(uri) } catch { return "is not an absolute URI" }
+  try {
+    url = new URL(uri)
+  } catch {
+    return "is not an absolute URI"
+  }
   if (authority!.includes("@") || url.username !== "" || url.password !== "") return "has user information"
   if (url.hostname === "") return "has no host"
   // As written: the URL parser takes 2130706433 and 0x7f.1 for 127.0.0.1.
   const literal = /^(.*?)(?::\d{0,5})?$/.exec(authority!.toLowerCase())![1]!
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && literal === url.hostname && isLoopbackHost(literal))) return "wants https, or http on a loopback address"
+  if (
+    url.protocol !== "https:" &&
+    !(url.protocol === "http:" && literal === url.hostname && isLoopbackHost(literal))
+  )
+    return "wants https, or http on a loopback address"
   if (/%(?:2f|5c|2e)/i.test(path)) return "has an encoded separator in its path"
   if (path.split("/").some((part) => part === "." || part === "..")) return "has dot segments"
-  for (const name of new URLSearchParams(query).keys()) if (responseNames.has(name)) return `has a parameter named ${name}`
+  for (const name of new URLSearchParams(query).keys())
+    if (responseNames.has(name)) return `has a parameter named ${name}`
   return undefined
 }
 
 const loopbackUri = /^http:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d{1,5})?(\/[^?]*)?(\?.*)?$/
-/** `sent` as one of `registered`; with `loopbackAnyPort`, loopback URIs that differ in their port only are the same. */
-export const isRegistered = (sent: string, registered: ReadonlyArray<string>, loopbackAnyPort: boolean): boolean => {
+
+/** `sent` as one of `registered`; with `loopbackAnyPort`, loopback URIs that differ in their port only are
+ *  the same. */
+export const isRegistered = (
+  sent: string,
+  registered: ReadonlyArray<string>,
+  loopbackAnyPort: boolean
+): boolean => {
   if (registered.includes(sent)) return true
   if (!loopbackAnyPort) return false
   const [, host, path = "", query = ""] = loopbackUri.exec(sent) ?? []
@@ -38,7 +54,12 @@ export const isRegistered = (sent: string, registered: ReadonlyArray<string>, lo
     return host === itsHost && path === itsPath && query === itsQuery
   })
 }
-/** What `form-action` must name for a form whose answer leads there, because browsers hold redirects to it too. An IPv6 address cannot be
- *  written in a Content-Security-Policy: its scheme stands for it. */
-export const formTargetOf = (uri: string): string => { const { protocol, hostname, origin } = new URL(uri); return hostname.startsWith("[") ? protocol : origin }
+
+/** What `form-action` must name for a form whose answer leads there, because browsers hold redirects to it
+ *  too. An IPv6 address cannot be written in a Content-Security-Policy: its scheme stands for it. */
+export const formTargetOf = (uri: string): string => {
+  const { protocol, hostname, origin } = new URL(uri)
+  return hostname.startsWith("[") ? protocol : origin
+}
+
 export const isLoopbackUri = (uri: string): boolean => isLoopbackHost(new URL(uri).hostname)

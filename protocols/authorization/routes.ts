@@ -1,4 +1,5 @@
-/** The authorization server: its paths, what guards them, the headers that all answers carry. Source: authorization sections 1.2, 3, 21. */
+/** The authorization server: its paths, what guards them, the headers that all answers carry. Source:
+ *  authorization sections 1.2, 3, 21. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { thenNow } from "../shared/now.ts"
 import { authorize } from "./browser/authorize.ts"
@@ -14,71 +15,178 @@ import { token } from "./token/token.ts"
 
 const bodyBytesMax = 65_536
 const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
-const prefixes = ["/oauth", "/.well-known", "/authorize", "/login", "/consent", "/logout", "/oidc", "/connect", "/connections", "/admin"]
+
+const prefixes = [
+  "/oauth",
+  "/.well-known",
+  "/authorize",
+  "/login",
+  "/consent",
+  "/logout",
+  "/oidc",
+  "/connect",
+  "/connections",
+  "/admin"
+]
 
 type Answering = (request: Request) => Response | Problem | Promise<Response | Problem>
+
 export interface More {
   readonly register: Answering
   /** Registered elsewhere, guarded here. */
-readonly browser: ReadonlyArray<Route>
+  readonly browser: ReadonlyArray<Route>
   readonly admin: ReadonlyArray<Route>
 }
 
 export const authorization = (services: Services, sessions: BrowserSessions, more: More): Service => {
   const { settings, limits, proofs } = services
-  const always = [["X-Content-Type-Options", "nosniff"], ["Referrer-Policy", "no-referrer"],
-    ...(settings.issuer.startsWith("https:") ? [["Strict-Transport-Security", "max-age=31536000"] as const] : [])] as ReadonlyArray<readonly [string, string]>
-  const secured = ({ status, headers = [], body }: Response, { traceId }: Pick<Request, "traceId">): Response => ({ status, headers: headers.concat(always, [["X-Request-Id", requestIdOf(traceId)]]), ...(body === undefined ? {} : { body }) })
+  const always = [
+    ["X-Content-Type-Options", "nosniff"],
+    ["Referrer-Policy", "no-referrer"],
+    ...(settings.issuer.startsWith("https:")
+      ? [["Strict-Transport-Security", "max-age=31536000"] as const]
+      : [])
+  ] as ReadonlyArray<readonly [string, string]>
+  const secured = (
+    { status, headers = [], body }: Response,
+    { traceId }: Pick<Request, "traceId">
+  ): Response => ({
+    status,
+    headers: headers.concat(always, [["X-Request-Id", requestIdOf(traceId)]]),
+    ...(body === undefined ? {} : { body })
+  })
 
-  const answered = (request: Request, answer: Response | Problem): Response => answer instanceof Problem ? problemResponse(answer, request, settings) : answer
+  const answered = (request: Request, answer: Response | Problem): Response =>
+    answer instanceof Problem ? problemResponse(answer, request, settings) : answer
   /** Limited by source (unless said otherwise), problems worded, headers added. */
-  const open = (handle: Answering, limited = true): Handler => (request) => {
-    return thenNow(limited ? limits.call(request.client) : undefined, (problem) => thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer), request)))
-  }
+  const open =
+    (handle: Answering, limited = true): Handler =>
+    (request) => {
+      return thenNow(limited ? limits.call(request.client) : undefined, (problem) =>
+        thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer), request))
+      )
+    }
   const origins = new Set(settings.allowedOrigins)
   const corsOf = (request: Request): ReadonlyArray<readonly [string, string]> => {
     const origin = request.headers.get("origin")
     if (origin === undefined || /[\s,]/.test(origin) || !(origins.has(origin) || origins.has("*"))) return []
-    return [["Access-Control-Allow-Origin", origin], ["Vary", "Origin"], ["Access-Control-Allow-Methods", "POST"],
+    return [
+      ["Access-Control-Allow-Origin", origin],
+      ["Vary", "Origin"],
+      ["Access-Control-Allow-Methods", "POST"],
       ["Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP, MCP-Protocol-Version"],
-      ["Access-Control-Expose-Headers", "WWW-Authenticate, DPoP-Nonce, Retry-After"], ["Access-Control-Max-Age", "600"]]
+      ["Access-Control-Expose-Headers", "WWW-Authenticate, DPoP-Nonce, Retry-After"],
+      ["Access-Control-Max-Age", "600"]
+    ]
   }
   const shared = (path: string, handle: Answering): ReadonlyArray<Route> => {
     const run = open(handle)
     return [
-      { method: "POST", path, body: whole, handle: (request) => {
-        const add = (response: Response): Response => { const cors = corsOf(request); return cors.length === 0 ? response : { ...response, headers: [...response.headers ?? [], ...cors] } }
-        return thenNow(run(request), add)
-      } },
-      ...(origins.size === 0 ? [] : [{ method: "OPTIONS", path, handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }, request) }])
+      {
+        method: "POST",
+        path,
+        body: whole,
+        handle: (request) => {
+          const add = (response: Response): Response => {
+            const cors = corsOf(request)
+            return cors.length === 0
+              ? response
+              : { ...response, headers: [...(response.headers ?? []), ...cors] }
+          }
+          return thenNow(run(request), add)
+        }
+      },
+      ...(origins.size === 0
+        ? []
+        : [
+            {
+              method: "OPTIONS",
+              path,
+              handle: (request: Request) => secured({ status: 204, headers: corsOf(request) }, request)
+            }
+          ])
     ]
   }
   const metadata = open((request) => cacheable(request, serverMetadata(services), true))
   const { pathname } = new URL(settings.issuer)
-  const metadataPaths = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
-    ...(pathname === "/" ? [] : [`/.well-known/oauth-authorization-server${pathname}`, `/.well-known/openid-configuration${pathname}`, `${pathname}/.well-known/openid-configuration`])]
+  const metadataPaths = [
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/openid-configuration",
+    ...(pathname === "/"
+      ? []
+      : [
+          `/.well-known/oauth-authorization-server${pathname}`,
+          `/.well-known/openid-configuration${pathname}`,
+          `${pathname}/.well-known/openid-configuration`
+        ])
+  ]
 
   const routes: ReadonlyArray<Route> = [
     ...metadataPaths.map((path): Route => ({ method: "GET", path, handle: metadata })),
-    { method: "GET", path: "/.well-known/jwks.json", handle: open((request) => cacheable(request, jwks(services), true), false) },
-    { method: "GET", path: "/.well-known/oauth-protected-resource", handle: open((request) => cacheable(request, resourceMetadata(services, undefined), true)) },
-    { method: "GET", path: "/.well-known/oauth-protected-resource/*", handle: open((request) => cacheable(request, resourceMetadata(services, request.params["*"]), true)) },
+    {
+      method: "GET",
+      path: "/.well-known/jwks.json",
+      handle: open((request) => cacheable(request, jwks(services), true), false)
+    },
+    {
+      method: "GET",
+      path: "/.well-known/oauth-protected-resource",
+      handle: open((request) => cacheable(request, resourceMetadata(services, undefined), true))
+    },
+    {
+      method: "GET",
+      path: "/.well-known/oauth-protected-resource/*",
+      handle: open((request) => cacheable(request, resourceMetadata(services, request.params["*"]), true))
+    },
     ...shared("/oauth/token", (request) => token(services, proofs, request)),
     ...shared("/oauth/introspect", (request) => introspect(services, request)),
     ...shared("/oauth/revoke", (request) => revoke(services, request)),
     ...shared("/oauth/register", more.register),
-    { method: "GET", path: "/oauth/authorize", handle: open((request) => authorize(services, sessions, request)) },
-    { method: "GET", path: "/oauth/authorize/continue", handle: open((request) => goOn(services, sessions, request)) },
+    {
+      method: "GET",
+      path: "/oauth/authorize",
+      handle: open((request) => authorize(services, sessions, request))
+    },
+    {
+      method: "GET",
+      path: "/oauth/authorize/continue",
+      handle: open((request) => goOn(services, sessions, request))
+    },
     { method: "GET", path: "/login", handle: open((request) => showLogin(services, sessions, request)) },
-    { method: "POST", path: "/login", body: whole, handle: open((request) => login(services, sessions, request)) },
-    { method: "POST", path: "/logout", body: whole, handle: open((request) => logout(services, sessions, request)) },
+    {
+      method: "POST",
+      path: "/login",
+      body: whole,
+      handle: open((request) => login(services, sessions, request))
+    },
+    {
+      method: "POST",
+      path: "/logout",
+      body: whole,
+      handle: open((request) => logout(services, sessions, request))
+    },
     { method: "GET", path: "/consent", handle: open((request) => showConsent(services, sessions, request)) },
-    { method: "POST", path: "/consent", body: whole, handle: open((request) => consent(services, sessions, request)) },
+    {
+      method: "POST",
+      path: "/consent",
+      body: whole,
+      handle: open((request) => consent(services, sessions, request))
+    },
     { method: "GET", path: "/authorize", handle: open((request) => showPrompt(services, sessions, request)) },
-    { method: "POST", path: "/authorize", body: whole, handle: open((request) => answerPrompt(services, sessions, request)) },
+    {
+      method: "POST",
+      path: "/authorize",
+      body: whole,
+      handle: open((request) => answerPrompt(services, sessions, request))
+    },
     ...more.browser.map((route) => ({ ...route, handle: open(route.handle) })),
     ...more.admin.map((route) => ({ ...route, handle: open(route.handle, false) }))
   ]
   const refused = refusedBy(settings)
-  return { name: "authorization", prefixes, routes, refused: (status, request, allow) => secured(refused(status, request, allow), request) }
+  return {
+    name: "authorization",
+    prefixes,
+    routes,
+    refused: (status, request, allow) => secured(refused(status, request, allow), request)
+  }
 }

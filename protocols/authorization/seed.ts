@@ -1,5 +1,6 @@
-/** Rows that an installation wants to find at its first start: bodies of the admin API, made only where no row of that slug, client id,
- *  e-mail or issuer exists. Every entry is judged before the first is written. Source: authorization section 17, `seed.*`. */
+/** Rows that an installation wants to find at its first start: bodies of the admin API, made only where no
+ *  row of that slug, client id, e-mail or issuer exists. Every entry is judged before the first is written.
+ *  Source: authorization section 17, `seed.*`. */
 import { Conflict } from "../../storage/store.ts"
 import { canBeKey, type AdminPorts, type Answer, type Decision, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
@@ -14,56 +15,130 @@ import { uniqueName } from "./client/unique-names.ts"
 import type { Members } from "./wire.ts"
 
 export interface SeedGiven {
-  readonly brokerProviders?: ReadonlyArray<Members>; readonly resources?: ReadonlyArray<Members>; readonly clients?: ReadonlyArray<Members>
-  readonly users?: ReadonlyArray<Members>; readonly idps?: ReadonlyArray<Members>
+  readonly brokerProviders?: ReadonlyArray<Members>
+  readonly resources?: ReadonlyArray<Members>
+  readonly clients?: ReadonlyArray<Members>
+  readonly users?: ReadonlyArray<Members>
+  readonly idps?: ReadonlyArray<Members>
 }
+
 export interface Seeded {
   /** Reasons not to start; then nothing was written. */
-readonly faults: ReadonlyArray<string>
+  readonly faults: ReadonlyArray<string>
   /** What was made, with the secret of a confidential client, which is nowhere else. */
-readonly made: ReadonlyArray<{ readonly list: string; readonly name: string; readonly clientSecret?: string }>
+  readonly made: ReadonlyArray<{
+    readonly list: string
+    readonly name: string
+    readonly clientSecret?: string
+  }>
 }
-interface Kind { readonly list: keyof SeedGiven; readonly key: string; readonly name: string; exists(name: string): boolean; create(members: Members): Outcome | Promise<Outcome | Decision> }
 
-export const seedRows = async (authority: Authority, given: SeedGiven, ports: Pick<AdminPorts, "hashPassword">): Promise<Seeded> => {
+interface Kind {
+  readonly list: keyof SeedGiven
+  readonly key: string
+  readonly name: string
+  exists(name: string): boolean
+  create(members: Members): Outcome | Promise<Outcome | Decision>
+}
+
+export const seedRows = async (
+  authority: Authority,
+  given: SeedGiven,
+  ports: Pick<AdminPorts, "hashPassword">
+): Promise<Seeded> => {
   const { books, audit } = authority
-const { store } = books
-  const isNamed = (thing: Parameters<typeof uniqueName>[0], name: string): boolean => UniqueNames.get(store, uniqueName(thing, name)) !== undefined
+  const { store } = books
+  const isNamed = (thing: Parameters<typeof uniqueName>[0], name: string): boolean =>
+    UniqueNames.get(store, uniqueName(thing, name)) !== undefined
   /** Providers of this seed, by slug: a resource of this seed may name one. */
   const pending = new Map<string, string>()
   const kinds: ReadonlyArray<Kind> = [
-    { list: "brokerProviders", key: "seed.broker_providers", name: "slug", exists: (name) => providerBySlug(authority, name) !== undefined, create: (members) => createProvider(authority, members) },
-    { list: "resources", key: "seed.resources", name: "slug", exists: (name) => isNamed("resource-slug", name), create: (members) => createResource(authority, members, (slug) => pending.get(slug)) },
-    { list: "clients", key: "seed.clients", name: "client_id", exists: (name) => books.get(Clients, [name]) !== undefined, create: (members) => createClient(authority, members) },
-    { list: "users", key: "seed.users", name: "email", exists: (name) => UserEmails.get(store, [name.toLowerCase()]) !== undefined, create: (members) => createUser(authority, members, ports.hashPassword) },
-    { list: "idps", key: "seed.idps", name: "issuer", exists: (name) => isNamed("idp-issuer", name), create: (members) => createIdp(authority, members) }
+    {
+      list: "brokerProviders",
+      key: "seed.broker_providers",
+      name: "slug",
+      exists: (name) => providerBySlug(authority, name) !== undefined,
+      create: (members) => createProvider(authority, members)
+    },
+    {
+      list: "resources",
+      key: "seed.resources",
+      name: "slug",
+      exists: (name) => isNamed("resource-slug", name),
+      create: (members) => createResource(authority, members, (slug) => pending.get(slug))
+    },
+    {
+      list: "clients",
+      key: "seed.clients",
+      name: "client_id",
+      exists: (name) => books.get(Clients, [name]) !== undefined,
+      create: (members) => createClient(authority, members)
+    },
+    {
+      list: "users",
+      key: "seed.users",
+      name: "email",
+      exists: (name) => UserEmails.get(store, [name.toLowerCase()]) !== undefined,
+      create: (members) => createUser(authority, members, ports.hashPassword)
+    },
+    {
+      list: "idps",
+      key: "seed.idps",
+      name: "issuer",
+      exists: (name) => isNamed("idp-issuer", name),
+      create: (members) => createIdp(authority, members)
+    }
   ]
   const faults: Array<string> = []
-const answers: Array<{ readonly list: string; readonly name: string; readonly answer: Answer }> = []
+  const answers: Array<{ readonly list: string; readonly name: string; readonly answer: Answer }> = []
   for (const { list, key, name, exists, create } of kinds) {
     const names = new Set<string>()
     for (const [at, members] of (given[list] ?? []).entries()) {
       const bears = members[name]
-const where = `${key}[${at}]`
+      const where = `${key}[${at}]`
       // Without its name an entry would be made anew at every start.
-      if (typeof bears !== "string" || !canBeKey(bears)) { faults.push(`${where}: ${name} is required`); continue }
-      if (names.has(bears.toLowerCase())) { faults.push(`${where}: ${name} appears twice`); continue }
+      if (typeof bears !== "string" || !canBeKey(bears)) {
+        faults.push(`${where}: ${name} is required`)
+        continue
+      }
+      if (names.has(bears.toLowerCase())) {
+        faults.push(`${where}: ${name} appears twice`)
+        continue
+      }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue
       const made = await create(members)
-const outcome = typeof made === "function" ? made() : made
-      if (outcome instanceof Problem) { faults.push(`${where}: ${outcome.description}`); continue }
+      const outcome = typeof made === "function" ? made() : made
+      if (outcome instanceof Problem) {
+        faults.push(`${where}: ${outcome.description}`)
+        continue
+      }
       if (list === "brokerProviders") pending.set(bears, String(outcome.body?.["id"]))
       answers.push({ list: key, name: bears, answer: outcome })
     }
   }
   if (faults.length > 0 || answers.length === 0) return { faults, made: [] }
-  const written = books.commit(answers.flatMap(({ answer }) => [...answer.writes ?? [], ...(answer.audit === undefined ? [] : [audit.event(answer.audit.action, { actorId: "seed", clientId: answer.audit.clientId,
-    ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail }) })])]))
+  const written = books.commit(
+    answers.flatMap(({ answer }) => [
+      ...(answer.writes ?? []),
+      ...(answer.audit === undefined
+        ? []
+        : [
+            audit.event(answer.audit.action, {
+              actorId: "seed",
+              clientId: answer.audit.clientId,
+              ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail })
+            })
+          ])
+    ])
+  )
   if (written instanceof Conflict) return { faults: ["seed: two entries claim one URI"], made: [] }
   await written
-  return { faults, made: answers.map(({ list, name, answer }) => {
-    const secret = answer.body?.["client_secret"]
-    return { list, name, ...(typeof secret === "string" ? { clientSecret: secret } : {}) }
-  }) }
+  return {
+    faults,
+    made: answers.map(({ list, name, answer }) => {
+      const secret = answer.body?.["client_secret"]
+      return { list, name, ...(typeof secret === "string" ? { clientSecret: secret } : {}) }
+    })
+  }
 }

@@ -1,4 +1,5 @@
-/** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the outside. */
+/** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the
+ *  outside. */
 import type { KeyObject } from "node:crypto"
 import type { Authority } from "./authority.ts"
 import type { Proofs } from "./token/dpop.ts"
@@ -17,10 +18,18 @@ export interface Services extends Authority {
   readonly proofs: Proofs
   readonly passwords: Passwords
   readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
-  readonly idps: { keyFor(idp: Idp, header: { readonly alg: string; readonly kid?: string | undefined }): Promise<KeyObject | undefined>; 
-/** False: nothing could be fetched. */
-hasKeys?(idpId: string): boolean }
-  /** What of a resource's scopes this user can give away; the resource says (store section 3.3.5). Absent: all. */
-  readonly grantable?: ((resourceSlug: string, userId: string, scopes: ReadonlyArray<string>) => ReadonlyArray<string>) | undefined
+  readonly idps: {
+    keyFor(
+      idp: Idp,
+      header: { readonly alg: string; readonly kid?: string | undefined }
+    ): Promise<KeyObject | undefined>
+    /** False: nothing could be fetched. */
+    hasKeys?(idpId: string): boolean
+  }
+  /** What of a resource's scopes this user can give away; the resource says (store section 3.3.5). Absent:
+   *  all. */
+  readonly grantable?:
+    | ((resourceSlug: string, userId: string, scopes: ReadonlyArray<string>) => ReadonlyArray<string>)
+    | undefined
   readonly vault: Pick<Vault, "upstreamToken">
 }

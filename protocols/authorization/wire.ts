@@ -1,11 +1,18 @@
 /** How requests are read: forms and JSON, strictly. Pure. Source: authorization section 3.1. */
 import { isUtf8 } from "node:buffer"
 
-export interface WireFault { readonly _tag: "WireFault"; readonly detail: string }
+export interface WireFault {
+  readonly _tag: "WireFault"
+  readonly detail: string
+}
+
 const fault = (detail: string): WireFault => ({ _tag: "WireFault", detail })
-export const isWireFault = (value: object): value is WireFault => "_tag" in value && value._tag === "WireFault" && Object.keys(value).length === 2
+
+export const isWireFault = (value: object): value is WireFault =>
+  "_tag" in value && value._tag === "WireFault" && Object.keys(value).length === 2
 
 export const fieldsMax = 1_000
+
 /** May repeat; what several values mean is the grant's to say. */
 const repeatable = new Set(["resource", "audience"])
 
@@ -14,24 +21,48 @@ const nothing: ReadonlyArray<never> = []
 /** Decoded values by name, empty ones absent. */
 export class Form {
   private readonly values: ReadonlyMap<string, ReadonlyArray<string>>
-  constructor(values: ReadonlyMap<string, ReadonlyArray<string>>) { this.values = values }
-  get(name: string): string | undefined { return this.values.get(name)?.[0] }
+
+  constructor(values: ReadonlyMap<string, ReadonlyArray<string>>) {
+    this.values = values
+  }
+
+  get(name: string): string | undefined {
+    return this.values.get(name)?.[0]
+  }
+
   /** Distinct values, in order. */
-  all(name: string): ReadonlyArray<string> { const values = this.values.get(name) ?? nothing; return values.length < 2 ? values : [...new Set(values)] }
+  all(name: string): ReadonlyArray<string> {
+    const values = this.values.get(name) ?? nothing
+    return values.length < 2 ? values : [...new Set(values)]
+  }
+
   /** Given more than once, which only `resource` and `audience` may be. */
   get repeated(): ReadonlyArray<string> {
     let repeated: Array<string> | undefined
-    for (const [name, values] of this.values) if (values.length > 1 && !repeatable.has(name)) (repeated ??= []).push(name)
+    for (const [name, values] of this.values)
+      if (values.length > 1 && !repeatable.has(name)) (repeated ??= []).push(name)
     return repeated ?? nothing
   }
-  has(name: string): boolean { return this.values.has(name) }
-  get names(): ReadonlyArray<string> { return [...this.values.keys()] }
+
+  has(name: string): boolean {
+    return this.values.has(name)
+  }
+
+  get names(): ReadonlyArray<string> {
+    return [...this.values.keys()]
+  }
 }
+
 export const formDecoded = (part: string): string | undefined => {
   const spaced = part.includes("+") ? part.replaceAll("+", " ") : part
   if (!spaced.includes("%")) return spaced
-  try { return decodeURIComponent(spaced) } catch { return undefined }
+  try {
+    return decodeURIComponent(spaced)
+  } catch {
+    return undefined
+  }
 }
+
 /** A query, or a form's body as text. Repeated names are kept: the endpoint decides what it says of them. */
 export const readPairs = (text: string): Form | WireFault => {
   const values = new Map<string, Array<string>>()
@@ -41,7 +72,7 @@ export const readPairs = (text: string): Form | WireFault => {
     if (++seen > fieldsMax) return fault("too many parameters")
     const equals = pair.indexOf("=")
     const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals))
-const value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
+    const value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
     if (name === undefined || value === undefined) return fault("malformed percent encoding")
     if (name.includes("\0") || value.includes("\0")) return fault("a NUL byte")
     if (value === "") continue
@@ -53,18 +84,37 @@ const value = equals < 0 ? "" : formDecoded(pair.slice(equals + 1))
 }
 
 const secretsInQuery = ["client_secret", "code", "refresh_token", "subject_token", "actor_token", "assertion"]
-const textOf = (body: Uint8Array): string => Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")
+
+const textOf = (body: Uint8Array): string =>
+  Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")
+
 const formType = "application/x-www-form-urlencoded"
 const plainForm = { type: formType, charset: "utf-8" }
-const mediaTypeOf = (contentType: string | undefined): { readonly type: string; readonly charset: string } => {
+
+const mediaTypeOf = (
+  contentType: string | undefined
+): { readonly type: string; readonly charset: string } => {
   if (contentType === formType) return plainForm
   const [type = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase())
-  return { type, charset: parameters.find((parameter) => parameter.startsWith("charset="))?.slice(8).replaceAll("\"", "") ?? "utf-8" }
+  return {
+    type,
+    charset:
+      parameters
+        .find((parameter) => parameter.startsWith("charset="))
+        ?.slice(8)
+        .replaceAll('"', "") ?? "utf-8"
+  }
 }
+
 /** The form of a POST endpoint. */
-export const readForm = (contentType: string | undefined, query: string, body: Uint8Array): Form | WireFault => {
+export const readForm = (
+  contentType: string | undefined,
+  query: string,
+  body: Uint8Array
+): Form | WireFault => {
   const { type, charset } = mediaTypeOf(contentType)
-  if (type !== formType || charset !== "utf-8") return fault("the content type must be application/x-www-form-urlencoded")
+  if (type !== formType || charset !== "utf-8")
+    return fault("the content type must be application/x-www-form-urlencoded")
   if (query !== "") {
     const inQuery = readPairs(query)
     if (isWireFault(inQuery)) return inQuery
@@ -74,10 +124,13 @@ export const readForm = (contentType: string | undefined, query: string, body: U
   const form = readPairs(textOf(body))
   if (isWireFault(form)) return form
   const [twice] = form.repeated
-  return twice === undefined ? form : fault(`${/^[\w.-]{1,64}$/.test(twice) ? twice : "a parameter"} appears twice`)
+  return twice === undefined
+    ? form
+    : fault(`${/^[\w.-]{1,64}$/.test(twice) ? twice : "a parameter"} appears twice`)
 }
 
 const depthMax = 16
+
 /** JSON.parse forgives repeated members; this does not. Walks the text once, after it has parsed. */
 const repeatedMember = (text: string): string | undefined => {
   const stack: Array<Set<string> | undefined> = []
@@ -87,20 +140,26 @@ const repeatedMember = (text: string): string | undefined => {
     else if (token[0] === "}" || token[0] === "]") stack.pop()
     else if (token[2] !== undefined) {
       const name = JSON.parse(`"${token[1]}"`) as string
-const members = stack.at(-1)
+      const members = stack.at(-1)
       if (members?.has(name)) return name
       members?.add(name)
     }
   }
   return undefined
 }
+
 const depthOf = (value: unknown): number => {
   let depth = 0
   for (let level: ReadonlyArray<unknown> = [value]; level.length > 0 && depth <= depthMax; depth++) {
-    level = level.flatMap((item) => typeof item === "object" && item !== null ? Object.values(item).filter((member) => typeof member === "object" && member !== null) : [])
+    level = level.flatMap((item) =>
+      typeof item === "object" && item !== null
+        ? Object.values(item).filter((member) => typeof member === "object" && member !== null)
+        : []
+    )
   }
   return depth
 }
+
 const dangerous = new Set(["__proto__", "constructor", "prototype"])
 export type Members = { readonly [name: string]: unknown }
 
@@ -109,11 +168,19 @@ export const parseObject = (bytes: Uint8Array): Members | WireFault => {
   if (!isUtf8(bytes)) return fault("the body is not UTF-8")
   const text = textOf(bytes)
   let value: unknown
-  try { value = JSON.parse(text, (name, member) => dangerous.has(name) ? undefined : member) } catch { return fault("the body is not JSON") }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return fault("the body is not a JSON object")
+  try {
+    value = JSON.parse(text, (name, member) => (dangerous.has(name) ? undefined : member))
+  } catch {
+    return fault("the body is not JSON")
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return fault("the body is not a JSON object")
   if (depthOf(value) > depthMax) return fault("the JSON is nested too deep")
   if (repeatedMember(text) !== undefined) return fault("a JSON member appears twice")
   return value as Members
 }
+
 export const readJson = (contentType: string | undefined, body: Uint8Array): Members | WireFault =>
-  mediaTypeOf(contentType).type === "application/json" ? parseObject(body) : fault("the content type must be application/json")
+  mediaTypeOf(contentType).type === "application/json"
+    ? parseObject(body)
+    : fault("the content type must be application/json")

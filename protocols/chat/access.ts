@@ -1,5 +1,5 @@
-/** Who calls: bearer keys compared in constant time over their SHA-256; the digest is also the owner of what the key makes. And the headers every
- *  answer carries. Source: chat sections 3.2, 3.3, 3.7, 4. */
+/** Who calls: bearer keys compared in constant time over their SHA-256; the digest is also the owner of what
+ *  the key makes. And the headers every answer carries. Source: chat sections 3.2, 3.3, 3.7, 4. */
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Field, Headers, Response, Request } from "../../runtime/http.ts"
 import { newRequestId } from "./wire.ts"
@@ -9,8 +9,15 @@ const nobody = "-"
 
 export class Access {
   private readonly digests: ReadonlyArray<Buffer>
-  constructor(keys: ReadonlyArray<string>) { this.digests = keys.map((key) => createHash("sha256").update(key).digest()) }
-  get open(): boolean { return this.digests.length === 0 }
+
+  constructor(keys: ReadonlyArray<string>) {
+    this.digests = keys.map((key) => createHash("sha256").update(key).digest())
+  }
+
+  get open(): boolean {
+    return this.digests.length === 0
+  }
+
   /** undefined: missing, malformed or wrong, which of them is not told apart. */
   owner(headers: Headers): string | undefined {
     if (this.open) return nobody
@@ -24,19 +31,53 @@ export class Access {
 }
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
+
 export const requestIdOf = (headers: Headers | undefined): string => {
   const given = headers?.get("x-request-id")
   return given !== undefined && requestId.test(given) ? given : newRequestId()
 }
+
 const cors: ReadonlyArray<Field> = [
-  ["Access-Control-Allow-Origin", "*"], ["Access-Control-Allow-Headers", "*"], ["Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"], ["Access-Control-Max-Age", "600"], ["Access-Control-Expose-Headers", "*"]
+  ["Access-Control-Allow-Origin", "*"],
+  ["Access-Control-Allow-Headers", "*"],
+  ["Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"],
+  ["Access-Control-Max-Age", "600"],
+  ["Access-Control-Expose-Headers", "*"]
 ]
+
 export const preflight = (headers: Headers | undefined): Response => {
   const asked = headers?.get("access-control-request-headers")
-  return { status: 204, headers: [["x-request-id", requestIdOf(headers)],
-    ...cors.map(([name, value]) => [name, name === "Access-Control-Allow-Headers" && asked !== undefined && /^[\w\-, ]{1,2048}$/.test(asked) ? asked : value] as const)] }
+  return {
+    status: 204,
+    headers: [
+      ["x-request-id", requestIdOf(headers)],
+      ...cors.map(
+        ([name, value]) =>
+          [
+            name,
+            name === "Access-Control-Allow-Headers" && asked !== undefined && /^[\w\-, ]{1,2048}$/.test(asked)
+              ? asked
+              : value
+          ] as const
+      )
+    ]
+  }
 }
-export const withHeaders = ({ status, headers = [], body, close }: Response, id: string, startedMs: number): Response => ({
-  status, body, close, always: cors, headers: [...headers, ["x-request-id", id], ["openai-processing-ms", String(Math.round(performance.now() - startedMs))]]
+
+export const withHeaders = (
+  { status, headers = [], body, close }: Response,
+  id: string,
+  startedMs: number
+): Response => ({
+  status,
+  body,
+  close,
+  always: cors,
+  headers: [
+    ...headers,
+    ["x-request-id", id],
+    ["openai-processing-ms", String(Math.round(performance.now() - startedMs))]
+  ]
 })
+
 export type Owned = (request: Request, owner: string) => Response | Promise<Response>

@@ -1,25 +1,49 @@
-/** DITA topics: XML with fixed roles of its elements; code, file names and messages are locks. Maps are refused. Source: documents 5.12. */
+/** DITA topics: XML with fixed roles of its elements; code, file names and messages are locks. Maps are
+ *  refused. Source: documents 5.12. */
 import { BadDocument, type Format } from "./document.ts"
 import { xmlDocument, type Dialect, type Role } from "./xml.ts"
 
 const words = (names: string): ReadonlySet<string> => new Set(names.split(" "))
-const inline = words("b i u sup sub ph q cite term keyword xref link linktext tm tt line-through overline strong em uicontrol menucascade wintitle shortcut abbreviated-form state boolean data-about text")
-const locked = words("codeph filepath cmdname systemoutput userinput msgnum apiname option parmname synph varname msgph image delim oper sep repsep var kwd xmlelement xmlatt textentity parameterentity numcharref markupname")
+
+const inline = words(
+  "b i u sup sub ph q cite term keyword xref link linktext tm tt line-through overline strong em uicontrol menucascade wintitle shortcut abbreviated-form state boolean data-about text"
+)
+
+const locked = words(
+  "codeph filepath cmdname systemoutput userinput msgnum apiname option parmname synph varname msgph image delim oper sep repsep var kwd xmlelement xmlatt textentity parameterentity numcharref markupname"
+)
+
 const never = words("codeblock draft-comment required-cleanup prolog foreign unknown object data")
 const own = words("fn indexterm index-see index-see-also index-sort-as")
 const maps = words("map bookmap subjectScheme topicgroup")
 
 const dialect: Dialect = {
-  roleOf: (name): Role => inline.has(name) ? "inline" : locked.has(name) ? "lock" : never.has(name) ? "skip" : own.has(name) ? "own" : "block",
+  roleOf: (name): Role =>
+    inline.has(name)
+      ? "inline"
+      : locked.has(name)
+        ? "lock"
+        : never.has(name)
+          ? "skip"
+          : own.has(name)
+            ? "own"
+            : "block",
   preserves: (name) => name === "pre" || name === "lines" || name === "screen" || name === "msgblock",
   setsLanguage: true,
-  checkRoot: (name) => { if (maps.has(name) || /map$/i.test(name)) throw new BadDocument("topics only") }
+  checkRoot: (name) => {
+    if (maps.has(name) || /map$/i.test(name)) throw new BadDocument("topics only")
+  }
 }
+
 export const dita: Format = {
-  id: "dita", extensions: ["dita"], mime: "application/dita+xml",
+  id: "dita",
+  extensions: ["dita"],
+  mime: "application/dita+xml",
   inspect: (bytes) => {
     if (bytes.length === 0) throw new BadDocument("empty")
-    const root = /<(?![?!])([\w.:-]+)/.exec(bytes.toString("latin1", 0, 16_384).replace(/<!--[\s\S]*?-->/g, ""))?.[1]
+    const root = /<(?![?!])([\w.:-]+)/.exec(
+      bytes.toString("latin1", 0, 16_384).replace(/<!--[\s\S]*?-->/g, "")
+    )?.[1]
     if (root !== undefined) dialect.checkRoot!(root)
   },
   extract: (bytes, options) => xmlDocument(bytes, options, () => dialect)

@@ -1,33 +1,45 @@
-/** Bytes to text and back: BOM, then what the document declares, then UTF-8; output keeps encoding, BOM and line ends. Never guesses
- *  silently, never writes U+FFFD. Source: documents 3.1. */
+/** Bytes to text and back: BOM, then what the document declares, then UTF-8; output keeps encoding, BOM and
+ *  line ends. Never guesses silently, never writes U+FFFD. Source: documents 3.1. */
 import { isUtf8 } from "node:buffer"
 import { BadDocument, type Reason } from "./document.ts"
 
 export interface Decoded {
   readonly text: string
   /** As TextDecoder names it. */
-readonly encoding: string
+  readonly encoding: string
   readonly bom: boolean
 }
+
 const decoders = new Map<string, InstanceType<typeof TextDecoder> | undefined>()
+
 const decoderOf = (encoding: string): InstanceType<typeof TextDecoder> | undefined => {
   const name = encoding.toLowerCase()
   if (!decoders.has(name)) {
-    try { decoders.set(name, new TextDecoder(name, { fatal: true, ignoreBOM: true })) } catch { decoders.set(name, undefined) }
+    try {
+      decoders.set(name, new TextDecoder(name, { fatal: true, ignoreBOM: true }))
+    } catch {
+      decoders.set(name, undefined)
+    }
   }
   return decoders.get(name)
 }
 
 /** `declared` is asked for what the document says of itself, given its first kilobyte as Latin-1. */
-export const decode = (bytes: Buffer, declared: (head: string) => string | undefined, reason: Reason = "encoding"): Decoded => {
-  if (bytes[0] === 0xFF && bytes[1] === 0xFE) return decoded(bytes.subarray(2), "utf-16le", true, reason)
-  if (bytes[0] === 0xFE && bytes[1] === 0xFF) return decoded(bytes.subarray(2), "utf-16be", true, reason)
-  const bom = bytes[0] === 0xEF && bytes[1] === 0xBB && bytes[2] === 0xBF
-const body = bom ? bytes.subarray(3) : bytes
+export const decode = (
+  bytes: Buffer,
+  declared: (head: string) => string | undefined,
+  reason: Reason = "encoding"
+): Decoded => {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return decoded(bytes.subarray(2), "utf-16le", true, reason)
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return decoded(bytes.subarray(2), "utf-16be", true, reason)
+  const bom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  const body = bom ? bytes.subarray(3) : bytes
   const said = declared(body.toString("latin1", 0, 1_024))?.toLowerCase()
-  if (said === undefined || said === "utf-8" || said === "utf8" || bom) return decoded(body, "utf-8", bom, reason)
+  if (said === undefined || said === "utf-8" || said === "utf8" || bom)
+    return decoded(body, "utf-8", bom, reason)
   return decoded(body, said, false, reason)
 }
+
 const decoded = (bytes: Buffer, encoding: string, bom: boolean, reason: Reason): Decoded => {
   if (encoding === "utf-8") {
     if (!isUtf8(bytes)) throw new BadDocument(reason)
@@ -35,25 +47,49 @@ const decoded = (bytes: Buffer, encoding: string, bom: boolean, reason: Reason):
   }
   const decoder = decoderOf(encoding)
   if (decoder === undefined || (encoding.startsWith("utf-16") && !bom)) throw new BadDocument(reason)
-  try { return { text: decoder.decode(bytes), encoding: decoder.encoding, bom } } catch { throw new BadDocument(reason) }
+  try {
+    return { text: decoder.decode(bytes), encoding: decoder.encoding, bom }
+  } catch {
+    throw new BadDocument(reason)
+  }
 }
 
 const latin1 = new Set(["windows-1252", "iso-8859-1", "us-ascii"])
-/** The runtime writes UTF-8, UTF-16 and Latin-1; of the others `redeclare` changes what the document says. `refer`: numeric references are understood. */
-export const encode = (text: string, { encoding, bom }: Decoded, how: { readonly refer: boolean; readonly redeclare: (text: string) => string }): Buffer => {
-  if (encoding === "utf-8") return bom ? Buffer.concat([Buffer.from([0xEF, 0xBB, 0xBF]), Buffer.from(text)]) : Buffer.from(text)
+
+/** The runtime writes UTF-8, UTF-16 and Latin-1; of the others `redeclare` changes what the document says.
+ *  `refer`: numeric references are understood. */
+export const encode = (
+  text: string,
+  { encoding, bom }: Decoded,
+  how: { readonly refer: boolean; readonly redeclare: (text: string) => string }
+): Buffer => {
+  if (encoding === "utf-8")
+    return bom ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(text)]) : Buffer.from(text)
   if (encoding === "utf-16le" || encoding === "utf-16be") {
     const body = Buffer.from(`\uFEFF${text}`, "utf16le")
     return encoding === "utf-16be" ? body.swap16() : body
   }
-  if (latin1.has(encoding) && how.refer) return Buffer.from(text.replace(/[^\u0000-\u007F\u00A0-\u00FF]/gu, (letter) => `&#${letter.codePointAt(0)!};`), "latin1")
+  if (latin1.has(encoding) && how.refer)
+    return Buffer.from(
+      text.replace(/[^\u0000-\u007F\u00A0-\u00FF]/gu, (letter) => `&#${letter.codePointAt(0)!};`),
+      "latin1"
+    )
   return Buffer.from(how.redeclare(text))
 }
+
 /** UTF-8, or UTF-16 with its mark, of formats that declare nothing. */
-export const decodePlain = (bytes: Buffer, reason: Reason = "not valid UTF-8"): Decoded => decode(bytes, () => undefined, reason)
-export const encodePlain = (text: string, as: Decoded): Buffer => encode(text, as, { refer: false, redeclare: (same) => same })
+export const decodePlain = (bytes: Buffer, reason: Reason = "not valid UTF-8"): Decoded =>
+  decode(bytes, () => undefined, reason)
+
+export const encodePlain = (text: string, as: Decoded): Buffer =>
+  encode(text, as, { refer: false, redeclare: (same) => same })
 
 const xmlDeclared = /^<\?xml[^>]{0,400}?encoding\s*=\s*["']([A-Za-z][\w.:-]{0,39})["']/
 export const decodeXml = (bytes: Buffer): Decoded => decode(bytes, (head) => xmlDeclared.exec(head)?.[1])
+
 export const encodeXml = (text: string, as: Decoded): Buffer =>
-  encode(text, as, { refer: true, redeclare: (whole) => whole.replace(/^(<\?xml[^>]{0,400}?encoding\s*=\s*["'])[A-Za-z][\w.:-]{0,39}/, "$1UTF-8") })
+  encode(text, as, {
+    refer: true,
+    redeclare: (whole) =>
+      whole.replace(/^(<\?xml[^>]{0,400}?encoding\s*=\s*["'])[A-Za-z][\w.:-]{0,39}/, "$1UTF-8")
+  })

@@ -1,4 +1,5 @@
-/** InDesign packages: the stories' text by paragraph; character styles are pairs in their places, breaks end paragraphs, everything else stays.
+/** InDesign packages: the stories' text by paragraph; character styles are pairs in their places, breaks end
+ *  paragraphs, everything else stays.
  *  Source: documents 5.9; IDML specification. */
 import { BadDocument, type Format } from "./document.ts"
 import { PackageReading } from "./office-package.ts"
@@ -9,17 +10,36 @@ import { openPackage } from "./zip.ts"
 
 const writing: Writing = { escape: escapeXml, fixed: true }
 const forced = /[\u2028\u00AD\u0003\u0008\uFEFF]/g
+
 /** Hold paragraphs of their own inside a paragraph. */
-const nested = new Set(["Table", "Footnote", "Endnote", "Note", "Rectangle", "TextFrame", "Group", "Oval", "Polygon", "GraphicLine"])
-interface Open { readonly builder: Builder; readonly base: string | undefined; readonly current: string | undefined; readonly from: number; readonly depth: number }
+const nested = new Set([
+  "Table",
+  "Footnote",
+  "Endnote",
+  "Note",
+  "Rectangle",
+  "TextFrame",
+  "Group",
+  "Oval",
+  "Polygon",
+  "GraphicLine"
+])
+
+interface Open {
+  readonly builder: Builder
+  readonly base: string | undefined
+  readonly current: string | undefined
+  readonly from: number
+  readonly depth: number
+}
 
 const readStory = (text: string, segments: Segments, part: string): void => {
   const scan = new XmlScanner(text, { part })
-const outer: Array<Open> = []
+  const outer: Array<Open> = []
   let builder = new Builder()
-let base: string | undefined
-let current: string | undefined
-let style = ""
+  let base: string | undefined
+  let current: string | undefined
+  let style = ""
   const flush = (): void => {
     if (current !== base && builder.depth > 0) builder.end(scan.from, scan.from)
     if (builder.hasText) segments.add(builder, writing)
@@ -37,7 +57,10 @@ let style = ""
   }
   const words = (found: string, from: number, to: number): void => {
     if (found.trim() !== "") turn(from)
-    if (!forced.test(found) || found.length !== to - from) { builder.text(found, from, to); return }
+    if (!forced.test(found) || found.length !== to - from) {
+      builder.text(found, from, to)
+      return
+    }
     let at = 0
     for (const one of found.matchAll(forced)) {
       if (one.index > at) builder.text(found.slice(at, one.index), from + at, from + one.index)
@@ -63,7 +86,8 @@ let style = ""
     if (name === "ParagraphStyleRange") flush()
     else if (name === "CharacterStyleRange") style = scan.raw
     else if (name === "Br") flush()
-    else if (name === "Properties" || (name === "Change" && scan.local("ChangeType") === "DeletedText")) scan.skip()
+    else if (name === "Properties" || (name === "Change" && scan.local("ChangeType") === "DeletedText"))
+      scan.skip()
     else if (name === "Content" && kind === "open") {
       for (const depth = scan.depth; scan.next() && scan.depth >= depth;) {
         if (scan.kind === "text") textRuns(scan.raw, scan.from, words, (from, to) => builder.point(from, to))
@@ -74,26 +98,40 @@ let style = ""
       outer.push({ builder, base, current, from: scan.from, depth: scan.depth })
       builder = new Builder()
       base = current = undefined
-    } else if (name === "TextVariableInstance" || name === "PageReference" || name === "XMLComment") { const from = scan.from; scan.skip(); builder.point(from, scan.to, undefined, name === "TextVariableInstance") }
+    } else if (name === "TextVariableInstance" || name === "PageReference" || name === "XMLComment") {
+      const from = scan.from
+      scan.skip()
+      builder.point(from, scan.to, undefined, name === "TextVariableInstance")
+    }
   }
 }
 
 export const idml: Format = {
-  id: "idml", extensions: ["idml"], mime: "application/vnd.adobe.indesign-idml-package",
+  id: "idml",
+  extensions: ["idml"],
+  mime: "application/vnd.adobe.indesign-idml-package",
   inspect: (bytes) => {
     const zip = openPackage(bytes, "not an IDML file")
-    if (!zip.has("designmap.xml")) throw new BadDocument(zip.has("[Content_Types].xml") ? "the content does not match the file extension" : "not an IDML file")
+    if (!zip.has("designmap.xml"))
+      throw new BadDocument(
+        zip.has("[Content_Types].xml") ? "the content does not match the file extension" : "not an IDML file"
+      )
   },
   extract: (bytes, options) => {
     const zip = openPackage(bytes, "not an IDML file")
-const reading = new PackageReading(zip, options)
-const map = zip.part("designmap.xml")
+    const reading = new PackageReading(zip, options)
+    const map = zip.part("designmap.xml")
     if (map === undefined) throw new BadDocument("not an IDML file")
     const { text } = decodeXml(map)
-const listed = [...text.matchAll(/<idPkg:Story\s[^>]*?src="([^"]+)"/g)].map(([, src]) => src!)
+    const listed = [...text.matchAll(/<idPkg:Story\s[^>]*?src="([^"]+)"/g)].map(([, src]) => src!)
     // StoryList gives the reading order where it is there.
-    const order = /\sStoryList="([^"]*)"/.exec(text)?.[1]?.split(" ").map((id) => `Stories/Story_${id}.xml`) ?? []
-    for (const part of new Set([...order.filter((name) => listed.includes(name)), ...listed])) reading.part(part, (story, segments) => readStory(story, segments, part))
+    const order =
+      /\sStoryList="([^"]*)"/
+        .exec(text)?.[1]
+        ?.split(" ")
+        .map((id) => `Stories/Story_${id}.xml`) ?? []
+    for (const part of new Set([...order.filter((name) => listed.includes(name)), ...listed]))
+      reading.part(part, (story, segments) => readStory(story, segments, part))
     return reading.done()
   }
 }

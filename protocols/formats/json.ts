@@ -1,10 +1,17 @@
-/** JSON: string values only; keys, numbers, white space and order stay byte for byte. Judged by RFC 8259 with one loop, no recursion.
+/** JSON: string values only; keys, numbers, white space and order stay byte for byte. Judged by RFC 8259 with
+ *  one loop, no recursion.
  *  Source: documents 5.11. */
 import { BadDocument, limits, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, Segments, spliced } from "./splice.ts"
 
-export interface JsonString { readonly raw: string; readonly from: number; readonly to: number; readonly key: string }
+export interface JsonString {
+  readonly raw: string
+  readonly from: number
+  readonly to: number
+  readonly key: string
+}
+
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const blank = /[ \t\r\n]*/y
 const word = /true|false|null/y
@@ -12,10 +19,12 @@ const word = /true|false|null/y
 /** Every string value with its place; throws BadDocument unless the text is one JSON value. */
 export const jsonStrings = (text: string): ReadonlyArray<JsonString> => {
   const found: Array<JsonString> = []
-const inObject: Array<boolean> = []
-const keys: Array<string> = []
+  const inObject: Array<boolean> = []
+  const keys: Array<string> = []
   let at = 0
-  const fail = (): never => { throw new BadDocument("not valid JSON", `offset ${at}`) }
+  const fail = (): never => {
+    throw new BadDocument("not valid JSON", `offset ${at}`)
+  }
   const take = (pattern: RegExp): string | undefined => {
     pattern.lastIndex = at
     const match = pattern.exec(text)?.[0]
@@ -29,10 +38,20 @@ const keys: Array<string> = []
     for (;;) {
       const code = text.charCodeAt(end)
       if (code === 34) break
-      if (!(code >= 32)) { at = end; fail() }
+      if (!(code >= 32)) {
+        at = end
+        fail()
+      }
       if (code === 92) {
         const next = text[end + 1] ?? ""
-        if (next === "u" ? !/^[0-9A-Fa-f]{4}$/.test(text.slice(end + 2, end + 6)) : next === "" || !'"\\/bfnrt'.includes(next)) { at = end; fail() }
+        if (
+          next === "u"
+            ? !/^[0-9A-Fa-f]{4}$/.test(text.slice(end + 2, end + 6))
+            : next === "" || !'"\\/bfnrt'.includes(next)
+        ) {
+          at = end
+          fail()
+        }
         end += next === "u" ? 6 : 2
       } else end++
     }
@@ -56,7 +75,11 @@ const keys: Array<string> = []
         at++
         take(blank)
         const close = char === "{" ? "}" : "]"
-        if (text[at] === close) { at++; wantsValue = false; continue }
+        if (text[at] === close) {
+          at++
+          wantsValue = false
+          continue
+        }
         inObject.push(char === "{")
         keys.push("")
         if (char === "{") takeKey()
@@ -69,29 +92,67 @@ const keys: Array<string> = []
       wantsValue = false
       continue
     }
-    if (inObject.length === 0) { if (at !== text.length) fail(); return found }
+    if (inObject.length === 0) {
+      if (at !== text.length) fail()
+      return found
+    }
     at++
-    if (char === ",") { wantsValue = true; if (inObject.at(-1) === true) takeKey(); continue }
-    if (char !== (inObject.at(-1) === true ? "}" : "]")) { at--; fail() }
+    if (char === ",") {
+      wantsValue = true
+      if (inObject.at(-1) === true) takeKey()
+      continue
+    }
+    if (char !== (inObject.at(-1) === true ? "}" : "]")) {
+      at--
+      fail()
+    }
     inObject.pop()
     keys.pop()
   }
 }
 
-const keptKeys = new Set(["id", "url", "href", "src", "type", "class", "style", "icon", "color", "locale", "lang"])
+const keptKeys = new Set([
+  "id",
+  "url",
+  "href",
+  "src",
+  "type",
+  "class",
+  "style",
+  "icon",
+  "color",
+  "locale",
+  "lang"
+])
+
 /** What programs fill in, and halves of characters, which stay as they are written. */
-const lock = /\$t\([^()"]{1,200}\)|<\/?\d{1,3}\s*\/?>|\{\{[^{}"]{1,100}\}\}|\$?\{[^{}"]{0,100}\}|%(?:\d{1,2}\$)?[sdif@]|\\u[dD][89abAB][0-9A-Fa-f]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9A-Fa-f]{2})\\u[dD][c-fC-F][0-9A-Fa-f]{2}/g
-const ascii = (text: string): string => text.replace(/[\u0080-\uFFFF]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+const lock =
+  /\$t\([^()"]{1,200}\)|<\/?\d{1,3}\s*\/?>|\{\{[^{}"]{1,100}\}\}|\$?\{[^{}"]{0,100}\}|%(?:\d{1,2}\$)?[sdif@]|\\u[dD][89abAB][0-9A-Fa-f]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9A-Fa-f]{2})\\u[dD][c-fC-F][0-9A-Fa-f]{2}/g
+
+const ascii = (text: string): string =>
+  text.replace(/[\u0080-\uFFFF]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
 /** undefined: cut in the middle of an escape, where a backslash stands before what looks like a lock. */
-const unescaped = (raw: string): string | undefined => { try { return JSON.parse(`"${raw}"`) as string } catch { return undefined } }
+const unescaped = (raw: string): string | undefined => {
+  try {
+    return JSON.parse(`"${raw}"`) as string
+  } catch {
+    return undefined
+  }
+}
+
 const plain = (text: string): string => JSON.stringify(text).slice(1, -1)
 
 export const json: Format = {
-  id: "json", extensions: ["json"], mime: "application/json",
-  inspect: (bytes) => { if (bytes.length === 0) throw new BadDocument("empty") },
+  id: "json",
+  extensions: ["json"],
+  mime: "application/json",
+  inspect: (bytes) => {
+    if (bytes.length === 0) throw new BadDocument("empty")
+  },
   extract: (bytes, options) => {
     const file = decodePlain(bytes)
-const segments = new Segments(options)
+    const segments = new Segments(options)
     for (const { raw, from, key } of jsonStrings(file.text)) {
       if (keptKeys.has(key.toLowerCase())) continue
       const builder = new Builder()
@@ -108,11 +169,18 @@ const segments = new Segments(options)
         builder.point(from + found.index, from + at, undefined, true)
       }
       words(raw.length)
-      const onlyEscapes = /\\u(?:00[89a-fA-F]|0[1-9a-fA-F]|[1-9a-fA-F])/.test(raw) && !/[\u0080-\uFFFF]/.test(raw)
-      segments.add(builder, { escape: onlyEscapes ? (text) => ascii(plain(text)) : plain }, key === "" ? {} : { context: key })
+      const onlyEscapes =
+        /\\u(?:00[89a-fA-F]|0[1-9a-fA-F]|[1-9a-fA-F])/.test(raw) && !/[\u0080-\uFFFF]/.test(raw)
+      segments.add(
+        builder,
+        { escape: onlyEscapes ? (text) => ascii(plain(text)) : plain },
+        key === "" ? {} : { context: key }
+      )
     }
     return {
-      segments: segments.list, characters: segments.characters, warnings: [],
+      segments: segments.list,
+      characters: segments.characters,
+      warnings: [],
       rebuild: (translated) => {
         const text = spliced(file.text, segments.placed, translated)
         return text === file.text ? bytes : encodePlain(text, file)

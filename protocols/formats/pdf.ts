@@ -1,7 +1,21 @@
-/** PDF: the text of a page taken out of its content streams and set anew in the old boxes, in the old colour, size and slant; everything else of
- *  the page stays. A likeness of the layout, not its equal. pdfjs reads, pdf-lib holds the objects. Source: documents 5.4. */
+/** PDF: the text of a page taken out of its content streams and set anew in the old boxes, in the old colour,
+ *  size and slant; everything else of the page stays. A likeness of the layout, not its equal. pdfjs reads,
+ *  pdf-lib holds the objects. Source: documents 5.4. */
 import { inflateSync } from "node:zlib"
-import { PDFArray, PDFDict, PDFDocument, PDFHexString, PDFName, PDFRawStream, PDFRef, PDFStream, PDFString, decodePDFRawStream, type PDFObject, type PDFPage } from "@cantoo/pdf-lib"
+import {
+  PDFArray,
+  PDFDict,
+  PDFDocument,
+  PDFHexString,
+  PDFName,
+  PDFRawStream,
+  PDFRef,
+  PDFStream,
+  PDFString,
+  decodePDFRawStream,
+  type PDFObject,
+  type PDFPage
+} from "@cantoo/pdf-lib"
 import { BadDocument, type ExtractOptions, type Extraction, type Format } from "./document.ts"
 import { readContent, times, without, type Matrix, type Shown } from "./pdf-content.ts"
 import { DocumentFont, faceOf, hasFont, type Face } from "./pdf-fonts.ts"
@@ -19,7 +33,12 @@ const unreadableShareMax = 0.3
 const scannedCharsMax = 10
 
 /** A page's text, and the faces of its fonts by pdfjs's names. */
-interface PageText { readonly blocks: ReadonlyArray<TextBlock>; readonly faces: ReadonlyMap<string, Face>; readonly width: number; readonly height: number }
+interface PageText {
+  readonly blocks: ReadonlyArray<TextBlock>
+  readonly faces: ReadonlyMap<string, Face>
+  readonly width: number
+  readonly height: number
+}
 
 /** Every compressed stream within its limit, before a library unpacks one without. */
 const guardStreams = (bytes: Buffer): void => {
@@ -27,49 +46,78 @@ const guardStreams = (bytes: Buffer): void => {
   for (let at = bytes.indexOf("stream"); at >= 0; at = bytes.indexOf("stream", at + 6)) {
     if (bytes.toString("latin1", at - 3, at) === "end") continue
     const head = bytes.toString("latin1", Math.max(0, at - 400), at)
-const dictionary = head.slice(Math.max(head.lastIndexOf("endobj"), head.lastIndexOf(" obj")))
+    const dictionary = head.slice(Math.max(head.lastIndexOf("endobj"), head.lastIndexOf(" obj")))
     if (!dictionary.includes("FlateDecode") && !/\/Fl\b/.test(dictionary)) continue
     const from = at + 6 + (bytes[at + 6] === 13 ? 2 : 1)
-const end = bytes.indexOf("endstream", from)
-    try { all += inflateSync(bytes.subarray(from, end < 0 ? undefined : end), { maxOutputLength: streamBytesMax, finishFlush: 2 }).length } catch (cause) {
+    const end = bytes.indexOf("endstream", from)
+    try {
+      all += inflateSync(bytes.subarray(from, end < 0 ? undefined : end), {
+        maxOutputLength: streamBytesMax,
+        finishFlush: 2
+      }).length
+    } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw new BadDocument("too large")
     }
     if (all > streamsBytesMax) throw new BadDocument("too large")
     if (end > 0) at = end
   }
 }
+
 /** What pdfjs expects of a browser; for text nothing of it is drawn. */
 const stubs = (): void => {
   const globals = globalThis as Record<string, unknown>
-  globals["DOMMatrix"] ??= class { a = 1; b = 0; c = 0; d = 1; e = 0; f = 0 }
+  globals["DOMMatrix"] ??= class {
+    a = 1
+    b = 0
+    c = 0
+    d = 1
+    e = 0
+    f = 0
+  }
   globals["Path2D"] ??= Object
   globals["ImageData"] ??= Object
 }
+
 const openForText = async (bytes: Buffer) => {
   stubs()
   const pdfjs = await import("pdfjs-dist/legacy/build/pdf.mjs")
-  const task = pdfjs.getDocument({ data: new Uint8Array(bytes), isEvalSupported: false, disableFontFace: true, useSystemFonts: false, verbosity: 0, stopAtErrors: false })
-  try { return await task.promise } catch (cause) {
+  const task = pdfjs.getDocument({
+    data: new Uint8Array(bytes),
+    isEvalSupported: false,
+    disableFontFace: true,
+    useSystemFonts: false,
+    verbosity: 0,
+    stopAtErrors: false
+  })
+  try {
+    return await task.promise
+  } catch (cause) {
     if ((cause as Error).name === "PasswordException") throw new BadDocument("password-protected")
     throw new BadDocument("damaged PDF")
   }
 }
 
-const readPages = async (bytes: Buffer): Promise<{ readonly pages: ReadonlyArray<PageText>; readonly images: boolean }> => {
+const readPages = async (
+  bytes: Buffer
+): Promise<{ readonly pages: ReadonlyArray<PageText>; readonly images: boolean }> => {
   const document = await openForText(bytes)
-const pages: Array<PageText> = []
+  const pages: Array<PageText> = []
   let chars = 0
-let unreadable = 0
-let images = false
+  let unreadable = 0
+  let images = false
   try {
     if (document.numPages === 0) throw new BadDocument("damaged PDF")
     if (document.numPages > pagesMax) throw new BadDocument("too large")
     for (let n = 1; n <= document.numPages; n++) {
       let page
-      try { page = await document.getPage(n) } catch { throw new BadDocument("damaged PDF", `page ${n}`) }
+      try {
+        page = await document.getPage(n)
+      } catch {
+        throw new BadDocument("damaged PDF", `page ${n}`)
+      }
       const content = await page.getTextContent({ disableNormalization: false })
-const faces = new Map<string, Face>()
-const items: Array<TextItem> = []
+      const faces = new Map<string, Face>()
+      const items: Array<TextItem> = []
       for (const item of content.items) {
         if (!("str" in item)) continue
         items.push(item as TextItem)
@@ -77,7 +125,11 @@ const items: Array<TextItem> = []
         unreadable += item.str.match(/[\uFFFD\uE000-\uF8FF\p{Cc}]/gu)?.length ?? 0
         if (!faces.has(item.fontName)) {
           let name = ""
-          try { name = (page.commonObjs.get(item.fontName) as { name?: string } | null)?.name ?? "" } catch { /* a font that is not loaded yet has no name */ }
+          try {
+            name = (page.commonObjs.get(item.fontName) as { name?: string } | null)?.name ?? ""
+          } catch {
+            /* a font that is not loaded yet has no name */
+          }
           faces.set(item.fontName, faceOf(name, content.styles[item.fontName]?.fontFamily ?? ""))
         }
       }
@@ -86,8 +138,11 @@ const items: Array<TextItem> = []
       pages.push({ blocks: blocksOf(linesOf(items)), faces, width: right - x, height: top - y })
       page.cleanup()
     }
-  } finally { await document.loadingTask.destroy() }
-  if (chars < scannedCharsMax && !pages.some(({ blocks }) => blocks.some(({ text }) => isLanguage(text)))) throw new BadDocument("no text found")
+  } finally {
+    await document.loadingTask.destroy()
+  }
+  if (chars < scannedCharsMax && !pages.some(({ blocks }) => blocks.some(({ text }) => isLanguage(text))))
+    throw new BadDocument("no text found")
   if (unreadable > chars * unreadableShareMax) throw new BadDocument("text cannot be extracted")
   return { pages, images }
 }
@@ -95,32 +150,39 @@ const items: Array<TextItem> = []
 /** Titles of the outline, which are shown beside the pages. */
 const outlineOf = (doc: PDFDocument): ReadonlyArray<{ readonly item: PDFDict; readonly title: string }> => {
   const found: Array<{ item: PDFDict; title: string }> = []
-const seen = new Set<PDFDict>()
-  const waiting: Array<PDFObject | undefined> = [(doc.catalog.lookup(PDFName.of("Outlines")) as PDFDict | undefined)?.get?.(PDFName.of("First"))]
+  const seen = new Set<PDFDict>()
+  const waiting: Array<PDFObject | undefined> = [
+    (doc.catalog.lookup(PDFName.of("Outlines")) as PDFDict | undefined)?.get?.(PDFName.of("First"))
+  ]
   while (waiting.length > 0) {
     const item = doc.context.lookup(waiting.shift())
     if (!(item instanceof PDFDict) || seen.has(item) || seen.size > 10_000) continue
     seen.add(item)
     const title = item.lookup(PDFName.of("Title"))
-    if (title instanceof PDFString || title instanceof PDFHexString) found.push({ item, title: title.decodeText() })
+    if (title instanceof PDFString || title instanceof PDFHexString)
+      found.push({ item, title: title.decodeText() })
     waiting.push(item.get(PDFName.of("First")), item.get(PDFName.of("Next")))
   }
   return found
 }
 
 export const pdf: Format = {
-  id: "pdf", extensions: ["pdf"], mime: "application/pdf",
+  id: "pdf",
+  extensions: ["pdf"],
+  mime: "application/pdf",
   inspect: (bytes) => {
     if (bytes.length === 0) throw new BadDocument("empty")
     if (!bytes.subarray(0, 1_024).includes("%PDF-")) throw new BadDocument("not a PDF")
-    if (bytes.includes("/Encrypt")) return openForText(bytes).then((document) => document.loadingTask.destroy())
+    if (bytes.includes("/Encrypt"))
+      return openForText(bytes).then((document) => document.loadingTask.destroy())
   },
   extract: async (bytes, options) => {
-    if (options.convertTo === undefined && !hasFont(options.target)) throw new BadDocument("no font for this script")
+    if (options.convertTo === undefined && !hasFont(options.target))
+      throw new BadDocument("no font for this script")
     guardStreams(bytes)
     const { pages } = await readPages(bytes)
-const segments: Array<Segment> = []
-const ids = new Map<TextBlock, number>()
+    const segments: Array<Segment> = []
+    const ids = new Map<TextBlock, number>()
     let characters = 0
     const add = (text: string): number => {
       const billed = codePoints(text)
@@ -129,13 +191,17 @@ const ids = new Map<TextBlock, number>()
       segments.push({ id: segments.length, text, billed })
       return segments.length - 1
     }
-    for (const { blocks } of pages) for (const block of blocks) if (isLanguage(block.text)) ids.set(block, add(block.text))
+    for (const { blocks } of pages)
+      for (const block of blocks) if (isLanguage(block.text)) ids.set(block, add(block.text))
     const titles: Array<number> = []
     const doc = await load(bytes)
-const outline = outlineOf(doc)
+    const outline = outlineOf(doc)
     for (const { title } of outline) titles.push(isLanguage(title) ? add(title) : -1)
     const rebuild: Extraction["rebuild"] = async (translated) => {
-      const textOf = (block: TextBlock): string | undefined => { const id = ids.get(block); return id === undefined ? undefined : translated(id) }
+      const textOf = (block: TextBlock): string | undefined => {
+        const id = ids.get(block)
+        return id === undefined ? undefined : translated(id)
+      }
       if (options.convertTo === "docx") return pdfAsDocx(pages, textOf, options.watermark)
       for (const [i, { item, title }] of outline.entries()) {
         const made = titles[i]! < 0 ? undefined : translated(titles[i]!)
@@ -147,24 +213,59 @@ const outline = outlineOf(doc)
     return { segments, characters, warnings: [], rebuild }
   }
 }
+
 const load = async (bytes: Buffer): Promise<PDFDocument> => {
-  try { return await PDFDocument.load(bytes, { updateMetadata: false, throwOnInvalidObject: false, ...(bytes.includes("/Encrypt") ? { password: "" } : {}) }) } catch { throw new BadDocument("damaged PDF") }
+  try {
+    return await PDFDocument.load(bytes, {
+      updateMetadata: false,
+      throwOnInvalidObject: false,
+      ...(bytes.includes("/Encrypt") ? { password: "" } : {})
+    })
+  } catch {
+    throw new BadDocument("damaged PDF")
+  }
 }
 
-interface Draw { readonly font: DocumentFont; readonly text: string; readonly size: number; readonly angle: number; readonly u: number; readonly v: number; readonly colour: string }
+interface Draw {
+  readonly font: DocumentFont
+  readonly text: string
+  readonly size: number
+  readonly angle: number
+  readonly u: number
+  readonly v: number
+  readonly colour: string
+}
+
 /** Takes the translated text's source out of each page and sets the translation in its place. */
-const set = async (doc: PDFDocument, pages: ReadonlyArray<PageText>, textOf: (block: TextBlock) => string | undefined, options: ExtractOptions): Promise<void> => {
+const set = async (
+  doc: PDFDocument,
+  pages: ReadonlyArray<PageText>,
+  textOf: (block: TextBlock) => string | undefined,
+  options: ExtractOptions
+): Promise<void> => {
   const fonts = new Map<Face, DocumentFont>()
-const drawn: Array<{ readonly page: PDFPage; readonly draws: ReadonlyArray<Draw>; readonly main: string; readonly mark: string | undefined }> = []
-  const fontOf = async (face: Face): Promise<DocumentFont> => { let font = fonts.get(face); if (font === undefined) fonts.set(face, font = await DocumentFont.open(doc, face)); return font }
+  const drawn: Array<{
+    readonly page: PDFPage
+    readonly draws: ReadonlyArray<Draw>
+    readonly main: string
+    readonly mark: string | undefined
+  }> = []
+  const fontOf = async (face: Face): Promise<DocumentFont> => {
+    let font = fonts.get(face)
+    if (font === undefined) fonts.set(face, (font = await DocumentFont.open(doc, face)))
+    return font
+  }
   for (const [i, page] of doc.getPages().entries()) {
     const { blocks = [], faces } = pages[i] ?? {}
-const changed = blocks.filter((block) => { const text = textOf(block); return text !== undefined && text !== block.text })
+    const changed = blocks.filter((block) => {
+      const text = textOf(block)
+      return text !== undefined && text !== block.text
+    })
     if (changed.length === 0 && options.watermark === undefined) continue
     const streams = new PageStreams(doc, page)
-const shown = streams.shown()
-const draws: Array<Draw> = []
-const removed = new Set<Shown>()
+    const shown = streams.shown()
+    const draws: Array<Draw> = []
+    const removed = new Set<Shown>()
     for (const block of changed) {
       const of = shown.filter((one) => !removed.has(one) && within(block, one))
       for (const one of of) removed.add(one)
@@ -173,7 +274,8 @@ const removed = new Set<Shown>()
     }
     for (const { font, text } of draws) font.note(text)
     const main = streams.write(removed)
-    const mark = options.watermark === undefined || main.includes(watermarkTag) ? undefined : options.watermark
+    const mark =
+      options.watermark === undefined || main.includes(watermarkTag) ? undefined : options.watermark
     if (mark !== undefined) (await fontOf("Sans")).note(mark)
     drawn.push({ page, draws, main, mark })
   }
@@ -181,19 +283,24 @@ const removed = new Set<Shown>()
   for (const { page, draws, main, mark } of drawn) {
     const own = draws.map(({ font, text, size, angle, u, v, colour }) => {
       const cos = Math.cos(angle)
-const sin = Math.sin(angle)
+      const sin = Math.sin(angle)
       return `q ${colour} BT /${font.name} ${round(size)} Tf ${round(cos)} ${round(sin)} ${round(-sin)} ${round(cos)} ${round(u * cos - v * sin)} ${round(u * sin + v * cos)} Tm ${font.encoded(text)} Tj ET Q`
     })
     if (mark !== undefined) own.push(watermarkOf(page, fonts.get("Sans")!, mark))
-    const used = new Set([...draws.map(({ font }) => font), ...(mark === undefined ? [] : [fonts.get("Sans")!])])
+    const used = new Set([
+      ...draws.map(({ font }) => font),
+      ...(mark === undefined ? [] : [fonts.get("Sans")!])
+    ])
     const resources = page.node.Resources() ?? doc.context.obj({})
-const held = PDFDict.fromMapWithContext(new Map(resources.entries()), doc.context)
+    const held = PDFDict.fromMapWithContext(new Map(resources.entries()), doc.context)
     const known = resources.lookupMaybe(PDFName.of("Font"), PDFDict)
-const names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.context)
+    const names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.context)
     for (const font of used) names.set(PDFName.of(font.name), font.ref)
     held.set(PDFName.of("Font"), names)
     page.node.set(PDFName.of("Resources"), held)
-    const body = doc.context.register(doc.context.flateStream(Buffer.from(`q\n${main}\nQ\n${own.join("\n")}\n`, "latin1")))
+    const body = doc.context.register(
+      doc.context.flateStream(Buffer.from(`q\n${main}\nQ\n${own.join("\n")}\n`, "latin1"))
+    )
     page.node.set(PDFName.of("Contents"), doc.context.obj([body]))
   }
   for (const font of fonts.values()) font.embed()
@@ -201,46 +308,90 @@ const names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.co
   doc.catalog.delete(PDFName.of("StructTreeRoot"))
   doc.catalog.delete(PDFName.of("MarkInfo"))
 }
+
 const round = (value: number): number => Math.round(value * 1_000) / 1_000
+
 /** Begins on one of the block's lines. */
 const within = ({ lines, angle }: TextBlock, { x, y }: Shown): boolean => {
   const u = x * Math.cos(angle) + y * Math.sin(angle)
-const v = y * Math.cos(angle) - x * Math.sin(angle)
-  return lines.some((line) => Math.abs(line.v - v) < 0.4 * line.size && u > line.u - 0.6 * line.size && u < line.end + 0.2 * line.size)
+  const v = y * Math.cos(angle) - x * Math.sin(angle)
+  return lines.some(
+    (line) =>
+      Math.abs(line.v - v) < 0.4 * line.size && u > line.u - 0.6 * line.size && u < line.end + 0.2 * line.size
+  )
 }
+
 const smallest = 0.7
+
 /** In the old box: as wide, then smaller, then longer downwards. */
-const setBlock = (block: TextBlock, text: string, font: DocumentFont, colour: string): ReadonlyArray<Draw> => {
+const setBlock = (
+  block: TextBlock,
+  text: string,
+  font: DocumentFont,
+  colour: string
+): ReadonlyArray<Draw> => {
   const broken = (size: number): ReadonlyArray<string> => {
-    const width = block.lines.length === 1 ? Math.max(block.width * 1.02, block.width + size) : block.width * 1.01
-const lines: Array<string> = []
+    const width =
+      block.lines.length === 1 ? Math.max(block.width * 1.02, block.width + size) : block.width * 1.01
+    const lines: Array<string> = []
     let line = ""
     for (const word of text.split(/\s+/)) {
       const longer = line === "" ? word : `${line} ${word}`
-      if (line !== "" && font.width(longer, size) > width) { lines.push(line); line = word } else line = longer
+      if (line !== "" && font.width(longer, size) > width) {
+        lines.push(line)
+        line = word
+      } else line = longer
     }
     return line === "" ? lines : [...lines, line]
   }
   let size = block.size
-let lines = broken(size)
-  while (lines.length > block.lines.length && size > block.size * smallest) { size = Math.max(block.size * smallest, size * 0.94); lines = broken(size) }
-  const leading = lines.length > block.lines.length ? Math.max(size * 1.05, block.leading * size / block.size) : block.leading
-  return lines.map((line, i) => ({ font, text: line, size, angle: block.angle, u: block.centred ? block.u + (block.width - font.width(line, size)) / 2 : block.u, v: block.v - i * leading, colour }))
+  let lines = broken(size)
+  while (lines.length > block.lines.length && size > block.size * smallest) {
+    size = Math.max(block.size * smallest, size * 0.94)
+    lines = broken(size)
+  }
+  const leading =
+    lines.length > block.lines.length
+      ? Math.max(size * 1.05, (block.leading * size) / block.size)
+      : block.leading
+  return lines.map((line, i) => ({
+    font,
+    text: line,
+    size,
+    angle: block.angle,
+    u: block.centred ? block.u + (block.width - font.width(line, size)) / 2 : block.u,
+    v: block.v - i * leading,
+    colour
+  }))
 }
 
 const watermarkTag = "/TroupeWatermark BMC"
+
 /** At the bottom right of what is seen of the page, whichever way it is turned. */
 const watermarkOf = (page: PDFPage, font: DocumentFont, label: string): string => {
   const { x, y, width, height } = page.getCropBox()
-const turn = ((page.getRotation().angle % 360) + 360) % 360
-const length = font.width(label, 8)
-const edge = 12
+  const turn = ((page.getRotation().angle % 360) + 360) % 360
+  const length = font.width(label, 8)
+  const edge = 12
   const [cos, sin] = turn === 90 ? [0, 1] : turn === 180 ? [-1, 0] : turn === 270 ? [0, -1] : [1, 0]
-  const [left, bottom] = turn === 90 ? [x + width - edge, y + height - edge - length] : turn === 180 ? [x + edge + length, y + height - edge] : turn === 270 ? [x + edge, y + edge + length] : [x + width - edge - length, y + edge]
+  const [left, bottom] =
+    turn === 90
+      ? [x + width - edge, y + height - edge - length]
+      : turn === 180
+        ? [x + edge + length, y + height - edge]
+        : turn === 270
+          ? [x + edge, y + edge + length]
+          : [x + width - edge - length, y + edge]
   return `${watermarkTag} q 0.6 g BT /${font.name} 8 Tf ${cos} ${sin} ${-sin!} ${cos} ${round(left!)} ${round(bottom!)} Tm ${font.encoded(label)} Tj ET Q EMC`
 }
 
-interface Form { readonly stream: PDFRawStream; readonly ref: PDFRef; readonly text: string; readonly shown: ReadonlyArray<Shown> }
+interface Form {
+  readonly stream: PDFRawStream
+  readonly ref: PDFRef
+  readonly text: string
+  readonly shown: ReadonlyArray<Shown>
+}
+
 /** The content of a page and of the forms it draws. */
 class PageStreams {
   private readonly doc: PDFDocument
@@ -249,44 +400,76 @@ class PageStreams {
   private main = ""
   private all: Array<Shown> = []
   private mainShown: ReadonlyArray<Shown> = []
+
   constructor(doc: PDFDocument, page: PDFPage) {
     this.doc = doc
     this.page = page
   }
+
   shown(): ReadonlyArray<Shown> {
     const contents = this.page.node.Contents()
-const streams = contents instanceof PDFArray ? contents.asArray().map((one) => this.doc.context.lookup(one)) : [contents]
-    this.main = streams.map((stream) => stream instanceof PDFStream ? bytesOf(stream) : "").join("\n")
+    const streams =
+      contents instanceof PDFArray
+        ? contents.asArray().map((one) => this.doc.context.lookup(one))
+        : [contents]
+    this.main = streams.map((stream) => (stream instanceof PDFStream ? bytesOf(stream) : "")).join("\n")
     const { shown, drawn } = readContent(this.main)
     this.mainShown = shown
     this.all = [...shown]
     for (const { name, matrix } of drawn) this.form(this.page.node.Resources(), name, matrix, 1)
     return this.all
   }
+
   private form(resources: PDFDict | undefined, name: string, matrix: Matrix, depth: number): void {
     if (depth > formDepthMax || this.forms.length >= formsMax) return
     const ref = resources?.lookupMaybe(PDFName.of("XObject"), PDFDict)?.get(PDFName.of(name))
-const stream = this.doc.context.lookup(ref)
-    if (!(ref instanceof PDFRef) || !(stream instanceof PDFRawStream) || stream.dict.lookup(PDFName.of("Subtype")) !== PDFName.of("Form")) return
-    const own = stream.dict.lookupMaybe(PDFName.of("Matrix"), PDFArray)?.asArray().map((value) => Number(String(value))) as unknown as Matrix | undefined
+    const stream = this.doc.context.lookup(ref)
+    if (
+      !(ref instanceof PDFRef) ||
+      !(stream instanceof PDFRawStream) ||
+      stream.dict.lookup(PDFName.of("Subtype")) !== PDFName.of("Form")
+    )
+      return
+    const own = stream.dict
+      .lookupMaybe(PDFName.of("Matrix"), PDFArray)
+      ?.asArray()
+      .map((value) => Number(String(value))) as unknown as Matrix | undefined
     const text = bytesOf(stream)
-const { shown, drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
+    const { shown, drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
     this.forms.push({ stream, ref, text, shown })
     this.all.push(...shown)
-    for (const inner of drawn) this.form(stream.dict.lookupMaybe(PDFName.of("Resources"), PDFDict) ?? resources, inner.name, inner.matrix, depth + 1)
+    for (const inner of drawn)
+      this.form(
+        stream.dict.lookupMaybe(PDFName.of("Resources"), PDFDict) ?? resources,
+        inner.name,
+        inner.matrix,
+        depth + 1
+      )
   }
+
   /** The page's own stream without what is removed; forms are changed where they are. */
   write(removed: ReadonlySet<Shown>): string {
     for (const { stream, ref, text, shown } of this.forms) {
       const gone = shown.filter((one) => removed.has(one))
       if (gone.length === 0 || this.doc.context.lookup(ref) !== stream) continue
       const made = this.doc.context.flateStream(Buffer.from(without(text, gone), "latin1"))
-      for (const [key, value] of stream.dict.entries()) if (!["Length", "Filter", "DecodeParms"].includes(key.decodeText())) made.dict.set(key, value)
+      for (const [key, value] of stream.dict.entries())
+        if (!["Length", "Filter", "DecodeParms"].includes(key.decodeText())) made.dict.set(key, value)
       this.doc.context.assign(ref, made)
     }
-    return without(this.main, this.mainShown.filter((one) => removed.has(one)))
+    return without(
+      this.main,
+      this.mainShown.filter((one) => removed.has(one))
+    )
   }
 }
+
 const bytesOf = (stream: PDFStream): string => {
-  try { return Buffer.from(stream instanceof PDFRawStream ? decodePDFRawStream(stream).decode() : stream.getContents()).toString("latin1") } catch { return "" }
+  try {
+    return Buffer.from(
+      stream instanceof PDFRawStream ? decodePDFRawStream(stream).decode() : stream.getContents()
+    ).toString("latin1")
+  } catch {
+    return ""
+  }
 }

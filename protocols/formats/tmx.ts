@@ -1,29 +1,52 @@
-/** TMX 1.4, streamed both ways: units as they come in, lines as they go out. Memory use does not depend on the file's size: a piece of
- *  markup or text of more than `pieceCharsMax` is refused, and no entity but the five of XML is known. Source: TMX 1.4b; translation 9.10. */
+/** TMX 1.4, streamed both ways: units as they come in, lines as they go out. Memory use does not depend on
+ *  the file's size: a piece of markup or text of more than `pieceCharsMax` is refused, and no entity but the
+ *  five of XML is known. Source: TMX 1.4b; translation 9.10. */
 import { TextDecoder } from "node:util"
 import { SaxesParser } from "saxes"
 
-export interface TmxVariant { 
-/** As written. */
-readonly language: string; readonly text: string }
-export interface TmxUnit { readonly variants: ReadonlyArray<TmxVariant> }
-export interface TmxHeader { 
-/** Lower case; "*all*": each unit says. */
-readonly source: string | undefined }
-export class TmxFault extends Error { constructor(detail: string) { super(detail); this.name = "TmxFault" } }
+export interface TmxVariant {
+  /** As written. */
+  readonly language: string
+  readonly text: string
+}
+
+export interface TmxUnit {
+  readonly variants: ReadonlyArray<TmxVariant>
+}
+
+export interface TmxHeader {
+  /** Lower case; "*all*": each unit says. */
+  readonly source: string | undefined
+}
+
+export class TmxFault extends Error {
+  constructor(detail: string) {
+    super(detail)
+    this.name = "TmxFault"
+  }
+}
 
 const pieceCharsMax = 4_194_304
 const segmentCharsMax = 65_536
 const variantsMax = 1_000
 const depthMax = 64
 
-/** UTF-8, or UTF-16 by byte order mark or by the zero beside the first "<"; an encoding declaration of another name is refused. */
+/** UTF-8, or UTF-16 by byte order mark or by the zero beside the first "<"; an encoding declaration of
+ *  another name is refused. */
 const decoderOf = (first: Uint8Array): TextDecoder => {
   const [a, b] = first
-  const name = a === 0xFF && b === 0xFE || a === 0x3C && b === 0 ? "utf-16le" : a === 0xFE && b === 0xFF || a === 0 && b === 0x3C ? "utf-16be" : "utf-8"
+  const name =
+    (a === 0xff && b === 0xfe) || (a === 0x3c && b === 0)
+      ? "utf-16le"
+      : (a === 0xfe && b === 0xff) || (a === 0 && b === 0x3c)
+        ? "utf-16be"
+        : "utf-8"
   if (name === "utf-8") {
-    const declared = /^[\s\S]{0,80}?encoding\s*=\s*["']([^"']*)["']/.exec(Buffer.from(first.subarray(0, 100)).toString("latin1"))?.[1]
-    if (declared !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(declared)) throw new TmxFault(`encoding ${declared} is not supported`)
+    const declared = /^[\s\S]{0,80}?encoding\s*=\s*["']([^"']*)["']/.exec(
+      Buffer.from(first.subarray(0, 100)).toString("latin1")
+    )?.[1]
+    if (declared !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(declared))
+      throw new TmxFault(`encoding ${declared} is not supported`)
   }
   return new TextDecoder(name, { fatal: true })
 }
@@ -46,48 +69,84 @@ export class TmxReader {
   private sawRoot = false
 
   constructor() {
-    this.parser.on("error", (fault) => { throw new TmxFault(`not well-formed XML (${fault.message.split("\n")[0]!.slice(0, 120)})`) })
+    this.parser.on("error", (fault) => {
+      throw new TmxFault(`not well-formed XML (${fault.message.split("\n")[0]!.slice(0, 120)})`)
+    })
     this.parser.on("opentag", ({ name, attributes }) => {
       this.sinceEvent = 0
       if (++this.depth > depthMax) throw new TmxFault("nested too deeply")
-      if (!this.sawRoot) { if (name !== "tmx") throw new TmxFault("the root element is not tmx"); this.sawRoot = true }
-      if (this.inSegment > 0) { this.inSegment++; if (codes.has(name)) this.inCode++; return }
+      if (!this.sawRoot) {
+        if (name !== "tmx") throw new TmxFault("the root element is not tmx")
+        this.sawRoot = true
+      }
+      if (this.inSegment > 0) {
+        this.inSegment++
+        if (codes.has(name)) this.inCode++
+        return
+      }
       if (name === "header") this.header = { source: attributes["srclang"]?.trim().toLowerCase() }
       else if (name === "tu") this.variants = []
-      else if (name === "tuv") { this.language = attributes["xml:lang"] ?? attributes["lang"] ?? ""; this.text = "" }
-      else if (name === "seg") { this.inSegment = 1; this.text = "" }
+      else if (name === "tuv") {
+        this.language = attributes["xml:lang"] ?? attributes["lang"] ?? ""
+        this.text = ""
+      } else if (name === "seg") {
+        this.inSegment = 1
+        this.text = ""
+      }
     })
     this.parser.on("text", (text) => {
       this.sinceEvent = 0
       if (this.inSegment > 0 && this.inCode === 0 && this.text.length <= segmentCharsMax) this.text += text
     })
-    this.parser.on("cdata", (text) => { if (this.inSegment > 0 && this.inCode === 0 && this.text.length <= segmentCharsMax) this.text += text })
+    this.parser.on("cdata", (text) => {
+      if (this.inSegment > 0 && this.inCode === 0 && this.text.length <= segmentCharsMax) this.text += text
+    })
     this.parser.on("closetag", ({ name }) => {
       this.sinceEvent = 0
       this.depth--
-      if (this.inSegment > 0) { this.inSegment--; if (codes.has(name)) this.inCode--; return }
+      if (this.inSegment > 0) {
+        this.inSegment--
+        if (codes.has(name)) this.inCode--
+        return
+      }
       // Too long to be a segment: as if empty, so that the unit is skipped and counted.
-      if (name === "tuv") { if (this.variants.length < variantsMax) this.variants.push({ language: this.language, text: this.text.length > segmentCharsMax ? "" : this.text.trim() }) }
-      else if (name === "tu") { this.units.push({ variants: this.variants }); this.variants = [] }
+      if (name === "tuv") {
+        if (this.variants.length < variantsMax)
+          this.variants.push({
+            language: this.language,
+            text: this.text.length > segmentCharsMax ? "" : this.text.trim()
+          })
+      } else if (name === "tu") {
+        this.units.push({ variants: this.variants })
+        this.variants = []
+      }
     })
   }
+
   /** The units that ended in these bytes. Throws TmxFault. */
   push(bytes: Uint8Array): ReadonlyArray<TmxUnit> {
     this.decoder ??= decoderOf(bytes)
     this.sinceEvent += bytes.length
     if (this.sinceEvent > pieceCharsMax) throw new TmxFault("a piece of text or markup is too long")
-    try { this.parser.write(this.decoder.decode(bytes, { stream: true })) } catch (cause) {
+    try {
+      this.parser.write(this.decoder.decode(bytes, { stream: true }))
+    } catch (cause) {
       throw cause instanceof TmxFault ? cause : new TmxFault("not valid text of its encoding")
     }
     return this.taken()
   }
+
   end(): ReadonlyArray<TmxUnit> {
-    try { this.parser.write(this.decoder?.decode() ?? ""); this.parser.close() } catch (cause) {
+    try {
+      this.parser.write(this.decoder?.decode() ?? "")
+      this.parser.close()
+    } catch (cause) {
       throw cause instanceof TmxFault ? cause : new TmxFault("not valid text of its encoding")
     }
     if (!this.sawRoot) throw new TmxFault("the root element is not tmx")
     return this.taken()
   }
+
   private taken(): ReadonlyArray<TmxUnit> {
     const { units } = this
     this.units = []
@@ -96,9 +155,20 @@ export class TmxReader {
 }
 
 /** What XML 1.0 cannot hold is left out. */
-const escaped = (text: string): string => text.toWellFormed().replace(/(?![\t\n\r\u007F-\u009F])\p{Cc}|[\uFFFE\uFFFF]/gu, "")
-  .replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;").replaceAll("\r", "&#13;")
-export const tmxBegin = (source: string): string => `<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n<header creationtool="troupe" creationtoolversion="1" segtype="sentence" o-tmf="troupe" adminlang="en" srclang="${escaped(source)}" datatype="plaintext"/>\n<body>\n`
+const escaped = (text: string): string =>
+  text
+    .toWellFormed()
+    .replace(/(?![\t\n\r\u007F-\u009F])\p{Cc}|[\uFFFE\uFFFF]/gu, "")
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("\r", "&#13;")
+
+export const tmxBegin = (source: string): string =>
+  `<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n<header creationtool="troupe" creationtoolversion="1" segtype="sentence" o-tmf="troupe" adminlang="en" srclang="${escaped(source)}" datatype="plaintext"/>\n<body>\n`
+
 export const tmxUnit = (variants: ReadonlyArray<TmxVariant>): string =>
   `<tu>${variants.map(({ language, text }) => `<tuv xml:lang="${escaped(language)}"><seg>${escaped(text)}</seg></tuv>`).join("")}</tu>\n`
+
 export const tmxEnd = "</body>\n</tmx>\n"

@@ -1,5 +1,6 @@
-/** Excel: shared and inline strings, comments, headers, prompts, texts of drawings and charts; never formulas, numbers, names or the header cells
- *  of tables, which formulas quote. Sheets without inline strings are not parsed. Source: documents 5.3. */
+/** Excel: shared and inline strings, comments, headers, prompts, texts of drawings and charts; never
+ *  formulas, numbers, names or the header cells of tables, which formulas quote. Sheets without inline
+ *  strings are not parsed. Source: documents 5.3. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
 import { readOfficeText } from "./office-text.ts"
@@ -17,75 +18,116 @@ const tables = /spreadsheetml\.table\+xml$/
 const cellCharsMax = 32_767
 const headerCode = /&(?:[LCRPNDTZFGAUSEXYBIOH&]|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6})/g
 const prompts = new Set(["promptTitle", "prompt", "errorTitle", "error"])
+
 /** Byte offsets of an element that stands once in a sheet, found without reading the sheet. */
-const windowOf = (bytes: Buffer, name: string): { readonly from: number; readonly to: number } | undefined => {
+const windowOf = (
+  bytes: Buffer,
+  name: string
+): { readonly from: number; readonly to: number } | undefined => {
   const at = bytes.lastIndexOf(`${name}>`)
-const from = bytes.indexOf(name)
+  const from = bytes.indexOf(name)
   if (from < 0 || at <= from) return undefined
   const open = bytes.lastIndexOf("<", from)
   return bytes[open + 1] === 47 ? undefined : { from: open, to: at + name.length + 1 }
 }
+
 const headers = (text: string, segments: Segments): void => {
-  for (const found of text.matchAll(/<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))\b[^>]*>([^<]*)<\/\1>/g)) {
+  for (const found of text.matchAll(
+    /<((?:\w+:)?(?:odd|even|first)(?:Header|Footer))\b[^>]*>([^<]*)<\/\1>/g
+  )) {
     const raw = found[2]!
-const at = found.index + found[0].indexOf(">") + 1
+    const at = found.index + found[0].indexOf(">") + 1
     // Codes are written with &amp; here, so what stands between them is taken from the raw text.
     let from = 0
     const builder = new Builder()
-const words = (to: number): void => { if (to > from) builder.text(known(raw.slice(from, to)), at + from, at + to) }
-    for (const code of raw.matchAll(/&amp;(?:[LCRPNDTZFGAUSEXYBIOH]|&quot;.*?&quot;|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6}|&amp;)/g)) {
+    const words = (to: number): void => {
+      if (to > from) builder.text(known(raw.slice(from, to)), at + from, at + to)
+    }
+    for (const code of raw.matchAll(
+      /&amp;(?:[LCRPNDTZFGAUSEXYBIOH]|&quot;.*?&quot;|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6}|&amp;)/g
+    )) {
       words(code.index)
       from = code.index + code[0].length
       builder.point(at + code.index, at + from)
     }
     words(raw.length)
-    segments.add(builder, { escape: (made) => escapeXml(made.replace(headerCode, "")).replaceAll("&amp;", "&amp;&amp;"), fixed: true })
+    segments.add(builder, {
+      escape: (made) => escapeXml(made.replace(headerCode, "")).replaceAll("&amp;", "&amp;&amp;"),
+      fixed: true
+    })
   }
 }
+
 const validations = (text: string, segments: Segments): void => {
-  for (const tag of text.matchAll(/<(?:\w+:)?dataValidation\s[^>]*>/g)) for (const { name, value, from, to } of attributesOf(tag[0])) {
-    if (!prompts.has(name) || value === "") continue
-    const builder = new Builder()
-    builder.text(value, tag.index + from, tag.index + to)
-    segments.add(builder, { escape: (made) => escapeAttribute(made.slice(0, name.endsWith("Title") ? 32 : 255)) })
-  }
+  for (const tag of text.matchAll(/<(?:\w+:)?dataValidation\s[^>]*>/g))
+    for (const { name, value, from, to } of attributesOf(tag[0])) {
+      if (!prompts.has(name) || value === "") continue
+      const builder = new Builder()
+      builder.text(value, tag.index + from, tag.index + to)
+      segments.add(builder, {
+        escape: (made) => escapeAttribute(made.slice(0, name.endsWith("Title") ? 32 : 255))
+      })
+    }
 }
+
 const columnNames = (zip: Zip, parts: ReadonlyArray<string>): ReadonlySet<string> => {
   const found = new Set<string>()
-  for (const part of parts) for (const tag of zip.part(part)?.toString("utf8").matchAll(/<(?:\w+:)?tableColumn\s[^>]*>/g) ?? []) {
-    const name = attributesOf(tag[0]).find((one) => one.name === "name")?.value
-    if (name !== undefined) found.add(name.replaceAll("_x000a_", "\n"))
-  }
+  for (const part of parts)
+    for (const tag of zip
+      .part(part)
+      ?.toString("utf8")
+      .matchAll(/<(?:\w+:)?tableColumn\s[^>]*>/g) ?? []) {
+      const name = attributesOf(tag[0]).find((one) => one.name === "name")?.value
+      if (name !== undefined) found.add(name.replaceAll("_x000a_", "\n"))
+    }
   return found
 }
 
 export const xlsx: Format = {
-  id: "xlsx", extensions: ["xlsx"], mime: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+  id: "xlsx",
+  extensions: ["xlsx"],
+  mime: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
   inspect: (bytes) => inspectOffice(bytes, main, "not an Excel document"),
   extract: (bytes, options) => {
     const reading = new PackageReading(openPackage(bytes, "not an Excel document"), options)
-const types = [...contentTypesOf(reading.zip)!]
-    const of = (kind: RegExp): ReadonlyArray<string> => types.filter(([, type]) => kind.test(type)).map(([part]) => part)
+    const types = [...contentTypesOf(reading.zip)!]
+    const of = (kind: RegExp): ReadonlyArray<string> =>
+      types.filter(([, type]) => kind.test(type)).map(([part]) => part)
     const kept = columnNames(reading.zip, of(tables))
-const keeps = (text: string): boolean => kept.has(text)
-    for (const part of of(strings)) reading.part(part, (text, segments) => readOfficeText(text, segments, { part, keeps }))
+    const keeps = (text: string): boolean => kept.has(text)
+    for (const part of of(strings))
+      reading.part(part, (text, segments) => readOfficeText(text, segments, { part, keeps }))
     for (const part of of(sheets)) {
       const sheet = reading.zip.part(part)
       if (sheet === undefined) continue
       // A window at a time, in their order in the file.
-      if (sheet.includes("inlineStr")) reading.part(part, (text, segments) => { readOfficeText(text, segments, { part, keeps }); headers(text, segments); validations(text, segments) })
-      else for (const [name, read] of [["dataValidations", validations], ["headerFooter", headers]] as const) {
-        const window = windowOf(sheet, name)
-        if (window !== undefined) reading.part(part, read, window)
-      }
+      if (sheet.includes("inlineStr"))
+        reading.part(part, (text, segments) => {
+          readOfficeText(text, segments, { part, keeps })
+          headers(text, segments)
+          validations(text, segments)
+        })
+      else
+        for (const [name, read] of [
+          ["dataValidations", validations],
+          ["headerFooter", headers]
+        ] as const) {
+          const window = windowOf(sheet, name)
+          if (window !== undefined) reading.part(part, read, window)
+        }
     }
-    for (const part of of(comments)) reading.part(part, (text, segments) => readOfficeText(text, segments, { part }))
-    for (const part of of(drawings)) reading.part(part, (text, segments) => readOfficeText(text, segments, { part, altTexts: true }))
-    return reading.done({ accept: (text) => {
-      if (plainOf(text).length <= cellCharsMax) return true
-      if (!reading.warnings.includes(tooLong)) reading.warnings.push(tooLong)
-      return false
-    } })
+    for (const part of of(comments))
+      reading.part(part, (text, segments) => readOfficeText(text, segments, { part }))
+    for (const part of of(drawings))
+      reading.part(part, (text, segments) => readOfficeText(text, segments, { part, altTexts: true }))
+    return reading.done({
+      accept: (text) => {
+        if (plainOf(text).length <= cellCharsMax) return true
+        if (!reading.warnings.includes(tooLong)) reading.warnings.push(tooLong)
+        return false
+      }
+    })
   }
 }
+
 const tooLong = "a translation is longer than a cell may be; its source was kept"

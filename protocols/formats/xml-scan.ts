@@ -1,20 +1,27 @@
-/** XML as tokens whose spans make up the input: positions kept, nothing expanded, a DOCTYPE passed over and never interpreted, so that entity
- *  bombs and external entities have nothing to bite on. Checks nesting (no recursion), one root, attributes, legal characters on the way.
- *  Hot path (bench/documents): fields of one object instead of a value per token. Source: documents 3.2. */
+/** XML as tokens whose spans make up the input: positions kept, nothing expanded, a DOCTYPE passed over and
+ *  never interpreted, so that entity bombs and external entities have nothing to bite on. Checks nesting (no
+ *  recursion), one root, attributes, legal characters on the way. Hot path (bench/documents): fields of one
+ *  object instead of a value per token. Source: documents 3.2. */
 import { BadDocument, limits } from "./document.ts"
 import { legal } from "./splice.ts"
 
 export type Kind = "text" | "cdata" | "comment" | "pi" | "doctype" | "open" | "close" | "empty"
+
 export interface ScanOptions {
   /** Any number of roots and text outside of them. */
-readonly fragment?: boolean
+  readonly fragment?: boolean
   readonly doctype?: "refused"
-  /** Namespace addresses and the prefix under which their names are told; without it names are told as written. */
+  /** Namespace addresses and the prefix under which their names are told; without it names are told as
+   *  written. */
   readonly namespaces?: ReadonlyMap<string, string>
   readonly part?: string
 }
+
 const space = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
-const nameStart = (code: number): boolean => (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || code === 95 || code === 58 || code > 127
+
+const nameStart = (code: number): boolean =>
+  (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || code === 95 || code === 58 || code > 127
+
 const nameEnd = (code: number): boolean => space(code) || code === 62 || code === 47 || code === 61
 const illegalInXml = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/
 
@@ -27,7 +34,7 @@ const doubled = (text: string, spans: ReadonlyArray<number>, count: number): boo
   }
   for (let i = 1; i < count; i++) {
     const from = spans[2 * i]!
-const length = spans[2 * i + 1]! - from
+    const length = spans[2 * i + 1]! - from
     for (let j = 0; j < i; j++) {
       const other = spans[2 * j]!
       if (spans[2 * j + 1]! - other !== length) continue
@@ -38,22 +45,33 @@ const length = spans[2 * i + 1]! - from
   }
   return false
 }
-interface Scope { readonly depth: number; readonly prefixes: ReadonlyMap<string, string>; readonly names: Map<string, string> }
+
+interface Scope {
+  readonly depth: number
+  readonly prefixes: ReadonlyMap<string, string>
+  readonly names: Map<string, string>
+}
 
 export class XmlScanner {
   readonly text: string
   kind: Kind = "text"
   from = 0
   to = 0
+
   /** Of open, close and empty. */
-name = ""
+  name = ""
+
   depth = 0
   private readonly options: ScanOptions
+
   /** Names of what is open, as written and as told. */
   private readonly stack: Array<string> = []
+
   private readonly told: Array<string> = []
+
   /** Of the open or empty tag at hand: how many attributes, and where their names begin and end. */
   private attributeCount = 0
+
   private readonly nameSpans: Array<number> = []
   private readonly scopes: Array<Scope> = []
   private rooted = false
@@ -62,15 +80,22 @@ name = ""
     this.text = text
     this.options = options
     if (illegalInXml.test(text)) this.fail(text.search(illegalInXml))
-    if (options.namespaces !== undefined) this.scopes.push({ depth: 0, prefixes: new Map(), names: new Map() })
+    if (options.namespaces !== undefined)
+      this.scopes.push({ depth: 0, prefixes: new Map(), names: new Map() })
   }
-  private where(at: number): string { return `${this.options.part === undefined ? "" : `${this.options.part} `}offset ${at}` }
-  fail(at: number): never { throw new BadDocument("damaged document", this.where(at)) }
+
+  private where(at: number): string {
+    return `${this.options.part === undefined ? "" : `${this.options.part} `}offset ${at}`
+  }
+
+  fail(at: number): never {
+    throw new BadDocument("damaged document", this.where(at))
+  }
 
   /** False at the end, where everything must be closed. */
   next(): boolean {
     const { text } = this
-    const from = this.from = this.to
+    const from = (this.from = this.to)
     if (from >= text.length) {
       if (this.stack.length > 0 || (!this.rooted && this.options.fragment !== true)) this.fail(from)
       return false
@@ -79,7 +104,8 @@ name = ""
       const end = text.indexOf("<", from)
       this.kind = "text"
       this.to = end < 0 ? text.length : end
-      if (this.depth === 0 && this.options.fragment !== true && text.slice(from, this.to).trim() !== "") this.fail(from)
+      if (this.depth === 0 && this.options.fragment !== true && text.slice(from, this.to).trim() !== "")
+        this.fail(from)
       return true
     }
     const code = text.charCodeAt(from + 1)
@@ -89,6 +115,7 @@ name = ""
     if (!nameStart(code)) this.fail(from)
     return this.open(from)
   }
+
   private until(kind: Kind, mark: string, at: number): true {
     const end = this.text.indexOf(mark, at)
     if (end < 0 || end - at > limits.tokenCharsMax) this.fail(this.from)
@@ -96,6 +123,7 @@ name = ""
     this.to = end + mark.length
     return true
   }
+
   private declaration(from: number): boolean {
     const { text } = this
     if (text.startsWith("<!--", from)) return this.until("comment", "-->", from + 4)
@@ -104,25 +132,36 @@ name = ""
       return this.until("cdata", "]]>", from + 9)
     }
     if (!/^<!DOCTYPE[\s[>]/.test(text.slice(from, from + 10)) || this.rooted) this.fail(from)
-    if (this.options.doctype === "refused") throw new BadDocument("DOCTYPE is not allowed here", this.where(from))
+    if (this.options.doctype === "refused")
+      throw new BadDocument("DOCTYPE is not allowed here", this.where(from))
     let quote = 0
-let inside = false
+    let inside = false
     for (let i = from + 9; i < text.length; i++) {
       const code = text.charCodeAt(i)
-      if (quote !== 0) { if (code === quote) quote = 0 }
-      else if (code === 34 || code === 39) quote = code
-      else if (code === 60 && text.startsWith("<!--", i)) { i = text.indexOf("-->", i + 4); if (i < 0) this.fail(from); i += 2 }
-      else if (code === 91) inside = true
+      if (quote !== 0) {
+        if (code === quote) quote = 0
+      } else if (code === 34 || code === 39) quote = code
+      else if (code === 60 && text.startsWith("<!--", i)) {
+        i = text.indexOf("-->", i + 4)
+        if (i < 0) this.fail(from)
+        i += 2
+      } else if (code === 91) inside = true
       else if (code === 93) inside = false
-      else if (code === 62 && !inside) { this.kind = "doctype"; this.to = i + 1; return true }
+      else if (code === 62 && !inside) {
+        this.kind = "doctype"
+        this.to = i + 1
+        return true
+      }
     }
     return this.fail(from)
   }
+
   private nameAt(from: number): number {
     let i = from
     while (i < this.text.length && !nameEnd(this.text.charCodeAt(i))) i++
     return i
   }
+
   private close(from: number): true {
     const { text } = this
     const name = this.stack.pop()
@@ -137,14 +176,15 @@ let inside = false
     this.depth--
     return true
   }
+
   private open(from: number): true {
     const { text } = this
     const end = this.nameAt(from + 1)
-const name = text.slice(from + 1, end)
+    const name = text.slice(from + 1, end)
     const { nameSpans } = this
     let at = end
-let spaces = false
-let count = 0
+    let spaces = false
+    let count = 0
     for (;;) {
       while (space(text.charCodeAt(at))) at++
       const code = text.charCodeAt(at)
@@ -173,16 +213,26 @@ let count = 0
     if (count > 1 && doubled(text, nameSpans, count)) this.fail(from)
     const empty = text.charCodeAt(at) === 47
     if (empty && text.charCodeAt(at + 1) !== 62) this.fail(from)
-    if (this.depth === 0) { if (this.rooted && this.options.fragment !== true) this.fail(from); this.rooted = true }
+    if (this.depth === 0) {
+      if (this.rooted && this.options.fragment !== true) this.fail(from)
+      this.rooted = true
+    }
     this.kind = empty ? "empty" : "open"
     this.to = empty ? at + 2 : at + 1
     if (this.stack.length >= limits.depthMax) throw new BadDocument("nested too deeply", this.where(from))
     const scoped = spaces && this.options.namespaces !== undefined
     if (scoped) this.scopes.push(this.scope(this.depth + 1))
     this.name = this.resolved(name)
-    if (empty) { if (scoped) this.scopes.pop() } else { this.stack.push(name); this.told.push(this.name); this.depth++ }
+    if (empty) {
+      if (scoped) this.scopes.pop()
+    } else {
+      this.stack.push(name)
+      this.told.push(this.name)
+      this.depth++
+    }
     return true
   }
+
   private scope(depth: number): Scope {
     const prefixes = new Map(this.scopes.at(-1)!.prefixes)
     for (const { name, value } of this.attributes()) {
@@ -191,6 +241,7 @@ let count = 0
     }
     return { depth, prefixes, names: new Map() }
   }
+
   private resolved(name: string): string {
     const { namespaces } = this.options
     if (namespaces === undefined) return name
@@ -198,20 +249,46 @@ let count = 0
     let known = names.get(name)
     if (known === undefined) {
       const colon = name.indexOf(":")
-const prefix = colon < 0 ? "" : name.slice(0, colon)
+      const prefix = colon < 0 ? "" : name.slice(0, colon)
       const as = namespaces.get(prefixes.get(prefix) ?? "")
-      names.set(name, known = as === undefined ? name : `${as}:${name.slice(colon + 1)}`)
+      names.set(name, (known = as === undefined ? name : `${as}:${name.slice(colon + 1)}`))
     }
     return known
   }
-  get raw(): string { return this.text.slice(this.from, this.to) }
-  /** Of the open or empty tag at hand; values decoded as far as they are known. Spans are those of the value, without its quotes. */
-  attributes(): ReadonlyArray<{ readonly name: string; readonly value: string; readonly from: number; readonly to: number }> {
-    return attributesOf(this.raw).map(({ name, value, from, to }) => ({ name, value, from: this.from + from, to: this.from + to }))
+
+  get raw(): string {
+    return this.text.slice(this.from, this.to)
   }
-  attribute(name: string): string | undefined { return this.attributeCount > 0 && this.raw.includes(name) ? this.attributes().find((found) => found.name === name)?.value : undefined }
+
+  /** Of the open or empty tag at hand; values decoded as far as they are known. Spans are those of the value,
+   *  without its quotes. */
+  attributes(): ReadonlyArray<{
+    readonly name: string
+    readonly value: string
+    readonly from: number
+    readonly to: number
+  }> {
+    return attributesOf(this.raw).map(({ name, value, from, to }) => ({
+      name,
+      value,
+      from: this.from + from,
+      to: this.from + to
+    }))
+  }
+
+  attribute(name: string): string | undefined {
+    return this.attributeCount > 0 && this.raw.includes(name)
+      ? this.attributes().find((found) => found.name === name)?.value
+      : undefined
+  }
+
   /** By the name's end, whatever its prefix. */
-  local(name: string): string | undefined { return this.attributeCount > 0 && this.raw.includes(name) ? this.attributes().find((found) => found.name === name || found.name.endsWith(`:${name}`))?.value : undefined }
+  local(name: string): string | undefined {
+    return this.attributeCount > 0 && this.raw.includes(name)
+      ? this.attributes().find((found) => found.name === name || found.name.endsWith(`:${name}`))?.value
+      : undefined
+  }
+
   /** Passes over the rest of the element just opened; its end is the token at hand then. */
   skip(): void {
     if (this.kind !== "open") return
@@ -219,11 +296,19 @@ const prefix = colon < 0 ? "" : name.slice(0, colon)
     while (this.depth >= inside) this.next()
   }
 }
-export const attributesOf = (tag: string): ReadonlyArray<{ readonly name: string; readonly value: string; readonly from: number; readonly to: number }> => {
+
+export const attributesOf = (
+  tag: string
+): ReadonlyArray<{
+  readonly name: string
+  readonly value: string
+  readonly from: number
+  readonly to: number
+}> => {
   const found: Array<{ name: string; value: string; from: number; to: number }> = []
   for (const match of tag.matchAll(/([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')/g)) {
     const to = match.index + match[0].length - 1
-const from = to - match[2]!.length + 2
+    const from = to - match[2]!.length + 2
     found.push({ name: match[1]!, value: known(tag.slice(from, to)), from, to })
   }
   return found
@@ -231,28 +316,74 @@ const from = to - match[2]!.length + 2
 
 const named: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" }
 const reference = /&(?:#(\d{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z_:][\w.:-]{0,99}));/g
-const ofReference = (decimal: string | undefined, hex: string | undefined, name: string | undefined): string | undefined => {
+
+const ofReference = (
+  decimal: string | undefined,
+  hex: string | undefined,
+  name: string | undefined
+): string | undefined => {
   if (name !== undefined) return named[name]
   const code = decimal !== undefined ? Number(decimal) : Number.parseInt(hex!, 16)
-  return code === 9 || code === 10 || code === 13 || (code >= 32 && code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF) && code !== 0xFFFE && code !== 0xFFFF) ? String.fromCodePoint(code) : undefined
+  return code === 9 ||
+    code === 10 ||
+    code === 13 ||
+    (code >= 32 &&
+      code <= 0x10ffff &&
+      !(code >= 0xd800 && code <= 0xdfff) &&
+      code !== 0xfffe &&
+      code !== 0xffff)
+    ? String.fromCodePoint(code)
+    : undefined
 }
+
 /** Only the five names and numbers; anything else stays as it is. */
-export const known = (raw: string): string => raw.includes("&") ? raw.replace(reference, (whole, decimal, hex, name) => ofReference(decimal, hex, name) ?? whole) : raw
+export const known = (raw: string): string =>
+  raw.includes("&")
+    ? raw.replace(reference, (whole, decimal, hex, name) => ofReference(decimal, hex, name) ?? whole)
+    : raw
+
 /** Runs of text and unknown references, with their places. */
-export const textRuns = (raw: string, at: number, text: (text: string, from: number, to: number) => void, point: (from: number, to: number) => void): void => {
-  if (!raw.includes("&")) { if (raw !== "") text(raw, at, at + raw.length); return }
+export const textRuns = (
+  raw: string,
+  at: number,
+  text: (text: string, from: number, to: number) => void,
+  point: (from: number, to: number) => void
+): void => {
+  if (!raw.includes("&")) {
+    if (raw !== "") text(raw, at, at + raw.length)
+    return
+  }
   let from = 0
-let gathered = ""
-let last = 0
-  const flush = (to: number): void => { if (to > from) text(gathered + raw.slice(last, to), at + from, at + to); gathered = "" }
+  let gathered = ""
+  let last = 0
+  const flush = (to: number): void => {
+    if (to > from) text(gathered + raw.slice(last, to), at + from, at + to)
+    gathered = ""
+  }
   for (const found of raw.matchAll(reference)) {
     const decoded = ofReference(found[1], found[2], found[3])
-    if (decoded !== undefined) { gathered += raw.slice(last, found.index) + decoded; last = found.index + found[0].length; continue }
+    if (decoded !== undefined) {
+      gathered += raw.slice(last, found.index) + decoded
+      last = found.index + found[0].length
+      continue
+    }
     flush(found.index)
     point(at + found.index, at + found.index + found[0].length)
     from = last = found.index + found[0].length
   }
   flush(raw.length)
 }
-export const escapeXml = (text: string): string => legal(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\r", "&#13;")
-export const escapeAttribute = (text: string): string => escapeXml(text).replaceAll('"', "&quot;").replaceAll("'", "&apos;").replaceAll("\n", "&#10;").replaceAll("\t", "&#9;")
+
+export const escapeXml = (text: string): string =>
+  legal(text)
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll("\r", "&#13;")
+
+export const escapeAttribute = (text: string): string =>
+  escapeXml(text)
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", "&apos;")
+    .replaceAll("\n", "&#10;")
+    .replaceAll("\t", "&#9;")

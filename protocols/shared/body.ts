@@ -5,37 +5,69 @@ import { isFormFault, parseForm } from "./form.ts"
 import type { Bag } from "./params.ts"
 
 /** `content-type`: neither JSON nor form (415). `syntax`: not what it claims to be (400). */
-export interface BodyRefusal { readonly _tag: "BodyRefusal"; readonly reason: "content-type" | "syntax"; readonly detail: string }
-const refusal = (reason: BodyRefusal["reason"], detail: string): BodyRefusal => ({ _tag: "BodyRefusal", reason, detail })
+export interface BodyRefusal {
+  readonly _tag: "BodyRefusal"
+  readonly reason: "content-type" | "syntax"
+  readonly detail: string
+}
+
+const refusal = (reason: BodyRefusal["reason"], detail: string): BodyRefusal => ({
+  _tag: "BodyRefusal",
+  reason,
+  detail
+})
 
 const empty: Bag = Object.create(null)
 const braceCode = 0x7b
+
 const looksLikeJson = (body: Uint8Array): boolean => {
-  for (const byte of body) if (byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13) return byte === braceCode
+  for (const byte of body)
+    if (byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13) return byte === braceCode
   return false
 }
+
 const mediaType = (header: string): string => {
   const end = header.indexOf(";")
   return (end < 0 ? header : header.slice(0, end)).trim().toLowerCase()
 }
-const textOf = (body: Uint8Array): string => Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")
 
-export const readBody = (contentType: string | undefined, body: Uint8Array): { readonly bag: Bag } | BodyRefusal => {
-  if (contentType === undefined || contentType === "") return looksLikeJson(body) ? readJson(body) : readForm(textOf(body))
+const textOf = (body: Uint8Array): string =>
+  Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8")
+
+export const readBody = (
+  contentType: string | undefined,
+  body: Uint8Array
+): { readonly bag: Bag } | BodyRefusal => {
+  if (contentType === undefined || contentType === "")
+    return looksLikeJson(body) ? readJson(body) : readForm(textOf(body))
   if (contentType === "application/json") return readJson(body)
   switch (mediaType(contentType)) {
-    case "application/json": return readJson(body)
-    case "application/x-www-form-urlencoded": return readForm(textOf(body))
-    default: return refusal("content-type", "Content type must be application/json or application/x-www-form-urlencoded.")
+    case "application/json":
+      return readJson(body)
+    case "application/x-www-form-urlencoded":
+      return readForm(textOf(body))
+    default:
+      return refusal(
+        "content-type",
+        "Content type must be application/json or application/x-www-form-urlencoded."
+      )
   }
 }
+
 const readJson = (body: Uint8Array): { readonly bag: Bag } | BodyRefusal => {
   if (body.length === 0) return { bag: empty }
   if (!isUtf8(body)) return refusal("syntax", "The body is not UTF-8.")
   let value: unknown
-  try { value = JSON.parse(textOf(body)) } catch { return refusal("syntax", "The body is not valid JSON.") }
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? { bag: value as Bag } : refusal("syntax", "The body is not a JSON object.")
+  try {
+    value = JSON.parse(textOf(body))
+  } catch {
+    return refusal("syntax", "The body is not valid JSON.")
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? { bag: value as Bag }
+    : refusal("syntax", "The body is not a JSON object.")
 }
+
 /** Also for queries. */
 export const readForm = (text: string): { readonly bag: Bag } | BodyRefusal => {
   if (text === "") return { bag: empty }

@@ -1,30 +1,46 @@
-/** application/x-www-form-urlencoded as the same plain values JSON gives: `a=1&a=2` and `a[]=1` are arrays, `a[0].b` and `a[0][b]`
- *  arrays of objects. Pure and bounded; any bytes decode (WHATWG rules) unless they break a limit, which is a FormFault.
+/** application/x-www-form-urlencoded as the same plain values JSON gives: `a=1&a=2` and `a[]=1` are arrays,
+ *  `a[0].b` and `a[0][b]` arrays of objects. Pure and bounded; any bytes decode (WHATWG rules) unless they
+ *  break a limit, which is a FormFault.
  *  Source: translation section 1.2, URL standard "application/x-www-form-urlencoded parsing". */
 
 export type FormValue = string | ReadonlyArray<FormValue> | { readonly [name: string]: FormValue }
 export type Form = { readonly [name: string]: FormValue }
+
 /** `shape`: one name is given as a value and as an object, or with an index above the limit. */
-export interface FormFault { readonly _tag: "FormFault"; readonly reason: "too-many" | "too-deep" | "shape" }
+export interface FormFault {
+  readonly _tag: "FormFault"
+  readonly reason: "too-many" | "too-deep" | "shape"
+}
 
 const fieldsMax = 10_000
 const depthMax = 8
 const indexMax = 9_999
+
 /** Faults by identity, because a form may have a field called `_tag`. */
 const faults = new WeakSet<object>()
+
 const fault = (reason: FormFault["reason"]): FormFault => {
   const made: FormFault = { _tag: "FormFault", reason }
   faults.add(made)
   return made
 }
-export const isFormFault = (value: unknown): value is FormFault => typeof value === "object" && value !== null && faults.has(value)
+
+export const isFormFault = (value: unknown): value is FormFault =>
+  typeof value === "object" && value !== null && faults.has(value)
 
 /** A value while it is built: the strings given for it, in order, and the members given below it. */
-interface Node { readonly values: Array<string>; list: boolean; members: Map<string | number, Node> | undefined }
+interface Node {
+  readonly values: Array<string>
+  list: boolean
+  members: Map<string | number, Node> | undefined
+}
+
 const node = (): Node => ({ values: [], list: false, members: undefined })
 
 const segment = /^(?:\[(\d+)\]|\[([^[\]]*)\]|\.([^.[\]]+))/
-/** `dictionaries[0].source_lang` → ["dictionaries", 0, "source_lang"]; a name that is no such path is itself. */
+
+/** `dictionaries[0].source_lang` → ["dictionaries", 0, "source_lang"]; a name that is no such path is itself.
+ *  */
 const pathOf = (name: string): ReadonlyArray<string | number> | FormFault => {
   const at = name.search(/[.[]/)
   if (at <= 0 || (name[at] === "." && !name.includes("["))) return [name]
@@ -41,7 +57,15 @@ const pathOf = (name: string): ReadonlyArray<string | number> | FormFault => {
   return path
 }
 
-const hexOf = (code: number): number => code >= 48 && code <= 57 ? code - 48 : code >= 65 && code <= 70 ? code - 55 : code >= 97 && code <= 102 ? code - 87 : -1
+const hexOf = (code: number): number =>
+  code >= 48 && code <= 57
+    ? code - 48
+    : code >= 65 && code <= 70
+      ? code - 55
+      : code >= 97 && code <= 102
+        ? code - 87
+        : -1
+
 /** What is not a valid escape stays as it is, and bytes that are no UTF-8 become U+FFFD. */
 const lenient = (text: string): string => {
   const bytes = Buffer.from(text)
@@ -50,14 +74,22 @@ const lenient = (text: string): string => {
     const high = bytes[i] === 37 && i + 2 < bytes.length ? hexOf(bytes[i + 1]!) : -1
     const low = high < 0 ? -1 : hexOf(bytes[i + 2]!)
     if (low < 0) bytes[length++] = bytes[i]!
-    else { bytes[length++] = high * 16 + low; i += 2 }
+    else {
+      bytes[length++] = high * 16 + low
+      i += 2
+    }
   }
   return bytes.toString("utf8", 0, length)
 }
+
 const decoded = (part: string): string => {
   const spaced = part.includes("+") ? part.replaceAll("+", " ") : part
   if (!spaced.includes("%")) return spaced
-  try { return decodeURIComponent(spaced) } catch { return lenient(spaced) }
+  try {
+    return decodeURIComponent(spaced)
+  } catch {
+    return lenient(spaced)
+  }
 }
 
 const valueOf = (built: Node): FormValue | FormFault => {
@@ -78,6 +110,7 @@ const valueOf = (built: Node): FormValue | FormFault => {
   }
   return recordOf(members as Map<string, Node>)
 }
+
 const recordOf = (members: ReadonlyMap<string, Node>): Form | FormFault => {
   const record: Record<string, FormValue> = Object.create(null)
   for (const [name, member] of members) {
@@ -100,16 +133,19 @@ export const parseForm = (text: string): Form | FormFault => {
     if (++seen > fieldsMax) return fault("too-many")
     const equals = pair.indexOf("=")
     const name = decoded(equals < 0 ? pair : pair.slice(0, equals))
-const value = equals < 0 ? "" : decoded(pair.slice(equals + 1))
+    const value = equals < 0 ? "" : decoded(pair.slice(equals + 1))
     const path = pathOf(name)
     if (isFormFault(path)) return path
     let members = fields
-let at: Node | undefined
+    let at: Node | undefined
     for (const part of path) {
-      if (part === "" && at !== undefined) { at.list = true; break }   // name[]
+      if (part === "" && at !== undefined) {
+        at.list = true
+        break
+      } // name[]
       if (at !== undefined) members = (at.members ??= new Map()) as Map<string, Node>
       at = members.get(part as string)
-      if (at === undefined) members.set(part as string, at = node())
+      if (at === undefined) members.set(part as string, (at = node()))
     }
     at!.values.push(value)
   }

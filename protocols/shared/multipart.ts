@@ -1,17 +1,25 @@
-/** multipart/form-data, part by part from a stream: a file's bytes pass through and are never gathered here. Bounded: head of a part, number of
- *  parts, and what a reader takes at once. Source: RFC 7578, RFC 2046 5.1, RFC 5987; translation 4.1. */
+/** multipart/form-data, part by part from a stream: a file's bytes pass through and are never gathered here.
+ *  Bounded: head of a part, number of parts, and what a reader takes at once. Source: RFC 7578, RFC 2046 5.1,
+ *  RFC 5987; translation 4.1. */
 
 export interface Part {
   readonly name: string
   /** Present for files, as the client named it. */
-readonly fileName: string | undefined
+  readonly fileName: string | undefined
   /** Must be read to its end before the next part, or is skipped. */
-readonly bytes: AsyncIterable<Buffer>
+  readonly bytes: AsyncIterable<Buffer>
 }
+
 export class MultipartFault extends Error {
   readonly reason: "syntax" | "too-many"
-  constructor(reason: "syntax" | "too-many") { super(`multipart body: ${reason}`); this.name = "MultipartFault"; this.reason = reason }
+
+  constructor(reason: "syntax" | "too-many") {
+    super(`multipart body: ${reason}`)
+    this.name = "MultipartFault"
+    this.reason = reason
+  }
 }
+
 const headBytesMax = 16_384
 const partsMax = 200
 const preambleBytesMax = 65_536
@@ -27,15 +35,27 @@ class Reader {
   private held: Buffer = Buffer.alloc(0)
   private readonly source: AsyncIterator<Uint8Array>
   private over = false
-  constructor(stream: AsyncIterable<Uint8Array>) { this.source = stream[Symbol.asyncIterator]() }
+
+  constructor(stream: AsyncIterable<Uint8Array>) {
+    this.source = stream[Symbol.asyncIterator]()
+  }
+
   private async more(): Promise<boolean> {
     if (this.over) return false
     const { value, done } = await this.source.next()
-    if (done === true) { this.over = true; return false }
-    const chunk = Buffer.from((value as Uint8Array).buffer, (value as Uint8Array).byteOffset, (value as Uint8Array).byteLength)
+    if (done === true) {
+      this.over = true
+      return false
+    }
+    const chunk = Buffer.from(
+      (value as Uint8Array).buffer,
+      (value as Uint8Array).byteOffset,
+      (value as Uint8Array).byteLength
+    )
     this.held = this.held.length === 0 ? chunk : Buffer.concat([this.held, chunk])
     return true
   }
+
   /** What stands before `mark`, which is consumed; in pieces. Ends without the mark only by a fault. */
   async *until(mark: Buffer): AsyncGenerator<Buffer> {
     for (;;) {
@@ -52,9 +72,10 @@ class Reader {
         this.held = this.held.subarray(safe)
         yield piece
       }
-      if (!await this.more()) throw new MultipartFault("syntax")
+      if (!(await this.more())) throw new MultipartFault("syntax")
     }
   }
+
   async whole(mark: Buffer, bytesMax: number): Promise<Buffer> {
     const pieces: Array<Buffer> = []
     let bytes = 0
@@ -65,26 +86,34 @@ class Reader {
     }
     return Buffer.concat(pieces)
   }
+
   async take(length: number): Promise<string> {
-    while (this.held.length < length) if (!await this.more()) throw new MultipartFault("syntax")
+    while (this.held.length < length) if (!(await this.more())) throw new MultipartFault("syntax")
     const taken = this.held.toString("latin1", 0, length)
     this.held = this.held.subarray(length)
     return taken
   }
+
   /** Reads and forgets the rest, so that the connection can go on. */
-  async drain(): Promise<void> { this.held = Buffer.alloc(0); while (await this.more()) this.held = Buffer.alloc(0) }
+  async drain(): Promise<void> {
+    this.held = Buffer.alloc(0)
+    while (await this.more()) this.held = Buffer.alloc(0)
+  }
 }
 
 export async function* multipart(stream: AsyncIterable<Uint8Array>, boundary: string): AsyncGenerator<Part> {
   const reader = new Reader(stream)
-const delimiter = Buffer.from(`\r\n--${boundary}`)
-const lineEnd = Buffer.from("\r\n")
+  const delimiter = Buffer.from(`\r\n--${boundary}`)
+  const lineEnd = Buffer.from("\r\n")
   // The first boundary may stand at the very start, without the line break before it.
   const first = await reader.whole(Buffer.from(`--${boundary}`), preambleBytesMax)
   if (first.length > 0 && !first.toString("latin1").endsWith("\r\n")) throw new MultipartFault("syntax")
   for (let count = 0; ; count++) {
     const after = await reader.take(2)
-    if (after === "--") { await reader.drain(); return }
+    if (after === "--") {
+      await reader.drain()
+      return
+    }
     if (after !== "\r\n") throw new MultipartFault("syntax")
     if (count >= partsMax) throw new MultipartFault("too-many")
     let disposition = ""
@@ -98,18 +127,40 @@ const lineEnd = Buffer.from("\r\n")
     const name = parameter(disposition, "name")
     if (!/^\s*form-data\b/i.test(disposition) || name === undefined) throw new MultipartFault("syntax")
     let read = false
-    const bytes = (async function* () { if (!read) { read = true; yield* reader.until(delimiter) } })()
+    const bytes = (async function* () {
+      if (!read) {
+        read = true
+        yield* reader.until(delimiter)
+      }
+    })()
     yield { name, fileName: extended(disposition) ?? parameter(disposition, "filename"), bytes }
-    for await (const _ of bytes) { /* what the consumer has left */ }
+    for await (const _ of bytes) {
+      /* what the consumer has left */
+    }
   }
 }
+
 const parameter = (disposition: string, name: string): string | undefined => {
   const found = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;]*))`, "i").exec(disposition)
   // Browsers write quotes as %22 and leave backslashes alone; others escape quotes with a backslash.
-  return found === null ? undefined : found[1]?.replace(/\\(["\\])/g, "$1").replaceAll("%22", '"') ?? found[2]!
+  return found === null
+    ? undefined
+    : (found[1]?.replace(/\\(["\\])/g, "$1").replaceAll("%22", '"') ?? found[2]!)
 }
+
 const extended = (disposition: string): string | undefined => {
   const found = /;\s*filename\*=(utf-8|iso-8859-1)'[^']*'([^\s;]+)/i.exec(disposition)
   if (found === null) return undefined
-  try { return found[1]!.toLowerCase() === "utf-8" ? decodeURIComponent(found[2]!) : Buffer.from(found[2]!.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))), "latin1").toString("latin1") } catch { return undefined }
+  try {
+    return found[1]!.toLowerCase() === "utf-8"
+      ? decodeURIComponent(found[2]!)
+      : Buffer.from(
+          found[2]!.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+            String.fromCharCode(Number.parseInt(hex, 16))
+          ),
+          "latin1"
+        ).toString("latin1")
+  } catch {
+    return undefined
+  }
 }

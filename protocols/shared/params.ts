@@ -1,5 +1,6 @@
-/** One reader for parameters, whether they came as JSON, form or query: null is absent, the first of several scalars counts,
- *  booleans and integers as their usual spellings. The first thing wrong is kept in `fault`; reading goes on harmlessly.
+/** One reader for parameters, whether they came as JSON, form or query: null is absent, the first of several
+ *  scalars counts, booleans and integers as their usual spellings. The first thing wrong is kept in `fault`;
+ *  reading goes on harmlessly.
  *  Source: translation section 1.2. */
 
 export type ParamFault =
@@ -14,27 +15,48 @@ const listMax = 10_000
 export class Params {
   readonly bag: Bag
   fault: ParamFault | undefined = undefined
-  constructor(bag: Bag) { this.bag = bag }
 
-  invalid(name: string, detail?: string): void { this.fault ??= detail === undefined ? { _tag: "Invalid", name } : { _tag: "Invalid", name, detail } }
-  missing(name: string): void { this.fault ??= { _tag: "Missing", name } }
+  constructor(bag: Bag) {
+    this.bag = bag
+  }
 
-  private own(name: string): unknown { return Object.hasOwn(this.bag, name) ? this.bag[name] ?? undefined : undefined }
+  invalid(name: string, detail?: string): void {
+    this.fault ??= detail === undefined ? { _tag: "Invalid", name } : { _tag: "Invalid", name, detail }
+  }
+
+  missing(name: string): void {
+    this.fault ??= { _tag: "Missing", name }
+  }
+
+  private own(name: string): unknown {
+    return Object.hasOwn(this.bag, name) ? (this.bag[name] ?? undefined) : undefined
+  }
+
   /** The first scalar: of an array its first element, nothing of an empty one. */
   private scalar(name: string): string | number | boolean | undefined {
     let value = this.own(name)
     if (Array.isArray(value)) value = value[0] ?? undefined
-    if (value === undefined || typeof value === "string" || typeof value === "number" || typeof value === "boolean") return value
+    if (
+      value === undefined ||
+      typeof value === "string" ||
+      typeof value === "number" ||
+      typeof value === "boolean"
+    )
+      return value
     this.invalid(name)
     return undefined
   }
-  has(name: string): boolean { return this.own(name) !== undefined }
+
+  has(name: string): boolean {
+    return this.own(name) !== undefined
+  }
 
   /** Numbers and booleans count as their JSON text. */
   string(name: string): string | undefined {
     const value = this.scalar(name)
     return value === undefined || typeof value === "string" ? value : String(value)
   }
+
   boolean(name: string): boolean | undefined {
     const value = this.scalar(name)
     if (value === undefined || typeof value === "boolean") return value
@@ -46,37 +68,52 @@ export class Params {
     this.invalid(name)
     return undefined
   }
+
   integer(name: string, min: number, max: number): number | undefined {
     const value = this.scalar(name)
     if (value === undefined) return undefined
-    const number = typeof value === "number" ? value : typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim()) ? Number(value) : Number.NaN
+    const number =
+      typeof value === "number"
+        ? value
+        : typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim())
+          ? Number(value)
+          : Number.NaN
     if (Number.isInteger(number) && number >= min && number <= max) return number
     this.invalid(name)
     return undefined
   }
+
   /** One of `allowed`, compared without case; given back as it stands there. */
   choice<const A extends string>(name: string, allowed: ReadonlyArray<A>): A | undefined {
     const value = this.string(name)
     if (value === undefined) return undefined
-    const found = allowed.find((option) => option === value) ?? allowed.find((option) => option === value.toLowerCase())
+    const found =
+      allowed.find((option) => option === value) ?? allowed.find((option) => option === value.toLowerCase())
     if (found === undefined) this.invalid(name)
     return found
   }
+
   /** Strings as they are given, one alone counting as a list of one. */
   strings(name: string): ReadonlyArray<string> | undefined {
     const value = this.own(name)
     if (value === undefined) return undefined
     if (typeof value === "string") return [value]
-    if (Array.isArray(value) && value.length <= listMax && value.every((item) => typeof item === "string")) return value
+    if (Array.isArray(value) && value.length <= listMax && value.every((item) => typeof item === "string"))
+      return value
     this.invalid(name)
     return undefined
   }
+
   /** Lists of names: array, repeated, comma-separated, also mixed; trimmed, empty ones dropped. */
   names(name: string): ReadonlyArray<string> {
     const given = this.strings(name)
     if (given === undefined || given.length === 0) return []
     const names: Array<string> = []
-    for (const item of given) for (const part of item.split(",")) { const trimmed = part.trim(); if (trimmed !== "") names.push(trimmed) }
+    for (const item of given)
+      for (const part of item.split(",")) {
+        const trimmed = part.trim()
+        if (trimmed !== "") names.push(trimmed)
+      }
     return names
   }
 }

@@ -1,4 +1,5 @@
-/** Datetimes on the wire: ISO 8601, out with the store's offset and milliseconds, in with or without an offset. Pure.
+/** Datetimes on the wire: ISO 8601, out with the store's offset and milliseconds, in with or without an
+ *  offset. Pure.
  *  Source: store section 2.5. */
 
 const shape = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,7}))?)?(Z|[+-]\d\d:?\d\d)?)?$/
@@ -11,31 +12,67 @@ export class Zone {
 
   constructor(name: string) {
     this.name = name
-    this.parts = name === "UTC" ? undefined : new Intl.DateTimeFormat("en-US", {
-      timeZone: name, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric"
-    })
+    this.parts =
+      name === "UTC"
+        ? undefined
+        : new Intl.DateTimeFormat("en-US", {
+            timeZone: name,
+            hourCycle: "h23",
+            year: "numeric",
+            month: "numeric",
+            day: "numeric",
+            hour: "numeric",
+            minute: "numeric",
+            second: "numeric"
+          })
   }
+
   /** Minutes east of UTC at that instant. */
   private offset(ms: number): number {
     if (this.parts === undefined) return 0
     const of: Record<string, number> = {}
     for (const { type, value } of this.parts.formatToParts(ms)) of[type] = Number(value)
-    const local = Date.UTC(of["year"]!, of["month"]! - 1, of["day"]!, of["hour"]!, of["minute"]!, of["second"]!)
+    const local = Date.UTC(
+      of["year"]!,
+      of["month"]! - 1,
+      of["day"]!,
+      of["hour"]!,
+      of["minute"]!,
+      of["second"]!
+    )
     return Math.round((local - Math.floor(ms / 1_000) * 1_000) / 60_000)
   }
+
   format(ms: number): string {
     if (this.parts === undefined) return new Date(ms).toISOString()
     const offset = this.offset(ms)
-const by = Math.abs(offset)
+    const by = Math.abs(offset)
     return `${new Date(ms + offset * 60_000).toISOString().slice(0, -1)}${offset < 0 ? "-" : "+"}${pad(Math.floor(by / 60))}:${pad(by % 60)}`
   }
-  /** Epoch ms; undefined when it is no datetime. Without an offset it is taken in this zone; a date alone is its midnight. */
+
+  /** Epoch ms; undefined when it is no datetime. Without an offset it is taken in this zone; a date alone is
+   *  its midnight. */
   parse(text: string): number | undefined {
     const found = shape.exec(text)
     if (found === null) return undefined
-    const [year, month, day, hour, minute, second] = found.slice(1, 7).map((part) => Number(part ?? 0)) as [number, number, number, number, number, number]
+    const [year, month, day, hour, minute, second] = found.slice(1, 7).map((part) => Number(part ?? 0)) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number
+    ]
     if (month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return undefined
-    const local = Date.UTC(year, month - 1, day, hour, minute, second, Number((found[7] ?? "0").padEnd(3, "0").slice(0, 3)))
+    const local = Date.UTC(
+      year,
+      month - 1,
+      day,
+      hour,
+      minute,
+      second,
+      Number((found[7] ?? "0").padEnd(3, "0").slice(0, 3))
+    )
     if (new Date(local).getUTCDate() !== day || Number.isNaN(local)) return undefined
     const offset = found[8]
     if (offset === "Z") return local

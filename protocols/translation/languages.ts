@@ -1,19 +1,20 @@
-/** Every language and feature of the service, as data: appendix A and C. What the installed engines cannot do now is left out of the
- *  lists and refused, so each look-up that depends on engines takes them. Codes are BCP 47 here (`en-US`, `zh-Hans`, `es-419`),
- *  lower case towards engines; what leaves is cased per endpoint in wire.ts. Source: translation appendix A and C, section 1.5. */
+/** Every language and feature of the service, as data: appendix A and C. What the installed engines cannot do
+ *  now is left out of the lists and refused, so each look-up that depends on engines takes them. Codes are
+ *  BCP 47 here (`en-US`, `zh-Hans`, `es-419`), lower case towards engines; what leaves is cased per endpoint
+ *  in wire.ts. Source: translation appendix A and C, section 1.5. */
 import type { Engines, Language, Translator } from "../../actors/engines/ports.ts"
 
 export interface Known {
   /** BCP 47. */
-readonly code: string
+  readonly code: string
   /** English. */
-readonly name: string
+  readonly name: string
   /** Everything before the first "-". */
-readonly base: Language
+  readonly base: Language
   readonly source: boolean
   readonly target: boolean
   /** Shown in /v2/languages. */
-readonly listed: boolean
+  readonly listed: boolean
 }
 
 /** code=name=S(ource)T(arget), * : not shown in /v2/languages. */
@@ -39,48 +40,90 @@ const table = [
 
 export const languages: ReadonlyArray<Known> = table.split("|").map((row) => {
   const [code, name, uses] = row.split("=") as [string, string, string]
-  return { code, name, base: code.split("-")[0]!, source: uses.includes("S"), target: uses.includes("T"), listed: !uses.includes("*") }
+  return {
+    code,
+    name,
+    base: code.split("-")[0]!,
+    source: uses.includes("S"),
+    target: uses.includes("T"),
+    listed: !uses.includes("*")
+  }
 })
+
 const byCode = new Map(languages.map((language) => [language.code.toLowerCase(), language]))
+
 /** Upper and mixed case as clients send it, so that the usual spellings need no folding. */
-for (const language of languages) { byCode.set(language.code, language); byCode.set(language.code.toUpperCase(), language) }
+for (const language of languages) {
+  byCode.set(language.code, language)
+  byCode.set(language.code.toUpperCase(), language)
+}
 
 /** In any case. */
-export const languageOf = (code: string): Known | undefined => byCode.get(code) ?? byCode.get(code.toLowerCase())
+export const languageOf = (code: string): Known | undefined =>
+  byCode.get(code) ?? byCode.get(code.toLowerCase())
+
 /** Usable as source: no variants. */
-export const sourceOf = (code: string): Known | undefined => { const known = languageOf(code); return known?.source === true ? known : undefined }
+export const sourceOf = (code: string): Known | undefined => {
+  const known = languageOf(code)
+  return known?.source === true ? known : undefined
+}
+
 /** What a bare code means as a target (section 1.5.4). */
-const variants: Readonly<Record<string, Known>> = { en: byCode.get("en-us")!, pt: byCode.get("pt-pt")!, zh: byCode.get("zh-hans")! }
+const variants: Readonly<Record<string, Known>> = {
+  en: byCode.get("en-us")!,
+  pt: byCode.get("pt-pt")!,
+  zh: byCode.get("zh-hans")!
+}
+
 export const targetOf = (code: string): Known | undefined => {
   const known = languageOf(code)
-  return known === undefined ? undefined : variants[known.code] ?? (known.target ? known : undefined)
+  return known === undefined ? undefined : (variants[known.code] ?? (known.target ? known : undefined))
 }
 
 /** A variant which its base language cannot stand in for: another script. */
 const apart = "zh-Hant"
+
 /** The code to ask the translator for, or undefined when it cannot do the pair now. */
 export const pairFor = (translator: Translator, source: Language, target: Known): Language | undefined => {
   const code = target.code.toLowerCase()
   if (translator.supports(source, code) !== false) return code
-  return target.code !== apart && code !== target.base && translator.supports(source, target.base) !== false ? target.base : undefined
+  return target.code !== apart && code !== target.base && translator.supports(source, target.base) !== false
+    ? target.base
+    : undefined
 }
 
 /** What the translator can do now, over all its pairs. */
-export interface Reach { readonly source: (language: Known) => boolean; readonly target: (language: Known) => boolean }
+export interface Reach {
+  readonly source: (language: Known) => boolean
+  readonly target: (language: Known) => boolean
+}
+
 export const reachOf = (translator: Translator): Reach => {
   const sources = new Set<Language>()
-const targets = new Set<Language>()
-  for (const [source, target] of translator.pairs()) { sources.add(source.split("-")[0]!); targets.add(target.split("-")[0]!) }
-  const traditional = [...sources].some((source) => source !== "zh" && translator.supports(source, apart.toLowerCase()) !== false)
+  const targets = new Set<Language>()
+  for (const [source, target] of translator.pairs()) {
+    sources.add(source.split("-")[0]!)
+    targets.add(target.split("-")[0]!)
+  }
+  const traditional = [...sources].some(
+    (source) => source !== "zh" && translator.supports(source, apart.toLowerCase()) !== false
+  )
   return {
     source: (language) => language.source && sources.has(language.base),
-    target: (language) => language.code === apart ? traditional : targets.has(language.base)
+    target: (language) => (language.code === apart ? traditional : targets.has(language.base))
   }
 }
 
 type Needs = "source" | "target" | "both"
-export interface Feature { readonly name: string; readonly needs: Needs; readonly has: (code: string) => boolean }
+
+export interface Feature {
+  readonly name: string
+  readonly needs: Needs
+  readonly has: (code: string) => boolean
+}
+
 const words = (codes: string): ReadonlySet<string> => new Set(codes.split(" "))
+
 /** Variants inherit a target-side feature of their base. */
 const feature = (name: string, needs: Needs, codes: string | undefined): Feature => {
   if (codes === undefined) return { name, needs, has: () => true }
@@ -88,87 +131,169 @@ const feature = (name: string, needs: Needs, codes: string | undefined): Feature
   return { name, needs, has: (code) => set.has(code) || (needs !== "source" && set.has(code.split("-")[0]!)) }
 }
 
-const detectable = "ar bg cs da de el en es et fi fr he hu id it ja ko lt lv nb nl pl pt ro ru sk sl sv tr uk vi zh"
+const detectable =
+  "ar bg cs da de el en es et fi fr he hu id it ja ko lt lv nb nl pl pt ro ru sk sl sv tr uk vi zh"
+
 const glossaryCodes = detectable
 const glossaryUse = `${glossaryCodes} en-GB en-US es-419 pt-BR pt-PT zh-Hans zh-Hant`
 const formal = "de es es-419 fr it ja nl pl pt pt-BR pt-PT ru"
 const styled = "de en en-GB en-US es es-419 fr it ja ko zh zh-Hans zh-Hant"
 const memoryCodes = words("de en en-GB en-US es es-419 fr it ja ko zh zh-Hans")
-const heard = "ar bg bn cs da de el en es et fi fr ga he hi hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh"
-const spoken = "ar bg cs da de el en en-GB en-US es fi fr hi hu id it ja ko ms nb nl pl pt pt-BR pt-PT ro ru sk sv ta tr uk vi zh zh-Hans zh-Hant"
+
+const heard =
+  "ar bg bn cs da de el en es et fi fr ga he hi hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh"
+
+const spoken =
+  "ar bg cs da de el en en-GB en-US es fi fr hi hu id it ja ko ms nb nl pl pt pt-BR pt-PT ro ru sk sv ta tr uk vi zh zh-Hans zh-Hant"
 
 export const voiceSources = words(heard)
 export const voiceTargets = words(`${heard} en-GB en-US pt-BR pt-PT zh-Hans zh-Hant`)
 export const voiceMediaTargets = words(spoken)
+
 /** Shown in /v3/languages for voice only with `include=beta`. */
 export const voiceBeta = words("hi ms ta")
+
 export const glossaryLanguages: ReadonlySet<string> = words(glossaryCodes)
+
 /** Target bases which take custom instructions and style lists. */
 export const instructionLanguages = words("de en es fr it ja ko zh")
 
 const textFeatures = [
-  feature("auto_detection", "source", detectable), feature("tag_handling", "both", undefined), feature("formality", "target", formal),
-  feature("glossary", "both", glossaryUse), feature("style_rules", "target", styled),
+  feature("auto_detection", "source", detectable),
+  feature("tag_handling", "both", undefined),
+  feature("formality", "target", formal),
+  feature("glossary", "both", glossaryUse),
+  feature("style_rules", "target", styled),
   { name: "translation_memory", needs: "both" as const, has: (code: string) => memoryCodes.has(code) }
 ]
-export interface Resource { readonly name: string; readonly has: (code: string) => boolean; readonly features: ReadonlyArray<Feature> }
+
+export interface Resource {
+  readonly name: string
+  readonly has: (code: string) => boolean
+  readonly features: ReadonlyArray<Feature>
+}
+
 export const writeLanguages = words("de en en-GB en-US es fr it ja ko pt pt-BR pt-PT zh zh-Hans")
 const writeStyledCodes = "de en-GB en-US es fr it pt-BR pt-PT"
+
 /** Languages that have styles and tones, where an engine knows them. */
 export const writeStyled = words(writeStyledCodes)
+
 export const resources: ReadonlyArray<Resource> = [
   { name: "translate_text", has: () => true, features: textFeatures },
   { name: "translate_document", has: (code) => code !== "ts", features: textFeatures },
   { name: "glossary", has: (code) => glossaryLanguages.has(code), features: [] },
-  { name: "voice", has: (code) => voiceTargets.has(code), features: [
-    feature("glossary", "both", glossaryUse), feature("auto_detection", "source", heard), feature("transcription", "source", heard),
-    feature("formality", "target", formal.replace(" nl", "").replace(" es-419", "")), feature("translated_speech", "target", spoken),
-    feature("spoken_terms", "source", heard)] },
-  { name: "write", has: (code) => writeLanguages.has(code), features: [
-    feature("auto_detection", "source", "de en es fr it ja ko pt zh"), feature("writing_style", "target", writeStyledCodes), feature("tone", "target", writeStyledCodes)] },
+  {
+    name: "voice",
+    has: (code) => voiceTargets.has(code),
+    features: [
+      feature("glossary", "both", glossaryUse),
+      feature("auto_detection", "source", heard),
+      feature("transcription", "source", heard),
+      feature("formality", "target", formal.replace(" nl", "").replace(" es-419", "")),
+      feature("translated_speech", "target", spoken),
+      feature("spoken_terms", "source", heard)
+    ]
+  },
+  {
+    name: "write",
+    has: (code) => writeLanguages.has(code),
+    features: [
+      feature("auto_detection", "source", "de en es fr it ja ko pt zh"),
+      feature("writing_style", "target", writeStyledCodes),
+      feature("tone", "target", writeStyledCodes)
+    ]
+  },
   { name: "style_rules", has: (code) => instructionLanguages.has(code), features: [] },
   { name: "translation_memory", has: (code) => memoryCodes.has(code), features: [] }
 ]
 
 /** The language has formality, and the translator can do it. */
 export const formalityOf = (translator: Translator, target: Known): boolean =>
-  textFeatures[2]!.has(target.code) && (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
+  textFeatures[2]!.has(target.code) &&
+  (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
 
 /** Written in by what corrects or rephrases it; styles only where an engine makes a difference by them. */
-const writeOffers = ({ has, features }: Resource, { corrector, rephraser }: Engines): ReadonlyArray<Offer> => {
-  const written = new Set([...corrector?.languages() ?? [], ...rephraser?.languages() ?? []])
-  return languages.filter(({ code, base }) => has(code) && written.has(base)).map((language) => {
-    const { code, base } = language
-const source = code === base
-const target = language.target || code === base
-    return { language, source, target, beta: false, features: features.filter(({ name, has: may }) => may(code) && (
-      name === "auto_detection" ? source : rephraser?.styles(code.toLowerCase()) === true && target)).map(({ name }) => name) }
-  })
+const writeOffers = (
+  { has, features }: Resource,
+  { corrector, rephraser }: Engines
+): ReadonlyArray<Offer> => {
+  const written = new Set([...(corrector?.languages() ?? []), ...(rephraser?.languages() ?? [])])
+  return languages
+    .filter(({ code, base }) => has(code) && written.has(base))
+    .map((language) => {
+      const { code, base } = language
+      const source = code === base
+      const target = language.target || code === base
+      return {
+        language,
+        source,
+        target,
+        beta: false,
+        features: features
+          .filter(
+            ({ name, has: may }) =>
+              may(code) &&
+              (name === "auto_detection" ? source : rephraser?.styles(code.toLowerCase()) === true && target)
+          )
+          .map(({ name }) => name)
+      }
+    })
 }
 
 /** A row of /v3/languages before it is cased and encoded. */
-export interface Offer { readonly language: Known; readonly source: boolean; readonly target: boolean; readonly beta: boolean; readonly features: ReadonlyArray<string> }
+export interface Offer {
+  readonly language: Known
+  readonly source: boolean
+  readonly target: boolean
+  readonly beta: boolean
+  readonly features: ReadonlyArray<string>
+}
+
 export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Offer> => {
   if (resource.name === "write") return writeOffers(resource, engines)
   const reach = reachOf(engines.translator)
-  const hears = new Set(resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : [])
-  const speaks = new Set(resource.name === "voice" ? engines.synthesizer.languages().map((code) => code.split("-")[0]!) : [])
+  const hears = new Set(
+    resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : []
+  )
+  const speaks = new Set(
+    resource.name === "voice" ? engines.synthesizer.languages().map((code) => code.split("-")[0]!) : []
+  )
   const offers: Array<Offer> = []
   for (const language of languages) {
     if (!resource.has(language.code)) continue
     const { base, code } = language
-const voice = resource.name === "voice"
-const text = resource.name.startsWith("translate_")
-    const source = code === base && resource.name !== "style_rules" && (voice ? hears.has(base) && voiceSources.has(code) : reach.source(language))
+    const voice = resource.name === "voice"
+    const text = resource.name.startsWith("translate_")
+    const source =
+      code === base &&
+      resource.name !== "style_rules" &&
+      (voice ? hears.has(base) && voiceSources.has(code) : reach.source(language))
     const target = text && !language.target ? false : reach.target(language)
     if (!source && !target) continue
     offers.push({
-      language, source, target, beta: voice && voiceBeta.has(code),
-      features: resource.features.filter(({ name, needs, has }) => has(code) && (needs === "source" ? source : needs === "target" ? target : true) && (
-        name === "formality" ? formalityOf(engines.translator, language)
-          : name === "translated_speech" ? speaks.has(base)
-          : name === "spoken_terms" ? engines.recognizer.takesHints === true
-          : name === "auto_detection" ? (voice ? engines.recognizer.detects : engines.detector.readiness().ready) : true)).map(({ name }) => name)
+      language,
+      source,
+      target,
+      beta: voice && voiceBeta.has(code),
+      features: resource.features
+        .filter(
+          ({ name, needs, has }) =>
+            has(code) &&
+            (needs === "source" ? source : needs === "target" ? target : true) &&
+            (name === "formality"
+              ? formalityOf(engines.translator, language)
+              : name === "translated_speech"
+                ? speaks.has(base)
+                : name === "spoken_terms"
+                  ? engines.recognizer.takesHints === true
+                  : name === "auto_detection"
+                    ? voice
+                      ? engines.recognizer.detects
+                      : engines.detector.readiness().ready
+                    : true)
+        )
+        .map(({ name }) => name)
     })
   }
   return offers

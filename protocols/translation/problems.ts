@@ -1,4 +1,5 @@
-/** Every refusal of the translation service, to its status and body, in one total function. Order and texts: translation section 2. */
+/** Every refusal of the translation service, to its status and body, in one total function. Order and texts:
+ *  translation section 2. */
 import { json, type Request, type Response, type Service } from "../../runtime/http.ts"
 import type { BodyRefusal } from "../shared/body.ts"
 import type { ParamFault } from "../shared/params.ts"
@@ -8,7 +9,11 @@ export type Refusal =
   | BodyRefusal
   /** A 400 with a text of its own. */
   | { readonly _tag: "Refused"; readonly message: string; readonly code?: string; readonly detail?: string }
-  | { readonly _tag: "UnsupportedLanguage"; readonly name: "source_lang" | "target_lang"; readonly pair: boolean }
+  | {
+      readonly _tag: "UnsupportedLanguage"
+      readonly name: "source_lang" | "target_lang"
+      readonly pair: boolean
+    }
   | { readonly _tag: "Forbidden"; readonly message?: string; readonly detail?: string }
   /** An asset's credential that is wrong or late, or a thing whose time is over. */
   | { readonly _tag: "Gone" }
@@ -28,47 +33,127 @@ export type Refusal =
 
 type Header = readonly [string, string]
 const noStore: Header = ["Cache-Control", "no-store"]
-export interface ErrorBody { readonly message: string; readonly code?: string; readonly detail?: string }
-const answer = (status: number, body: ErrorBody, ...headers: ReadonlyArray<Header>): Response => json(status, body, [noStore, ...headers])
+
+export interface ErrorBody {
+  readonly message: string
+  readonly code?: string
+  readonly detail?: string
+}
+
+const answer = (status: number, body: ErrorBody, ...headers: ReadonlyArray<Header>): Response =>
+  json(status, body, [noStore, ...headers])
+
 const retryAfter = (ms: number): Header => ["Retry-After", String(Math.max(1, Math.ceil(ms / 1_000)))]
 const retrySeconds = 2
 
 export const problem = (refusal: Refusal): Response => {
   switch (refusal._tag) {
-    case "Missing": return answer(400, { message: `Parameter '${refusal.name}' not specified.`, code: "missing_parameter" })
-    case "Invalid": return answer(400, { message: `Value for '${refusal.name}' not supported.`, code: "invalid_parameter",
-      ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
-    case "Refused": return answer(400, { message: refusal.message, code: refusal.code ?? "invalid_parameter",
-      ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
-    case "UnsupportedLanguage": return answer(400, { message: `Value for '${refusal.name}' not supported.`,
-      code: refusal.pair ? "unsupported_language_pair" : "unsupported_language" })
-    case "BodyRefusal": return refusal.reason === "content-type" ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
-      : answer(400, { message: refusal.detail, code: "invalid_json" })
-    case "Forbidden": return answer(403, { message: refusal.message ?? "Forbidden", ...(refusal.detail === undefined ? {} : { code: "forbidden", detail: refusal.detail }) })
-    case "Gone": return answer(410, { message: "Gone", code: "not_found" })
-    case "Conflict": return answer(409, { message: "Conflict", code: "conflict", ...(refusal.detail === undefined ? {} : { detail: refusal.detail }) })
-    case "TooLarge": return answer(413, { message: "Payload too large", code: "payload_too_large" })
-    case "MissingScopes": return answer(403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${refusal.scopes.join(", ")}` })
-    case "NotFound": return answer(404, { message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`, code: "not_found" })
-    case "Limited": return answer(429, { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }, retryAfter(refusal.retryAfterMs))
-    case "DocumentNotReady": return answer(503, { message: "Document translation is not done", code: "document_not_ready" }, retryAfter(retrySeconds * 1_000))
-    case "QuotaExceeded": return answer(456, { message: refusal.message ?? "Quota Exceeded", code: "quota_exceeded", detail: `The ${refusal.whose}'s limit for this billing period is reached.` })
-    case "Down": return answer(refusal.status, { message: "Service unavailable, please try again later.", code: "overloaded" }, ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : []))
-    case "Overloaded": return answer(529, { message: "The server is overloaded, please try again later.", code: "overloaded" }, retryAfter(retrySeconds * 1_000))
+    case "Missing":
+      return answer(400, { message: `Parameter '${refusal.name}' not specified.`, code: "missing_parameter" })
+    case "Invalid":
+      return answer(400, {
+        message: `Value for '${refusal.name}' not supported.`,
+        code: "invalid_parameter",
+        ...(refusal.detail === undefined ? {} : { detail: refusal.detail })
+      })
+    case "Refused":
+      return answer(400, {
+        message: refusal.message,
+        code: refusal.code ?? "invalid_parameter",
+        ...(refusal.detail === undefined ? {} : { detail: refusal.detail })
+      })
+    case "UnsupportedLanguage":
+      return answer(400, {
+        message: `Value for '${refusal.name}' not supported.`,
+        code: refusal.pair ? "unsupported_language_pair" : "unsupported_language"
+      })
+    case "BodyRefusal":
+      return refusal.reason === "content-type"
+        ? answer(415, { message: refusal.detail, code: "invalid_content_type" })
+        : answer(400, { message: refusal.detail, code: "invalid_json" })
+    case "Forbidden":
+      return answer(403, {
+        message: refusal.message ?? "Forbidden",
+        ...(refusal.detail === undefined ? {} : { code: "forbidden", detail: refusal.detail })
+      })
+    case "Gone":
+      return answer(410, { message: "Gone", code: "not_found" })
+    case "Conflict":
+      return answer(409, {
+        message: "Conflict",
+        code: "conflict",
+        ...(refusal.detail === undefined ? {} : { detail: refusal.detail })
+      })
+    case "TooLarge":
+      return answer(413, { message: "Payload too large", code: "payload_too_large" })
+    case "MissingScopes":
+      return answer(403, {
+        message: "Forbidden",
+        code: "missing_scope",
+        detail: `Missing required scope(s): ${refusal.scopes.join(", ")}`
+      })
+    case "NotFound":
+      return answer(404, {
+        message: refusal.what === undefined ? "Not found" : `${refusal.what} not found`,
+        code: "not_found"
+      })
+    case "Limited":
+      return answer(
+        429,
+        { message: "Too many requests, please wait and send the request again.", code: "rate_limited" },
+        retryAfter(refusal.retryAfterMs)
+      )
+    case "DocumentNotReady":
+      return answer(
+        503,
+        { message: "Document translation is not done", code: "document_not_ready" },
+        retryAfter(retrySeconds * 1_000)
+      )
+    case "QuotaExceeded":
+      return answer(456, {
+        message: refusal.message ?? "Quota Exceeded",
+        code: "quota_exceeded",
+        detail: `The ${refusal.whose}'s limit for this billing period is reached.`
+      })
+    case "Down":
+      return answer(
+        refusal.status,
+        { message: "Service unavailable, please try again later.", code: "overloaded" },
+        ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : [])
+      )
+    case "Overloaded":
+      return answer(
+        529,
+        { message: "The server is overloaded, please try again later.", code: "overloaded" },
+        retryAfter(retrySeconds * 1_000)
+      )
   }
 }
 
 /** What the transport must refuse by itself. */
-export const refused: Service["refused"] = (status, _request: Pick<Request, "method" | "path" | "traceId">, allow) => {
+export const refused: Service["refused"] = (
+  status,
+  _request: Pick<Request, "method" | "path" | "traceId">,
+  allow
+) => {
   switch (status) {
-    case 400: return answer(400, { message: "Bad request" })
-    case 404: return problem({ _tag: "NotFound" })
-    case 405: return answer(405, { message: "Method not allowed" }, ["Allow", allow ?? ""])
-    case 408: return answer(408, { message: "The request took too long to arrive." })
-    case 413: return problem({ _tag: "TooLarge" })
-    case 414: return answer(414, { message: "Request URI too long", code: "uri_too_long" })
-    case 431: return answer(431, { message: "Request headers too large" })
-    case 500: return answer(500, { message: "Internal error", code: "internal" })
-    case 503: return problem({ _tag: "Down", status: 503 })
+    case 400:
+      return answer(400, { message: "Bad request" })
+    case 404:
+      return problem({ _tag: "NotFound" })
+    case 405:
+      return answer(405, { message: "Method not allowed" }, ["Allow", allow ?? ""])
+    case 408:
+      return answer(408, { message: "The request took too long to arrive." })
+    case 413:
+      return problem({ _tag: "TooLarge" })
+    case 414:
+      return answer(414, { message: "Request URI too long", code: "uri_too_long" })
+    case 431:
+      return answer(431, { message: "Request headers too large" })
+    case 500:
+      return answer(500, { message: "Internal error", code: "internal" })
+    case 503:
+      return problem({ _tag: "Down", status: 503 })
   }
 }

@@ -1,5 +1,6 @@
-/** What the resource endpoints share: ids in paths, parameters of queries and bodies, pages, answers that leave after the commit.
- *  Guarantee: an answer made by `durable` is sent only when its writes are on disk. Source: translation sections 1.2, 1.6, 2.3. */
+/** What the resource endpoints share: ids in paths, parameters of queries and bodies, pages, answers that
+ *  leave after the commit. Guarantee: an answer made by `durable` is sent only when its writes are on disk.
+ *  Source: translation sections 1.2, 1.6, 2.3. */
 import { timingSafeEqual } from "node:crypto"
 import { json, type Request, type Response } from "../../runtime/http.ts"
 import { Conflict, type Store, type Write } from "../../storage/store.ts"
@@ -13,7 +14,10 @@ export const buffered = (bytesMax: number) => ({ as: "buffer", bytesMax }) as co
 export const noStore = [["Cache-Control", "no-store"]] as const
 export const ok = (value: unknown, status = 200): Response => json(status, value, noStore)
 export const noContent: Response = { status: 204, headers: noStore }
-export const invalid = (name: string, detail?: string): Response => problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
+
+export const invalid = (name: string, detail?: string): Response =>
+  problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
+
 export const notFound = (what: string): Response => problem({ _tag: "NotFound", what })
 export const down: Response = problem({ _tag: "Down", status: 503 })
 
@@ -22,26 +26,34 @@ export const idIn = (request: Request, name: string): string | Response => {
   const id = request.params[name] ?? ""
   return isUuid(id) ? id.toLowerCase() : invalid(name)
 }
+
 export const queryOf = (request: Request): Params | Response => {
   const read = readForm(request.query)
   return "_tag" in read ? problem(read) : new Params(read.bag)
 }
+
 export const bodyOf = (request: Request): Params | Response => {
   const read = readBody(request.headers.get("content-type"), request.body)
   return "_tag" in read ? problem(read) : new Params(read.bag)
 }
-export const faultOf = (params: Params): Response | undefined => params.fault === undefined ? undefined : problem(params.fault)
-export const isResponse = (value: object | string): value is Response => typeof value === "object" && "status" in value && typeof value.status === "number"
+
+export const faultOf = (params: Params): Response | undefined =>
+  params.fault === undefined ? undefined : problem(params.fault)
+
+export const isResponse = (value: object | string): value is Response =>
+  typeof value === "object" && "status" in value && typeof value.status === "number"
 
 /** Members of an array of objects, or undefined when it is absent; anything else is told as invalid. */
 export const objectsIn = (params: Params, name: string): ReadonlyArray<Params> | undefined => {
   const value = Object.hasOwn(params.bag, name) ? params.bag[name] : undefined
   if (value === undefined || value === null) return undefined
   const list = Array.isArray(value) ? value : [value]
-  if (list.every((one) => typeof one === "object" && one !== null && !Array.isArray(one))) return list.map((one) => new Params(one))
+  if (list.every((one) => typeof one === "object" && one !== null && !Array.isArray(one)))
+    return list.map((one) => new Params(one))
   params.invalid(name)
   return []
 }
+
 export const objectIn = (params: Params, name: string): Params | undefined => {
   const value = Object.hasOwn(params.bag, name) ? params.bag[name] : undefined
   if (value === undefined || value === null) return undefined
@@ -51,32 +63,52 @@ export const objectIn = (params: Params, name: string): Params | undefined => {
 }
 
 /** Commits, then answers. A condition that does not hold answers `conflict`; a store that fails is 503. */
-export const durable = (store: Store, writes: ReadonlyArray<Write>, answer: () => Response, conflict: () => Response = () => problem({ _tag: "Conflict" })): Promise<Response> =>
+export const durable = (
+  store: Store,
+  writes: ReadonlyArray<Write>,
+  answer: () => Response,
+  conflict: () => Response = () => problem({ _tag: "Conflict" })
+): Promise<Response> =>
   new Promise((resolve) => {
     const refused = store.commit(writes, (fault) => resolve(fault === undefined ? answer() : down))
     if (refused instanceof Conflict) resolve(conflict())
   })
 
 /** `page` (from 0) and `page_size` of lists. */
-export const pageOf = (params: Params, sizeMax: number, sizeDefault: number): { readonly from: number; readonly size: number } => {
+export const pageOf = (
+  params: Params,
+  sizeMax: number,
+  sizeDefault: number
+): { readonly from: number; readonly size: number } => {
   const page = params.integer("page", 0, 1_000_000) ?? 0
-const size = params.integer("page_size", 1, sizeMax) ?? sizeDefault
+  const size = params.integer("page_size", 1, sizeMax) ?? sizeDefault
   return { from: page * size, size }
 }
+
 export const bytesOf = (text: string): number => Buffer.byteLength(text)
+
 /** Lets other work of the process pass, between slices of a long one. */
 export const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 /** The base of absolute addresses: the configured one, else as the client addressed us. */
 export const publicBaseOf = (request: Request, configured: string | undefined): string =>
   (configured ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`).replace(/\/+$/, "")
+
 /** In constant time for equal lengths. */
 export const sameSignature = (shown: string, wanted: string): boolean => {
   const a = Buffer.from(shown)
-const b = Buffer.from(wanted)
+  const b = Buffer.from(wanted)
   return a.length === b.length && timingSafeEqual(a, b)
 }
-/** Exactly `bytes` of a streamed body into a blob, durable; false when the body was longer or shorter: then nothing remains. */
-export const takeUpload = async (store: Store, blob: string, bytes: number, body: AsyncIterable<Uint8Array>): Promise<boolean> => {
+
+/** Exactly `bytes` of a streamed body into a blob, durable; false when the body was longer or shorter: then
+ *  nothing remains. */
+export const takeUpload = async (
+  store: Store,
+  blob: string,
+  bytes: number,
+  body: AsyncIterable<Uint8Array>
+): Promise<boolean> => {
   class Odd extends Error {}
   const counted = async function* (): AsyncGenerator<Uint8Array> {
     let taken = 0
@@ -86,17 +118,34 @@ export const takeUpload = async (store: Store, blob: string, bytes: number, body
     }
     if (taken !== bytes) throw new Odd()
   }
-  try { await store.blobs.write(blob, counted()) } catch (cause) {
+  try {
+    await store.blobs.write(blob, counted())
+  } catch (cause) {
     if (cause instanceof Odd) return false
     throw cause
   }
   return true
 }
+
 /** Streams a blob; `whole` hears of it when the last byte is out. */
-export const download = (store: Store, blob: string, headers: ReadonlyArray<readonly [string, string]>, whole: () => void): Response | undefined => {
+export const download = (
+  store: Store,
+  blob: string,
+  headers: ReadonlyArray<readonly [string, string]>,
+  whole: () => void
+): Response | undefined => {
   const bytes = store.blobs.read(blob)
-  return bytes === undefined ? undefined : { status: 200, headers: [...headers, ...noStore], body: async (sink) => {
-    for await (const chunk of bytes) { if (sink.signal.aborted) return; if (!sink.write(chunk)) await sink.drained() }
-    if (await sink.end()) whole()
-  } }
+  return bytes === undefined
+    ? undefined
+    : {
+        status: 200,
+        headers: [...headers, ...noStore],
+        body: async (sink) => {
+          for await (const chunk of bytes) {
+            if (sink.signal.aborted) return
+            if (!sink.write(chunk)) await sink.drained()
+          }
+          if (await sink.end()) whole()
+        }
+      }
 }

@@ -1,5 +1,5 @@
-/** What the service keeps for its customers, put together once: glossaries, style lists, memories, and what text, documents and voice need
- *  of them (`aids`, `memories`). Source: translation sections 7–10. */
+/** What the service keeps for its customers, put together once: glossaries, style lists, memories, and what
+ *  text, documents and voice need of them (`aids`, `memories`). Source: translation sections 7–10. */
 import { Context, Effect } from "effect"
 import { MemoryWork, MemoryJob, type MemoryWorking } from "../../actors/memory-job.ts"
 import { QualityJob, QualityWork } from "../../actors/quality-job.ts"
@@ -28,26 +28,64 @@ import type { Usage } from "./account/usage.ts"
 import { Writing } from "./text/writing.ts"
 
 export interface ResourceDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing; readonly clock: () => number; readonly hashKey: HashKey; readonly publicBase?: string | undefined
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines
+  readonly usage: Usage
+  readonly ring: KeyRing
+  readonly clock: () => number
+  readonly hashKey: HashKey
+  readonly publicBase?: string | undefined
   /** Of test mode: style lists that every account sees, memories whose segments accounts share. */
-  readonly fixtures?: { readonly styles: ReadonlyArray<StyleList>; readonly memories: ReadonlySet<string> } | undefined
+  readonly fixtures?:
+    | { readonly styles: ReadonlyArray<StyleList>; readonly memories: ReadonlySet<string> }
+    | undefined
 }
-export interface Resources { readonly aids: Aids; readonly memories: MemorySearch; routes(guard: Guard): ReadonlyArray<Route> }
+
+export interface Resources {
+  readonly aids: Aids
+  readonly memories: MemorySearch
+  routes(guard: Guard): ReadonlyArray<Route>
+}
 
 export const resources = (deps: ResourceDeps): Resources => {
   const { store, actors, clock, hashKey: sign, publicBase } = deps
   const memories = new MemorySearch(store)
-const styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
+  const styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
   const work: MemoryWorking = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
   actors.host(MemoryJob, Context.make(MemoryWork, work))
   actors.host(VoiceJob, Context.make(VoiceJobWork, voiceWork({ ...deps, clean: work.clean })))
-  const tidy = (): void => { Effect.runFork(work.clean) }
+  const tidy = (): void => {
+    Effect.runFork(work.clean)
+  }
   actors.host(QualityJob, Context.make(QualityWork, qualityWork(store, deps.engines, work.clean)))
-  setImmediate(() => { if (actors.running) { tidy(); dropLeftovers(store, actors).catch(() => {}) } })   // what a crash has left
+  setImmediate(() => {
+    if (actors.running) {
+      tidy()
+      dropLeftovers(store, actors).catch(() => {})
+    }
+  }) // what a crash has left
   const parts = [
-    new GlossaryRoutes({ store, clock }), new LegacyGlossaryRoutes({ store, clock }), styles,
-    new MemoryRoutes({ store, actors, clock, sign, publicBase, clean: tidy, shared: deps.fixtures?.memories }), new Writing(deps), new SpokenTermsRoutes({ store, clock }),
-    new VoiceJobRoutes({ ...deps, sign, ended: tidy }), new QualityRoutes(deps)
+    new GlossaryRoutes({ store, clock }),
+    new LegacyGlossaryRoutes({ store, clock }),
+    styles,
+    new MemoryRoutes({
+      store,
+      actors,
+      clock,
+      sign,
+      publicBase,
+      clean: tidy,
+      shared: deps.fixtures?.memories
+    }),
+    new Writing(deps),
+    new SpokenTermsRoutes({ store, clock }),
+    new VoiceJobRoutes({ ...deps, sign, ended: tidy }),
+    new QualityRoutes(deps)
   ]
-  return { aids: new Aids({ store, styles, memories }), memories, routes: (guard) => parts.flatMap((part) => part.routes(guard)) }
+  return {
+    aids: new Aids({ store, styles, memories }),
+    memories,
+    routes: (guard) => parts.flatMap((part) => part.routes(guard))
+  }
 }

@@ -1,4 +1,5 @@
-/** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1, 1.4, 2.3. */
+/** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1,
+ *  1.4, 2.3. */
 import type { Engines } from "../../actors/engines/ports.ts"
 import type { Handler, Response, Route, Service, SocketRoute } from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
@@ -32,7 +33,7 @@ export interface TranslationDeps {
   readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
   readonly fixtures?: ResourceDeps["fixtures"]
   /** Made here when absent; documents and text then share it. */
-readonly kept?: Resources
+  readonly kept?: Resources
   /** `https://host[:port]` that clients see; else taken from each request. */
   readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */
@@ -40,32 +41,74 @@ readonly kept?: Resources
 }
 
 export const translation = (deps: TranslationDeps): Service => {
-  const { engines, ring = new KeyRing(deps.store, deps.hashKey), usage = new Usage(deps.store, deps.clock) } = deps
+  const {
+    engines,
+    ring = new KeyRing(deps.store, deps.hashKey),
+    usage = new Usage(deps.store, deps.clock)
+  } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
   const kept = deps.kept ?? resources({ ...deps, ring, usage })
-  const text = new TextTranslation({ engines, usage, aids: kept.aids, memories: kept.memories, store: deps.store, clock: deps.clock, ...(deps.cache === undefined ? {} : { cache: deps.cache }) })
+  const text = new TextTranslation({
+    engines,
+    usage,
+    aids: kept.aids,
+    memories: kept.memories,
+    store: deps.store,
+    clock: deps.clock,
+    ...(deps.cache === undefined ? {} : { cache: deps.cache })
+  })
   const meta = { as: "buffer", bytesMax: metaBytesMax } as const
   const use = guard("usage:read", usageOf(usage))
-const list = guard("languages:read", languagesV2(engines))
+  const list = guard("languages:read", languagesV2(engines))
 
   const routes: ReadonlyArray<Route> = [
-    { method: "POST", path: "/v2/translate", body: { as: "buffer", bytesMax: translateBytesMax }, handle: guard("translate:text", (request, using) => text.handle(request, using)) },
+    {
+      method: "POST",
+      path: "/v2/translate",
+      body: { as: "buffer", bytesMax: translateBytesMax },
+      handle: guard("translate:text", (request, using) => text.handle(request, using))
+    },
     { method: "GET", path: "/v2/usage", body: meta, handle: use },
     { method: "POST", path: "/v2/usage", body: meta, handle: use },
     { method: "GET", path: "/v2/languages", body: meta, handle: list },
     { method: "POST", path: "/v2/languages", body: meta, handle: list },
-    { method: "GET", path: "/v2/glossary-language-pairs", handle: guard("glossaries:read", glossaryPairs(engines)) },
+    {
+      method: "GET",
+      path: "/v2/glossary-language-pairs",
+      handle: guard("glossaries:read", glossaryPairs(engines))
+    },
     { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
     { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
-    { method: "POST", path: "/v3/detect/language", body: { as: "buffer", bytesMax: detectBytesMax }, handle: guard(undefined, detectLanguage(engines)) },
-    { method: "GET", path: "/healthz", handle: () => ({ status: 200, headers: [["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "no-store"]], body: "ok" }) },
-    ...deps.documents?.routes(guard) ?? [],
-    ...kept.routes(guard), ...new AdminRoutes({ ...deps, ring, usage }).routes(), ...deps.voice?.routes(guard) ?? []
+    {
+      method: "POST",
+      path: "/v3/detect/language",
+      body: { as: "buffer", bytesMax: detectBytesMax },
+      handle: guard(undefined, detectLanguage(engines))
+    },
+    {
+      method: "GET",
+      path: "/healthz",
+      handle: () => ({
+        status: 200,
+        headers: [
+          ["Content-Type", "text/plain; charset=utf-8"],
+          ["Cache-Control", "no-store"]
+        ],
+        body: "ok"
+      })
+    },
+    ...(deps.documents?.routes(guard) ?? []),
+    ...kept.routes(guard),
+    ...new AdminRoutes({ ...deps, ring, usage }).routes(),
+    ...(deps.voice?.routes(guard) ?? [])
   ]
   return {
     name: "translation",
     prefixes: ["/v2/", "/v3/", "/v1/jobs/", "/v1/assets/", "/v1/quality-evaluation", "/healthz"],
-    routes: deps.corsOrigins === undefined || deps.corsOrigins.length === 0 ? routes : withOrigins(routes, new Set(deps.corsOrigins)),
+    routes:
+      deps.corsOrigins === undefined || deps.corsOrigins.length === 0
+        ? routes
+        : withOrigins(routes, new Set(deps.corsOrigins)),
     ...(deps.voice === undefined ? {} : { sockets: [deps.voice.socket] }),
     refused
   }
@@ -74,21 +117,40 @@ const list = guard("languages:read", languagesV2(engines))
 /** The same routes, readable by pages of the listed origins, and a preflight for each path. */
 const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>): ReadonlyArray<Route> => {
   const marked = (response: Response, origin: string | undefined): Response => ({
-    ...response, headers: [...response.headers ?? [], ["Vary", "Origin"],
-      ...(origin !== undefined && origins.has(origin) ? [["Access-Control-Allow-Origin", origin] as const] : [])]
+    ...response,
+    headers: [
+      ...(response.headers ?? []),
+      ["Vary", "Origin"],
+      ...(origin !== undefined && origins.has(origin)
+        ? [["Access-Control-Allow-Origin", origin] as const]
+        : [])
+    ]
   })
-  const opened = (handle: Handler): Handler => (request) => {
-    const response = handle(request)
-const origin = request.headers.get("origin")
-    return response instanceof Promise ? response.then((later) => marked(later, origin)) : marked(response, origin)
-  }
+  const opened =
+    (handle: Handler): Handler =>
+    (request) => {
+      const response = handle(request)
+      const origin = request.headers.get("origin")
+      return response instanceof Promise
+        ? response.then((later) => marked(later, origin))
+        : marked(response, origin)
+    }
   const methods = new Map<string, Array<string>>()
-  for (const { path, method } of routes) methods.set(path, [...methods.get(path) ?? [], method])
+  for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method])
   return [
     ...routes.map((route) => ({ ...route, handle: opened(route.handle) })),
-    ...[...methods].map(([path, allowed]): Route => ({ method: "OPTIONS", path, handle: opened(() => ({ status: 204, headers: [
-      ["Cache-Control", "no-store"], ["Access-Control-Allow-Methods", allowed.join(", ")],
-      ["Access-Control-Allow-Headers", "Authorization, Content-Type, X-DeepL-Reporting-Tag"], ["Access-Control-Max-Age", "600"]
-    ] })) }))
+    ...[...methods].map(([path, allowed]): Route => ({
+      method: "OPTIONS",
+      path,
+      handle: opened(() => ({
+        status: 204,
+        headers: [
+          ["Cache-Control", "no-store"],
+          ["Access-Control-Allow-Methods", allowed.join(", ")],
+          ["Access-Control-Allow-Headers", "Authorization, Content-Type, X-DeepL-Reporting-Tag"],
+          ["Access-Control-Max-Age", "600"]
+        ]
+      }))
+    }))
   ]
 }

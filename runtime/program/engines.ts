@@ -1,5 +1,6 @@
-/** The engines of this process, from configuration. Nothing heavy is loaded here: what owns a process or worker starts when first needed,
- *  or when `warm` is called after listening. Part of the composition root. */
+/** The engines of this process, from configuration. Nothing heavy is loaded here: what owns a process or
+ *  worker starts when first needed, or when `warm` is called after listening. Part of the composition root.
+ *  */
 import { join } from "node:path"
 import type { Engine, Engines, Recognizer, Synthesizer, Translator } from "../../actors/engines/ports.ts"
 import { eldDetector } from "../../actors/engines/detection/eld.ts"
@@ -17,40 +18,85 @@ import { sherpa } from "../../actors/engines/speech/sherpa.ts"
 import type { Config } from "./config/config.ts"
 import type { ActorSystem } from "../registry.ts"
 
-export interface BuiltEngines extends Engines { readonly warm: () => Promise<void> }
+export interface BuiltEngines extends Engines {
+  readonly warm: () => Promise<void>
+}
 
 export const buildEngines = (config: Config, system: ActorSystem, starts: Map<string, any>): BuiltEngines => {
-  const pipelines = apertium({ system, starts, enabled: config.apertium === "auto", pairsWarm: config.pairsWarm })
+  const pipelines = apertium({
+    system,
+    starts,
+    enabled: config.apertium === "auto",
+    pairsWarm: config.pairsWarm
+  })
   const known: Record<string, () => Translator | undefined> = {
-    deepl: () => config.deeplUpstreamUrl === undefined ? undefined : deeplUpstream({ url: config.deeplUpstreamUrl, key: config.deeplUpstreamKey ?? "" }),
-    openai: () => config.openaiBaseUrl === undefined || config.openaiModel === undefined ? undefined
-      : openaiUpstream({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiModel }),
+    deepl: () =>
+      config.deeplUpstreamUrl === undefined
+        ? undefined
+        : deeplUpstream({ url: config.deeplUpstreamUrl, key: config.deeplUpstreamKey ?? "" }),
+    openai: () =>
+      config.openaiBaseUrl === undefined || config.openaiModel === undefined
+        ? undefined
+        : openaiUpstream({
+            url: config.openaiBaseUrl,
+            key: config.openaiApiKey ?? "",
+            model: config.openaiModel
+          }),
     firefox: () => firefox({ system, starts, folder: join(config.modelsDir, "mt") }),
     apertium: () => pipelines
   }
   const translators = config.enginesTranslate.flatMap((name) => known[name]?.() ?? [])
   const listeners: Array<Recognizer> = []
   if (config.openaiBaseUrl !== undefined && config.openaiSttModel !== undefined) {
-    listeners.push(openaiTranscription({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiSttModel }))
+    listeners.push(
+      openaiTranscription({
+        url: config.openaiBaseUrl,
+        key: config.openaiApiKey ?? "",
+        model: config.openaiSttModel
+      })
+    )
   }
   listeners.push(sherpa({ system, starts, folder: join(config.modelsDir, "stt") }))
-  const embedded = config.sttMaxSessions === 0 ? undefined : pocketsphinx({ system, starts, cacheFolder: join(config.data, "cache"), sessionsMax: config.sttMaxSessions })
+  const embedded =
+    config.sttMaxSessions === 0
+      ? undefined
+      : pocketsphinx({
+          system,
+          starts,
+          cacheFolder: join(config.data, "cache"),
+          sessionsMax: config.sttMaxSessions
+        })
   if (embedded !== undefined) listeners.push(embedded)
   const espeaking = espeak()
   const speakers: ReadonlyArray<Synthesizer> = [flite(system, starts), espeaking]
   const detector = eldDetector()
   const correctors = [harper(system, starts), hunspell(system, starts)]
-const corrector = correctorRouter(correctors)
-  const rephraser = config.openaiBaseUrl === undefined || config.openaiModel === undefined ? plainRephraser(corrector)
-    : openaiRephraser({ url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiModel })
-  const tagged = <P extends string>(port: P, engines: ReadonlyArray<Engine>) => engines.map((engine) => ({ info: engine.info, readiness: engine.readiness, port }))
+  const corrector = correctorRouter(correctors)
+  const rephraser =
+    config.openaiBaseUrl === undefined || config.openaiModel === undefined
+      ? plainRephraser(corrector)
+      : openaiRephraser({
+          url: config.openaiBaseUrl,
+          key: config.openaiApiKey ?? "",
+          model: config.openaiModel
+        })
+  const tagged = <P extends string>(port: P, engines: ReadonlyArray<Engine>) =>
+    engines.map((engine) => ({ info: engine.info, readiness: engine.readiness, port }))
   return {
     translator: translatorRouter(translators, system.nowMs),
     detector,
     recognizer: recognizerRouter(listeners),
     synthesizer: synthesizerRouter(speakers),
-    corrector, rephraser,
-    all: () => [...tagged("translator", translators), ...tagged("detector", [detector]), ...tagged("recognizer", listeners), ...tagged("synthesizer", speakers), ...tagged("corrector", correctors), ...tagged("rephraser", [rephraser])],
+    corrector,
+    rephraser,
+    all: () => [
+      ...tagged("translator", translators),
+      ...tagged("detector", [detector]),
+      ...tagged("recognizer", listeners),
+      ...tagged("synthesizer", speakers),
+      ...tagged("corrector", correctors),
+      ...tagged("rephraser", [rephraser])
+    ],
     warm: async () => {
       embedded?.warm()
       if (translators.includes(pipelines)) pipelines.warm()

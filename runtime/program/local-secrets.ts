@@ -1,21 +1,40 @@
-/** The secrets of a first start on this machine: shown once, kept sealed in the data folder so that the CLI beside it can use them. */
+/** The secrets of a first start on this machine: shown once, kept sealed in the data folder so that the CLI
+ *  beside it can use them. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Sealer } from "../../storage/seal.ts"
 
-export interface LocalSecrets { readonly accountId: string; readonly developerKey: string; readonly adminKey: string; readonly operatorToken: string
+export interface LocalSecrets {
+  readonly accountId: string
+  readonly developerKey: string
+  readonly adminKey: string
+  readonly operatorToken: string
   /** Of the demo shop. */
-readonly storeToken?: string; readonly storeUser?: string; readonly storePassword?: string
+  readonly storeToken?: string
+  readonly storeUser?: string
+  readonly storePassword?: string
   /** Of the authorization server: its admin API, a client and a user. */
-  readonly oauthAdminKey?: string; readonly oauthClientId?: string; readonly oauthClientSecret?: string; readonly oauthUser?: string; readonly oauthPassword?: string; readonly oauthUserId?: string }
+  readonly oauthAdminKey?: string
+  readonly oauthClientId?: string
+  readonly oauthClientSecret?: string
+  readonly oauthUser?: string
+  readonly oauthPassword?: string
+  readonly oauthUserId?: string
+}
+
 const name = "local.sealed"
 
 export const readLocalSecrets = (folder: string, { open }: Sealer): LocalSecrets | undefined => {
   const path = join(folder, name)
-  return existsSync(path) ? JSON.parse(new TextDecoder().decode(open(readFileSync(path), "local", name))) as LocalSecrets : undefined
+  return existsSync(path)
+    ? (JSON.parse(new TextDecoder().decode(open(readFileSync(path), "local", name))) as LocalSecrets)
+    : undefined
 }
+
 export const writeLocalSecrets = (folder: string, { seal }: Sealer, secrets: LocalSecrets): void => {
   const path = join(folder, name)
-  writeFileSync(`${path}.part`, seal(new TextEncoder().encode(JSON.stringify(secrets)), "local", name), { mode: 0o600 })
+  writeFileSync(`${path}.part`, seal(new TextEncoder().encode(JSON.stringify(secrets)), "local", name), {
+    mode: 0o600
+  })
   renameSync(`${path}.part`, path)
 }

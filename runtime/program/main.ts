@@ -1,4 +1,5 @@
-/** The program. `serve` starts at once, from its precompiled bundle; everything else is the command line's and loaded only then (bench cold-start). */
+/** The program. `serve` starts at once, from its precompiled bundle; everything else is the command line's
+ *  and loaded only then (bench cold-start). */
 import { fileURLToPath } from "node:url"
 import type { serve as Serve } from "./cli/serve.ts"
 import { loadPrecompiled } from "./cli/precompiled.ts"
@@ -9,7 +10,14 @@ const main = async (first: string | undefined, rest: ReadonlyArray<string>): Pro
     process.exitCode = await run(process.argv)
     return
   }
-  const { exports: { serve }, keep } = loadPrecompiled<{ readonly serve: typeof Serve }>(fileURLToPath(new URL("./serve.cjs", import.meta.url)), (name) => import(name))
+  const {
+    exports: { serve },
+    keep
+  } = loadPrecompiled<{ readonly serve: typeof Serve }>(
+    fileURLToPath(new URL("./serve.cjs", import.meta.url)),
+    (name) => import(name)
+  )
   process.exitCode = await serve(rest, keep)
 }
+
 void main(process.argv[2], process.argv.slice(3))

@@ -1,34 +1,49 @@
-/** What every node answers whatever it serves: health, metrics, and for the operator (bearer token) actors, keys and backup.
- *  Knows no service: what belongs to one comes in as functions. */
+/** What every node answers whatever it serves: health, metrics, and for the operator (bearer token) actors,
+ *  keys and backup. Knows no service: what belongs to one comes in as functions. */
 import { json, type Handler, type Headers, type Response, type Route, type Service } from "../http.ts"
 import type { ActorSystem } from "../registry.ts"
 import { metricsText, type Answers } from "./telemetry.ts"
 
-export interface EngineView { readonly port: string; readonly id: string; readonly version: string; readonly tier: string; readonly licence: string; readonly ready: boolean; readonly reason?: string }
+export interface EngineView {
+  readonly port: string
+  readonly id: string
+  readonly version: string
+  readonly tier: string
+  readonly licence: string
+  readonly ready: boolean
+  readonly reason?: string
+}
+
 export interface Operations {
   readonly actors: ActorSystem
   readonly answers: Answers
   readonly engines: () => ReadonlyArray<EngineView>
   readonly adapter: () => string
   /** In constant time. */
-readonly isOperator: (token: string) => boolean
-  readonly keys: { readonly list: () => unknown; readonly create: (label: string | undefined) => Promise<unknown>; readonly deactivate: (keyId: string) => Promise<unknown> }
+  readonly isOperator: (token: string) => boolean
+  readonly keys: {
+    readonly list: () => unknown
+    readonly create: (label: string | undefined) => Promise<unknown>
+    readonly deactivate: (keyId: string) => Promise<unknown>
+  }
   readonly backup: (folder: string) => Promise<void>
   readonly check: () => Promise<unknown>
   readonly probes?: Probes
 }
+
 /** What a service adds to health and metrics, and whether they may be seen. */
 export interface Probes {
   readonly draining: () => boolean
   readonly details: () => Promise<Record<string, unknown>>
   readonly metrics: () => string
   /** The refusal, if there is one. */
-readonly barred: (path: string, headers: Headers) => Response | undefined
+  readonly barred: (path: string, headers: Headers) => Response | undefined
   /** With the headers that each of its answers has. */
-readonly dressed: (response: Response, headers: Headers) => Response
+  readonly dressed: (response: Response, headers: Headers) => Response
   /** To OPTIONS. */
-readonly preflight: (headers: Headers) => Response
+  readonly preflight: (headers: Headers) => Response
 }
+
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
 const fail = (status: number, message: string): Response => json(status, { message }, noStore)
@@ -36,58 +51,185 @@ const bodyBytesMax = 65_536
 const listMax = 1_000
 const startedMs = Date.now()
 
-export const operations = ({ actors, answers, engines, adapter, isOperator, keys, backup, check, probes }: Operations): Service => {
-  const guarded = (handle: Handler): Handler => (request) => {
-    const token = /^bearer\s+(\S{1,500})$/i.exec(request.headers.get("authorization") ?? "")?.[1]
-    return token !== undefined && isOperator(token) ? handle(request) : json(401, { message: "the operator's token is wanted" }, [["WWW-Authenticate", "Bearer"], ...noStore])
-  }
+export const operations = ({
+  actors,
+  answers,
+  engines,
+  adapter,
+  isOperator,
+  keys,
+  backup,
+  check,
+  probes
+}: Operations): Service => {
+  const guarded =
+    (handle: Handler): Handler =>
+    (request) => {
+      const token = /^bearer\s+(\S{1,500})$/i.exec(request.headers.get("authorization") ?? "")?.[1]
+      return token !== undefined && isOperator(token)
+        ? handle(request)
+        : json(401, { message: "the operator's token is wanted" }, [
+            ["WWW-Authenticate", "Bearer"],
+            ...noStore
+          ])
+    }
   const bodyOf = (bytes: Uint8Array): Record<string, unknown> => {
-    try { const value: unknown = JSON.parse(new TextDecoder().decode(bytes)); return typeof value === "object" && value !== null ? value as Record<string, unknown> : {} } catch { return {} }
+    try {
+      const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
+      return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {}
+    } catch {
+      return {}
+    }
   }
   /** What callers of a service see too, its browsers among them. */
   const open = (path: string, handle: Handler): ReadonlyArray<Route> => {
-    const seen: Route = { method: "GET", path, handle: (request) => {
-      const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response
-const answer = probes?.barred(path, request.headers) ?? handle(request)
-      return answer instanceof Promise ? answer.then(dress) : dress(answer)
-    } }
-    return probes === undefined ? [seen] : [seen, { method: "OPTIONS", path, handle: ({ headers }) => probes.preflight(headers) }]
+    const seen: Route = {
+      method: "GET",
+      path,
+      handle: (request) => {
+        const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response
+        const answer = probes?.barred(path, request.headers) ?? handle(request)
+        return answer instanceof Promise ? answer.then(dress) : dress(answer)
+      }
+    }
+    return probes === undefined
+      ? [seen]
+      : [seen, { method: "OPTIONS", path, handle: ({ headers }) => probes.preflight(headers) }]
   }
   const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
-  const text = (body: string, type = "text/plain; charset=utf-8"): Response => ({ status: 200, headers: [["Content-Type", type], ...noStore], body })
+  const text = (body: string, type = "text/plain; charset=utf-8"): Response => ({
+    status: 200,
+    headers: [["Content-Type", type], ...noStore],
+    body
+  })
   return {
     name: "operations",
     prefixes: ["/"],
-    refused: (status, _, allow) => json(status, { message: status === 404 ? "Not found" : status === 405 ? "Method not allowed" : `Refused (${status})` }, [...noStore, ...(allow === undefined ? [] : [["Allow", allow] as const])]),
+    refused: (status, _, allow) =>
+      json(
+        status,
+        {
+          message:
+            status === 404 ? "Not found" : status === 405 ? "Method not allowed" : `Refused (${status})`
+        },
+        [...noStore, ...(allow === undefined ? [] : [["Allow", allow] as const])]
+      ),
     routes: [
       { method: "GET", path: "/livez", handle: () => ok({ status: "ok" }) },
-      { method: "GET", path: "/ready", handle: () => json(actors.running ? 200 : 503, { status: actors.running ? "ok" : "stopping", time: new Date().toISOString(), db: "ok" }, noStore) },
+      {
+        method: "GET",
+        path: "/ready",
+        handle: () =>
+          json(
+            actors.running ? 200 : 503,
+            { status: actors.running ? "ok" : "stopping", time: new Date().toISOString(), db: "ok" },
+            noStore
+          )
+      },
       ...open("/health", () => {
         const draining = !actors.running || probes?.draining() === true
-        return json(draining ? 503 : 200, { status: draining ? "draining" : "ok", proxy: true, timestamp: new Date().toISOString(), time: new Date().toISOString(), db: "ok" }, noStore)
+        return json(
+          draining ? 503 : 200,
+          {
+            status: draining ? "draining" : "ok",
+            proxy: true,
+            timestamp: new Date().toISOString(),
+            time: new Date().toISOString(),
+            db: "ok"
+          },
+          noStore
+        )
       }),
-      ...open("/health/details", async () => ok({
-        status: actors.running ? "ok" : "stopping", ...await probes?.details(), upSeconds: Math.round((Date.now() - startedMs) / 1_000), adapter: adapter(), durability: actors.store.durability,
-        engines: engines(), actors: actors.overview().map(({ kind, live, failed, restarts }) => ({ kind, live, failed, restarts }))
-      })),
-      ...open("/metrics", () => text(`${metricsText(answers, actors)}${probes?.metrics() ?? ""}`, "text/plain; version=0.0.4; charset=utf-8")),
-      { method: "GET", path: "/console/api/actors", handle: guarded(() => ok({ kinds: actors.overview(), actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax)) })) },
-      { method: "GET", path: "/console/api/actors/:kind/*", handle: guarded(({ params }) => {
-        const view = actors.inspect(params["kind"]!, decodeURIComponent(params["*"]!))
-        return view === undefined ? fail(404, "no such actor in memory") : ok(view)
-      }) },
-      { method: "GET", path: "/console/api/journal/:kind/*", handle: guarded(({ params }) =>
-        actors.overview().some(({ kind }) => kind === params["kind"]) ? ok(actors.journal(params["kind"]!, decodeURIComponent(params["*"]!))) : fail(404, "no such kind")) },
-      { method: "POST", path: "/console/api/restart/:kind/*", handle: guarded(({ params }) =>
-        actors.restart(params["kind"]!, decodeURIComponent(params["*"]!)) ? ok({ restarted: true }) : fail(404, "no such actor in memory")) },
+      ...open("/health/details", async () =>
+        ok({
+          status: actors.running ? "ok" : "stopping",
+          ...(await probes?.details()),
+          upSeconds: Math.round((Date.now() - startedMs) / 1_000),
+          adapter: adapter(),
+          durability: actors.store.durability,
+          engines: engines(),
+          actors: actors
+            .overview()
+            .map(({ kind, live, failed, restarts }) => ({ kind, live, failed, restarts }))
+        })
+      ),
+      ...open("/metrics", () =>
+        text(
+          `${metricsText(answers, actors)}${probes?.metrics() ?? ""}`,
+          "text/plain; version=0.0.4; charset=utf-8"
+        )
+      ),
+      {
+        method: "GET",
+        path: "/console/api/actors",
+        handle: guarded(() =>
+          ok({
+            kinds: actors.overview(),
+            actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax))
+          })
+        )
+      },
+      {
+        method: "GET",
+        path: "/console/api/actors/:kind/*",
+        handle: guarded(({ params }) => {
+          const view = actors.inspect(params["kind"]!, decodeURIComponent(params["*"]!))
+          return view === undefined ? fail(404, "no such actor in memory") : ok(view)
+        })
+      },
+      {
+        method: "GET",
+        path: "/console/api/journal/:kind/*",
+        handle: guarded(({ params }) =>
+          actors.overview().some(({ kind }) => kind === params["kind"])
+            ? ok(actors.journal(params["kind"]!, decodeURIComponent(params["*"]!)))
+            : fail(404, "no such kind")
+        )
+      },
+      {
+        method: "POST",
+        path: "/console/api/restart/:kind/*",
+        handle: guarded(({ params }) =>
+          actors.restart(params["kind"]!, decodeURIComponent(params["*"]!))
+            ? ok({ restarted: true })
+            : fail(404, "no such actor in memory")
+        )
+      },
       { method: "GET", path: "/console/api/keys", handle: guarded(() => ok(keys.list())) },
-      { method: "POST", path: "/console/api/keys", body: whole, handle: guarded(async ({ body }) => { const { label } = bodyOf(body); return ok(await keys.create(typeof label === "string" ? label : undefined)) }) },
-      { method: "POST", path: "/console/api/keys/:id/deactivate", handle: guarded(async ({ params }) => await keys.deactivate(params["id"]!).then((key) => key === undefined ? fail(404, "no such key") : ok(key))) },
-      { method: "POST", path: "/console/api/backup", body: whole, handle: guarded(async ({ body }) => {
-        const { folder } = bodyOf(body)
-        if (typeof folder !== "string" || folder === "") return fail(400, "wants a folder")
-        try { await backup(folder); return ok({ folder }) } catch (cause) { return fail(409, (cause as Error).message) }
-      }) },
+      {
+        method: "POST",
+        path: "/console/api/keys",
+        body: whole,
+        handle: guarded(async ({ body }) => {
+          const { label } = bodyOf(body)
+          return ok(await keys.create(typeof label === "string" ? label : undefined))
+        })
+      },
+      {
+        method: "POST",
+        path: "/console/api/keys/:id/deactivate",
+        handle: guarded(
+          async ({ params }) =>
+            await keys
+              .deactivate(params["id"]!)
+              .then((key) => (key === undefined ? fail(404, "no such key") : ok(key)))
+        )
+      },
+      {
+        method: "POST",
+        path: "/console/api/backup",
+        body: whole,
+        handle: guarded(async ({ body }) => {
+          const { folder } = bodyOf(body)
+          if (typeof folder !== "string" || folder === "") return fail(400, "wants a folder")
+          try {
+            await backup(folder)
+            return ok({ folder })
+          } catch (cause) {
+            return fail(409, (cause as Error).message)
+          }
+        })
+      },
       { method: "GET", path: "/console/api/check", handle: guarded(async () => ok(await check())) }
     ]
   }

@@ -1,4 +1,5 @@
-/** A running node, from configuration: store, actors, engines, services, listener; and how it stops. Part of the composition root. */
+/** A running node, from configuration: store, actors, engines, services, listener; and how it stops. Part of
+ *  the composition root. */
 import { statSync } from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -25,99 +26,182 @@ export interface RunningNode {
   readonly url: string
   readonly port: number
   /** What this start has made for the first time; undefined when nothing. */
-readonly made: LocalSecrets | undefined
+  readonly made: LocalSecrets | undefined
   /** Lines about what is missing, for a person. */
-readonly notes: ReadonlyArray<string>
+  readonly notes: ReadonlyArray<string>
   /** Starts in the background what would be slow at the first request. */
-warm(): Promise<void>
+  warm(): Promise<void>
   stop(): Promise<void>
 }
+
 const loopback = /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i
+
 /** An issuer must be known before there is a listener. */
-const freePort = (host: string): Promise<number> => new Promise((resolve, reject) => {
-  const probe = createServer().once("error", reject).listen(0, host, () => { const { port } = probe.address() as { readonly port: number }; probe.close(() => resolve(port)) })
-})
+const freePort = (host: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const probe = createServer()
+      .once("error", reject)
+      .listen(0, host, () => {
+        const { port } = probe.address() as { readonly port: number }
+        probe.close(() => resolve(port))
+      })
+  })
 
 export const startNode = async (config: Config): Promise<RunningNode> => {
   const log = logger(config.logLevel)
   const scope = Effect.runSync(Scope.make())
   const seal = sealer(masterKey(config.data, config.masterKey))
   const port = config.port === 0 ? await freePort(config.host) : config.port
-  const store = config.testMode ? openMemory() : await openLmdb({ folder: config.data, durability: config.durability })
+  const store = config.testMode
+    ? openMemory()
+    : await openLmdb({ folder: config.data, durability: config.durability })
   try {
-    const system = await Effect.runPromise(Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax })))
+    const system = await Effect.runPromise(
+      Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax }))
+    )
     const starts = new Map()
     system.host(EngineProcess, Context.make(EngineStarts, starts))
     system.host(RateWindow, Context.empty())
     const engines = buildEngines(config, system, starts)
 
     // Demo accounts and keys are made on a machine that only serves itself, and each only once.
-    const local = !config.testMode && loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname)
+    const local =
+      !config.testMode &&
+      loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname)
     let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal)
-let made: LocalSecrets | undefined
+    let made: LocalSecrets | undefined
     const keep = (more: Partial<LocalSecrets> | undefined): void => {
       if (more === undefined || (secrets === undefined && more.accountId === undefined)) return
-      made = secrets = { ...secrets ?? { operatorToken: randomToken() }, ...more } as LocalSecrets
+      made = secrets = { ...(secrets ?? { operatorToken: randomToken() }), ...more } as LocalSecrets
       writeLocalSecrets(config.data, seal, secrets)
     }
     if (local && secrets === undefined) keep(await demoTranslation(store, seal))
     const translation = await startTranslation({ config, store, system, engines, seal, log })
-    const authorization = await startAuthorization({ config, store, system, seal, log, port, known: secrets, loopback: local && secrets !== undefined,
+    const authorization = await startAuthorization({
+      config,
+      store,
+      system,
+      seal,
+      log,
+      port,
+      known: secrets,
+      loopback: local && secrets !== undefined,
       // Asked only once there is a listener, when the store is open.
-      grantable: (resource, userId, scopes) => resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes })
+      grantable: (resource, userId, scopes) =>
+        resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes
+    })
     keep(authorization?.demo)
-    const tokens = authorization === undefined ? undefined : await storeTokens(authorization.open, config.storeDomain === undefined ? `${authorization.issuer}/api/v1/` : `https://${config.storeDomain}/api/v1/`)
-    const shop: StartedStore = await startStore({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, ...(tokens === undefined ? {} : { tokens }) })
+    const tokens =
+      authorization === undefined
+        ? undefined
+        : await storeTokens(
+            authorization.open,
+            config.storeDomain === undefined
+              ? `${authorization.issuer}/api/v1/`
+              : `https://${config.storeDomain}/api/v1/`
+          )
+    const shop: StartedStore = await startStore({
+      config,
+      store,
+      system,
+      seal,
+      loopback: local,
+      subject: secrets?.oauthUserId,
+      ...(tokens === undefined ? {} : { tokens })
+    })
     keep(shop.demo)
-    const chat = chatService(config, { store, actors: system, engines, log, storeBytes: () => config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size })
+    const chat = chatService(config, {
+      store,
+      actors: system,
+      engines,
+      log,
+      storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
+    })
 
     const answers = new Answers()
     let adapter = ""
     const services = [
       operations({
-        actors: system, answers, adapter: () => adapter,
-        engines: () => engines.all().map(({ port, info, readiness }) => { const is = readiness(); return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) } }),
+        actors: system,
+        answers,
+        adapter: () => adapter,
+        engines: () =>
+          engines.all().map(({ port, info, readiness }) => {
+            const is = readiness()
+            return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) }
+          }),
         isOperator: (token) => secrets !== undefined && equalSecrets(token, secrets.operatorToken),
         keys: translation.keys(secrets?.accountId),
         backup: (folder) => store.backup(folder),
         check: () => store.check(),
-        probes: { ...chat.probes, metrics: () => `${chat.probes.metrics()}${authorization?.open.metrics() ?? ""}` }
+        probes: {
+          ...chat.probes,
+          metrics: () => `${chat.probes.metrics()}${authorization?.open.metrics() ?? ""}`
+        }
       }),
-      translation.service, chat.service, shop.open.service, ...(authorization === undefined ? [] : [authorization.open.service])
+      translation.service,
+      chat.service,
+      shop.open.service,
+      ...(authorization === undefined ? [] : [authorization.open.service])
     ]
-    const server = await listenWith(config.adapter, (line) => log("warn", line), services.map((service) => answers.counting(service)), {
-      host: config.host, port, trustedProxies: config.trustedProxies,
-      ...(config.tlsCert === undefined || config.tlsKey === undefined ? {} : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
-    })
+    const server = await listenWith(
+      config.adapter,
+      (line) => log("warn", line),
+      services.map((service) => answers.counting(service)),
+      {
+        host: config.host,
+        port,
+        trustedProxies: config.trustedProxies,
+        ...(config.tlsCert === undefined || config.tlsKey === undefined
+          ? {}
+          : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
+      }
+    )
     adapter = server.adapter
     const proxy = config.testMode ? await startTestProxy(config.host, config.testProxyPort) : undefined
-    if (proxy !== undefined) log("warn", "test mode: any key is accepted, nothing is kept", { proxyPort: proxy.port })
+    if (proxy !== undefined)
+      log("warn", "test mode: any key is accepted, nothing is kept", { proxyPort: proxy.port })
     system.resume()
     await chat.resume()
-    const url = config.publicBase ?? `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
+    const url =
+      config.publicBase ??
+      `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
     log("info", "listening", { url, adapter })
     const translator = engines.translator.readiness()
     let stopping: Promise<void> | undefined
     return {
-      url, port: server.port, made,
+      url,
+      port: server.port,
+      made,
       notes: [
         ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
-        ...(authorization !== undefined || config["authorization.enabled"] === "off" ? [] : ["the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"])
+        ...(authorization !== undefined || config["authorization.enabled"] === "off"
+          ? []
+          : [
+              "the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"
+            ])
       ],
-      warm: async () => { await Promise.all([engines.warm(), shop.open.warm()]) },
-      stop: () => stopping ??= (async () => {
-        await chat.drain()
-        await proxy?.close()
-        await server.drain(config.drainMs)
-        chat.close()
-        translation.close()
-        await authorization?.open.close()
-        await shop.open.settled()
-        await translation.settled().catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause: String(cause) }))
-        await Effect.runPromise(Scope.close(scope, Exit.void))
-        await store.close()
-        log("info", "stopped")
-      })()
+      warm: async () => {
+        await Promise.all([engines.warm(), shop.open.warm()])
+      },
+      stop: () =>
+        (stopping ??= (async () => {
+          await chat.drain()
+          await proxy?.close()
+          await server.drain(config.drainMs)
+          chat.close()
+          translation.close()
+          await authorization?.open.close()
+          await shop.open.settled()
+          await translation
+            .settled()
+            .catch((cause: unknown) =>
+              log("error", "usage of the last moments could not be kept", { cause: String(cause) })
+            )
+          await Effect.runPromise(Scope.close(scope, Exit.void))
+          await store.close()
+          log("info", "stopped")
+        })())
     }
   } catch (cause) {
     await Effect.runPromise(Scope.close(scope, Exit.void))

@@ -1,17 +1,25 @@
-/** Structured logs on standard error, one JSON object a line, with no personal text; and the numbers of /metrics. */
+/** Structured logs on standard error, one JSON object a line, with no personal text; and the numbers of
+ *  /metrics. */
 import type { ActorSystem } from "../registry.ts"
 import type { Log } from "../kind.ts"
 import type { Service } from "../http.ts"
 
 const levels = ["debug", "info", "warn", "error"] as const
-export const logger = (least: typeof levels[number], write: (line: string) => void = (line) => process.stderr.write(line)): Log => (level, message, fields) => {
-  if (levels.indexOf(level) < levels.indexOf(least)) return
-  write(`${JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })}\n`)
-}
+
+export const logger =
+  (
+    least: (typeof levels)[number],
+    write: (line: string) => void = (line) => process.stderr.write(line)
+  ): Log =>
+  (level, message, fields) => {
+    if (levels.indexOf(level) < levels.indexOf(least)) return
+    write(`${JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })}\n`)
+  }
 
 /** Answers by service and status class, counted as the services hand them over. */
 export class Answers {
   private readonly counts = new Map<string, number>()
+
   /** The same service, counted. */
   counting(service: Service): Service {
     const count = (status: number): void => {
@@ -20,31 +28,75 @@ export class Answers {
     }
     return {
       ...service,
-      routes: service.routes.map((route) => ({ ...route, handle: (request) => {
-        const response = route.handle(request)
-        if (response instanceof Promise) return response.then((later) => { count(later.status); return later })
-        count(response.status)
-        return response
-      } }))
+      routes: service.routes.map((route) => ({
+        ...route,
+        handle: (request) => {
+          const response = route.handle(request)
+          if (response instanceof Promise)
+            return response.then((later) => {
+              count(later.status)
+              return later
+            })
+          count(response.status)
+          return response
+        }
+      }))
     }
   }
-  get lines(): ReadonlyArray<string> { return [...this.counts].map(([labels, value]) => `troupe_http_responses_total{${labels}} ${value}`) }
+
+  get lines(): ReadonlyArray<string> {
+    return [...this.counts].map(([labels, value]) => `troupe_http_responses_total{${labels}} ${value}`)
+  }
 }
 
 export const metricsText = (answers: Answers, actors: ActorSystem): string => {
   const kinds = actors.overview()
-  const gauge = (name: string, help: string, type: "gauge" | "counter", of: (kind: typeof kinds[number]) => number): ReadonlyArray<string> =>
-    [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...kinds.map((kind) => `${name}{kind="${kind.kind}"} ${of(kind)}`)]
+  const gauge = (
+    name: string,
+    help: string,
+    type: "gauge" | "counter",
+    of: (kind: (typeof kinds)[number]) => number
+  ): ReadonlyArray<string> => [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${type}`,
+    ...kinds.map((kind) => `${name}{kind="${kind.kind}"} ${of(kind)}`)
+  ]
   const { rss, heapUsed } = process.memoryUsage()
   return [
-    "# HELP troupe_http_responses_total Responses by service and status.", "# TYPE troupe_http_responses_total counter", ...answers.lines,
+    "# HELP troupe_http_responses_total Responses by service and status.",
+    "# TYPE troupe_http_responses_total counter",
+    ...answers.lines,
     ...gauge("troupe_actors_live", "Actors in memory.", "gauge", ({ live }) => live),
-    ...gauge("troupe_actors_failed", "Actors beyond their restart intensity.", "gauge", ({ failed }) => failed),
+    ...gauge(
+      "troupe_actors_failed",
+      "Actors beyond their restart intensity.",
+      "gauge",
+      ({ failed }) => failed
+    ),
     ...gauge("troupe_actor_messages_total", "Commands handled.", "counter", ({ handled }) => handled),
-    ...gauge("troupe_actor_refused_total", "Commands refused by a full mailbox.", "counter", ({ refused }) => refused),
-    ...gauge("troupe_actor_restarts_total", "Restarts after a defect.", "counter", ({ restarts }) => restarts),
+    ...gauge(
+      "troupe_actor_refused_total",
+      "Commands refused by a full mailbox.",
+      "counter",
+      ({ refused }) => refused
+    ),
+    ...gauge(
+      "troupe_actor_restarts_total",
+      "Restarts after a defect.",
+      "counter",
+      ({ restarts }) => restarts
+    ),
     ...gauge("troupe_actor_activations_total", "Activations.", "counter", ({ activations }) => activations),
-    ...gauge("troupe_actor_passivations_total", "Passivations.", "counter", ({ passivations }) => passivations),
-    "# TYPE process_resident_memory_bytes gauge", `process_resident_memory_bytes ${rss}`, "# TYPE nodejs_heap_used_bytes gauge", `nodejs_heap_used_bytes ${heapUsed}`, ""
+    ...gauge(
+      "troupe_actor_passivations_total",
+      "Passivations.",
+      "counter",
+      ({ passivations }) => passivations
+    ),
+    "# TYPE process_resident_memory_bytes gauge",
+    `process_resident_memory_bytes ${rss}`,
+    "# TYPE nodejs_heap_used_bytes gauge",
+    `nodejs_heap_used_bytes ${heapUsed}`,
+    ""
   ].join("\n")
 }

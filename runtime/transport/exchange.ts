@@ -1,4 +1,5 @@
-/** What both adapters share of one HTTP exchange: status lines, trace ids, whom a request came from, limits of its head. */
+/** What both adapters share of one HTTP exchange: status lines, trace ids, whom a request came from, limits
+ *  of its head. */
 import { randomFillSync } from "node:crypto"
 import { STATUS_CODES } from "node:http"
 import { BlockList, isIP } from "node:net"
@@ -8,51 +9,82 @@ import type { ListenOptions } from "./server.ts"
 
 /** Beyond the registry: DeepL's (translation spec 19.2). */
 const ourReasons: Record<number, string> = { 456: "Quota Exceeded", 529: "Too Many Requests" }
+
 const statusLines = new Map<number, string>()
+
 /** `200 OK`. */
 export const statusLine = (status: number): string => {
   let line = statusLines.get(status)
-  if (line === undefined) statusLines.set(status, line = `${status} ${reasonOf(status)}`)
+  if (line === undefined) statusLines.set(status, (line = `${status} ${reasonOf(status)}`))
   return line
 }
+
 export const reasonOf = (status: number): string => ourReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
 
 const control = /[\0-\x08\x0a-\x1f\x7f]/
 const controls = new RegExp(control, "g")
-/** A header's value as it may leave: what would end its line is a space (RFC 9110, 5.5), for words of a request or of another server come this far. */
-export const fieldText = (value: string): string => control.test(value) ? value.replace(controls, " ") : value
+
+/** A header's value as it may leave: what would end its line is a space (RFC 9110, 5.5), for words of a
+ *  request or of another server come this far. */
+export const fieldText = (value: string): string =>
+  control.test(value) ? value.replace(controls, " ") : value
 
 const pool = Buffer.alloc(16 * 256)
 let digits = ""
 let drawn = 0
-/** 32 lower-case hex digits, random; drawn and written in blocks because both cost more than their bytes. For as long as the exchange: it holds its block. */
+
+/** 32 lower-case hex digits, random; drawn and written in blocks because both cost more than their bytes. For
+ *  as long as the exchange: it holds its block. */
 export const traceId = (): string => {
-  if (drawn === digits.length) { digits = randomFillSync(pool).toString("hex"); drawn = 0 }
-  return digits.slice(drawn, drawn += 32)
+  if (drawn === digits.length) {
+    digits = randomFillSync(pool).toString("hex")
+    drawn = 0
+  }
+  return digits.slice(drawn, (drawn += 32))
 }
 
 /** Names in lower case and values, alternating, in order of arrival. */
 export class FlatHeaders implements Headers {
   private readonly flat: ReadonlyArray<string>
-  constructor(flat: ReadonlyArray<string>) { this.flat = flat }
+
+  constructor(flat: ReadonlyArray<string>) {
+    this.flat = flat
+  }
+
   get(name: string): string | undefined {
     const { flat } = this
     let value: string | undefined
-    for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) value = value === undefined ? flat[i + 1]! : `${value}, ${flat[i + 1]!}`
+    for (let i = 0; i < flat.length; i += 2)
+      if (flat[i] === name) value = value === undefined ? flat[i + 1]! : `${value}, ${flat[i + 1]!}`
     return value
   }
+
   /** As on the wire: name, colon, value, line end. */
-  get bytes(): number { let bytes = 0; for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4; return bytes }
+  get bytes(): number {
+    let bytes = 0
+    for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4
+    return bytes
+  }
+
   *entries(): Iterable<readonly [string, string]> {
     for (let i = 0; i < this.flat.length; i += 2) yield [this.flat[i]!, this.flat[i + 1]!]
   }
 }
 
-export interface Limits { readonly headerBytesMax: number; readonly targetBytesMax: number; readonly bodyTimeoutMs: number; readonly socketIdleMs: number }
+export interface Limits {
+  readonly headerBytesMax: number
+  readonly targetBytesMax: number
+  readonly bodyTimeoutMs: number
+  readonly socketIdleMs: number
+}
+
 export const limitsOf = (options: ListenOptions): Limits => ({
-  headerBytesMax: options.headerBytesMax ?? 16_384, targetBytesMax: options.targetBytesMax ?? 8_192,
-  bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000, socketIdleMs: options.socketIdleMs ?? 60_000
+  headerBytesMax: options.headerBytesMax ?? 16_384,
+  targetBytesMax: options.targetBytesMax ?? 8_192,
+  bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000,
+  socketIdleMs: options.socketIdleMs ?? 60_000
 })
+
 /** A body nobody asked for is read and thrown away up to this, so that the connection can go on. */
 export const discardBytesMax = 65_536
 
@@ -60,6 +92,7 @@ export const discardBytesMax = 65_536
 export class Proxies {
   private readonly trusted = new BlockList()
   readonly any: boolean
+
   constructor(ranges: ReadonlyArray<string> = []) {
     this.any = ranges.length > 0
     for (const range of ranges) {
@@ -69,47 +102,87 @@ export class Proxies {
       else this.trusted.addSubnet(address, Number(bits), family)
     }
   }
-  private trusts(address: string): boolean { return isIP(address) !== 0 && this.trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4") }
+
+  private trusts(address: string): boolean {
+    return isIP(address) !== 0 && this.trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4")
+  }
+
   client(peer: string, headers: Headers): string {
     if (!this.any || !this.trusts(peer)) return peer
-    const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim()).filter((hop) => isIP(hop) !== 0)
+    const hops = (headers.get("x-forwarded-for") ?? "")
+      .split(",")
+      .map((hop) => hop.trim())
+      .filter((hop) => isIP(hop) !== 0)
     return hops.findLast((hop) => !this.trusts(hop)) ?? hops[0] ?? peer
   }
+
   scheme(peer: string, secure: boolean, headers: Headers): "http" | "https" {
-    const forwarded = this.any && this.trusts(peer) ? headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase() : undefined
+    const forwarded =
+      this.any && this.trusts(peer)
+        ? headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase()
+        : undefined
     return forwarded === "https" || forwarded === "http" ? forwarded : secure ? "https" : "http"
   }
 }
+
 /** IPv4 in its own form, also where the socket says ::ffff:1.2.3.4 or writes IPv6 out in full. */
 export const plainAddress = (address: string): string => {
   const mapped = /^(?:::ffff:|0000:0000:0000:0000:0000:ffff:)(.+)$/i.exec(address)?.[1]
   if (mapped === undefined) return address
   const words = /^([0-9a-f]{4}):([0-9a-f]{4})$/i.exec(mapped)
-  return words === null ? mapped : [words[1]!, words[2]!].flatMap((word) => [parseInt(word.slice(0, 2), 16), parseInt(word.slice(2), 16)]).join(".")
+  return words === null
+    ? mapped
+    : [words[1]!, words[2]!]
+        .flatMap((word) => [parseInt(word.slice(0, 2), 16), parseInt(word.slice(2), 16)])
+        .join(".")
 }
 
 /** Paths begin with one slash. */
-export const plainPath = (path: string): string => path.startsWith("//") ? path.replace(/^\/+/, "/") : path
+export const plainPath = (path: string): string => (path.startsWith("//") ? path.replace(/^\/+/, "/") : path)
 
-/** A streamed request body: chunks pushed by the transport, pulled by the handler; `pause` and `resume` carry its demand. */
+/** A streamed request body: chunks pushed by the transport, pulled by the handler; `pause` and `resume` carry
+ *  its demand. */
 export class BodyStream {
   readonly readable: AsyncIterable<Uint8Array>
   private readonly source: Readable
   private paused = false
+
   constructor(pause: () => void, resume: () => void) {
     this.pause = pause
     this.resume = resume
-    this.source = new Readable({ highWaterMark: 131_072, read: () => { if (this.paused) { this.paused = false; resume() } } })
+    this.source = new Readable({
+      highWaterMark: 131_072,
+      read: () => {
+        if (this.paused) {
+          this.paused = false
+          resume()
+        }
+      }
+    })
     this.source.on("error", () => {})
     this.readable = this.source
   }
+
   private readonly pause: () => void
   private readonly resume: () => void
-  push(chunk: Uint8Array): void { if (!this.source.push(chunk) && !this.paused) { this.paused = true; this.pause() } }
+
+  push(chunk: Uint8Array): void {
+    if (!this.source.push(chunk) && !this.paused) {
+      this.paused = true
+      this.pause()
+    }
+  }
+
   /** Nobody reads on after the end, so a paused connection would stay so, and its next request unheard. */
   end(): void {
-    if (this.paused) { this.paused = false; this.resume() }
+    if (this.paused) {
+      this.paused = false
+      this.resume()
+    }
     this.source.push(null)
   }
-  fail(reason: BodyFault["reason"]): void { this.source.destroy(new BodyFault(reason)) }
+
+  fail(reason: BodyFault["reason"]): void {
+    this.source.destroy(new BodyFault(reason))
+  }
 }

@@ -3,14 +3,21 @@ import type { Listen, Server } from "./server.ts"
 
 export type Adapter = "auto" | "uws" | "node"
 
-export const listenWith = async (adapter: Adapter, log: (line: string) => void, ...[services, options]: Parameters<Listen>): Promise<Server> => {
+export const listenWith = async (
+  adapter: Adapter,
+  log: (line: string) => void,
+  ...[services, options]: Parameters<Listen>
+): Promise<Server> => {
   if (adapter !== "node") {
     const uws = await import("./uws.ts")
-    const loaded = await uws.load().then(() => true, (cause: Error) => {
-      if (adapter === "uws") throw cause
-      log(`uWebSockets.js does not load here (${cause.message.split("\n")[0]}): serving with node:http`)
-      return false
-    })
+    const loaded = await uws.load().then(
+      () => true,
+      (cause: Error) => {
+        if (adapter === "uws") throw cause
+        log(`uWebSockets.js does not load here (${cause.message.split("\n")[0]}): serving with node:http`)
+        return false
+      }
+    )
     if (loaded) return uws.listen(services, options)
   }
   return (await import("./node.ts")).listen(services, options)

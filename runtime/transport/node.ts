@@ -1,17 +1,40 @@
-/** The contract over node:http and ws: taken where the native library cannot load. Same behaviour, about three times the cost. */
+/** The contract over node:http and ws: taken where the native library cannot load. Same behaviour, about
+ *  three times the cost. */
 import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { readFileSync } from "node:fs"
 import type { AddressInfo } from "node:net"
 import type { Duplex } from "node:stream"
 import { WebSocketServer, type WebSocket } from "ws"
-import { BodyFault, type Field, type Request, type Response, type Route, type Sink, type Socket, type SocketRoute } from "../http.ts"
-import { BodyStream, discardBytesMax, fieldText, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, reasonOf, traceId, type Limits } from "./exchange.ts"
+import {
+  BodyFault,
+  type Field,
+  type Request,
+  type Response,
+  type Route,
+  type Sink,
+  type Socket,
+  type SocketRoute
+} from "../http.ts"
+import {
+  BodyStream,
+  discardBytesMax,
+  fieldText,
+  FlatHeaders,
+  limitsOf,
+  plainAddress,
+  plainPath,
+  Proxies,
+  reasonOf,
+  traceId,
+  type Limits
+} from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen } from "./server.ts"
 
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
+
 /** node:http throws at what is not one byte. */
 const written = ([name, value]: Field): Field => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
@@ -34,21 +57,32 @@ class Exchange implements Request {
   constructor(node: Node, message: IncomingMessage) {
     this.method = message.method ?? "GET"
     const target = message.url ?? "/"
-const mark = target.indexOf("?")
+    const mark = target.indexOf("?")
     this.path = plainPath(mark < 0 ? target : target.slice(0, mark))
     this.query = mark < 0 ? "" : target.slice(mark + 1)
-    this.headers = new FlatHeaders(message.rawHeaders.map((text, i) => i % 2 === 0 ? text.toLowerCase() : text))
+    this.headers = new FlatHeaders(
+      message.rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
+    )
     const peer = plainAddress(message.socket.remoteAddress ?? "")
     this.client = node.proxies.client(peer, this.headers)
     this.scheme = node.proxies.scheme(peer, node.secure, this.headers)
   }
-  get stream(): AsyncIterable<Uint8Array> { return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} } }
+
+  get stream(): AsyncIterable<Uint8Array> {
+    return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} }
+  }
+
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
     if (this.gone) this.controller.abort()
     return this.controller.signal
   }
-  whenGone(hear: () => void): void { if (this.gone) hear(); else this.hearer = hear }
+
+  whenGone(hear: () => void): void {
+    if (this.gone) hear()
+    else this.hearer = hear
+  }
+
   aborted(): void {
     this.gone = true
     this.hearer?.()
@@ -63,25 +97,54 @@ class NodeSocket<Data> implements Socket<Data> {
   heardMs = Date.now()
   private readonly bufferedBytesMax: number
   private readonly onDrain: (socket: NodeSocket<Data>) => void
-  constructor(ws: WebSocket, data: Data, bufferedBytesMax: number, onDrain: (socket: NodeSocket<Data>) => void) {
+
+  constructor(
+    ws: WebSocket,
+    data: Data,
+    bufferedBytesMax: number,
+    onDrain: (socket: NodeSocket<Data>) => void
+  ) {
     this.ws = ws
     this.data = data
     this.bufferedBytesMax = bufferedBytesMax
     this.onDrain = onDrain
   }
-  get bufferedBytes(): number { return this.ws.bufferedAmount }
+
+  get bufferedBytes(): number {
+    return this.ws.bufferedAmount
+  }
+
   send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
-    if (this.ws.readyState !== this.ws.OPEN || this.ws.bufferedAmount > this.bufferedBytesMax) return "dropped"
-    this.ws.send(message, { binary: typeof message !== "string" }, () => { if (this.waiting && this.ws.bufferedAmount === 0) { this.waiting = false; this.onDrain(this) } })
+    if (this.ws.readyState !== this.ws.OPEN || this.ws.bufferedAmount > this.bufferedBytesMax)
+      return "dropped"
+    this.ws.send(message, { binary: typeof message !== "string" }, () => {
+      if (this.waiting && this.ws.bufferedAmount === 0) {
+        this.waiting = false
+        this.onDrain(this)
+      }
+    })
     if (this.ws.bufferedAmount === 0) return "sent"
     this.waiting = true
     return "buffered"
   }
+
   private waiting = false
-  cork(write: () => void): void { write() }
-  ping(payload: string): void { if (this.ws.readyState === this.ws.OPEN) this.ws.ping(payload) }
-  close(code: number, reason: string): void { this.ws.close(code, reason) }
-  terminate(): void { this.ws.terminate() }
+
+  cork(write: () => void): void {
+    write()
+  }
+
+  ping(payload: string): void {
+    if (this.ws.readyState === this.ws.OPEN) this.ws.ping(payload)
+  }
+
+  close(code: number, reason: string): void {
+    this.ws.close(code, reason)
+  }
+
+  terminate(): void {
+    this.ws.terminate()
+  }
 }
 
 class Node {
@@ -109,7 +172,8 @@ class Node {
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params
-    const refuse = (status: Status): void => this.answer(exchange, reply, match.service.refused(status, exchange), status !== 500)
+    const refuse = (status: Status): void =>
+      this.answer(exchange, reply, match.service.refused(status, exchange), status !== 500)
     const { headers } = exchange
     const chunked = headers.get("transfer-encoding") !== undefined
     const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
@@ -119,22 +183,42 @@ class Node {
     if (this.draining) return refuse(503)
     const { route } = match
     const barred = route?.admit?.(exchange)
-    const bytesMax = barred !== undefined ? discardBytesMax : route?.body?.bytesMax ?? discardBytesMax
-    if (length !== undefined && length > bytesMax) return barred === undefined ? refuse(413) : this.answer(exchange, reply, barred, true)
+    const bytesMax = barred !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
+    if (length !== undefined && length > bytesMax)
+      return barred === undefined ? refuse(413) : this.answer(exchange, reply, barred, true)
     const go = (): void => {
       if (barred !== undefined) this.answer(exchange, reply, barred)
       else if (route !== undefined) this.handle(exchange, reply, route, refuse)
-      else this.answer(exchange, reply, match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow))
+      else
+        this.answer(
+          exchange,
+          reply,
+          match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
+        )
     }
     if (length === 0) return go()
     this.read(exchange, message, bytesMax, barred === undefined ? route : undefined, refuse, go)
   }
-  private read(exchange: Exchange, message: IncomingMessage, bytesMax: number, route: Route | undefined, refuse: (status: Status) => void, go: () => void): void {
-    const stream = route?.body?.as === "stream" ? exchange.bodyStream = new BodyStream(() => message.pause(), () => message.resume()) : undefined
+
+  private read(
+    exchange: Exchange,
+    message: IncomingMessage,
+    bytesMax: number,
+    route: Route | undefined,
+    refuse: (status: Status) => void,
+    go: () => void
+  ): void {
+    const stream =
+      route?.body?.as === "stream"
+        ? (exchange.bodyStream = new BodyStream(
+            () => message.pause(),
+            () => message.resume()
+          ))
+        : undefined
     const keep = route?.body !== undefined
     const parts: Array<Uint8Array> = []
     let bytes = 0
-let over = false
+    let over = false
     const stop = (reason: BodyFault["reason"], status: Status): void => {
       over = true
       clearTimeout(timer)
@@ -157,106 +241,220 @@ let over = false
       if (keep) exchange.body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
       go()
     })
-    message.on("close", () => { clearTimeout(timer); if (!message.complete) exchange.aborted() })
+    message.on("close", () => {
+      clearTimeout(timer)
+      if (!message.complete) exchange.aborted()
+    })
     if (stream !== undefined) go()
   }
 
-  private handle(exchange: Exchange, reply: ServerResponse, route: Route, refuse: (status: Status) => void): void {
-    const failed = (defect: unknown): void => refuse(defect instanceof BodyFault ? defect.reason === "too-large" ? 413 : 408 : 500)
+  private handle(
+    exchange: Exchange,
+    reply: ServerResponse,
+    route: Route,
+    refuse: (status: Status) => void
+  ): void {
+    const failed = (defect: unknown): void =>
+      refuse(defect instanceof BodyFault ? (defect.reason === "too-large" ? 413 : 408) : 500)
     let response: Response | Promise<Response>
-    try { response = route.handle(exchange) } catch (defect) { return failed(defect) }
+    try {
+      response = route.handle(exchange)
+    } catch (defect) {
+      return failed(defect)
+    }
     if (response instanceof Promise) response.then((value) => this.answer(exchange, reply, value), failed)
     else this.answer(exchange, reply, response)
   }
 
-  answer(exchange: Exchange, reply: ServerResponse, response: Response, close = response.close ?? false): void {
+  answer(
+    exchange: Exchange,
+    reply: ServerResponse,
+    response: Response,
+    close = response.close ?? false
+  ): void {
     if (exchange.gone || exchange.answered) return
     exchange.answered = true
     const { body, headers = [], always = [] } = response
-    const head = [["X-Trace-ID", exchange.traceId], ...[...headers, ...always].map(written), ...(close || this.draining ? [["Connection", "close"]] : [])].flat() as Array<string>
+    const head = [
+      ["X-Trace-ID", exchange.traceId],
+      ...[...headers, ...always].map(written),
+      ...(close || this.draining ? [["Connection", "close"]] : [])
+    ].flat() as Array<string>
     const bodiless = response.status === 204 || response.status === 304
-    if (typeof body !== "function" && !bodiless) head.push("Content-Length", String(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length))
+    if (typeof body !== "function" && !bodiless)
+      head.push(
+        "Content-Length",
+        String(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length)
+      )
     reply.writeHead(response.status, reasonOf(response.status), head)
-    if (typeof body !== "function" || exchange.method === "HEAD") { reply.end(typeof body === "function" ? undefined : body); return }
+    if (typeof body !== "function" || exchange.method === "HEAD") {
+      reply.end(typeof body === "function" ? undefined : body)
+      return
+    }
     let ended: Promise<boolean> | undefined
-    const closed = new Promise<void>((resolve) => { reply.on("close", resolve) })
-    const write = (chunk: Uint8Array | string): boolean => exchange.gone || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain)
+    const closed = new Promise<void>((resolve) => {
+      reply.on("close", resolve)
+    })
+    const write = (chunk: Uint8Array | string): boolean =>
+      exchange.gone || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain)
     const sink: Sink = {
       signal: exchange.signal,
-      write, send: write,
-      drained: async () => { if (!exchange.gone && reply.writableNeedDrain) await Promise.race([new Promise((resolve) => { reply.once("drain", resolve) }), closed]) },
-      end: () => ended ??= (async () => {
-        if (exchange.gone) return false
-        return new Promise<boolean>((resolve) => {
-          reply.end(() => resolve(true))
-          void closed.then(() => resolve(reply.writableFinished))
-        })
-      })()
+      write,
+      send: write,
+      drained: async () => {
+        if (!exchange.gone && reply.writableNeedDrain)
+          await Promise.race([
+            new Promise((resolve) => {
+              reply.once("drain", resolve)
+            }),
+            closed
+          ])
+      },
+      end: () =>
+        (ended ??= (async () => {
+          if (exchange.gone) return false
+          return new Promise<boolean>((resolve) => {
+            reply.end(() => resolve(true))
+            void closed.then(() => resolve(reply.writableFinished))
+          })
+        })())
     }
-    Promise.resolve().then(() => body(sink)).then(() => sink.end(), () => { if (ended === undefined) reply.destroy() })
+    Promise.resolve()
+      .then(() => body(sink))
+      .then(
+        () => sink.end(),
+        () => {
+          if (ended === undefined) reply.destroy()
+        }
+      )
   }
 
-  upgrade(servers: ReadonlyMap<SocketRoute<any>, WebSocketServer>, message: IncomingMessage, wire: Duplex, head: Buffer): void {
+  upgrade(
+    servers: ReadonlyMap<SocketRoute<any>, WebSocketServer>,
+    message: IncomingMessage,
+    wire: Duplex,
+    head: Buffer
+  ): void {
     const exchange = new Exchange(this, message)
     wire.on("error", () => wire.destroy())
     const route = this.table.sockets.find(({ path }) => path === exchange.path)
     const service = this.table.serviceOf(exchange.path)
     const refuse = ({ status, headers = [], always = [], body }: Response): void => {
       const bytes = typeof body === "function" || body === undefined ? "" : body
-      wire.end([`HTTP/1.1 ${status} ${reasonOf(status)}`, `X-Trace-ID: ${exchange.traceId}`, `Date: ${new Date().toUTCString()}`, "Connection: close",
-        ...[...headers, ...always].map(([name, value]) => `${name}: ${fieldText(value)}`), `Content-Length: ${Buffer.byteLength(bytes)}`, "", ""].join("\r\n") + bytes)
+      wire.end(
+        [
+          `HTTP/1.1 ${status} ${reasonOf(status)}`,
+          `X-Trace-ID: ${exchange.traceId}`,
+          `Date: ${new Date().toUTCString()}`,
+          "Connection: close",
+          ...[...headers, ...always].map(([name, value]) => `${name}: ${fieldText(value)}`),
+          `Content-Length: ${Buffer.byteLength(bytes)}`,
+          "",
+          ""
+        ].join("\r\n") + bytes
+      )
     }
     if (route === undefined) return refuse(service.refused(404, exchange))
     if (this.draining) return refuse(service.refused(503, exchange))
     let verdict: { readonly accept: unknown } | Response
-    try { verdict = route.upgrade(exchange) } catch { return refuse(service.refused(500, exchange)) }
+    try {
+      verdict = route.upgrade(exchange)
+    } catch {
+      return refuse(service.refused(500, exchange))
+    }
     if (!("accept" in verdict)) return refuse(verdict)
     const { accept } = verdict
     const server = servers.get(route)!
-    server.once("headers", (lines: Array<string>) => { lines.push(`X-Trace-ID: ${exchange.traceId}`) })
+    server.once("headers", (lines: Array<string>) => {
+      lines.push(`X-Trace-ID: ${exchange.traceId}`)
+    })
     server.handleUpgrade(message, wire, head, (ws) => this.open(route, ws, accept))
   }
+
   private open(route: SocketRoute<any>, ws: WebSocket, accept: unknown): void {
-    const socket = new NodeSocket(ws, accept, route.bufferedBytesMax ?? 1_048_576, (drained) => route.drain?.(drained))
+    const socket = new NodeSocket(ws, accept, route.bufferedBytesMax ?? 1_048_576, (drained) =>
+      route.drain?.(drained)
+    )
     this.sockets.add(socket)
-    const heard = (): void => { socket.heardMs = Date.now() }
+    const heard = (): void => {
+      socket.heardMs = Date.now()
+    }
     let tooBig = false
-    ws.on("pong", (payload: Buffer) => { heard(); route.pong?.(socket, payload.toString("latin1")) })
+    ws.on("pong", (payload: Buffer) => {
+      heard()
+      route.pong?.(socket, payload.toString("latin1"))
+    })
     ws.on("ping", heard)
     ws.on("error", () => {})
     ws.on("message", (message: Buffer, isBinary) => {
       heard()
       if (tooBig) return
-      if (message.length > route.messageBytesMax) { tooBig = true; return ws.close(1009, "message too big") }
+      if (message.length > route.messageBytesMax) {
+        tooBig = true
+        return ws.close(1009, "message too big")
+      }
       route.message(socket, message, !isBinary)
     })
-    ws.on("close", (code) => { this.sockets.delete(socket); route.close(socket, tooBig ? 1009 : code) })
+    ws.on("close", (code) => {
+      this.sockets.delete(socket)
+      route.close(socket, tooBig ? 1009 : code)
+    })
     route.open(socket)
   }
+
   ping(): void {
     const silent = Date.now() - this.limits.socketIdleMs
-    for (const socket of this.sockets) if (socket.heardMs < silent) socket.terminate(); else socket.ws.ping()
+    for (const socket of this.sockets)
+      if (socket.heardMs < silent) socket.terminate()
+      else socket.ws.ping()
   }
 }
 
 export const listen: Listen = async (services, options) => {
   const limits = limitsOf(options)
   const { tls } = options
-  const node = new Node(new RouteTable(services), limits, new Proxies(options.trustedProxies), tls !== undefined)
-  const http = { maxHeaderSize: 2 * (limits.headerBytesMax + limits.targetBytesMax), requestTimeout: 0, headersTimeout: 15_000 }
-  const server: HttpServer = tls === undefined ? createServer(http)
-    : createTlsServer({ ...http, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) })
-  const servers = new Map(node.table.sockets.map((route) =>
-    [route, new WebSocketServer({ noServer: true, perMessageDeflate: false, handleProtocols: () => false, maxPayload: 2 * route.messageBytesMax + 65_536 })] as const))
+  const node = new Node(
+    new RouteTable(services),
+    limits,
+    new Proxies(options.trustedProxies),
+    tls !== undefined
+  )
+  const http = {
+    maxHeaderSize: 2 * (limits.headerBytesMax + limits.targetBytesMax),
+    requestTimeout: 0,
+    headersTimeout: 15_000
+  }
+  const server: HttpServer =
+    tls === undefined
+      ? createServer(http)
+      : createTlsServer({ ...http, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) })
+  const servers = new Map(
+    node.table.sockets.map(
+      (route) =>
+        [
+          route,
+          new WebSocketServer({
+            noServer: true,
+            perMessageDeflate: false,
+            handleProtocols: () => false,
+            maxPayload: 2 * route.messageBytesMax + 65_536
+          })
+        ] as const
+    )
+  )
   server.on("request", (message, reply) => node.request(message, reply))
   server.on("upgrade", (message, wire, head) => node.upgrade(servers, message, wire, head))
   server.on("clientError", (cause: NodeJS.ErrnoException, wire) => {
     if (!wire.writable) return
     const status = cause.code === "HPE_HEADER_OVERFLOW" ? 431 : 400
-    wire.end(`HTTP/1.1 ${status} ${reasonOf(status)}\r\nX-Trace-ID: ${traceId()}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+    wire.end(
+      `HTTP/1.1 ${status} ${reasonOf(status)}\r\nX-Trace-ID: ${traceId()}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+    )
   })
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) => reject(new Error(`cannot listen on ${options.host}:${options.port}: ${cause.message}`)))
+    server.once("error", (cause) =>
+      reject(new Error(`cannot listen on ${options.host}:${options.port}: ${cause.message}`))
+    )
     server.listen(options.port, options.host, resolve)
   })
   const pinging = setInterval(() => node.ping(), Math.max(1_000, limits.socketIdleMs / 3))
@@ -266,11 +464,14 @@ export const listen: Listen = async (services, options) => {
     port: (server.address() as AddressInfo).port,
     drain: async (withinMs) => {
       node.draining = true
-      const closed = new Promise<void>((resolve) => { server.close(() => resolve()) })
+      const closed = new Promise<void>((resolve) => {
+        server.close(() => resolve())
+      })
       server.closeIdleConnections()
       for (const socket of node.sockets) socket.close(1001, "server is going away")
       const until = Date.now() + withinMs
-      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until) await new Promise((resolve) => setTimeout(resolve, 10))
+      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
+        await new Promise((resolve) => setTimeout(resolve, 10))
       clearInterval(pinging)
       for (const socket of node.sockets) socket.terminate()
       server.closeAllConnections()

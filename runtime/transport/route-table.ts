@@ -1,8 +1,20 @@
-/** The static route table of all services: which route, which service words a refusal, which methods a path has. Built once. */
+/** The static route table of all services: which route, which service words a refusal, which methods a path
+ *  has. Built once. */
 import type { Route, Service, SocketRoute } from "../http.ts"
 
-export interface Match { readonly service: Service; readonly route: Route | undefined; readonly params: Readonly<Record<string, string>>; readonly allow: string | undefined }
-interface Pattern { readonly parts: ReadonlyArray<string>; readonly service: Service; readonly methods: Map<string, Route> }
+export interface Match {
+  readonly service: Service
+  readonly route: Route | undefined
+  readonly params: Readonly<Record<string, string>>
+  readonly allow: string | undefined
+}
+
+interface Pattern {
+  readonly parts: ReadonlyArray<string>
+  readonly service: Service
+  readonly methods: Map<string, Route>
+}
+
 const noParams = {}
 
 export class RouteTable {
@@ -14,20 +26,24 @@ export class RouteTable {
   constructor(services: ReadonlyArray<Service>) {
     this.services = services
     this.sockets = services.flatMap(({ sockets }) => sockets ?? [])
-    for (const service of services) for (const route of service.routes) {
-      const wild = route.path.includes("/:") || route.path.endsWith("*")
-      let pattern = wild ? this.patterns.find(({ parts }) => parts.join("/") === route.path) : this.literal.get(route.path)
-      if (pattern === undefined) {
-        pattern = { parts: route.path.split("/"), service, methods: new Map() }
-        if (wild) this.patterns.push(pattern)
-        else this.literal.set(route.path, pattern)
+    for (const service of services)
+      for (const route of service.routes) {
+        const wild = route.path.includes("/:") || route.path.endsWith("*")
+        let pattern = wild
+          ? this.patterns.find(({ parts }) => parts.join("/") === route.path)
+          : this.literal.get(route.path)
+        if (pattern === undefined) {
+          pattern = { parts: route.path.split("/"), service, methods: new Map() }
+          if (wild) this.patterns.push(pattern)
+          else this.literal.set(route.path, pattern)
+        }
+        if (pattern.methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
+        pattern.methods.set(route.method, route)
       }
-      if (pattern.methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
-      pattern.methods.set(route.method, route)
-    }
   }
 
-  /** HEAD falls to GET; an unmatched path belongs to the service with the longest matching prefix, else to the first. */
+  /** HEAD falls to GET; an unmatched path belongs to the service with the longest matching prefix, else to
+   *  the first. */
   match(method: string, path: string): Match {
     const literal = this.literal.get(path)
     if (literal !== undefined) return this.found(literal, method, noParams)
@@ -38,30 +54,47 @@ export class RouteTable {
     }
     return { service: this.serviceOf(path), route: undefined, params: noParams, allow: undefined }
   }
-  private found({ methods, service }: Pattern, method: string, params: Readonly<Record<string, string>>): Match {
+
+  private found(
+    { methods, service }: Pattern,
+    method: string,
+    params: Readonly<Record<string, string>>
+  ): Match {
     const route = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined)
     return { service, route, params, allow: route === undefined ? [...methods.keys()].join(", ") : undefined }
   }
+
   serviceOf(path: string): Service {
     let best = this.services[0]!
-let length = -1
-    for (const service of this.services) for (const prefix of service.prefixes) {
-      if (path.startsWith(prefix) && prefix.length > length) { best = service; length = prefix.length }
-    }
+    let length = -1
+    for (const service of this.services)
+      for (const prefix of service.prefixes) {
+        if (path.startsWith(prefix) && prefix.length > length) {
+          best = service
+          length = prefix.length
+        }
+      }
     return best
   }
 }
 
-const bind = (pattern: ReadonlyArray<string>, parts: ReadonlyArray<string>): Record<string, string> | undefined => {
+const bind = (
+  pattern: ReadonlyArray<string>,
+  parts: ReadonlyArray<string>
+): Record<string, string> | undefined => {
   const rest = pattern.at(-1) === "*"
   if (rest ? parts.length < pattern.length : parts.length !== pattern.length) return undefined
   const params: Record<string, string> = {}
   for (let i = 0; i < pattern.length - (rest ? 1 : 0); i++) {
     const want = pattern[i]!
-const have = parts[i]!
+    const have = parts[i]!
     if (want.startsWith(":")) {
       if (have === "") return undefined
-      try { params[want.slice(1)] = decodeURIComponent(have) } catch { return undefined }
+      try {
+        params[want.slice(1)] = decodeURIComponent(have)
+      } catch {
+        return undefined
+      }
     } else if (want !== have) return undefined
   }
   if (rest) params["*"] = parts.slice(pattern.length - 1).join("/")

@@ -1,19 +1,45 @@
-/** The contract over uWebSockets.js. A request is dead when its callback returns and a chunk's buffer with it: both are copied once, at the
- *  door. Every answer leaves in one cork. Hot path (bench/http-json): no promise, no AbortController, no timer for a request which is
- *  answered in the turn of its last byte.
- *  Left to the library: it writes Date, answers a head it cannot parse with 400 (or a cut) of its own, and cuts a connection on which
- *  another request arrives before the one in hand is answered, unless that happens in one turn (no client in use pipelines so). */
+/** The contract over uWebSockets.js. A request is dead when its callback returns and a chunk's buffer with
+ *  it: both are copied once, at the door. Every answer leaves in one cork. Hot path (bench/http-json): no
+ *  promise, no AbortController, no timer for a request which is answered in the turn of its last byte. Left
+ *  to the library: it writes Date, answers a head it cannot parse with 400 (or a cut) of its own, and cuts a
+ *  connection on which another request arrives before the one in hand is answered, unless that happens in one
+ *  turn (no client in use pipelines so). */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 import { Bag, type Placed } from "../bag.ts"
-import { BodyFault, type Field, type Request, type Response, type Route, type Service, type Sink, type Socket, type SocketRoute } from "../http.ts"
-import { BodyStream, discardBytesMax, fieldText, FlatHeaders, limitsOf, plainAddress, plainPath, Proxies, statusLine, traceId, type Limits } from "./exchange.ts"
+import {
+  BodyFault,
+  type Field,
+  type Request,
+  type Response,
+  type Route,
+  type Service,
+  type Sink,
+  type Socket,
+  type SocketRoute
+} from "../http.ts"
+import {
+  BodyStream,
+  discardBytesMax,
+  fieldText,
+  FlatHeaders,
+  limitsOf,
+  plainAddress,
+  plainPath,
+  Proxies,
+  statusLine,
+  traceId,
+  type Limits
+} from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen, Server } from "./server.ts"
 
 const noBytes = new Uint8Array(0)
-/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure shows. */
+
+/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure
+ *  shows. */
 const corkBytesMax = 65_536
+
 const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
 
 const linesOf = (fields: ReadonlyArray<Field>): string => {
@@ -50,19 +76,43 @@ class Exchange implements Request, Placed {
     this.path = plainPath(req.getUrl())
     this.query = req.getQuery() ?? ""
     const flat: Array<string> = []
-    req.forEach((name, value) => { flat.push(name, value) })
+    req.forEach((name, value) => {
+      flat.push(name, value)
+    })
     this.headers = new FlatHeaders(flat)
   }
-  private get address(): string { return this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()) }
-  get client(): string { return this.node.proxies.client(this.address, this.headers) }
-  get scheme(): "http" | "https" { return this.node.proxies.any ? this.node.proxies.scheme(this.address, this.node.secure, this.headers) : this.node.secure ? "https" : "http" }
-  get stream(): AsyncIterable<Uint8Array> { return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} } }
+
+  private get address(): string {
+    return (this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()))
+  }
+
+  get client(): string {
+    return this.node.proxies.client(this.address, this.headers)
+  }
+
+  get scheme(): "http" | "https" {
+    return this.node.proxies.any
+      ? this.node.proxies.scheme(this.address, this.node.secure, this.headers)
+      : this.node.secure
+        ? "https"
+        : "http"
+  }
+
+  get stream(): AsyncIterable<Uint8Array> {
+    return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} }
+  }
+
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
     if (this.gone) this.controller.abort()
     return this.controller.signal
   }
-  whenGone(hear: () => void): void { if (this.gone) hear(); else this.hearer = hear }
+
+  whenGone(hear: () => void): void {
+    if (this.gone) hear()
+    else this.hearer = hear
+  }
+
   aborted(): void {
     this.gone = true
     this.hearer?.()
@@ -70,8 +120,18 @@ class Exchange implements Request, Placed {
     this.controller?.abort()
     this.wake()
   }
-  onDrain(): Promise<void> { return new Promise((resolve) => { (this.drains ??= []).push(resolve) }) }
-  wake(): void { const waiting = this.drains; this.drains = undefined; if (waiting !== undefined) for (const resolve of waiting) resolve() }
+
+  onDrain(): Promise<void> {
+    return new Promise((resolve) => {
+      ;(this.drains ??= []).push(resolve)
+    })
+  }
+
+  wake(): void {
+    const waiting = this.drains
+    this.drains = undefined
+    if (waiting !== undefined) for (const resolve of waiting) resolve()
+  }
 }
 
 /** A streamed response: what is written within one turn leaves in one cork, what is sent leaves at once. */
@@ -83,47 +143,91 @@ class Stream implements Sink {
   private queuedBytes = 0
   private readonly exchange: Exchange
   private readonly over: () => void
-  constructor(exchange: Exchange, over: () => void) { this.exchange = exchange; this.over = over }
-  get signal(): AbortSignal { return this.exchange.signal }
-  private get deaf(): boolean { return this.exchange.gone || this.ended }
+
+  constructor(exchange: Exchange, over: () => void) {
+    this.exchange = exchange
+    this.over = over
+  }
+
+  get signal(): AbortSignal {
+    return this.exchange.signal
+  }
+
+  private get deaf(): boolean {
+    return this.exchange.gone || this.ended
+  }
+
   write(chunk: string | Uint8Array): boolean {
     if (this.deaf) return true
     this.queue.push(chunk)
     this.queuedBytes += chunk.length
     if (this.queuedBytes >= corkBytesMax) this.flush()
-    else if (!this.scheduled) { this.scheduled = true; queueMicrotask(this.flush) }
+    else if (!this.scheduled) {
+      this.scheduled = true
+      queueMicrotask(this.flush)
+    }
     return !this.behind
   }
+
   send(chunk: string | Uint8Array): boolean {
     if (this.deaf || chunk.length === 0) return true
     this.flush()
     const { res } = this.exchange
-    res.cork(() => { this.behind = !res.write(chunk) || this.behind })
+    res.cork(() => {
+      this.behind = !res.write(chunk) || this.behind
+    })
     return !this.behind
   }
+
   private readonly flush = (): void => {
     this.scheduled = false
     if (this.exchange.gone || this.queue.length === 0) return
     const chunks = this.queue
-const { res } = this.exchange
+    const { res } = this.exchange
     this.queue = []
     this.queuedBytes = 0
-    res.cork(() => { for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind })
+    res.cork(() => {
+      for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind
+    })
   }
-  writable(): boolean { this.behind = false; this.exchange.wake(); return true }
-  async drained(): Promise<void> { this.flush(); while (this.behind && !this.exchange.gone) await this.exchange.onDrain() }
+
+  writable(): boolean {
+    this.behind = false
+    this.exchange.wake()
+    return true
+  }
+
+  async drained(): Promise<void> {
+    this.flush()
+    while (this.behind && !this.exchange.gone) await this.exchange.onDrain()
+  }
+
   /** Counted out once. */
-  done(): void { if (!this.ended) { this.ended = true; this.over() } }
+  done(): void {
+    if (!this.ended) {
+      this.ended = true
+      this.over()
+    }
+  }
+
   async end(): Promise<boolean> {
     if (this.ended) return !this.exchange.gone
     await this.drained()
     if (this.deaf) return false
     this.done()
     // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
-    this.exchange.res.cork(() => { this.exchange.res.end() })
+    this.exchange.res.cork(() => {
+      this.exchange.res.end()
+    })
     return true
   }
-  cut(): void { if (!this.deaf) { this.done(); this.exchange.res.close() } }
+
+  cut(): void {
+    if (!this.deaf) {
+      this.done()
+      this.exchange.res.close()
+    }
+  }
 }
 
 class UwsSocket<Data> implements Socket<Data> {
@@ -131,23 +235,44 @@ class UwsSocket<Data> implements Socket<Data> {
   readonly data: Data
   private readonly ws: uWS.WebSocket<Held>
   private readonly bufferedBytesMax: number
+
   constructor(ws: uWS.WebSocket<Held>, data: Data, bufferedBytesMax: number) {
     this.ws = ws
     this.data = data
     this.bufferedBytesMax = bufferedBytesMax
   }
-  get bufferedBytes(): number { return this.closed ? 0 : this.ws.getBufferedAmount() }
+
+  get bufferedBytes(): number {
+    return this.closed ? 0 : this.ws.getBufferedAmount()
+  }
+
   send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
     if (this.closed || this.ws.getBufferedAmount() > this.bufferedBytesMax) return "dropped"
     const status = this.ws.send(message as string, typeof message !== "string")
     return status === 1 ? "sent" : status === 0 ? "buffered" : "dropped"
   }
-  cork(write: () => void): void { if (!this.closed) this.ws.cork(write) }
-  ping(payload: string): void { if (!this.closed) this.ws.ping(payload) }
-  close(code: number, reason: string): void { if (!this.closed) this.ws.end(code, reason) }
-  terminate(): void { if (!this.closed) this.ws.close() }
+
+  cork(write: () => void): void {
+    if (!this.closed) this.ws.cork(write)
+  }
+
+  ping(payload: string): void {
+    if (!this.closed) this.ws.ping(payload)
+  }
+
+  close(code: number, reason: string): void {
+    if (!this.closed) this.ws.end(code, reason)
+  }
+
+  terminate(): void {
+    if (!this.closed) this.ws.close()
+  }
 }
-interface Held { accepted: unknown; socket: UwsSocket<unknown> | undefined }
+
+interface Held {
+  accepted: unknown
+  socket: UwsSocket<unknown> | undefined
+}
 
 class Node {
   readonly proxies: Proxies
@@ -155,8 +280,10 @@ class Node {
   readonly table: RouteTable
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
+
   /** Exchanges whose body is still arriving, for the time-out sweep. */
-readonly reading = new Bag<Exchange>()
+  readonly reading = new Bag<Exchange>()
+
   inFlight = 0
   draining = false
   private readonly always = new WeakMap<ReadonlyArray<Field>, string>()
@@ -186,18 +313,24 @@ readonly reading = new Bag<Exchange>()
     const { headers } = exchange
     const chunked = headers.get("transfer-encoding") !== undefined
     const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
-    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax) return this.refuse(exchange, 414)
+    if (exchange.path.length + exchange.query.length > this.limits.targetBytesMax)
+      return this.refuse(exchange, 414)
     if (headers.bytes > this.limits.headerBytesMax) return this.refuse(exchange, 431)
     if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
     if (this.draining) return this.refuse(exchange, 503)
     const { route } = match
     const barred = route?.admit?.(exchange)
-    const bytesMax = barred !== undefined ? discardBytesMax : route?.body?.bytesMax ?? discardBytesMax
-    if (length !== undefined && length > bytesMax) return barred === undefined ? this.refuse(exchange, 413) : this.answer(exchange, barred, true)
+    const bytesMax = barred !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
+    if (length !== undefined && length > bytesMax)
+      return barred === undefined ? this.refuse(exchange, 413) : this.answer(exchange, barred, true)
     const go = (): void => {
       if (barred !== undefined) this.answer(exchange, barred)
       else if (route !== undefined) this.handle(exchange, route)
-      else this.answer(exchange, match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow))
+      else
+        this.answer(
+          exchange,
+          match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
+        )
     }
     if (length === 0) return go()
     if (route?.body?.as === "stream" && barred === undefined) this.readStream(exchange, bytesMax, go)
@@ -210,10 +343,17 @@ readonly reading = new Bag<Exchange>()
     exchange.res.onData((chunk, isLast) => {
       if (exchange.answered) return
       bytes += chunk.byteLength
-      if (bytes > bytesMax) { this.reading.delete(exchange); return this.refuse(exchange, 413) }
+      if (bytes > bytesMax) {
+        this.reading.delete(exchange)
+        return this.refuse(exchange, 413)
+      }
       if (isLast) {
         this.reading.delete(exchange)
-        if (keep) exchange.body = parts === undefined ? Buffer.from(new Uint8Array(chunk)) : Buffer.concat([...parts, new Uint8Array(chunk)])
+        if (keep)
+          exchange.body =
+            parts === undefined
+              ? Buffer.from(new Uint8Array(chunk))
+              : Buffer.concat([...parts, new Uint8Array(chunk)])
         return go()
       }
       if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))
@@ -223,21 +363,36 @@ readonly reading = new Bag<Exchange>()
     exchange.lastByteMs = Date.now()
     this.reading.add(exchange)
   }
+
   private readStream(exchange: Exchange, bytesMax: number, go: () => void): void {
     const { res } = exchange
-    const body = exchange.bodyStream = new BodyStream(() => { if (!exchange.gone) res.pause() }, () => { if (!exchange.gone) res.resume() })
+    const body = (exchange.bodyStream = new BodyStream(
+      () => {
+        if (!exchange.gone) res.pause()
+      },
+      () => {
+        if (!exchange.gone) res.resume()
+      }
+    ))
     let bytes = 0
     res.onData((chunk, isLast) => {
       bytes += chunk.byteLength
-      if (bytes > bytesMax) { this.reading.delete(exchange); return body.fail("too-large") }
+      if (bytes > bytesMax) {
+        this.reading.delete(exchange)
+        return body.fail("too-large")
+      }
       if (chunk.byteLength > 0) body.push(new Uint8Array(chunk.slice(0)))
       exchange.lastByteMs = Date.now()
-      if (isLast) { this.reading.delete(exchange); body.end() }
+      if (isLast) {
+        this.reading.delete(exchange)
+        body.end()
+      }
     })
     exchange.lastByteMs = Date.now()
     this.reading.add(exchange)
     go()
   }
+
   /** Once a second: bodies whose next byte is overdue. */
   sweep(): void {
     const overdue = Date.now() - this.limits.bodyTimeoutMs
@@ -251,15 +406,26 @@ readonly reading = new Bag<Exchange>()
 
   private handle(exchange: Exchange, route: Route): void {
     let response: Response | Promise<Response>
-    try { response = route.handle(exchange) } catch (defect) { return this.failed(exchange, defect) }
-    if (response instanceof Promise) response.then((value) => this.answer(exchange, value), (defect) => this.failed(exchange, defect))
+    try {
+      response = route.handle(exchange)
+    } catch (defect) {
+      return this.failed(exchange, defect)
+    }
+    if (response instanceof Promise)
+      response.then(
+        (value) => this.answer(exchange, value),
+        (defect) => this.failed(exchange, defect)
+      )
     else this.answer(exchange, response)
   }
+
   private failed(exchange: Exchange, defect: unknown): void {
     if (defect instanceof BodyFault) return this.refuse(exchange, defect.reason === "too-large" ? 413 : 408)
     this.refuse(exchange, 500)
   }
-  /** A refusal of the transport's own; the connection is not used again where a body may still be on its way. */
+
+  /** A refusal of the transport's own; the connection is not used again where a body may still be on its way.
+   *  */
   private refuse(exchange: Exchange, status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503): void {
     const response = exchange.service!.refused(status, exchange)
     this.answer(exchange, response, status !== 500)
@@ -274,32 +440,54 @@ readonly reading = new Bag<Exchange>()
     this.inFlight--
     res.cork(() => {
       this.head(exchange, response)
-      if (exchange.method === "HEAD") res.endWithoutBody(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length, close || this.draining)
+      if (exchange.method === "HEAD")
+        res.endWithoutBody(
+          body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length,
+          close || this.draining
+        )
       else if (body === undefined) res.end("", close || this.draining)
       else res.end(body, close || this.draining)
     })
   }
+
   /** One call into the library for all fields: each call costs more than the bytes it carries. */
   private head({ res, traceId }: Exchange, { status, headers, always }: Response): void {
     let fields = traceId
     if (headers !== undefined) fields += linesOf(headers)
     if (always !== undefined) {
       let lines = this.always.get(always)
-      if (lines === undefined) this.always.set(always, lines = linesOf(always))
+      if (lines === undefined) this.always.set(always, (lines = linesOf(always)))
       fields += lines
     }
     if (this.draining) fields += "\r\nConnection: close"
     res.writeStatus(statusLine(status))
     res.writeHeader("X-Trace-ID", fields)
   }
+
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
     const { res } = exchange
-    const stream = new Stream(exchange, () => { this.inFlight-- })
+    const stream = new Stream(exchange, () => {
+      this.inFlight--
+    })
     res.onWritable(() => stream.writable())
     res.cork(() => this.head(exchange, response))
-    exchange.aborted = ((before) => () => { stream.done(); before.call(exchange) })(exchange.aborted)
-    if (exchange.method === "HEAD") { stream.done(); res.cork(() => { res.endWithoutBody() }); return }
-    Promise.resolve().then(() => body(stream)).then(() => stream.end(), () => stream.cut())
+    exchange.aborted = ((before) => () => {
+      stream.done()
+      before.call(exchange)
+    })(exchange.aborted)
+    if (exchange.method === "HEAD") {
+      stream.done()
+      res.cork(() => {
+        res.endWithoutBody()
+      })
+      return
+    }
+    Promise.resolve()
+      .then(() => body(stream))
+      .then(
+        () => stream.end(),
+        () => stream.cut()
+      )
   }
 
   private socket(route: SocketRoute<any>): void {
@@ -317,12 +505,16 @@ readonly reading = new Bag<Exchange>()
         this.inFlight++
         if (this.draining) return this.refuse(exchange, 503)
         let verdict: { readonly accept: unknown } | Response
-        try { verdict = route.upgrade(exchange) } catch { return this.refuse(exchange, 500) }
+        try {
+          verdict = route.upgrade(exchange)
+        } catch {
+          return this.refuse(exchange, 500)
+        }
         if (!("accept" in verdict)) return this.answer(exchange, verdict, true)
         this.inFlight--
         const { accept } = verdict
         const key = req.getHeader("sec-websocket-key")
-const extensions = req.getHeader("sec-websocket-extensions")
+        const extensions = req.getHeader("sec-websocket-extensions")
         res.cork(() => {
           res.writeStatus("101 Switching Protocols")
           res.writeHeader("X-Trace-ID", exchange.traceId)
@@ -336,11 +528,22 @@ const extensions = req.getHeader("sec-websocket-extensions")
         route.open(held.socket)
       },
       message: (ws, message, isBinary) => {
-        if (message.byteLength > route.messageBytesMax) { ws.end(1009, "message too big"); return }
+        if (message.byteLength > route.messageBytesMax) {
+          ws.end(1009, "message too big")
+          return
+        }
         route.message(ws.getUserData().socket!, new Uint8Array(message), !isBinary)
       },
-      ...(route.pong === undefined ? {} : { pong: (ws: uWS.WebSocket<Held>, payload: ArrayBuffer) => { route.pong!(ws.getUserData().socket!, Buffer.from(payload).toString("latin1")) } }),
-      drain: (ws) => { route.drain?.(ws.getUserData().socket!) },
+      ...(route.pong === undefined
+        ? {}
+        : {
+            pong: (ws: uWS.WebSocket<Held>, payload: ArrayBuffer) => {
+              route.pong!(ws.getUserData().socket!, Buffer.from(payload).toString("latin1"))
+            }
+          }),
+      drain: (ws) => {
+        route.drain?.(ws.getUserData().socket!)
+      },
       close: (ws, code) => {
         const socket = ws.getUserData().socket!
         socket.closed = true
@@ -353,7 +556,8 @@ const extensions = req.getHeader("sec-websocket-extensions")
 
 /** Rejects where the native binary does not load (other libc, other Node). */
 export const load = async (): Promise<typeof uWS> => {
-  // Read by the native library when it loads: request line and headers together. Our own limits answer below it.
+  // Read by the native library when it loads: request line and headers together. Our own limits answer below
+  // it.
   process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= "65536"
   return createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
 }
@@ -361,14 +565,27 @@ export const load = async (): Promise<typeof uWS> => {
 export const listen: Listen = async (services, options) => {
   const library = await load()
   const { tls } = options
-  const app = tls === undefined ? library.App() : library.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile })
-  const node = new Node(app, new RouteTable(services), limitsOf(options), new Proxies(options.trustedProxies), tls !== undefined)
-  // The typings lack both the constant and the form with a host; without it two processes would share the port silently.
+  const app =
+    tls === undefined
+      ? library.App()
+      : library.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile })
+  const node = new Node(
+    app,
+    new RouteTable(services),
+    limitsOf(options),
+    new Proxies(options.trustedProxies),
+    tls !== undefined
+  )
+  // The typings lack both the constant and the form with a host; without it two processes would share the
+  // port silently.
   const { LIBUS_LISTEN_EXCLUSIVE_PORT } = library as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number }
   const token = await new Promise<uWS.us_listen_socket | false>((resolve) => {
-    (app as any).listen(options.host, options.port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
+    ;(app as any).listen(options.host, options.port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
   })
-  if (token === false) throw new Error(`cannot listen on ${options.host}:${options.port}: the port is in use or the address is not this machine's`)
+  if (token === false)
+    throw new Error(
+      `cannot listen on ${options.host}:${options.port}: the port is in use or the address is not this machine's`
+    )
   const sweep = setInterval(() => node.sweep(), Math.min(1_000, node.limits.bodyTimeoutMs))
   sweep.unref()
   const server: Server = {
@@ -379,7 +596,8 @@ export const listen: Listen = async (services, options) => {
       library.us_listen_socket_close(token)
       const until = Date.now() + withinMs
       for (const socket of node.sockets) socket.close(1001, "server is going away")
-      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until) await new Promise((resolve) => setTimeout(resolve, 10))
+      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
+        await new Promise((resolve) => setTimeout(resolve, 10))
       clearInterval(sweep)
       app.close()
     }

@@ -4,23 +4,59 @@ import { ProxySession, Responses, type ResponseRecord } from "../../actors/proxy
 
 const { on, evolve } = ProxySession
 const facts = (nowMs: number) => ({ id: "s", nowMs, fresh: () => "" })
-const record: ResponseRecord = { sessionId: "s", owner: "o", parentId: null, status: "completed", hidden: false, background: false, streamed: false, object: "{}", input: "[]", messages: "[]", bytes: 2, upstream: null }
-const commit = (id: string, more: Partial<ResponseRecord> = {}) => ({ id, record: { ...record, ...more }, retentionMs: 1_000, others: false, work: null, events: [], eventsFrom: 0 })
+
+const record: ResponseRecord = {
+  sessionId: "s",
+  owner: "o",
+  parentId: null,
+  status: "completed",
+  hidden: false,
+  background: false,
+  streamed: false,
+  object: "{}",
+  input: "[]",
+  messages: "[]",
+  bytes: 2,
+  upstream: null
+}
+
+const commit = (id: string, more: Partial<ResponseRecord> = {}) => ({
+  id,
+  record: { ...record, ...more },
+  retentionMs: 1_000,
+  others: false,
+  work: null,
+  events: [],
+  eventsFrom: 0
+})
+
 type Active = Parameters<typeof on.Active.Look>[0]
-const after = (...commits: ReadonlyArray<ReturnType<typeof commit>>): Active => commits.reduce<any>((state, given) => {
-  const decision = (on as any)[state._tag].Commit(state, given, facts(100))
-  return decision.events.reduce((now: any, event: any) => (evolve as any)[event._tag](now, event), state)
-}, ProxySession.initial)
-const begin = (state: Active, nowMs: number, more: Record<string, unknown> = {}): unknown => on.Active.Begin(state, { owner: "o", previousId: "a", holdMs: 10, ...more } as never, facts(nowMs)).answer
+
+const after = (...commits: ReadonlyArray<ReturnType<typeof commit>>): Active =>
+  commits.reduce<any>((state, given) => {
+    const decision = (on as any)[state._tag].Commit(state, given, facts(100))
+    return decision.events.reduce((now: any, event: any) => (evolve as any)[event._tag](now, event), state)
+  }, ProxySession.initial)
+
+const begin = (state: Active, nowMs: number, more: Record<string, unknown> = {}): unknown =>
+  on.Active.Begin(state, { owner: "o", previousId: "a", holdMs: 10, ...more } as never, facts(nowMs)).answer
 
 describe("Absent", () => {
   it("knows nothing; a commit opens it, with the row and the count in the same transaction", () => {
-    for (const rule of ["Begin", "Look", "Delete"] as const) expect((on.Absent as any)[rule]({}, {}, facts(0)).answer).toEqual({ refuse: { _tag: "ResponseUnknown" } })
+    for (const rule of ["Begin", "Look", "Delete"] as const)
+      expect((on.Absent as any)[rule]({}, {}, facts(0)).answer).toEqual({
+        refuse: { _tag: "ResponseUnknown" }
+      })
     const decision = on.Absent.Commit({ _tag: "Absent" }, commit("a"), facts(100))
-    expect(decision.rows.map((row) => [row.op, "table" in row ? row.table : ""])).toEqual([["add", "chat-sessions"], ["put", Responses.name], ["delete", "chat-background"]])
+    expect(decision.rows.map((row) => [row.op, "table" in row ? row.table : ""])).toEqual([
+      ["add", "chat-sessions"],
+      ["put", Responses.name],
+      ["delete", "chat-background"]
+    ])
     expect(after(commit("a"))).toMatchObject({ _tag: "Active", owner: "o", expiresAtMs: 1_100 })
   })
 })
+
 describe("Active", () => {
   it.each<[string, Active, number, Record<string, unknown>, unknown]>([
     ["completed", after(commit("a")), 100, {}, { reply: undefined }],
@@ -32,7 +68,13 @@ describe("Active", () => {
     ["incomplete", after(commit("a", { status: "incomplete" })), 100, {}, { reply: undefined }],
     ["cancelled", after(commit("a", { status: "cancelled" })), 100, {}, { reply: undefined }],
     ["queued", after(commit("a", { status: "queued" })), 100, {}, { refuse: { _tag: "ResponseNotReady" } }],
-    ["in progress", after(commit("a", { status: "in_progress" })), 100, {}, { refuse: { _tag: "ResponseNotReady" } }]
+    [
+      "in progress",
+      after(commit("a", { status: "in_progress" })),
+      100,
+      {},
+      { refuse: { _tag: "ResponseNotReady" } }
+    ]
   ])("Begin: %s", (_, state, nowMs, more, answer) => expect(begin(state, nowMs, more)).toEqual(answer))
   it("a turn near the end holds the session; its commit sets the time anew", () => {
     const state = after(commit("a"))
@@ -41,7 +83,9 @@ describe("Active", () => {
     const held = evolve.Held(state, { _tag: "Held", untilMs: 1_500 }) as Active
     expect(on.Active.Expire(held, {}, facts(1_200)).events).toEqual([])
     expect(on.Active.Expire(held, {}, facts(1_500)).events).toEqual([{ _tag: "Expired" }])
-    expect(evolve.Committed(held, on.Active.Commit(held, commit("b"), facts(1_400)).events[0] as never)).toMatchObject({ expiresAtMs: 2_400, heldUntilMs: 0 })
+    expect(
+      evolve.Committed(held, on.Active.Commit(held, commit("b"), facts(1_400)).events[0] as never)
+    ).toMatchObject({ expiresAtMs: 2_400, heldUntilMs: 0 })
   })
   it("Expire before its time does nothing; at its time every row goes", () => {
     const state = after(commit("a", { upstream: { id: "u", session: "x" } }), commit("b"))
@@ -57,7 +101,11 @@ describe("Active", () => {
     expect(first.events).toEqual([{ _tag: "Deleted", id: "a" }])
     const hidden = evolve.Deleted(state, { _tag: "Deleted", id: "a" }) as Active
     expect(begin(hidden, 100)).toEqual({ refuse: { _tag: "ResponseUnknown" } })
-    expect(on.Active.Delete(hidden, { owner: "o", id: "a" }, facts(100)).answer).toEqual({ refuse: { _tag: "ResponseUnknown" } })
-    expect(on.Active.Delete(hidden, { owner: "o", id: "b" }, facts(100)).events).toEqual([{ _tag: "Expired" }])
+    expect(on.Active.Delete(hidden, { owner: "o", id: "a" }, facts(100)).answer).toEqual({
+      refuse: { _tag: "ResponseUnknown" }
+    })
+    expect(on.Active.Delete(hidden, { owner: "o", id: "b" }, facts(100)).events).toEqual([
+      { _tag: "Expired" }
+    ])
   })
 })

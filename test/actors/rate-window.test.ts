@@ -9,13 +9,21 @@ const world = () => {
   const system = new ActorSystem({ store: openMemory(), nowMs: () => clock.nowMs })
   system.host(RateWindow, Context.empty())
   const window = system.ref(RateWindow, "a")
-  const take = (cost = 1, limit = 3, windowMs = 10_000, known?: { startMs: number; made: number }): unknown => {
+  const take = (
+    cost = 1,
+    limit = 3,
+    windowMs = 10_000,
+    known?: { startMs: number; made: number }
+  ): unknown => {
     let heard: unknown = "later"
-    window.askNow("Take", { cost, limit, windowMs, ...(known === undefined ? {} : { known }) }, (answer) => { heard = answer })
+    window.askNow("Take", { cost, limit, windowMs, ...(known === undefined ? {} : { known }) }, (answer) => {
+      heard = answer
+    })
     return heard
   }
   return { clock, take }
 }
+
 const limited = (retryAfterMs: number) => ({ refuse: { _tag: "Limited", retryAfterMs } })
 
 describe("rate window", () => {
@@ -52,7 +60,9 @@ describe("rate window", () => {
   it("what the asker has seen counts, so that an actor which lost its memory gives nothing away", () => {
     const { take } = world()
     expect(take(1, 3, 10_000, { startMs: 20_000, made: 3 })).toEqual(limited(10_000))
-    expect(take(1, 3, 10_000, { startMs: 10_000, made: 3 })).toEqual({ reply: { made: 1, remaining: 2, resetMs: 10_000 } })
+    expect(take(1, 3, 10_000, { startMs: 10_000, made: 3 })).toEqual({
+      reply: { made: 1, remaining: 2, resetMs: 10_000 }
+    })
   })
   it("a clock that steps back by a window or less keeps the window it was in; by more, it starts anew", () => {
     const { clock, take } = world()

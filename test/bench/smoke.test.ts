@@ -10,12 +10,24 @@ it.each([
   ["voice", ["voice-v3", "voice-v4"]],
   ["chat", ["chat-stream", "chat-stream-light", "chat-turns", "chat-latency"]],
   ["store", ["store-list", "store-read", "store-create"]],
-  ["documents", ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)],
+  [
+    "documents",
+    ["docx", "xlsx", "xml", "xlf", "html", "json", "srt", "txt", "seal"].map((format) => `document-${format}`)
+  ],
   ["language", ["tags", "memory", "glossary"]],
   ["oauth", ["oauth-client-credentials", "oauth-refresh", "oauth-introspect-opaque", "oauth-introspect-jwt"]],
   ["start", ["cold-start"]]
-])("bench smoke: %s", async (_, names) => {
-  const { stdout } = await promisify(execFile)(process.execPath, ["dist/bench/run.js", "--smoke", ...names], { timeout: 100_000 })
-  for (const candidate of ["troupe", "first answer (lazy)"].filter((name) => stdout.includes(name))) expect(stdout).toContain(`| ${candidate} |`)
-  expect(stdout.match(/^\| bench \|/gm)).toHaveLength(names.length)
-}, 120_000)
+])(
+  "bench smoke: %s",
+  async (_, names) => {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["dist/bench/run.js", "--smoke", ...names],
+      { timeout: 100_000 }
+    )
+    for (const candidate of ["troupe", "first answer (lazy)"].filter((name) => stdout.includes(name)))
+      expect(stdout).toContain(`| ${candidate} |`)
+    expect(stdout.match(/^\| bench \|/gm)).toHaveLength(names.length)
+  },
+  120_000
+)

@@ -1,30 +1,58 @@
 /** A store for kernel tests whose flushes happen when the test says so, and fail when it says so. */
 import { Conflict, StorageFault, type Store, type Write } from "../../storage/store.ts"
 
-interface Content { rows: Map<string, Uint8Array>; journal: Map<string, Array<Uint8Array>>; base: Map<string, number>; snapshots: Map<string, { seq: number; state: Uint8Array }>; expiry: Map<string, number> }
-const empty = (): Content => ({ rows: new Map(), journal: new Map(), base: new Map(), snapshots: new Map(), expiry: new Map() })
-const copy = (c: Content): Content => ({ rows: new Map(c.rows), journal: new Map([...c.journal].map(([k, v]) => [k, [...v]])),
-  base: new Map(c.base), snapshots: new Map(c.snapshots), expiry: new Map(c.expiry) })
+interface Content {
+  rows: Map<string, Uint8Array>
+  journal: Map<string, Array<Uint8Array>>
+  base: Map<string, number>
+  snapshots: Map<string, { seq: number; state: Uint8Array }>
+  expiry: Map<string, number>
+}
+
+const empty = (): Content => ({
+  rows: new Map(),
+  journal: new Map(),
+  base: new Map(),
+  snapshots: new Map(),
+  expiry: new Map()
+})
+
+const copy = (c: Content): Content => ({
+  rows: new Map(c.rows),
+  journal: new Map([...c.journal].map(([k, v]) => [k, [...v]])),
+  base: new Map(c.base),
+  snapshots: new Map(c.snapshots),
+  expiry: new Map(c.expiry)
+})
 
 export class HeldStore {
   private disk = empty()
   private seen = empty()
   private waiting: Array<{ settled: (fault: StorageFault | undefined) => void; after: Content }> = []
+
   /** Settle each commit at once, as soon as the present turn is over. */
   auto = true
+
   commits = 0
 
   /** Everything accepted becomes durable. */
   flush(count = this.waiting.length): void {
-    for (const { settled, after } of this.waiting.splice(0, count)) { this.disk = after; settled(undefined) }
+    for (const { settled, after } of this.waiting.splice(0, count)) {
+      this.disk = after
+      settled(undefined)
+    }
   }
+
   /** Everything accepted and not flushed is lost. */
   fail(): void {
     this.seen = copy(this.disk)
     const fault = new StorageFault({ reason: "io", detail: "as the test wished" })
     for (const { settled } of this.waiting.splice(0)) settled(fault)
   }
-  get pending(): number { return this.waiting.length }
+
+  get pending(): number {
+    return this.waiting.length
+  }
 
   private apply(to: Content, write: Write, index: number): Conflict | undefined {
     const key = "id" in write ? `${write.kind}/${write.id}` : `${write.table}|${write.key.join("|")}`
@@ -36,7 +64,7 @@ export class HeldStore {
     } else if (write.op === "snapshot") {
       to.snapshots.set(key, { seq: write.seq, state: write.state })
       const events = to.journal.get(key) ?? []
-const base = to.base.get(key) ?? 0
+      const base = to.base.get(key) ?? 0
       to.journal.set(key, events.slice(write.seq - base))
       to.base.set(key, write.seq)
     } else if (write.op === "forget") {
@@ -69,19 +97,28 @@ const base = to.base.get(key) ?? 0
     flushed: async () => this.flush(),
     readJournal: (kind, id, after) => {
       const key = `${kind}/${id}`
-const base = this.seen.base.get(key) ?? 0
-      return (this.seen.journal.get(key) ?? []).map((event, i) => ({ seq: base + i + 1, event })).filter(({ seq }) => seq > after)
+      const base = this.seen.base.get(key) ?? 0
+      return (this.seen.journal.get(key) ?? [])
+        .map((event, i) => ({ seq: base + i + 1, event }))
+        .filter(({ seq }) => seq > after)
     },
     readSnapshot: (kind, id) => this.seen.snapshots.get(`${kind}/${id}`),
-    ids: (kind, after) => [...new Set([...this.seen.journal.keys(), ...this.seen.snapshots.keys()])].filter((key) => key.startsWith(`${kind}/`))
-      .map((key) => key.slice(kind.length + 1)).sort().filter((id) => after === undefined || id > after),
+    ids: (kind, after) =>
+      [...new Set([...this.seen.journal.keys(), ...this.seen.snapshots.keys()])]
+        .filter((key) => key.startsWith(`${kind}/`))
+        .map((key) => key.slice(kind.length + 1))
+        .sort()
+        .filter((id) => after === undefined || id > after),
     get: (table, key) => this.seen.rows.get(`${table}|${key.join("|")}`),
     range: () => [],
     counter: () => 0,
-    expired: (nowMs) => [...this.seen.expiry].filter(([, atMs]) => atMs <= nowMs).map(([key, atMs]) => {
-      const [kind, id] = key.split("/") as [string, string]
-      return { kind, id, atMs }
-    }),
+    expired: (nowMs) =>
+      [...this.seen.expiry]
+        .filter(([, atMs]) => atMs <= nowMs)
+        .map(([key, atMs]) => {
+          const [kind, id] = key.split("/") as [string, string]
+          return { kind, id, atMs }
+        }),
     blobs: undefined as never,
     durability: "full",
     backup: async () => {},

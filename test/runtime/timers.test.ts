@@ -18,10 +18,13 @@ it("fires in the first tick at or after its time, once, in order of time", () =>
   timers.tick(120_000)
   expect(fired).toHaveLength(3)
 })
+
 it("a time already past fires in the next tick, and a clock that jumps back does no harm", () => {
   const timers = new Timers(10_000)
   let fired = 0
-  timers.at(1, () => { fired++ })
+  timers.at(1, () => {
+    fired++
+  })
   timers.tick(9_000)
   timers.tick(10_000)
   timers.tick(10_050)

@@ -15,17 +15,33 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 let folders = 0
 const folder = (): string => join(root, String(folders++))
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
-const put = (key: string, value: string): Write => ({ op: "put", table: "t", key: [key], value: bytes(value) })
+
+const put = (key: string, value: string): Write => ({
+  op: "put",
+  table: "t",
+  key: [key],
+  value: bytes(value)
+})
 
 describe("LMDB on disk", () => {
   it("what was committed is there after closing and opening", async () => {
     const at = folder()
     const store = await openLmdb({ folder: at })
-    await committed(store, [put("a", "1"), { op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] }, { op: "add", table: "c", key: ["n"], amount: 5 }])
+    await committed(store, [
+      put("a", "1"),
+      { op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] },
+      { op: "add", table: "c", key: ["n"], amount: 5 }
+    ])
     await store.close()
     const again = await openLmdb({ folder: at })
-    expect([again.get("t", ["a"])?.length, again.readJournal("k", "x", 0).length, again.counter("c", ["n"])]).toEqual([1, 1, 5])
-    expect(again.commit([{ op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] }], () => {})).toMatchObject({ reason: "sequence" })
+    expect([
+      again.get("t", ["a"])?.length,
+      again.readJournal("k", "x", 0).length,
+      again.counter("c", ["n"])
+    ]).toEqual([1, 1, 5])
+    expect(
+      again.commit([{ op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] }], () => {})
+    ).toMatchObject({ reason: "sequence" })
     await again.close()
   })
   it("newer data is refused and left alone", async () => {
@@ -55,7 +71,13 @@ describe("LMDB on disk", () => {
     await store.close()
     let full = true
     const inner = await openLmdb({ folder: at })
-    const backend: Backend = { get: (key) => inner.get("t", key.slice(2)), range: () => [], apply: async () => { if (full) throw new StorageFault({ reason: "full", detail: "MDB_MAP_FULL" }) } }
+    const backend: Backend = {
+      get: (key) => inner.get("t", key.slice(2)),
+      range: () => [],
+      apply: async () => {
+        if (full) throw new StorageFault({ reason: "full", detail: "MDB_MAP_FULL" })
+      }
+    }
     const guarded = storeOver(new Writer(backend), inner)
     await expect(committed(guarded, [put("x", "1")])).rejects.toMatchObject({ reason: "full" })
     expect(guarded.get("t", ["x"])).toBeUndefined()
@@ -67,30 +89,73 @@ describe("LMDB on disk", () => {
   it("a fault loses every commit accepted since, each hears it, and reads fall back to what is on disk", async () => {
     let release: ((cause?: StorageFault) => void) | undefined
     const rows = new Map<string, Uint8Array>()
-    const backend: Backend = { get: (key) => rows.get(key.join()), range: () => [], apply: (changes) => new Promise((resolve, reject) => { release = (cause) => { if (cause === undefined) { for (const { key, value } of changes) rows.set(key.join(), value!); resolve() } else reject(cause) } }) }
+    const backend: Backend = {
+      get: (key) => rows.get(key.join()),
+      range: () => [],
+      apply: (changes) =>
+        new Promise((resolve, reject) => {
+          release = (cause) => {
+            if (cause === undefined) {
+              for (const { key, value } of changes) rows.set(key.join(), value!)
+              resolve()
+            } else reject(cause)
+          }
+        })
+    }
     const store = storeOver(new Writer(backend), openMemory())
     const heard: Array<string> = []
-    const commit = (name: string) => store.commit([put(name, name)], (fault) => heard.push(`${name} ${fault?.reason ?? "ok"}`))
-    const turn = () => new Promise((resolve) => { setImmediate(resolve) })
-    commit("a"); await turn(); release!(); await turn()
-    commit("b"); await turn(); commit("c")
+    const commit = (name: string) =>
+      store.commit([put(name, name)], (fault) => heard.push(`${name} ${fault?.reason ?? "ok"}`))
+    const turn = () =>
+      new Promise((resolve) => {
+        setImmediate(resolve)
+      })
+    commit("a")
+    await turn()
+    release!()
+    await turn()
+    commit("b")
+    await turn()
+    commit("c")
     expect(store.get("t", ["c"])).toBeDefined()
-    release!(new StorageFault({ reason: "io", detail: "torn cable" })); await turn()
+    release!(new StorageFault({ reason: "io", detail: "torn cable" }))
+    await turn()
     expect(heard).toEqual(["a ok", "b io", "c io"])
-    expect([store.get("t", ["a"]), store.get("t", ["b"]), store.get("t", ["c"])].map((value) => value !== undefined)).toEqual([true, false, false])
-    commit("d"); await turn(); release!(); await turn()
+    expect(
+      [store.get("t", ["a"]), store.get("t", ["b"]), store.get("t", ["c"])].map(
+        (value) => value !== undefined
+      )
+    ).toEqual([true, false, false])
+    commit("d")
+    await turn()
+    release!()
+    await turn()
     expect(heard.at(-1)).toBe("d ok")
   })
   it("a backup taken while writes go on is whole, restores, and passes the integrity check", async () => {
     const at = folder()
-const copy = folder()
-const restored = folder()
+    const copy = folder()
+    const restored = folder()
     const store = await openLmdb({ folder: at })
-    await store.blobs.write("b", (async function* () { yield bytes("blob") })())
+    await store.blobs.write(
+      "b",
+      (async function* () {
+        yield bytes("blob")
+      })()
+    )
     let writing = true
-let n = 0
-    const writer = (async () => { while (writing) await committed(store, [put(`k${n}`, "v"), { op: "append", kind: "k", id: "x", seq: ++n, events: [bytes("e")] }]) })()
-    while (n < 20) await new Promise((resolve) => { setImmediate(resolve) })
+    let n = 0
+    const writer = (async () => {
+      while (writing)
+        await committed(store, [
+          put(`k${n}`, "v"),
+          { op: "append", kind: "k", id: "x", seq: ++n, events: [bytes("e")] }
+        ])
+    })()
+    while (n < 20)
+      await new Promise((resolve) => {
+        setImmediate(resolve)
+      })
     await store.backup(copy)
     const atBackup = n
     writing = false
@@ -126,7 +191,8 @@ let n = 0
   it("blob ids are no paths, and what a crash left half-written is swept away", async () => {
     const at = folder()
     const store = await openLmdb({ folder: at })
-    for (const id of ["../x", "a/b", "", ".hidden", "x.part"]) expect(() => store.blobs.read(id)).toThrow(TypeError)
+    for (const id of ["../x", "a/b", "", ".hidden", "x.part"])
+      expect(() => store.blobs.read(id)).toThrow(TypeError)
     await store.close()
     writeFileSync(join(at, "blobs", "x.123.part"), "half")
     const again = await openLmdb({ folder: at })
@@ -148,23 +214,49 @@ describe("secrets at rest", () => {
   })
   it("a sealed value opens at its address, for its purpose, unchanged, under its key, and nowhere else", () => {
     const seal = sealer(new Uint8Array(32).fill(1))
-const other = sealer(new Uint8Array(32).fill(2))
+    const other = sealer(new Uint8Array(32).fill(2))
     const sealed = seal.seal(bytes("secret"), "p", "table/1")
     expect(Buffer.from(seal.open(sealed, "p", "table/1")).toString()).toBe("secret")
     expect(Buffer.from(sealed).includes("secret")).toBe(false)
-    for (const attempt of [() => seal.open(sealed, "p", "table/2"), () => seal.open(sealed, "q", "table/1"), () => other.open(sealed, "p", "table/1"), () => seal.open(sealed.slice(0, 20), "p", "table/1"),
-      ...Array.from({ length: sealed.length }, (_, i) => () => seal.open(sealed.map((byte, at) => at === i ? byte ^ 1 : byte), "p", "table/1"))]) expect(attempt).toThrow(SealFault)
+    for (const attempt of [
+      () => seal.open(sealed, "p", "table/2"),
+      () => seal.open(sealed, "q", "table/1"),
+      () => other.open(sealed, "p", "table/1"),
+      () => seal.open(sealed.slice(0, 20), "p", "table/1"),
+      ...Array.from(
+        { length: sealed.length },
+        (_, i) => () =>
+          seal.open(
+            sealed.map((byte, at) => (at === i ? byte ^ 1 : byte)),
+            "p",
+            "table/1"
+          )
+      )
+    ])
+      expect(attempt).toThrow(SealFault)
     expect(Buffer.from(seal.seal(bytes("secret"), "p", "table/1")).equals(Buffer.from(sealed))).toBe(false)
   })
   it("hashes are keyed by master key and purpose", () => {
     const seal = sealer(new Uint8Array(32).fill(1))
     expect(seal.hash("t", "a")).toBe(seal.hash("t", "a"))
-    expect(new Set([seal.hash("t", "a"), seal.hash("t", "b"), seal.hash("u", "a"), sealer(new Uint8Array(32)).hash("t", "a")]).size).toBe(4)
+    expect(
+      new Set([
+        seal.hash("t", "a"),
+        seal.hash("t", "b"),
+        seal.hash("u", "a"),
+        sealer(new Uint8Array(32)).hash("t", "a")
+      ]).size
+    ).toBe(4)
   })
   it("tokens are 256 bits and never repeat; comparison knows equal from unequal", () => {
     const tokens = new Set(Array.from({ length: 2_000 }, randomToken))
     expect(tokens.size).toBe(2_000)
     for (const token of tokens) expect(Buffer.from(token, "base64url")).toHaveLength(32)
-    expect([equalSecrets("a", "a"), equalSecrets("a", "b"), equalSecrets("a", "ab"), equalSecrets("", "")]).toEqual([true, false, false, true])
+    expect([
+      equalSecrets("a", "a"),
+      equalSecrets("a", "b"),
+      equalSecrets("a", "ab"),
+      equalSecrets("", "")
+    ]).toEqual([true, false, false, true])
   })
 })

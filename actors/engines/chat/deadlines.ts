@@ -1,7 +1,11 @@
-/** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a call is over. */
+/** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a
+ *  call is over. */
 import { Bag, type Placed } from "../../../runtime/bag.ts"
 
-export interface Clock { nowMs(): number; readonly timers: { at(atMs: number, fire: () => void): void } }
+export interface Clock {
+  nowMs(): number
+  readonly timers: { at(atMs: number, fire: () => void): void }
+}
 
 const sweepMs = 50
 
@@ -9,38 +13,71 @@ export class Deadlines {
   private readonly waiting = new Bag<Deadline>()
   private armed = false
   readonly clock: Clock
-  constructor(clock: Clock) { this.clock = clock }
+
+  constructor(clock: Clock) {
+    this.clock = clock
+  }
+
   start(ms: number, fire: () => void): Deadline {
     const deadline = new Deadline(this, this.clock.nowMs() + ms, fire)
     this.waiting.add(deadline)
     if (!this.armed) this.arm()
     return deadline
   }
-  forget(deadline: Deadline): void { this.waiting.delete(deadline) }
-  get size(): number { return this.waiting.size }
+
+  forget(deadline: Deadline): void {
+    this.waiting.delete(deadline)
+  }
+
+  get size(): number {
+    return this.waiting.size
+  }
+
   private arm(): void {
     this.armed = true
     this.clock.timers.at(this.clock.nowMs() + sweepMs, () => {
       this.armed = false
       const now = this.clock.nowMs()
-      this.waiting.each((deadline) => { if (deadline.due(now)) { this.waiting.delete(deadline); deadline.fire() } })
+      this.waiting.each((deadline) => {
+        if (deadline.due(now)) {
+          this.waiting.delete(deadline)
+          deadline.fire()
+        }
+      })
       if (this.waiting.size > 0 && !this.armed) this.arm()
     })
   }
 }
+
 export class Deadline implements Placed {
   place = -1
   private atMs: number
   private soon: number | undefined = undefined
   readonly fire: () => void
   private readonly of: Deadlines
-  constructor(of: Deadlines, atMs: number, fire: () => void) { this.of = of; this.atMs = atMs; this.fire = fire }
-  renew(ms: number): void { this.soon = undefined; this.atMs = this.of.clock.nowMs() + ms }
+
+  constructor(of: Deadlines, atMs: number, fire: () => void) {
+    this.of = of
+    this.atMs = atMs
+    this.fire = fire
+  }
+
+  renew(ms: number): void {
+    this.soon = undefined
+    this.atMs = this.of.clock.nowMs() + ms
+  }
+
   /** As `renew`, counted from the next sweep: the clock is not read for each chunk of a stream. */
-  touch(ms: number): void { this.soon = ms }
+  touch(ms: number): void {
+    this.soon = ms
+  }
+
   due(nowMs: number): boolean {
     if (this.soon !== undefined) this.renew(this.soon)
     return this.atMs <= nowMs
   }
-  stop(): void { this.of.forget(this) }
+
+  stop(): void {
+    this.of.forget(this)
+  }
 }

@@ -1,5 +1,7 @@
-/** A GGUF file as a chat model, through node-llama-cpp where the user has installed it (`npm i --no-save node-llama-cpp`). Runs in the worker chat-model.
- *  One answer at a time; what the last prompt and this one have in common is not read twice. Tools come and go through the prompt bridge. Source: chat section 13.5. */
+/** A GGUF file as a chat model, through node-llama-cpp where the user has installed it (`npm i --no-save
+ *  node-llama-cpp`). Runs in the worker chat-model. One answer at a time; what the last prompt and this one
+ *  have in common is not read twice. Tools come and go through the prompt bridge. Source: chat section 13.5.
+ *  */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { basename, join } from "node:path"
@@ -9,7 +11,11 @@ import { anything, grammarSchema } from "./grammar-schema.ts"
 import { textOf, UpstreamFault, type Format, type Message, type ModelRequest } from "./model.ts"
 
 /** What is used of the package. */
-interface Library { getLlama(options: Readonly<Record<string, unknown>>): Promise<Llama>; readonly LlamaChat: new (of: { readonly contextSequence: Sequence }) => Chat }
+interface Library {
+  getLlama(options: Readonly<Record<string, unknown>>): Promise<Llama>
+  readonly LlamaChat: new (of: { readonly contextSequence: Sequence }) => Chat
+}
+
 interface Llama {
   maxThreads: number
   readonly cpuMathCores: number
@@ -17,13 +23,21 @@ interface Llama {
   createGrammarForJsonSchema(schema: unknown): Promise<Grammar>
   getGrammarFor(type: "json"): Promise<Grammar>
 }
-interface Grammar { readonly grammar: string }
+
+interface Grammar {
+  readonly grammar: string
+}
+
 type Token = number
+
 interface Model {
   readonly tokenizer: unknown
   dispose(): Promise<void>
-  createContext(options: { readonly contextSize: { readonly max: number } }): Promise<{ readonly contextSize: number; getSequence(): Sequence }>
+  createContext(options: {
+    readonly contextSize: { readonly max: number }
+  }): Promise<{ readonly contextSize: number; getSequence(): Sequence }>
 }
+
 interface Sequence {
   readonly nextTokenIndex: number
   readonly tokenMeter: { readonly usedOutputTokens: number }
@@ -31,70 +45,138 @@ interface Sequence {
   evaluateWithoutGeneratingNewTokens(tokens: ReadonlyArray<Token>): Promise<void>
   clearHistory(): Promise<void>
 }
-type Item = { readonly type: "system" | "user"; readonly text: string } | { readonly type: "model"; readonly response: ReadonlyArray<string> }
-interface Chunk { readonly type?: "segment"; readonly segmentType?: "thought" | "comment"; readonly text: string; readonly tokens: ReadonlyArray<Token> }
+
+type Item =
+  | { readonly type: "system" | "user"; readonly text: string }
+  | { readonly type: "model"; readonly response: ReadonlyArray<string> }
+
+interface Chunk {
+  readonly type?: "segment"
+  readonly segmentType?: "thought" | "comment"
+  readonly text: string
+  readonly tokens: ReadonlyArray<Token>
+}
+
 interface Chat {
-  readonly chatWrapper: { generateContextState(of: { readonly chatHistory: ReadonlyArray<Item> }): { readonly contextText: { tokenize(tokenizer: unknown): ReadonlyArray<Token> } } }
-  generateResponse(history: ReadonlyArray<Item>, options: Readonly<Record<string, unknown>>): Promise<{ readonly metadata: { readonly stopReason: string } }>
+  readonly chatWrapper: {
+    generateContextState(of: { readonly chatHistory: ReadonlyArray<Item> }): {
+      readonly contextText: { tokenize(tokenizer: unknown): ReadonlyArray<Token> }
+    }
+  }
+  generateResponse(
+    history: ReadonlyArray<Item>,
+    options: Readonly<Record<string, unknown>>
+  ): Promise<{ readonly metadata: { readonly stopReason: string } }>
 }
 
 const packageName = "node-llama-cpp"
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail })
+
 /** In the folder where the program was started, or beside the program. */
-export const load = async (places: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]): Promise<Library> => {
+export const load = async (
+  places: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]
+): Promise<Library> => {
   for (const from of places) {
     let entry: string
-    try { entry = createRequire(from).resolve(packageName) } catch { continue }
-    return await import(pathToFileURL(entry).href) as Library
+    try {
+      entry = createRequire(from).resolve(packageName)
+    } catch {
+      continue
+    }
+    return (await import(pathToFileURL(entry).href)) as Library
   }
   throw unsupported(`a GGUF model needs ${packageName}: npm i --no-save ${packageName}`)
 }
 
 const contextTokensMax = 8_192
+
 /** An abort is heard between them. */
 const promptSliceTokens = 128
+
 /** What llama.cpp's own server takes when nothing is asked for. */
 const sampling = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 }
 
 const itemOf = ({ role, content }: Message): Item => {
   const text = textOf(content)
-  return role === "system" || role === "developer" ? { type: "system", text } : role === "assistant" ? { type: "model", response: [text] } : { type: "user", text }
+  return role === "system" || role === "developer"
+    ? { type: "system", text }
+    : role === "assistant"
+      ? { type: "model", response: [text] }
+      : { type: "user", text }
 }
 
-interface Told { readonly input: number; readonly cached: number; readonly output: number; readonly reasoning: number; readonly cut: boolean }
+interface Told {
+  readonly input: number
+  readonly cached: number
+  readonly output: number
+  readonly reasoning: number
+  readonly cut: boolean
+}
 
-interface Runtime { readonly llama: Llama; readonly LlamaChat: Library["LlamaChat"]; 
-/** Why the last file was not loaded: llama.cpp tells its log, not its caller. */
-fault: string | undefined }
+interface Runtime {
+  readonly llama: Llama
+  readonly LlamaChat: Library["LlamaChat"]
+  /** Why the last file was not loaded: llama.cpp tells its log, not its caller. */
+  fault: string | undefined
+}
+
 const start = async (): Promise<Runtime> => {
   const { getLlama, LlamaChat } = await load()
-  const logger = (_: unknown, line: string): void => { runtime.fault ??= /error loading model: (.+)/.exec(line)?.[1] }
+  const logger = (_: unknown, line: string): void => {
+    runtime.fault ??= /error loading model: (.+)/.exec(line)?.[1]
+  }
   // A binary that came with the package or none: nothing is compiled or downloaded while it serves.
-  const llama = await getLlama({ build: "never", skipDownload: true, progressLogs: false, logLevel: "error", logger }).catch((cause: Error) => { throw unsupported(`${packageName} does not run on this machine: ${cause.message}`) })
-  // More threads than cores wait for each other by spinning, hundreds of times slower; one core is the event loop's.
+  const llama = await getLlama({
+    build: "never",
+    skipDownload: true,
+    progressLogs: false,
+    logLevel: "error",
+    logger
+  }).catch((cause: Error) => {
+    throw unsupported(`${packageName} does not run on this machine: ${cause.message}`)
+  })
+  // More threads than cores wait for each other by spinning, hundreds of times slower; one core is the event
+  // loop's.
   llama.maxThreads = Math.max(1, llama.cpuMathCores - 1)
   const runtime: Runtime = { llama, LlamaChat, fault: undefined }
   return runtime
 }
+
 /** Of all models: llama.cpp's log and backends are the process's, and models share its threads. */
 let started: Promise<Runtime> | undefined
-const running = (): Promise<Runtime> => started ??= start().catch((cause: unknown) => { started = undefined; throw cause })
+
+const running = (): Promise<Runtime> =>
+  (started ??= start().catch((cause: unknown) => {
+    started = undefined
+    throw cause
+  }))
+
 let loading: Promise<unknown> = Promise.resolve()
 
 const open = async (file: string, name: string) => {
   const runtime = await running()
-const { llama, LlamaChat } = runtime
+  const { llama, LlamaChat } = runtime
   runtime.fault = undefined
   let model: Model | undefined
   try {
     model = await llama.loadModel({ modelPath: file })
     const context = await model.createContext({ contextSize: { max: contextTokensMax } })
-const sequence = context.getSequence()
-    return { llama, model, sequence, contextTokens: context.contextSize, chat: new LlamaChat({ contextSequence: sequence }) }
+    const sequence = context.getSequence()
+    return {
+      llama,
+      model,
+      sequence,
+      contextTokens: context.contextSize,
+      chat: new LlamaChat({ contextSequence: sequence })
+    }
   } catch (cause) {
-    await new Promise((resolve) => { setImmediate(resolve) })
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
     await model?.dispose()
-    throw unsupported(`the model file ${name} cannot be loaded: ${(runtime.fault ?? (cause as Error).message).replaceAll(file, name)}`)
+    throw unsupported(
+      `the model file ${name} cannot be loaded: ${(runtime.fault ?? (cause as Error).message).replaceAll(file, name)}`
+    )
   }
 }
 
@@ -106,57 +188,109 @@ export const gguf = async (file: string): Promise<ChatModule> => {
   const { llama, model, sequence, contextTokens, chat } = await opening
 
   /** What no grammar can be made of is any JSON: whoever asked checks the answer. */
-  const grammarOf = (format: Format): Promise<Grammar> => format.type !== "json_schema" ? llama.getGrammarFor("json")
-    : llama.createGrammarForJsonSchema(grammarSchema(format.schema)).catch(() => llama.createGrammarForJsonSchema(anything))
-  const prompt = async (request: ModelRequest, signal: AbortSignal, step: (step: Step) => void): Promise<Told | undefined> => {
+  const grammarOf = (format: Format): Promise<Grammar> =>
+    format.type !== "json_schema"
+      ? llama.getGrammarFor("json")
+      : llama
+          .createGrammarForJsonSchema(grammarSchema(format.schema))
+          .catch(() => llama.createGrammarForJsonSchema(anything))
+  const prompt = async (
+    request: ModelRequest,
+    signal: AbortSignal,
+    step: (step: Step) => void
+  ): Promise<Told | undefined> => {
     const history = request.messages.map(itemOf)
     if (history.at(-1)?.type !== "model") history.push({ type: "model", response: [] })
-    const tokens = chat.chatWrapper.generateContextState({ chatHistory: history }).contextText.tokenize(model.tokenizer)
+    const tokens = chat.chatWrapper
+      .generateContextState({ chatHistory: history })
+      .contextText.tokenize(model.tokenizer)
     // The window never slides: what was said first would fall out of it unseen.
     const room = contextTokens - tokens.length - 2
-    if (room < 1) throw new UpstreamFault({ reason: "context", detail: `The conversation has ${tokens.length} tokens; this model reads ${contextTokens}.` })
+    if (room < 1)
+      throw new UpstreamFault({
+        reason: "context",
+        detail: `The conversation has ${tokens.length} tokens; this model reads ${contextTokens}.`
+      })
     const grammar = request.format === undefined ? undefined : await grammarOf(request.format)
     await sequence.adaptStateToTokens(tokens.slice(0, -1), false)
     const cached = sequence.nextTokenIndex
     for (let at = cached; at < tokens.length - 1; at += promptSliceTokens) {
       if (signal.aborted) return undefined
-      await sequence.evaluateWithoutGeneratingNewTokens(tokens.slice(at, Math.min(at + promptSliceTokens, tokens.length - 1)))
+      await sequence.evaluateWithoutGeneratingNewTokens(
+        tokens.slice(at, Math.min(at + promptSliceTokens, tokens.length - 1))
+      )
     }
     const { frequencyPenalty, presencePenalty } = request
-const before = sequence.tokenMeter.usedOutputTokens
+    const before = sequence.tokenMeter.usedOutputTokens
     let reasoning = 0
     const { metadata } = await chat.generateResponse(history, {
-      temperature: request.temperature ?? sampling.temperature, topP: request.topP ?? sampling.topP, topK: sampling.topK, minP: sampling.minP,
+      temperature: request.temperature ?? sampling.temperature,
+      topP: request.topP ?? sampling.topP,
+      topK: sampling.topK,
+      minP: sampling.minP,
       // Left to itself the package takes the second of the day: two answers of one second would be the same.
       seed: request.seed === undefined ? crypto.getRandomValues(new Uint32Array(1))[0] : request.seed >>> 0,
-      repeatPenalty: frequencyPenalty === undefined && presencePenalty === undefined ? false : { penalty: 1, frequencyPenalty, presencePenalty },
-      maxTokens: Math.min(request.maxTokens ?? room, room), customStopTriggers: request.stop, ...(grammar === undefined ? {} : { grammar }),
-      signal, stopOnAbortSignal: true,
+      repeatPenalty:
+        frequencyPenalty === undefined && presencePenalty === undefined
+          ? false
+          : { penalty: 1, frequencyPenalty, presencePenalty },
+      maxTokens: Math.min(request.maxTokens ?? room, room),
+      customStopTriggers: request.stop,
+      ...(grammar === undefined ? {} : { grammar }),
+      signal,
+      stopOnAbortSignal: true,
       onResponseChunk: ({ segmentType, text, tokens: made }: Chunk) => {
         if (segmentType === "thought") reasoning += made.length
-        if (text !== "" && segmentType !== "comment") step(segmentType === "thought" ? { reasoning: text } : { text })
+        if (text !== "" && segmentType !== "comment")
+          step(segmentType === "thought" ? { reasoning: text } : { text })
       }
     })
-    return { input: tokens.length, cached, output: sequence.tokenMeter.usedOutputTokens - before, reasoning, cut: metadata.stopReason === "maxTokens" }
+    return {
+      input: tokens.length,
+      cached,
+      output: sequence.tokenMeter.usedOutputTokens - before,
+      reasoning,
+      cut: metadata.stopReason === "maxTokens"
+    }
   }
 
   let turn: Promise<unknown> = Promise.resolve()
   return {
-    id: file, contextTokens,
+    id: file,
+    contextTokens,
     async *generate(request, signal): AsyncIterable<Step> {
       const steps: Array<Step> = []
       let wake: (() => void) | undefined
-let over = false
-      const work = turn.then(() => signal.aborted ? undefined : prompt(request, signal, (step) => { steps.push(step); wake?.() })).finally(() => { over = true; wake?.() })
+      let over = false
+      const work = turn
+        .then(() =>
+          signal.aborted
+            ? undefined
+            : prompt(request, signal, (step) => {
+                steps.push(step)
+                wake?.()
+              })
+        )
+        .finally(() => {
+          over = true
+          wake?.()
+        })
       // After a failure nothing is known of what the sequence holds.
       turn = work.catch(() => sequence.clearHistory()).catch(() => {})
       while (!over || steps.length > 0) {
         const step = steps.shift()
         if (step !== undefined) yield step
-        else if (!over) await new Promise<void>((resolve) => { wake = resolve })
+        else if (!over)
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
       }
       const told = await work
-      if (told !== undefined) yield { finish: told.cut ? "length" : "stop", usage: { input: told.input, output: told.output, cached: told.cached, reasoning: told.reasoning } }
+      if (told !== undefined)
+        yield {
+          finish: told.cut ? "length" : "stop",
+          usage: { input: told.input, output: told.output, cached: told.cached, reasoning: told.reasoning }
+        }
     }
   }
 }

@@ -1,5 +1,6 @@
-/** The chat-model port: one normal form for every dialect, request and answer. A model pushes events into a sink; the sink slows it down
- *  through `Flow`; aborting the signal ends the call and frees what it holds. Source: chat sections 12 and 13. */
+/** The chat-model port: one normal form for every dialect, request and answer. A model pushes events into a
+ *  sink; the sink slows it down through `Flow`; aborting the signal ends the call and frees what it holds.
+ *  Source: chat sections 12 and 13. */
 import { Data } from "effect"
 import type { Abort } from "./abort.ts"
 
@@ -11,59 +12,98 @@ export type Part =
   | { readonly type: "audio"; readonly data: string; readonly format: string }
   /** `data`: a data URL. */
   | { readonly type: "file"; readonly data: string; readonly filename: string }
-export interface ToolCall { readonly id: string; readonly name: string; 
-/** JSON text as the model wrote it, maybe broken. */
-readonly arguments: string }
+
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  /** JSON text as the model wrote it, maybe broken. */
+  readonly arguments: string
+}
+
 /** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning). */
-export interface Bound { readonly upstream: string; readonly value: unknown }
+export interface Bound {
+  readonly upstream: string
+  readonly value: unknown
+}
+
 export interface Message {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool"
   readonly content: string | ReadonlyArray<Part> | null
   readonly calls?: ReadonlyArray<ToolCall>
   /** Of role `tool`: which call it answers. */
-readonly callId?: string
+  readonly callId?: string
   readonly reasoning?: string
   readonly bound?: ReadonlyArray<Bound>
 }
-export interface Tool { readonly name: string; readonly description?: string; readonly parameters: Readonly<Record<string, unknown>>; readonly strict?: boolean }
+
+export interface Tool {
+  readonly name: string
+  readonly description?: string
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly strict?: boolean
+}
+
 export type ToolChoice = "auto" | "none" | "required" | { readonly name: string }
-export type Format = { readonly type: "json_object" } | { readonly type: "json_schema"; readonly name: string; readonly schema: Readonly<Record<string, unknown>>; readonly strict?: boolean; readonly description?: string }
+
+export type Format =
+  | { readonly type: "json_object" }
+  | {
+      readonly type: "json_schema"
+      readonly name: string
+      readonly schema: Readonly<Record<string, unknown>>
+      readonly strict?: boolean
+      readonly description?: string
+    }
+
 export type Effort = "none" | "low" | "medium" | "high"
 
 /** What is undefined was not asked for. */
 export interface ModelRequest {
   /** The upstream's own name. */
-readonly model: string
+  readonly model: string
   readonly messages: ReadonlyArray<Message>
   /** The messages as JSON text that says just the same in OpenAI's words, as the client wrote it. */
-readonly verbatim?: string | undefined
+  readonly verbatim?: string | undefined
   readonly stream: boolean
   readonly tools?: ReadonlyArray<Tool> | undefined
   readonly toolChoice?: ToolChoice | undefined
   readonly parallel?: boolean | undefined
-  readonly temperature?: number | undefined; readonly topP?: number | undefined; readonly maxTokens?: number | undefined
+  readonly temperature?: number | undefined
+  readonly topP?: number | undefined
+  readonly maxTokens?: number | undefined
   readonly stop?: ReadonlyArray<string> | undefined
-  readonly seed?: number | undefined; readonly frequencyPenalty?: number | undefined; readonly presencePenalty?: number | undefined
+  readonly seed?: number | undefined
+  readonly frequencyPenalty?: number | undefined
+  readonly presencePenalty?: number | undefined
   readonly logitBias?: Readonly<Record<string, number>> | undefined
-  readonly logprobs?: boolean | undefined; readonly topLogprobs?: number | undefined
+  readonly logprobs?: boolean | undefined
+  readonly topLogprobs?: number | undefined
   readonly n?: number | undefined
   readonly format?: Format | undefined
-  readonly effort?: Effort | undefined; 
-/** A reasoning summary was asked for. */
-readonly summary?: string | undefined
+  readonly effort?: Effort | undefined
+  /** A reasoning summary was asked for. */
+  readonly summary?: string | undefined
   /** Spoken besides written: how, in OpenAI's words. */
-readonly audio?: Readonly<Record<string, unknown>> | undefined
+  readonly audio?: Readonly<Record<string, unknown>> | undefined
   readonly user?: string | undefined
   /** Forwarded by OpenAI-style upstreams as they are. */
-readonly hints?: Readonly<Record<string, unknown>> | undefined
+  readonly hints?: Readonly<Record<string, unknown>> | undefined
   /** Top-level fields that no table knows; only with `passUnknown`. */
-readonly unknown?: Readonly<Record<string, unknown>> | undefined
-  /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all the same, `freshFrom` where the new part begins. */
+  readonly unknown?: Readonly<Record<string, unknown>> | undefined
+  /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all
+   *  the same, `freshFrom` where the new part begins. */
   readonly continues?: { readonly id: string; readonly freshFrom: number } | undefined
 }
 
-export interface Usage { readonly input: number; readonly output: number; readonly cached: number; readonly reasoning: number }
+export interface Usage {
+  readonly input: number
+  readonly output: number
+  readonly cached: number
+  readonly reasoning: number
+}
+
 export type Finish = "stop" | "length" | "tool_calls" | "content_filter"
+
 export type ModelEvent =
   | { readonly type: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
   | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
@@ -71,19 +111,30 @@ export type ModelEvent =
   /** As the model gave it, whole or a delta. */
   | { readonly type: "audio"; readonly choice: number; readonly value: { readonly data?: unknown } }
   /** A call begins; its arguments follow. `index` counts the calls of a choice. */
-  | { readonly type: "call"; readonly choice: number; readonly index: number; readonly id: string; readonly name: string }
+  | {
+      readonly type: "call"
+      readonly choice: number
+      readonly index: number
+      readonly id: string
+      readonly name: string
+    }
   | { readonly type: "arguments"; readonly choice: number; readonly index: number; readonly text: string }
   | { readonly type: "finish"; readonly choice: number; readonly reason: Finish }
   | { readonly type: "usage"; readonly usage: Usage }
   /** What to keep for this upstream with the answer. */
   | { readonly type: "bound"; readonly value: unknown }
 
-export interface Flow { pause(): void; resume(): void }
+export interface Flow {
+  pause(): void
+  resume(): void
+}
+
 export interface ModelSink {
   /** The first sign of an answer. Called once, before any event. */
   begun(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes; `bytes`: of what it says. Absent: parsed events only. */
+  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes; `bytes`: of
+   *  what it says. Absent: parsed events only. */
   literal?: ((text: string, bytes: number) => void) | undefined
   /** After all events of one batch of bytes. */
   flush(): void
@@ -91,31 +142,70 @@ export interface ModelSink {
 
 /** Why an upstream gave no (whole) answer. */
 export class UpstreamFault extends Data.TaggedError("UpstreamFault")<{
-  readonly reason: "unavailable" | "connect-timeout" | "timeout" | "gateway-timeout" | "bad-request" | "context" | "auth" | "not-found" | "error" | "too-large"
-    | "rate-limited" | "overloaded" | "bad-response" | "aborted" | "unsupported" | "queue-full" | "broken"
+  readonly reason:
+    | "unavailable"
+    | "connect-timeout"
+    | "timeout"
+    | "gateway-timeout"
+    | "bad-request"
+    | "context"
+    | "auth"
+    | "not-found"
+    | "error"
+    | "too-large"
+    | "rate-limited"
+    | "overloaded"
+    | "bad-response"
+    | "aborted"
+    | "unsupported"
+    | "queue-full"
+    | "broken"
   readonly detail: string
-  readonly param?: string | null; readonly code?: string | null
-  readonly retryAfterMs?: number | undefined }> {
-  override get message(): string { return `upstream ${this.reason}: ${this.detail}` }
+  readonly param?: string | null
+  readonly code?: string | null
+  readonly retryAfterMs?: number | undefined
+}> {
+  override get message(): string {
+    return `upstream ${this.reason}: ${this.detail}`
+  }
 }
-export const badResponse = (detail: string): UpstreamFault => new UpstreamFault({ reason: "bad-response", detail })
 
-export interface ListedModel { readonly id: string; readonly created?: number | undefined; readonly ownedBy?: string | undefined }
+export const badResponse = (detail: string): UpstreamFault =>
+  new UpstreamFault({ reason: "bad-response", detail })
+
+export interface ListedModel {
+  readonly id: string
+  readonly created?: number | undefined
+  readonly ownedBy?: string | undefined
+}
+
 export type Hint = "seed" | "frequencyPenalty" | "presencePenalty" | "logitBias" | "hints"
+
 /** What a model can take; what is absent it can. */
 export interface Supports {
-  readonly tools?: boolean; readonly images?: boolean; readonly audio?: boolean; readonly files?: boolean; readonly json_schema?: boolean; readonly logprobs?: boolean
-  readonly n?: boolean; readonly stream?: boolean; readonly usage?: boolean; readonly hints?: boolean; readonly tool_choice_none?: boolean; readonly effort_levels?: boolean
+  readonly tools?: boolean
+  readonly images?: boolean
+  readonly audio?: boolean
+  readonly files?: boolean
+  readonly json_schema?: boolean
+  readonly logprobs?: boolean
+  readonly n?: boolean
+  readonly stream?: boolean
+  readonly usage?: boolean
+  readonly hints?: boolean
+  readonly tool_choice_none?: boolean
+  readonly effort_levels?: boolean
   readonly stop?: boolean
   /** Where some hints can be taken and some not. */
-readonly lacks?: ReadonlyArray<Hint>
+  readonly lacks?: ReadonlyArray<Hint>
   /** False: tools go through the prompt. */
-readonly native_tools?: boolean
+  readonly native_tools?: boolean
 }
+
 export interface ChatModel {
   readonly supports: Supports
   /** Where models of one upstream differ. */
-supportsFor?(model: string): Supports | undefined
+  supportsFor?(model: string): Supports | undefined
   /** Resolves at a whole answer's end; rejects with UpstreamFault. */
   generate(request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>
@@ -124,19 +214,33 @@ supportsFor?(model: string): Supports | undefined
   close(): void
 }
 
-export const textOf = (content: Message["content"]): string => content === null ? "" : typeof content === "string" ? content
-  : content.map((part) => part.type === "text" || part.type === "refusal" ? part.text : "").join("")
+export const textOf = (content: Message["content"]): string =>
+  content === null
+    ? ""
+    : typeof content === "string"
+      ? content
+      : content.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("")
+
 /** Object-based dialects want an object; what is none is shown to the model as it was. */
 export const argumentsObject = (text: string): Record<string, unknown> => {
-  try { const value: unknown = JSON.parse(text === "" ? "{}" : text); if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown> } catch { /* broken */ }
+  try {
+    const value: unknown = JSON.parse(text === "" ? "{}" : text)
+    if (typeof value === "object" && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>
+  } catch {
+    /* broken */
+  }
   return { _raw: text }
 }
+
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 /** `call_` + 24 letters or digits. */
 export const newCallId = (): string => {
   let id = "call_"
   for (const byte of crypto.getRandomValues(new Uint8Array(24))) id += alphabet[byte % alphabet.length]
   return id
 }
+
 /** ceil(bytes / 4), where an upstream does not count. */
 export const estimated = (text: string): number => Math.ceil(Buffer.byteLength(text) / 4)

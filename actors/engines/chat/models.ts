@@ -11,43 +11,101 @@ import { openAiResponses } from "./openai-responses.ts"
 import type { UpstreamRecord } from "./record.ts"
 import { translating } from "./translating.ts"
 
-export interface ModelDeps { readonly limits: CallLimits; readonly deadlines: Deadlines; readonly engines: Engines | undefined; readonly env: Readonly<Record<string, string | undefined>>
+export interface ModelDeps {
+  readonly limits: CallLimits
+  readonly deadlines: Deadlines
+  readonly engines: Engines | undefined
+  readonly env: Readonly<Record<string, string | undefined>>
   /** Reads a remote image where the record allows it. */
-readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array> }
+  readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array>
+}
 
 /** Several models of one process under one record: one worker for `echo`, one for all GGUF files. */
 const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
   supports: {},
   supportsFor: (name) => models.get(name)?.supports,
-  list: async (signal) => (await Promise.all([...new Set(models.values())].map((model) => model.list(signal)))).flat(),
+  list: async (signal) =>
+    (await Promise.all([...new Set(models.values())].map((model) => model.list(signal)))).flat(),
   generate: (request, sink, signal) => {
     const model = models.get(request.model)
-    return model === undefined ? Promise.reject(new UpstreamFault({ reason: "not-found", detail: "no such model" })) : model.generate(request, sink, signal)
+    return model === undefined
+      ? Promise.reject(new UpstreamFault({ reason: "not-found", detail: "no such model" }))
+      : model.generate(request, sink, signal)
   },
-  close: () => { for (const model of models.values()) model.close() }
+  close: () => {
+    for (const model of models.values()) model.close()
+  }
 })
 
-export const modelFor = (record: UpstreamRecord, { limits, deadlines, engines, env, fetchBytes }: ModelDeps): ChatModel => {
+export const modelFor = (
+  record: UpstreamRecord,
+  { limits, deadlines, engines, env, fetchBytes }: ModelDeps
+): ChatModel => {
   // A key out of a file ends its line.
-  const key = (record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env]))?.trim()
+  const key = (
+    record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env])
+  )?.trim()
   const bearer = key === undefined ? {} : { Authorization: `Bearer ${key}` }
-  const http = (headers: Readonly<Record<string, string>>): UpstreamHttp =>
-    ({ base: record.base_url!, headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers, ...record.headers }, limits, deadlines })
+  const http = (headers: Readonly<Record<string, string>>): UpstreamHttp => ({
+    base: record.base_url!,
+    headers: {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      ...headers,
+      ...record.headers
+    },
+    limits,
+    deadlines
+  })
   const effort = record.effort_map === undefined ? {} : { effortMap: record.effort_map }
   switch (record.kind) {
-    case "openai-chat": return openAiChat({ id: record.id, http: http(bearer), supports: {}, ...effort, ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown }) })
-    case "openai-responses": return openAiResponses({ id: record.id, http: http(bearer), supports: { n: false, stop: false, lacks: ["seed", "frequencyPenalty", "presencePenalty", "logitBias"] }, ...effort, sessions: record.upstream_sessions === true })
-    case "anthropic": return anthropic({ id: record.id, http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }), maxTokens: record.max_tokens ?? 4_096 })
-    case "ollama": return ollama({ id: record.id, http: http(bearer), levels: record.supports?.effort_levels === true, fetchImage: record.fetch_images === true ? fetchBytes : undefined })
+    case "openai-chat":
+      return openAiChat({
+        id: record.id,
+        http: http(bearer),
+        supports: {},
+        ...effort,
+        ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown })
+      })
+    case "openai-responses":
+      return openAiResponses({
+        id: record.id,
+        http: http(bearer),
+        supports: {
+          n: false,
+          stop: false,
+          lacks: ["seed", "frequencyPenalty", "presencePenalty", "logitBias"]
+        },
+        ...effort,
+        sessions: record.upstream_sessions === true
+      })
+    case "anthropic":
+      return anthropic({
+        id: record.id,
+        http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }),
+        maxTokens: record.max_tokens ?? 4_096
+      })
+    case "ollama":
+      return ollama({
+        id: record.id,
+        http: http(bearer),
+        levels: record.supports?.effort_levels === true,
+        fetchImage: record.fetch_images === true ? fetchBytes : undefined
+      })
     case "embedded": {
       const { files = {} } = record
-const names = Object.keys(files)
-const local = embedded(names.map((id) => ({ id })), { module: "gguf", files })
-      return together(new Map<string, ChatModel>([
-        ["echo", embedded([{ id: "echo" }], { module: "echo" })],
-        ...engines === undefined ? [] : [["translate", translating(engines)] as const],
-        ...names.map((name) => [name, local] as const)
-      ]))
+      const names = Object.keys(files)
+      const local = embedded(
+        names.map((id) => ({ id })),
+        { module: "gguf", files }
+      )
+      return together(
+        new Map<string, ChatModel>([
+          ["echo", embedded([{ id: "echo" }], { module: "echo" })],
+          ...(engines === undefined ? [] : [["translate", translating(engines)] as const]),
+          ...names.map((name) => [name, local] as const)
+        ])
+      )
     }
   }
 }

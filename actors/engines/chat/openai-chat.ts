@@ -1,73 +1,165 @@
 /** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
 import type { Abort } from "./abort.ts"
 import { HttpClient, Whole, type CallFlow, type UpstreamHttp } from "./http.ts"
-import { badResponse, UpstreamFault, type ChatModel, type ListedModel, type Message, type ModelRequest, type ModelSink, type Part, type Supports } from "./model.ts"
+import {
+  badResponse,
+  UpstreamFault,
+  type ChatModel,
+  type ListedModel,
+  type Message,
+  type ModelRequest,
+  type ModelSink,
+  type Part,
+  type Supports
+} from "./model.ts"
 import { ChunkReader } from "./openai-chunks.ts"
 import { SseReader } from "./sse-reader.ts"
 
 export interface OpenAiOptions {
-  readonly http: UpstreamHttp; readonly supports: Supports
+  readonly http: UpstreamHttp
+  readonly supports: Supports
   /** Words of effort, mapped further; null drops the parameter. */
-readonly effortMap?: Readonly<Record<string, string | null>>
+  readonly effortMap?: Readonly<Record<string, string | null>>
   readonly passUnknown?: boolean
   /** The upstream's record id: which reasoning it made itself. */
-readonly id: string
+  readonly id: string
 }
 
 const partOf = (part: Part): unknown => {
   switch (part.type) {
-    case "text": return { type: "text", text: part.text }
-    case "refusal": return { type: "refusal", refusal: part.text }
-    case "image": return { type: "image_url", image_url: { url: part.url, ...(part.detail === undefined ? {} : { detail: part.detail }) } }
-    case "audio": return { type: "input_audio", input_audio: { data: part.data, format: part.format } }
-    case "file": return { type: "file", file: { file_data: part.data, filename: part.filename } }
+    case "text":
+      return { type: "text", text: part.text }
+    case "refusal":
+      return { type: "refusal", refusal: part.text }
+    case "image":
+      return {
+        type: "image_url",
+        image_url: { url: part.url, ...(part.detail === undefined ? {} : { detail: part.detail }) }
+      }
+    case "audio":
+      return { type: "input_audio", input_audio: { data: part.data, format: part.format } }
+    case "file":
+      return { type: "file", file: { file_data: part.data, filename: part.filename } }
   }
 }
+
 const messageOf = (message: Message): unknown => {
   const { role, content, calls, callId } = message
   if (typeof content === "string" && calls === undefined && callId === undefined) return { role, content }
   return {
-    role, content: content === null || typeof content === "string" ? content : content.map(partOf),
-    tool_calls: calls === undefined || calls.length === 0 ? undefined : calls.map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } })),
+    role,
+    content: content === null || typeof content === "string" ? content : content.map(partOf),
+    tool_calls:
+      calls === undefined || calls.length === 0
+        ? undefined
+        : calls.map(({ id, name, arguments: text }) => ({
+            id,
+            type: "function",
+            function: { name, arguments: text }
+          })),
     tool_call_id: callId
   }
 }
-export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined =>
-  request.effort === undefined ? undefined : map !== undefined && Object.hasOwn(map, request.effort) ? map[request.effort] ?? undefined : request.effort
 
-/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads: it is made for every turn.
- *  `newer`: the limit by its newer name, which OpenAI's reasoning models insist on and many other servers do not know. */
-export const chatBody = (request: ModelRequest, { effortMap, passUnknown, http }: OpenAiOptions, newer = false): string => {
+export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined =>
+  request.effort === undefined
+    ? undefined
+    : map !== undefined && Object.hasOwn(map, request.effort)
+      ? (map[request.effort] ?? undefined)
+      : request.effort
+
+/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads:
+ *  it is made for every turn. `newer`: the limit by its newer name, which OpenAI's reasoning models insist on
+ *  and many other servers do not know. */
+export const chatBody = (
+  request: ModelRequest,
+  { effortMap, passUnknown, http }: OpenAiOptions,
+  newer = false
+): string => {
   const { tools, toolChoice, format, stream, verbatim } = request
-const offered = tools === undefined || tools.length === 0 ? undefined : tools
+  const offered = tools === undefined || tools.length === 0 ? undefined : tools
   const body = {
-    model: request.model, messages: verbatim === undefined ? request.messages.map(messageOf) : undefined,
-    stream: stream ? true : undefined, stream_options: stream ? { include_usage: true, include_obfuscation: http.base.includes("api.openai.com") ? false : undefined } : undefined,
-    tools: offered?.map(({ name, description, parameters, strict }) => ({ type: "function", function: { name, description, parameters, strict } })),
-    tool_choice: offered === undefined || toolChoice === undefined ? undefined : typeof toolChoice === "string" ? toolChoice : { type: "function", function: { name: toolChoice.name } },
+    model: request.model,
+    messages: verbatim === undefined ? request.messages.map(messageOf) : undefined,
+    stream: stream ? true : undefined,
+    stream_options: stream
+      ? { include_usage: true, include_obfuscation: http.base.includes("api.openai.com") ? false : undefined }
+      : undefined,
+    tools: offered?.map(({ name, description, parameters, strict }) => ({
+      type: "function",
+      function: { name, description, parameters, strict }
+    })),
+    tool_choice:
+      offered === undefined || toolChoice === undefined
+        ? undefined
+        : typeof toolChoice === "string"
+          ? toolChoice
+          : { type: "function", function: { name: toolChoice.name } },
     parallel_tool_calls: offered === undefined ? undefined : request.parallel,
-    temperature: request.temperature, top_p: request.topP, max_tokens: newer ? undefined : request.maxTokens, max_completion_tokens: newer ? request.maxTokens : undefined, stop: request.stop, seed: request.seed,
-    frequency_penalty: request.frequencyPenalty, presence_penalty: request.presencePenalty, logit_bias: request.logitBias,
-    logprobs: request.logprobs, top_logprobs: request.topLogprobs, n: request.n,
-    response_format: format === undefined ? undefined : format.type === "json_object" ? { type: "json_object" }
-      : { type: "json_schema", json_schema: { name: format.name, schema: format.schema, strict: format.strict, description: format.description } },
-    reasoning_effort: effortOf(request, effortMap), modalities: request.audio === undefined ? undefined : ["text", "audio"], audio: request.audio, user: request.user
+    temperature: request.temperature,
+    top_p: request.topP,
+    max_tokens: newer ? undefined : request.maxTokens,
+    max_completion_tokens: newer ? request.maxTokens : undefined,
+    stop: request.stop,
+    seed: request.seed,
+    frequency_penalty: request.frequencyPenalty,
+    presence_penalty: request.presencePenalty,
+    logit_bias: request.logitBias,
+    logprobs: request.logprobs,
+    top_logprobs: request.topLogprobs,
+    n: request.n,
+    response_format:
+      format === undefined
+        ? undefined
+        : format.type === "json_object"
+          ? { type: "json_object" }
+          : {
+              type: "json_schema",
+              json_schema: {
+                name: format.name,
+                schema: format.schema,
+                strict: format.strict,
+                description: format.description
+              }
+            },
+    reasoning_effort: effortOf(request, effortMap),
+    modalities: request.audio === undefined ? undefined : ["text", "audio"],
+    audio: request.audio,
+    user: request.user
   }
-  const text = JSON.stringify(passUnknown === true || request.hints !== undefined ? { ...passUnknown === true ? request.unknown : undefined, ...body, ...request.hints } : body)
+  const text = JSON.stringify(
+    passUnknown === true || request.hints !== undefined
+      ? { ...(passUnknown === true ? request.unknown : undefined), ...body, ...request.hints }
+      : body
+  )
   return verbatim === undefined ? text : `${text.slice(0, -1)},"messages":${verbatim}}`
 }
 
 export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
   if (!Array.isArray(answer?.data)) throw badResponse("no list of models")
-  return answer.data.flatMap((entry: any) => typeof entry?.id === "string"
-    ? [{ id: entry.id, created: Number.isInteger(entry.created) ? entry.created : undefined, ownedBy: typeof entry.owned_by === "string" ? entry.owned_by : undefined }] : [])
+  return answer.data.flatMap((entry: any) =>
+    typeof entry?.id === "string"
+      ? [
+          {
+            id: entry.id,
+            created: Number.isInteger(entry.created) ? entry.created : undefined,
+            ownedBy: typeof entry.owned_by === "string" ? entry.owned_by : undefined
+          }
+        ]
+      : []
+  )
 }
 
 const newerMax = 1_000
+
 /** Some servers name an error of null in every chunk. */
 const isFault = (payload: string): boolean => {
-  if (!payload.includes("\"error\"")) return false
-  try { return (JSON.parse(payload)?.error ?? null) !== null } catch { return true }
+  if (!payload.includes('"error"')) return false
+  try {
+    return (JSON.parse(payload)?.error ?? null) !== null
+  } catch {
+    return true
+  }
 }
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
@@ -75,36 +167,68 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
   /** Models that have refused max_tokens. */
   const newer = new Set<string>()
   const bodyOf = (request: ModelRequest): string => chatBody(request, options, newer.has(request.model))
-  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => client.send("POST", "/chat/completions", bodyOf(request), new Whole((answer) => {
-    if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
-      if (answer?.error !== undefined && answer?.error !== null) throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
-      throw badResponse("no choices")
-    }
-    const reader = new ChunkReader(sink)
-    sink.begun()
-    // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
-    for (const choice of answer.choices) if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
-    reader.chunk(answer)
-    sink.flush()
-  }), signal)
+  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
+    client.send(
+      "POST",
+      "/chat/completions",
+      bodyOf(request),
+      new Whole((answer) => {
+        if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
+          if (answer?.error !== undefined && answer?.error !== null)
+            throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
+          throw badResponse("no choices")
+        }
+        const reader = new ChunkReader(sink)
+        sink.begun()
+        // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
+        for (const choice of answer.choices)
+          if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
+        reader.chunk(answer)
+        sink.flush()
+      }),
+      signal
+    )
   const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
     let begun = false
-let flow: CallFlow | undefined
-let json: Whole | undefined
+    let flow: CallFlow | undefined
+    let json: Whole | undefined
     const sse = new SseReader((payload) => {
       // A fault in the first event is a fault before any answer.
-      if (!begun && !isFault(payload)) { begun = true; sink.begun(flow) }
+      if (!begun && !isFault(payload)) {
+        begun = true
+        sink.begun(flow)
+      }
       reader.payload(payload)
       if (reader.done && reader.finished) flow!.enough()
     }, reader.leap)
-    await client.send("POST", "/chat/completions", bodyOf(request), {
-      head: (type, length, control) => { flow = control; if (type.startsWith("application/json")) { json = new Whole(); json.head(type, length) } },
-      data: (bytes, from, to) => { if (json !== undefined) json.data(bytes, from, to); else { sse.push(bytes, from, to); sink.flush() } }
-    }, signal).catch((fault: unknown) => {
-      // The connection may break after the last word: what was whole is whole.
-      if (!(reader.done && reader.finished)) throw fault
-    })
+    await client
+      .send(
+        "POST",
+        "/chat/completions",
+        bodyOf(request),
+        {
+          head: (type, length, control) => {
+            flow = control
+            if (type.startsWith("application/json")) {
+              json = new Whole()
+              json.head(type, length)
+            }
+          },
+          data: (bytes, from, to) => {
+            if (json !== undefined) json.data(bytes, from, to)
+            else {
+              sse.push(bytes, from, to)
+              sink.flush()
+            }
+          }
+        },
+        signal
+      )
+      .catch((fault: unknown) => {
+        // The connection may break after the last word: what was whole is whole.
+        if (!(reader.done && reader.finished)) throw fault
+      })
     if (json !== undefined) {
       const answer = json.json()
       if ((answer?.error ?? null) === null) sink.begun()
@@ -113,16 +237,25 @@ let json: Whole | undefined
     reader.end(request.n ?? 1)
     sink.flush()
   }
-  const ask = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => request.stream ? streamed(request, sink, signal) : whole(request, sink, signal)
+  const ask = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
+    request.stream ? streamed(request, sink, signal) : whole(request, sink, signal)
   return {
     supports: options.supports,
     generate: (request, sink, signal) => {
       const { model, maxTokens } = request
-      return maxTokens === undefined || newer.has(model) ? ask(request, sink, signal) : ask(request, sink, signal).catch((fault: unknown) => {
-        if (!(fault instanceof UpstreamFault) || fault.reason !== "bad-request" || !fault.detail.includes("max_completion_tokens") || newer.size >= newerMax) throw fault
-        newer.add(model)
-        return ask(request, sink, signal)
-      })
+      return maxTokens === undefined || newer.has(model)
+        ? ask(request, sink, signal)
+        : ask(request, sink, signal).catch((fault: unknown) => {
+            if (
+              !(fault instanceof UpstreamFault) ||
+              fault.reason !== "bad-request" ||
+              !fault.detail.includes("max_completion_tokens") ||
+              newer.size >= newerMax
+            )
+              throw fault
+            newer.add(model)
+            return ask(request, sink, signal)
+          })
     },
     list: async (signal) => listedModels(await client.json("GET", "/models", undefined, signal)),
     close: () => client.close()

@@ -1,31 +1,71 @@
-/** An upstream's record as configuration gives it, checked: unknown names, wrong types, no id or two of one are told by name.
+/** An upstream's record as configuration gives it, checked: unknown names, wrong types, no id or two of one
+ *  are told by name.
  *  Source: chat sections 2 and 13. */
 import { Schema, SchemaIssue } from "effect"
 import type { Supports } from "./model.ts"
 
 const Flag = Schema.optionalKey(Schema.Boolean)
 const Words = Schema.Record(Schema.String, Schema.String)
+
 const Given = Schema.Struct({
   id: Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9-]{0,31}$/)),
   kind: Schema.Literals(["openai-chat", "openai-responses", "anthropic", "ollama", "embedded"]),
-  base_url: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/))),
-  api_key: Schema.optionalKey(Schema.String), api_key_env: Schema.optionalKey(Schema.String), headers: Schema.optionalKey(Words),
-  models: Schema.optionalKey(Schema.Array(Schema.String)), aliases: Schema.optionalKey(Words), open_models: Flag,
-  max_concurrency: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))), queue: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))),
-  queue_timeout_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))), retries: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10 }))),
+  base_url: Schema.optionalKey(
+    Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/))
+  ),
+  api_key: Schema.optionalKey(Schema.String),
+  api_key_env: Schema.optionalKey(Schema.String),
+  headers: Schema.optionalKey(Words),
+  models: Schema.optionalKey(Schema.Array(Schema.String)),
+  aliases: Schema.optionalKey(Words),
+  open_models: Flag,
+  max_concurrency: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))),
+  queue: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))),
+  queue_timeout_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
+  retries: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10 }))),
   fallbacks: Schema.optionalKey(Schema.Array(Schema.String)),
-  supports: Schema.optionalKey(Schema.Struct({ tools: Flag, images: Flag, audio: Flag, files: Flag, json_schema: Flag, logprobs: Flag, n: Flag, stream: Flag, usage: Flag, hints: Flag, effort_levels: Flag })),
-  effort_map: Schema.optionalKey(Schema.Record(Schema.String, Schema.NullOr(Schema.String))), pass_unknown: Flag, namespace: Flag, native_tools: Flag,
-  upstream_sessions: Flag, fetch_images: Flag, max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  supports: Schema.optionalKey(
+    Schema.Struct({
+      tools: Flag,
+      images: Flag,
+      audio: Flag,
+      files: Flag,
+      json_schema: Flag,
+      logprobs: Flag,
+      n: Flag,
+      stream: Flag,
+      usage: Flag,
+      hints: Flag,
+      effort_levels: Flag
+    })
+  ),
+  effort_map: Schema.optionalKey(Schema.Record(Schema.String, Schema.NullOr(Schema.String))),
+  pass_unknown: Flag,
+  namespace: Flag,
+  native_tools: Flag,
+  upstream_sessions: Flag,
+  fetch_images: Flag,
+  max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   /** Longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */
-context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   /** Embedded: model name → GGUF file. */
-files: Schema.optionalKey(Words)
+  files: Schema.optionalKey(Words)
 })
+
 type Given = typeof Given.Type
-export interface UpstreamRecord extends Omit<Given, "aliases" | "max_concurrency" | "queue" | "queue_timeout_ms" | "retries" | "fallbacks" | "open_models"> {
-  readonly aliases: Readonly<Record<string, string>>; readonly max_concurrency: number; readonly queue: number; readonly queue_timeout_ms: number
-  readonly retries: number; readonly fallbacks: ReadonlyArray<string>; readonly open_models: boolean; readonly supports?: Supports
+
+export interface UpstreamRecord extends Omit<
+  Given,
+  "aliases" | "max_concurrency" | "queue" | "queue_timeout_ms" | "retries" | "fallbacks" | "open_models"
+> {
+  readonly aliases: Readonly<Record<string, string>>
+  readonly max_concurrency: number
+  readonly queue: number
+  readonly queue_timeout_ms: number
+  readonly retries: number
+  readonly fallbacks: ReadonlyArray<string>
+  readonly open_models: boolean
+  readonly supports?: Supports
 }
 
 const decode = Schema.decodeUnknownResult(Given, { onExcessProperty: "error", errors: "first" })
@@ -35,7 +75,7 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1()
 export const readRecords = (given: unknown): ReadonlyArray<UpstreamRecord> | string => {
   if (!Array.isArray(given)) return "UPSTREAMS: wants an array of upstream records"
   const records: Array<UpstreamRecord> = []
-const ids = new Set<string>()
+  const ids = new Set<string>()
   for (const [i, item] of given.entries()) {
     const result = decode(item)
     if (result._tag === "Failure") {
@@ -44,10 +84,21 @@ const ids = new Set<string>()
     }
     const record = result.success
     if (ids.has(record.id)) return `UPSTREAMS[${i}].id: two upstreams are called ${record.id}`
-    if (record.kind !== "embedded" && record.base_url === undefined) return `UPSTREAMS[${i}].base_url: is missing`
-    if (record.base_url !== undefined && !URL.canParse(record.base_url)) return `UPSTREAMS[${i}].base_url: is no address`
+    if (record.kind !== "embedded" && record.base_url === undefined)
+      return `UPSTREAMS[${i}].base_url: is missing`
+    if (record.base_url !== undefined && !URL.canParse(record.base_url))
+      return `UPSTREAMS[${i}].base_url: is no address`
     ids.add(record.id)
-    records.push({ aliases: {}, max_concurrency: 64, queue: 256, queue_timeout_ms: 10_000, retries: 2, fallbacks: [], open_models: false, ...record })
+    records.push({
+      aliases: {},
+      max_concurrency: 64,
+      queue: 256,
+      queue_timeout_ms: 10_000,
+      retries: 2,
+      fallbacks: [],
+      open_models: false,
+      ...record
+    })
   }
   return records
 }

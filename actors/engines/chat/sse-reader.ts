@@ -1,5 +1,6 @@
-/** Server-sent events and lines out of bytes that may be cut anywhere. Lines are read as latin1 strings (one character per byte), so that a cut
- *  in the middle of a UTF-8 sequence costs nothing and the hot path never decodes; `utf8` makes text of one. Plain loops (bench/chat-stream).
+/** Server-sent events and lines out of bytes that may be cut anywhere. Lines are read as latin1 strings (one
+ *  character per byte), so that a cut in the middle of a UTF-8 sequence costs nothing and the hot path never
+ *  decodes; `utf8` makes text of one. Plain loops (bench/chat-stream).
  *  Source: HTML standard, section 9.2.6; chat sections 13.1 and 17.2. */
 import { badResponse } from "./model.ts"
 
@@ -15,43 +16,72 @@ export class LineReader {
   private rest = ""
   private readonly line: (line: string) => void
   private readonly leap: Leap | undefined
-  constructor(line: (line: string) => void, leap?: Leap) { this.line = line; this.leap = leap }
+
+  constructor(line: (line: string) => void, leap?: Leap) {
+    this.line = line
+    this.leap = leap
+  }
+
   push(bytes: Buffer, from = 0, to = bytes.length): void {
     const fresh = bytes.toString("latin1", from, to)
-const { rest } = this
+    const { rest } = this
     // Still within one line: not looked through again, so that a large event costs its length and no more.
     if (rest !== "" && !fresh.includes("\n")) return this.keep(rest + fresh)
     const text = rest === "" ? fresh : rest + fresh
     let start = this.leap === undefined ? 0 : this.leap(text, 0)
-    for (let end = start === text.length ? -1 : text.indexOf("\n", start); end >= 0; end = text.indexOf("\n", start)) {
-      this.line(text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end))
+    for (
+      let end = start === text.length ? -1 : text.indexOf("\n", start);
+      end >= 0;
+      end = text.indexOf("\n", start)
+    ) {
+      this.line(
+        text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end)
+      )
       start = this.leap === undefined ? end + 1 : this.leap(text, end + 1)
     }
     this.keep(start === 0 ? text : text.slice(start))
   }
+
   private keep(rest: string): void {
     this.rest = rest
     if (rest.length > eventBytesMax) throw badResponse("an event is too large")
   }
-  end(): void { const rest = this.rest; this.rest = ""; if (rest !== "") this.line(rest.endsWith("\r") ? rest.slice(0, -1) : rest) }
+
+  end(): void {
+    const rest = this.rest
+    this.rest = ""
+    if (rest !== "") this.line(rest.endsWith("\r") ? rest.slice(0, -1) : rest)
+  }
 }
 
 /** A byte order mark, which may begin a stream. */
 const bom = "\u00ef\u00bb\u00bf"
 
-/** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use repeats the name in its data).
- *  `leap` is offered the text wherever an event may begin. */
+/** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use
+ *  repeats the name in its data). `leap` is offered the text wherever an event may begin. */
 export class SseReader {
   private data: string | undefined = undefined
   private readonly lines: LineReader
   private readonly payload: (payload: string) => void
+
   constructor(payload: (payload: string) => void, leap?: Leap) {
     this.payload = payload
-    this.lines = new LineReader((line) => this.read(line), leap === undefined ? undefined : (text, at) => this.data === undefined ? leap(text, at) : at)
+    this.lines = new LineReader(
+      (line) => this.read(line),
+      leap === undefined ? undefined : (text, at) => (this.data === undefined ? leap(text, at) : at)
+    )
   }
-  push(bytes: Buffer, from?: number, to?: number): void { this.lines.push(bytes, from, to) }
+
+  push(bytes: Buffer, from?: number, to?: number): void {
+    this.lines.push(bytes, from, to)
+  }
+
   /** A last event without its blank line counts all the same. */
-  end(): void { this.lines.end(); this.dispatch() }
+  end(): void {
+    this.lines.end()
+    this.dispatch()
+  }
+
   private read(line: string): void {
     if (line === "") return this.dispatch()
     if (!line.startsWith("data:")) return line.startsWith(bom) ? this.read(line.slice(bom.length)) : undefined
@@ -59,6 +89,7 @@ export class SseReader {
     this.data = this.data === undefined ? value : `${this.data}\n${value}`
     if (this.data.length > eventBytesMax) throw badResponse("an event is too large")
   }
+
   private dispatch(): void {
     const { data } = this
     if (data === undefined) return

@@ -1,37 +1,91 @@
-/** Which language a text is in: scripts that settle it, everyday phrases too short for statistics, then eld's small model.
- *  Loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so that a start does not pay. Source: spec engines 3. */
+/** Which language a text is in: scripts that settle it, everyday phrases too short for statistics, then eld's
+ *  small model. Loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so that a start does not pay.
+ *  Source: spec engines 3. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import type { Detection, Detector, Language } from "../ports.ts"
 
 /** The languages that translation can detect (translation appendix C, auto_detection), as eld calls them. */
-const subset = ["ar", "bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "he", "hu", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "tr", "uk", "vi", "zh"]
+const subset = [
+  "ar",
+  "bg",
+  "cs",
+  "da",
+  "de",
+  "el",
+  "en",
+  "es",
+  "et",
+  "fi",
+  "fr",
+  "he",
+  "hu",
+  "it",
+  "ja",
+  "ko",
+  "lt",
+  "lv",
+  "ms",
+  "nl",
+  "no",
+  "pl",
+  "pt",
+  "ro",
+  "ru",
+  "sk",
+  "sl",
+  "sv",
+  "tr",
+  "uk",
+  "vi",
+  "zh"
+]
+
 /** It has one name for both Norwegians, and takes Indonesian for the Malay it is so like. */
 const ours: Readonly<Record<string, Language>> = { no: "nb", ms: "id" }
-/** Scripts and letters that settle it. Of several scripts in one text the one with most letters counts; an ideogram weighs as much as a short word. */
+
+/** Scripts and letters that settle it. Of several scripts in one text the one with most letters counts; an
+ *  ideogram weighs as much as a short word. */
 const scripts: ReadonlyArray<readonly [RegExp, Language, number]> = [
-  [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3], [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3], [/[\u0e00-\u0e7f]/g, "th", 1], [/[\u0370-\u03ff\u1f00-\u1fff]/g, "el", 1],
-  [/[\u0590-\u05ff]/g, "he", 1], [/[\u10a0-\u10ff]/g, "ka", 1], [/[\u0530-\u058f]/g, "hy", 1]
+  [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3],
+  [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3],
+  [/[\u0e00-\u0e7f]/g, "th", 1],
+  [/[\u0370-\u03ff\u1f00-\u1fff]/g, "el", 1],
+  [/[\u0590-\u05ff]/g, "he", 1],
+  [/[\u10a0-\u10ff]/g, "ka", 1],
+  [/[\u0530-\u058f]/g, "hy", 1]
 ]
+
 const latin = /[A-Za-z\u00c0-\u024f]/g
 const cyrillic = /[\u0400-\u04ff]/g
 const kana = /[\u3040-\u30ff]/
-const cyrillicLetters: ReadonlyArray<readonly [RegExp, Language]> = [[/[ѓќ]/i, "mk"], [/ў/i, "be"], [/[іїєґ]/i, "uk"], [/[ыэё]/i, "ru"]]
+
+const cyrillicLetters: ReadonlyArray<readonly [RegExp, Language]> = [
+  [/[ѓќ]/i, "mk"],
+  [/ў/i, "be"],
+  [/[іїєґ]/i, "uk"],
+  [/[ыэё]/i, "ru"]
+]
+
 const scriptOf = (text: string): Language | undefined => {
   if (/^[\0-\u024f\u2000-\u20ff]*$/.test(text)) return undefined
   const count = (letters: RegExp): number => text.match(letters)?.length ?? 0
   const inCyrillic = count(cyrillic)
   let language: Language | undefined
-let most = Math.max(count(latin), inCyrillic)
+  let most = Math.max(count(latin), inCyrillic)
   for (const [letters, is, weight] of scripts) {
     const weighs = count(letters) * weight
-    if (weighs > most) { most = weighs; language = is }
+    if (weighs > most) {
+      most = weighs
+      language = is
+    }
   }
   if (language === "zh") return kana.test(text) ? "ja" : "zh"
   if (language !== undefined || inCyrillic < most) return language
   return cyrillicLetters.find(([letters]) => letters.test(text))?.[1]
 }
+
 const phrases: Record<Language, string> = {
   en: "hello|hi|thanks|thank you|yes|good morning|good evening|good night|goodbye|bye|please|sorry|excuse me|how are you|welcome",
   es: "hola|gracias|muchas gracias|sí|buenos días|buenas tardes|buenas noches|adiós|por favor|lo siento|perdón|cómo estás|bienvenido",
@@ -54,39 +108,70 @@ const phrases: Record<Language, string> = {
   bg: "здравей|здравейте|благодаря|не|добро утро|добър ден|добър вечер|лека нощ|довиждане|моля|извинете|как си|добре дошли",
   ar: "مرحبا|شكرا|شكرا لك|نعم|لا|صباح الخير|مساء الخير|مع السلامة|من فضلك|آسف|كيف حالك|أهلا وسهلا",
   vi: "xin chào|cảm ơn|vâng|không|chào buổi sáng|chúc ngủ ngon|tạm biệt|xin lỗi|bạn khỏe không",
-  et: "tere|aitäh|jah|tere hommikust|head õhtut|head ööd|nägemist|palun|vabandust", lv: "sveiki|paldies|jā|labrīt|labdien|labvakar|uz redzēšanos|lūdzu|atvainojiet",
-  lt: "labas|ačiū|taip|labas rytas|laba diena|labas vakaras|labanakt|viso gero|prašau|atsiprašau", sl: "živjo|hvala|dobro jutro|dober dan|dober večer|lahko noč|nasvidenje|oprostite",
+  et: "tere|aitäh|jah|tere hommikust|head õhtut|head ööd|nägemist|palun|vabandust",
+  lv: "sveiki|paldies|jā|labrīt|labdien|labvakar|uz redzēšanos|lūdzu|atvainojiet",
+  lt: "labas|ačiū|taip|labas rytas|laba diena|labas vakaras|labanakt|viso gero|prašau|atsiprašau",
+  sl: "živjo|hvala|dobro jutro|dober dan|dober večer|lahko noč|nasvidenje|oprostite",
   pl: "cześć|dziękuję|tak|dzień dobry|dobry wieczór|dobranoc|do widzenia|proszę|przepraszam|jak się masz|witaj",
   sv: "hej|tack|tack så mycket|god morgon|god natt|hej då|snälla|förlåt|hur mår du|välkommen"
 }
-const known = new Map(Object.entries(phrases).flatMap(([language, list]) => list.split("|").map((phrase) => [phrase, language] as const)))
 
-interface Eld { detect(text: string): { readonly language: string; isReliable(): boolean; getScores(): Record<string, number> }; setLanguageSubset(languages: Array<string>): unknown }
+const known = new Map(
+  Object.entries(phrases).flatMap(([language, list]) =>
+    list.split("|").map((phrase) => [phrase, language] as const)
+  )
+)
+
+interface Eld {
+  detect(text: string): {
+    readonly language: string
+    isReliable(): boolean
+    getScores(): Record<string, number>
+  }
+  setLanguageSubset(languages: Array<string>): unknown
+}
+
 let eld: Eld | undefined
-/** By `require`, because the port is synchronous; the package is an ES module without top-level await, and names only `import` in its exports,
- *  so that it is looked for by its file. */
+
+/** By `require`, because the port is synchronous; the package is an ES module without top-level await, and
+ *  names only `import` in its exports, so that it is looked for by its file. */
 const load = (): Eld => {
   if (eld === undefined) {
     const require = createRequire(import.meta.url)
-const files = (require.resolve.paths("eld") ?? []).map((folder) => join(folder, "eld/src/entries/static.small.js"))
+    const files = (require.resolve.paths("eld") ?? []).map((folder) =>
+      join(folder, "eld/src/entries/static.small.js")
+    )
     eld = (require(files.find((file) => existsSync(file)) ?? "eld") as { readonly eld: Eld }).eld
     eld.setLanguageSubset(subset)
   }
   return eld
 }
+
 /** More says nothing new, and long texts would hold everybody up. */
 const charsMax = 1_000
+
 const phraseCharsMax = 40
 const unknown: Detection = { language: undefined, confidence: 0, reliable: false }
 
-export interface WarmDetector extends Detector { readonly warm: () => Promise<void> }
+export interface WarmDetector extends Detector {
+  readonly warm: () => Promise<void>
+}
+
 export const eldDetector = (): WarmDetector => {
   const detectOne = (text: string): Detection => {
     const letters = text.trimStart().slice(0, charsMax).normalize("NFC").trim()
     if (!/\p{L}/u.test(letters)) return unknown
     const script = scriptOf(letters)
     if (script !== undefined) return { language: script, confidence: 0.99, reliable: true }
-    const phrase = letters.length > phraseCharsMax ? undefined : known.get(letters.toLowerCase().replace(/[¡!¿?.,…]+/g, "").trim())
+    const phrase =
+      letters.length > phraseCharsMax
+        ? undefined
+        : known.get(
+            letters
+              .toLowerCase()
+              .replace(/[¡!¿?.,…]+/g, "")
+              .trim()
+          )
     if (phrase !== undefined) return { language: phrase, confidence: 0.95, reliable: true }
     const result = load().detect(letters)
     if (result.language === "") return unknown
@@ -96,7 +181,9 @@ export const eldDetector = (): WarmDetector => {
   return {
     info: { id: "eld", version: "2.1.0", tier: "embedded", licence: "Apache-2.0" },
     readiness: () => ({ ready: true }),
-    warm: async () => { load() },
+    warm: async () => {
+      load()
+    },
     detect: (text, together) => {
       const alone = detectOne(text)
       if (alone.reliable || together === undefined || together.length < 2) return alone
@@ -105,6 +192,7 @@ export const eldDetector = (): WarmDetector => {
     }
   }
 }
+
 const joined = (texts: ReadonlyArray<string>): string => {
   let all = ""
   for (const text of texts) if ((all += `${text}\n`).length > charsMax) break

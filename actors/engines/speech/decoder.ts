@@ -1,6 +1,6 @@
-/** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono. AAC has none and is not offered.
- *  PCM at 16 kHz is the hot path: synchronous, one copy. Containers go through mediabunny, which gives packets when their cluster or page
- *  is whole. */
+/** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono.
+ *  AAC has none and is not offered. PCM at 16 kHz is the hot path: synchronous, one copy. Containers go
+ *  through mediabunny, which gives packets when their cluster or page is whole. */
 import type { FLACDecoder } from "@wasm-audio-decoders/flac"
 import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
 import { alaw, ulaw } from "./g711.ts"
@@ -10,7 +10,11 @@ const rate = 16_000
 
 type Codec = "opus" | "flac" | "mp3"
 type Format = "FLAC" | "MP3" | "OGG" | "WEBM" | "MATROSKA"
-const containers: Record<string, { readonly formats: ReadonlyArray<Format>; readonly codecs: ReadonlyArray<Codec> }> = {
+
+const containers: Record<
+  string,
+  { readonly formats: ReadonlyArray<Format>; readonly codecs: ReadonlyArray<Codec> }
+> = {
   "audio/auto": { formats: ["FLAC", "MP3", "OGG", "WEBM", "MATROSKA"], codecs: ["opus", "flac", "mp3"] },
   "audio/flac": { formats: ["FLAC"], codecs: ["flac"] },
   "audio/mpeg": { formats: ["MP3"], codecs: ["mp3"] },
@@ -24,59 +28,113 @@ const containers: Record<string, { readonly formats: ReadonlyArray<Format>; read
   "audio/x-matroska;codecs=mp3": { formats: ["MATROSKA", "WEBM"], codecs: ["mp3"] },
   "audio/x-matroska;codecs=opus": { formats: ["MATROSKA", "WEBM"], codecs: ["opus"] }
 }
-export interface PcmFormat { readonly encoding: "s16le" | "alaw" | "ulaw"; readonly rate: number; 
-/** Bytes of one sample. */
-readonly frameBytes: 1 | 2 }
+
+export interface PcmFormat {
+  readonly encoding: "s16le" | "alaw" | "ulaw"
+  readonly rate: number
+  /** Bytes of one sample. */
+  readonly frameBytes: 1 | 2
+}
+
 const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
-  ...[8_000, 16_000, 44_100, 48_000].map((hz) => [`audio/pcm;encoding=s16le;rate=${hz}`, { encoding: "s16le", rate: hz, frameBytes: 2 }]),
-  ...(["alaw", "ulaw"] as const).map((encoding) => [`audio/pcm;encoding=${encoding};rate=8000`, { encoding, rate: 8_000, frameBytes: 1 }])
+  ...[8_000, 16_000, 44_100, 48_000].map((hz) => [
+    `audio/pcm;encoding=s16le;rate=${hz}`,
+    { encoding: "s16le", rate: hz, frameBytes: 2 }
+  ]),
+  ...(["alaw", "ulaw"] as const).map((encoding) => [
+    `audio/pcm;encoding=${encoding};rate=8000`,
+    { encoding, rate: 8_000, frameBytes: 1 }
+  ])
 ])
+
 /** Compared without spaces and case (translation 12.1). */
 export const plainType = (contentType: string): string => contentType.replace(/\s+/g, "").toLowerCase()
-export const supportedSourceTypes: ReadonlyArray<string> = [...Object.keys(pcmFormats), ...Object.keys(containers)]
+
+export const supportedSourceTypes: ReadonlyArray<string> = [
+  ...Object.keys(pcmFormats),
+  ...Object.keys(containers)
+]
+
 /** How much sound a chunk holds can be told before it is decoded. */
 export const pcmFormatOf = (contentType: string): PcmFormat | undefined => pcmFormats[plainType(contentType)]
 
 export const decoderFor = (contentType: string): (() => AudioDecoder) | undefined => {
   const type = plainType(contentType)
   const pcm = pcmFormats[type]
-  if (pcm !== undefined) return () => pcm.encoding === "s16le" && pcm.rate === rate ? new PlainDecoder() : new PcmDecoder(pcm)
+  if (pcm !== undefined)
+    return () => (pcm.encoding === "s16le" && pcm.rate === rate ? new PlainDecoder() : new PcmDecoder(pcm))
   const container = containers[type]
   if (container === undefined) return undefined
   const { formats, codecs } = container
-const whole = () => new ContainerDecoder(formats, codecs)
+  const whole = () => new ContainerDecoder(formats, codecs)
   return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(whole) : whole
 }
 
 /** The same bytes where they lie right, a copy where they do not. */
-const samplesOf = (bytes: Uint8Array): Int16Array => bytes.byteOffset % 2 === 0
-  ? new Int16Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length >> 1) : new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
+const samplesOf = (bytes: Uint8Array): Int16Array =>
+  bytes.byteOffset % 2 === 0
+    ? new Int16Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length >> 1)
+    : new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
+
 /** s16le at 16 kHz, as it is. */
 class PlainDecoder implements AudioDecoder {
-  push(chunk: Uint8Array): ReadonlyArray<Pcm> { return [samplesOf(chunk)] }
-  flush(): ReadonlyArray<Pcm> { return [] }
+  push(chunk: Uint8Array): ReadonlyArray<Pcm> {
+    return [samplesOf(chunk)]
+  }
+
+  flush(): ReadonlyArray<Pcm> {
+    return []
+  }
+
   close(): void {}
 }
+
 class PcmDecoder implements AudioDecoder {
   private readonly format: PcmFormat
   private resampler: Resampler | undefined
-  constructor(format: PcmFormat) { this.format = format }
+
+  constructor(format: PcmFormat) {
+    this.format = format
+  }
+
   async push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
     const table = this.format.encoding === "alaw" ? alaw : ulaw
-    const samples = this.format.encoding === "s16le" ? samplesOf(chunk) : Int16Array.from(chunk, (byte) => table[byte]!)
+    const samples =
+      this.format.encoding === "s16le" ? samplesOf(chunk) : Int16Array.from(chunk, (byte) => table[byte]!)
     this.resampler ??= await Resampler.make(this.format.rate, rate)
     return [this.resampler.push(samples)]
   }
-  flush(): ReadonlyArray<Pcm> { return [] }
-  close(): void { this.resampler?.close() }
+
+  flush(): ReadonlyArray<Pcm> {
+    return []
+  }
+
+  close(): void {
+    this.resampler?.close()
+  }
 }
 
-interface Decoded { readonly channelData: ReadonlyArray<Float32Array>; readonly sampleRate: number; readonly errors: ReadonlyArray<unknown> }
-interface PacketDecoder { decode(packet: Uint8Array): Promise<Decoded>; free(): void }
+interface Decoded {
+  readonly channelData: ReadonlyArray<Float32Array>
+  readonly sampleRate: number
+  readonly errors: ReadonlyArray<unknown>
+}
+
+interface PacketDecoder {
+  decode(packet: Uint8Array): Promise<Decoded>
+  free(): void
+}
+
 const packetDecoder = async (codec: Codec, channels: number): Promise<PacketDecoder> => {
   if (codec === "opus") {
     const { OpusDecoder } = await import("opus-decoder")
-    const decoder = new OpusDecoder({ sampleRate: rate, channels, streamCount: 1, coupledStreamCount: channels - 1, channelMappingTable: channels === 1 ? [0] : [0, 1] })
+    const decoder = new OpusDecoder({
+      sampleRate: rate,
+      channels,
+      streamCount: 1,
+      coupledStreamCount: channels - 1,
+      channelMappingTable: channels === 1 ? [0] : [0, 1]
+    })
     await decoder.ready
     return { decode: async (packet) => decoder.decodeFrame(packet), free: () => decoder.free() }
   }
@@ -105,17 +163,28 @@ class ContainerDecoder implements AudioDecoder {
   constructor(formats: ReadonlyArray<Format>, codecs: ReadonlyArray<Codec>) {
     this.formats = formats
     this.codecs = codecs
-    const stream = new ReadableStream<Uint8Array>({ start: (controller) => { this.controller = controller } })
+    const stream = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        this.controller = controller
+      }
+    })
     this.loop = this.pull(stream).catch((cause: unknown) => {
-      this.fault = cause instanceof AudioFault ? cause : new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) })
+      this.fault =
+        cause instanceof AudioFault
+          ? cause
+          : new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) })
     })
   }
+
   private async pull(stream: ReadableStream<Uint8Array>): Promise<void> {
     const media = await import("mediabunny")
-    const input = new media.Input({ source: new media.ReadableStreamSource(stream), formats: this.formats.map((name) => media[name]) })
+    const input = new media.Input({
+      source: new media.ReadableStreamSource(stream),
+      formats: this.formats.map((name) => media[name])
+    })
     const track = await input.getPrimaryAudioTrack()
     if (track === null) throw new AudioFault({ detail: "there is no audio track" })
-    const codec = await track.getCodec() as Codec
+    const codec = (await track.getCodec()) as Codec
     if (!this.codecs.includes(codec)) throw new AudioFault({ detail: `the codec is ${String(codec)}` })
     const config = await track.getDecoderConfig()
     const decoder = await packetDecoder(codec, Math.min(config?.numberOfChannels ?? 1, 2))
@@ -123,13 +192,14 @@ class ContainerDecoder implements AudioDecoder {
     try {
       for await (const packet of new media.EncodedPacketSink(track).packets()) {
         if (this.closed) return
-        this.made.push(...await mix.take(await decoder.decode(packet.data)))
+        this.made.push(...(await mix.take(await decoder.decode(packet.data))))
       }
     } finally {
       decoder.free()
       mix.close()
     }
   }
+
   async push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
     this.check()
     this.controller?.enqueue(chunk.slice())
@@ -137,78 +207,142 @@ class ContainerDecoder implements AudioDecoder {
     this.check()
     return this.taken()
   }
+
   async flush(): Promise<ReadonlyArray<Pcm>> {
     this.end()
     await this.loop
     this.check()
     return this.taken()
   }
-  close(): void { this.closed = true; this.end() }
-  private end(): void { try { this.controller?.close() } catch { /* closed already */ } this.controller = undefined }
-  private check(): void { if (this.fault !== undefined) throw this.fault }
-  private taken(): ReadonlyArray<Pcm> { const made = this.made; this.made = []; return made }
+
+  close(): void {
+    this.closed = true
+    this.end()
+  }
+
+  private end(): void {
+    try {
+      this.controller?.close()
+    } catch {
+      /* closed already */
+    }
+    this.controller = undefined
+  }
+
+  private check(): void {
+    if (this.fault !== undefined) throw this.fault
+  }
+
+  private taken(): ReadonlyArray<Pcm> {
+    const made = this.made
+    this.made = []
+    return made
+  }
 }
+
 /** FLAC in Ogg, which the container reader does not know: its decoder reads the pages itself. */
 class OggFlacDecoder implements AudioDecoder {
   private readonly mix = new Mix()
   private readonly ready: Promise<FLACDecoder>
   private heard = false
+
   constructor() {
-    this.ready = import("@wasm-audio-decoders/flac").then(async ({ FLACDecoder }) => { const decoder = new FLACDecoder(); await decoder.ready; return decoder })
+    this.ready = import("@wasm-audio-decoders/flac").then(async ({ FLACDecoder }) => {
+      const decoder = new FLACDecoder()
+      await decoder.ready
+      return decoder
+    })
     this.ready.catch(() => {})
   }
-  push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> { return this.decoded((decoder) => decoder.decode(chunk)) }
+
+  push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
+    return this.decoded((decoder) => decoder.decode(chunk))
+  }
+
   async flush(): Promise<ReadonlyArray<Pcm>> {
     const rest = await this.decoded((decoder) => decoder.flush())
     if (!this.heard) throw new AudioFault({ detail: "there is no audio track" })
     return rest
   }
+
   private async decoded(by: (decoder: FLACDecoder) => Promise<Decoded>): Promise<ReadonlyArray<Pcm>> {
     try {
       const made = await this.mix.take(await by(await this.ready))
       this.heard ||= made.length > 0
       return made
-    } catch (cause) { throw new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) }) }
+    } catch (cause) {
+      throw new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) })
+    }
   }
-  close(): void { this.mix.close(); this.ready.then((decoder) => decoder.free(), () => {}) }
+
+  close(): void {
+    this.mix.close()
+    this.ready.then(
+      (decoder) => decoder.free(),
+      () => {}
+    )
+  }
 }
+
 /** An Ogg page's head, its at most 255 lacing values, and what a stream of FLAC starts with. */
 const sniffBytes = 27 + 255 + 5
+
 /** Waits for the first bytes, which tell FLAC in Ogg from what the container reader reads. */
 class SniffingDecoder implements AudioDecoder {
   private readonly container: () => AudioDecoder
   private head: Buffer = Buffer.alloc(0)
   private chosen: AudioDecoder | undefined
-  constructor(container: () => AudioDecoder) { this.container = container }
+
+  constructor(container: () => AudioDecoder) {
+    this.container = container
+  }
+
   push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> | ReadonlyArray<Pcm> {
     if (this.chosen !== undefined) return this.chosen.push(chunk)
     this.head = Buffer.concat([this.head, chunk])
-    return this.head.length < sniffBytes && this.head.subarray(0, 4).equals(Buffer.from("OggS").subarray(0, this.head.length)) ? [] : this.choose().push(this.head)
+    return this.head.length < sniffBytes &&
+      this.head.subarray(0, 4).equals(Buffer.from("OggS").subarray(0, this.head.length))
+      ? []
+      : this.choose().push(this.head)
   }
+
   async flush(): Promise<ReadonlyArray<Pcm>> {
     if (this.chosen !== undefined) return this.chosen.flush()
     const chosen = this.choose()
-    return [...await chosen.push(this.head), ...await chosen.flush()]
+    return [...(await chosen.push(this.head)), ...(await chosen.flush())]
   }
-  close(): void { this.chosen?.close() }
+
+  close(): void {
+    this.chosen?.close()
+  }
+
   private choose(): AudioDecoder {
     const { head } = this
-const data = 27 + (head[26] ?? 0)
-    return this.chosen = head.toString("latin1", 0, 4) === "OggS" && head.toString("latin1", data, data + 5) === "\x7fFLAC" ? new OggFlacDecoder() : this.container()
+    const data = 27 + (head[26] ?? 0)
+    return (this.chosen =
+      head.toString("latin1", 0, 4) === "OggS" && head.toString("latin1", data, data + 5) === "\x7fFLAC"
+        ? new OggFlacDecoder()
+        : this.container())
   }
 }
 
 /** Channels to one, any rate to ours. */
 class Mix {
   private resampler: Resampler | undefined
+
   async take({ channelData, sampleRate }: Decoded): Promise<ReadonlyArray<Pcm>> {
     const mono = mixed(channelData)
     if (mono.length === 0) return []
     if (sampleRate !== rate) this.resampler ??= await Resampler.make(sampleRate, rate)
     return [this.resampler === undefined ? mono : this.resampler.push(mono)]
   }
-  close(): void { this.resampler?.close(); this.resampler = undefined }
+
+  close(): void {
+    this.resampler?.close()
+    this.resampler = undefined
+  }
 }
+
 const mixed = (channels: ReadonlyArray<Float32Array>): Int16Array => {
   const [left, right] = channels
   if (left === undefined) return new Int16Array(0)

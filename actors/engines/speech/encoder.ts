@@ -1,70 +1,107 @@
-/** Speech out: 16-bit mono to the target content types of translation 12.10 that our encoders reach: PCM, G.711, Opus raw, in Ogg and in
- *  WebM or Matroska. Each gives indivisible packets, the first `headers` of which initialise a player. */
+/** Speech out: 16-bit mono to the target content types of translation 12.10 that our encoders reach: PCM,
+ *  G.711, Opus raw, in Ogg and in WebM or Matroska. Each gives indivisible packets, the first `headers` of
+ *  which initialise a player. */
 import { createRequire } from "node:module"
 import { companded } from "./g711.ts"
 import { Resampler } from "./resampler.ts"
 
-export interface Encoded { readonly packets: ReadonlyArray<Uint8Array>; readonly durationMs: number }
+export interface Encoded {
+  readonly packets: ReadonlyArray<Uint8Array>
+  readonly durationMs: number
+}
+
 export interface MediaEncoder {
   /** Packets that come before all others. */
-readonly headers: ReadonlyArray<Uint8Array>
+  readonly headers: ReadonlyArray<Uint8Array>
   /** One utterance. Its last frame is padded with silence. */
   encode(pcm: Int16Array, rate: number): Promise<Encoded>
   close(): void
 }
 
-const bytesOf = (pcm: Int16Array): Uint8Array => new Uint8Array(pcm.buffer, pcm.byteOffset, pcm.byteLength).slice()
+const bytesOf = (pcm: Int16Array): Uint8Array =>
+  new Uint8Array(pcm.buffer, pcm.byteOffset, pcm.byteLength).slice()
+
 const packetMs = 100
-const raw = (rate: number, pack: (pcm: Int16Array) => Uint8Array): (() => MediaEncoder) => () => {
-  let resampler: Resampler | undefined
-let from = 0
-  return {
-    headers: [],
-    encode: async (pcm, pcmRate) => {
-      if (pcmRate !== rate && from !== pcmRate) { resampler?.close(); resampler = await Resampler.make(pcmRate, rate); from = pcmRate }
-      const samples = pcmRate === rate ? pcm : resampler!.push(pcm)
-      const size = rate * packetMs / 1_000
-const packets: Array<Uint8Array> = []
-      for (let at = 0; at < samples.length; at += size) packets.push(pack(samples.slice(at, at + size)))
-      return { packets, durationMs: Math.round(samples.length * 1_000 / rate) }
-    },
-    close: () => resampler?.close()
+
+const raw =
+  (rate: number, pack: (pcm: Int16Array) => Uint8Array): (() => MediaEncoder) =>
+  () => {
+    let resampler: Resampler | undefined
+    let from = 0
+    return {
+      headers: [],
+      encode: async (pcm, pcmRate) => {
+        if (pcmRate !== rate && from !== pcmRate) {
+          resampler?.close()
+          resampler = await Resampler.make(pcmRate, rate)
+          from = pcmRate
+        }
+        const samples = pcmRate === rate ? pcm : resampler!.push(pcm)
+        const size = (rate * packetMs) / 1_000
+        const packets: Array<Uint8Array> = []
+        for (let at = 0; at < samples.length; at += size) packets.push(pack(samples.slice(at, at + size)))
+        return { packets, durationMs: Math.round((samples.length * 1_000) / rate) }
+      },
+      close: () => resampler?.close()
+    }
   }
-}
 
 const opusRate = 24_000
 const opusFrame = opusRate / 50
 const opusBitrate = 32_000
 const preSkip = 312
-type Opus = { encode(pcm: Buffer, frame: number): Buffer; encoderCTL(control: number, value: number): void; delete(): void }
-const setBitrate = 4_002
-/** 20 ms packets. */
-const opus = (wrap: () => { readonly headers: ReadonlyArray<Uint8Array>; readonly pages: (frames: ReadonlyArray<Uint8Array>) => ReadonlyArray<Uint8Array> }): (() => MediaEncoder) => () => {
-  const { headers, pages } = wrap()
-  let encoder: Opus | undefined
-let resampler: Resampler | undefined
-let from = 0
-  return {
-    headers,
-    encode: async (pcm, rate) => {
-      if (encoder === undefined) {
-        const OpusScript = createRequire(import.meta.url)("opusscript") as { new (rate: number, channels: number, application: number): Opus }
-        encoder = new OpusScript(opusRate, 1, 2_048)
-        encoder.encoderCTL(setBitrate, opusBitrate)
-      }
-      if (rate !== opusRate && from !== rate) { resampler?.close(); resampler = await Resampler.make(rate, opusRate); from = rate }
-      const samples = rate === opusRate ? pcm : resampler!.push(pcm)
-      const frames: Array<Uint8Array> = []
-      for (let at = 0; at < samples.length; at += opusFrame) {
-        const frame = new Int16Array(opusFrame)
-        frame.set(samples.subarray(at, at + opusFrame))
-        frames.push(new Uint8Array(encoder.encode(Buffer.from(frame.buffer), opusFrame)))
-      }
-      return { packets: pages(frames), durationMs: frames.length * 20 }
-    },
-    close: () => { encoder?.delete(); resampler?.close() }
-  }
+
+type Opus = {
+  encode(pcm: Buffer, frame: number): Buffer
+  encoderCTL(control: number, value: number): void
+  delete(): void
 }
+
+const setBitrate = 4_002
+
+/** 20 ms packets. */
+const opus =
+  (
+    wrap: () => {
+      readonly headers: ReadonlyArray<Uint8Array>
+      readonly pages: (frames: ReadonlyArray<Uint8Array>) => ReadonlyArray<Uint8Array>
+    }
+  ): (() => MediaEncoder) =>
+  () => {
+    const { headers, pages } = wrap()
+    let encoder: Opus | undefined
+    let resampler: Resampler | undefined
+    let from = 0
+    return {
+      headers,
+      encode: async (pcm, rate) => {
+        if (encoder === undefined) {
+          const OpusScript = createRequire(import.meta.url)("opusscript") as {
+            new (rate: number, channels: number, application: number): Opus
+          }
+          encoder = new OpusScript(opusRate, 1, 2_048)
+          encoder.encoderCTL(setBitrate, opusBitrate)
+        }
+        if (rate !== opusRate && from !== rate) {
+          resampler?.close()
+          resampler = await Resampler.make(rate, opusRate)
+          from = rate
+        }
+        const samples = rate === opusRate ? pcm : resampler!.push(pcm)
+        const frames: Array<Uint8Array> = []
+        for (let at = 0; at < samples.length; at += opusFrame) {
+          const frame = new Int16Array(opusFrame)
+          frame.set(samples.subarray(at, at + opusFrame))
+          frames.push(new Uint8Array(encoder.encode(Buffer.from(frame.buffer), opusFrame)))
+        }
+        return { packets: pages(frames), durationMs: frames.length * 20 }
+      },
+      close: () => {
+        encoder?.delete()
+        resampler?.close()
+      }
+    }
+  }
 
 /** RFC 7845 sections 5.1 and 5.2. */
 const opusHead = (): Uint8Array => {
@@ -76,9 +113,10 @@ const opusHead = (): Uint8Array => {
   head.writeUInt32LE(opusRate, 12)
   return head
 }
+
 const opusTags = (): Uint8Array => {
   const vendor = "Troupe"
-const tags = Buffer.alloc(8 + 4 + vendor.length + 4)
+  const tags = Buffer.alloc(8 + 4 + vendor.length + 4)
   tags.write("OpusTags")
   tags.writeUInt32LE(vendor.length, 8)
   tags.write(vendor, 12)
@@ -86,13 +124,21 @@ const tags = Buffer.alloc(8 + 4 + vendor.length + 4)
 }
 
 /** RFC 3533: one page per 200 ms. */
-const crcTable = Uint32Array.from({ length: 256 }, (_, i) => { let r = i << 24; for (let bit = 0; bit < 8; bit++) r = r & 0x80000000 ? (r << 1) ^ 0x04c11db7 : r << 1; return r >>> 0 })
+const crcTable = Uint32Array.from({ length: 256 }, (_, i) => {
+  let r = i << 24
+  for (let bit = 0; bit < 8; bit++) r = r & 0x80000000 ? (r << 1) ^ 0x04c11db7 : r << 1
+  return r >>> 0
+})
+
 const oggPages = () => {
   const serial = Math.floor(Math.random() * 2 ** 32)
   let sequence = 0
-let granule = preSkip
+  let granule = preSkip
   const page = (packets: ReadonlyArray<Uint8Array>, first: boolean, position: number): Uint8Array => {
-    const lacing = packets.flatMap((packet) => [...Array.from<number>({ length: Math.floor(packet.length / 255) }).fill(255), packet.length % 255])
+    const lacing = packets.flatMap((packet) => [
+      ...Array.from<number>({ length: Math.floor(packet.length / 255) }).fill(255),
+      packet.length % 255
+    ])
     const head = Buffer.alloc(27 + lacing.length)
     head.write("OggS")
     head[5] = first ? 2 : 0
@@ -124,24 +170,62 @@ let granule = preSkip
 /** EBML (RFC 8794): an element with its size as a vint of 8 bytes, or unknown for what never ends. */
 const element = (id: number, ...content: ReadonlyArray<Uint8Array>): Uint8Array => {
   const body = Buffer.concat(content)
-const size = Buffer.alloc(8)
+  const size = Buffer.alloc(8)
   size.writeBigUInt64BE(BigInt(body.length) | (1n << 56n))
   return Buffer.concat([idBytes(id), size, body])
 }
+
 const idBytes = (id: number): Uint8Array => Buffer.from(id.toString(16), "hex")
-const uint = (value: number): Uint8Array => { const bytes = Buffer.alloc(4); bytes.writeUInt32BE(value); return bytes }
-const float = (value: number): Uint8Array => { const bytes = Buffer.alloc(4); bytes.writeFloatBE(value); return bytes }
+
+const uint = (value: number): Uint8Array => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
+const float = (value: number): Uint8Array => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeFloatBE(value)
+  return bytes
+}
+
 const unknownSize = Buffer.from("01ffffffffffffff", "hex")
+
 const matroska = (docType: "webm" | "matroska") => () => {
   let atMs = 0
   const head = Buffer.concat([
-    element(0x1a45dfa3, element(0x4286, uint(1)), element(0x42f7, uint(1)), element(0x42f2, uint(4)), element(0x42f3, uint(8)),
-      element(0x4282, Buffer.from(docType)), element(0x4287, uint(4)), element(0x4285, uint(2))),
-    idBytes(0x18538067), unknownSize,
-    element(0x1549a966, element(0x2ad7b1, uint(1_000_000)), element(0x4d80, Buffer.from("Troupe")), element(0x5741, Buffer.from("Troupe"))),
-    element(0x1654ae6b, element(0xae, element(0xd7, uint(1)), element(0x73c5, uint(1)), element(0x83, uint(2)), element(0x86, Buffer.from("A_OPUS")),
-      element(0x56aa, uint(Math.round(preSkip / 48 * 1_000_000))), element(0x56bb, uint(80_000_000)), element(0x63a2, opusHead()),
-      element(0xe1, element(0xb5, float(48_000)), element(0x9f, uint(1)))))
+    element(
+      0x1a45dfa3,
+      element(0x4286, uint(1)),
+      element(0x42f7, uint(1)),
+      element(0x42f2, uint(4)),
+      element(0x42f3, uint(8)),
+      element(0x4282, Buffer.from(docType)),
+      element(0x4287, uint(4)),
+      element(0x4285, uint(2))
+    ),
+    idBytes(0x18538067),
+    unknownSize,
+    element(
+      0x1549a966,
+      element(0x2ad7b1, uint(1_000_000)),
+      element(0x4d80, Buffer.from("Troupe")),
+      element(0x5741, Buffer.from("Troupe"))
+    ),
+    element(
+      0x1654ae6b,
+      element(
+        0xae,
+        element(0xd7, uint(1)),
+        element(0x73c5, uint(1)),
+        element(0x83, uint(2)),
+        element(0x86, Buffer.from("A_OPUS")),
+        element(0x56aa, uint(Math.round((preSkip / 48) * 1_000_000))),
+        element(0x56bb, uint(80_000_000)),
+        element(0x63a2, opusHead()),
+        element(0xe1, element(0xb5, float(48_000)), element(0x9f, uint(1)))
+      )
+    )
   ])
   return {
     headers: [head],
@@ -149,13 +233,19 @@ const matroska = (docType: "webm" | "matroska") => () => {
       const clusters: Array<Uint8Array> = []
       for (let at = 0; at < frames.length; at += 10) {
         const part = frames.slice(at, at + 10)
-        clusters.push(element(0x1f43b675, element(0xe7, uint(atMs)), ...part.map((frame, i) => {
-          const block = Buffer.alloc(4)
-          block[0] = 0x81
-          block.writeInt16BE(i * 20, 1)
-          block[3] = 0x80
-          return element(0xa3, block, frame)
-        })))
+        clusters.push(
+          element(
+            0x1f43b675,
+            element(0xe7, uint(atMs)),
+            ...part.map((frame, i) => {
+              const block = Buffer.alloc(4)
+              block[0] = 0x81
+              block.writeInt16BE(i * 20, 1)
+              block[3] = 0x80
+              return element(0xa3, block, frame)
+            })
+          )
+        )
         atMs += part.length * 20
       }
       return clusters
@@ -164,11 +254,19 @@ const matroska = (docType: "webm" | "matroska") => () => {
 }
 
 const encoders: Record<string, () => MediaEncoder> = {
-  "audio/pcm;encoding=s16le;rate=16000": raw(16_000, bytesOf), "audio/pcm;encoding=s16le;rate=24000": raw(24_000, bytesOf),
-  "audio/pcm;encoding=alaw;rate=8000": raw(8_000, (pcm) => companded(pcm, "alaw")), "audio/pcm;encoding=ulaw;rate=8000": raw(8_000, (pcm) => companded(pcm, "ulaw")),
+  "audio/pcm;encoding=s16le;rate=16000": raw(16_000, bytesOf),
+  "audio/pcm;encoding=s16le;rate=24000": raw(24_000, bytesOf),
+  "audio/pcm;encoding=alaw;rate=8000": raw(8_000, (pcm) => companded(pcm, "alaw")),
+  "audio/pcm;encoding=ulaw;rate=8000": raw(8_000, (pcm) => companded(pcm, "ulaw")),
   "audio/opus": opus(() => ({ headers: [opusHead(), opusTags()], pages: (frames) => frames })),
-  "audio/ogg": opus(oggPages), "audio/ogg;codecs=opus": opus(oggPages),
-  "audio/webm": opus(matroska("webm")), "audio/webm;codecs=opus": opus(matroska("webm")), "audio/x-matroska;codecs=opus": opus(matroska("matroska"))
+  "audio/ogg": opus(oggPages),
+  "audio/ogg;codecs=opus": opus(oggPages),
+  "audio/webm": opus(matroska("webm")),
+  "audio/webm;codecs=opus": opus(matroska("webm")),
+  "audio/x-matroska;codecs=opus": opus(matroska("matroska"))
 }
+
 export const supportedTargetTypes: ReadonlyArray<string> = Object.keys(encoders)
-export const encoderFor = (contentType: string): (() => MediaEncoder) | undefined => encoders[contentType.replace(/\s+/g, "").toLowerCase()]
+
+export const encoderFor = (contentType: string): (() => MediaEncoder) | undefined =>
+  encoders[contentType.replace(/\s+/g, "").toLowerCase()]

@@ -1,12 +1,17 @@
-/** An OpenAI-compatible transcription service as recognizer: whole utterances as WAV; the open one again at most every two seconds, for
- *  partials. Source: spec engines 4.4. */
+/** An OpenAI-compatible transcription service as recognizer: whole utterances as WAV; the open one again at
+ *  most every two seconds, for partials. Source: spec engines 4.4. */
 import { Effect, Stream } from "effect"
 import type { EngineFault, Heard, Recognizer } from "../ports.ts"
 import { callUpstream } from "../upstream.ts"
 import { Utterances, type Utterance } from "./utterances.ts"
 
 const id = "openai-transcription"
-const languages = "ar bg bn cs da de el en es et fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh".split(" ")
+
+const languages =
+  "ar bg bn cs da de el en es et fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh".split(
+    " "
+  )
+
 const hearingsMax = 64
 const partialEveryMs = 2_000
 
@@ -24,45 +29,102 @@ export const wavOf = (pcm: Int16Array): Uint8Array<ArrayBuffer> => {
   wav.writeUInt16LE(16, 34)
   wav.write("data", 36)
   wav.writeUInt32LE(pcm.byteLength, 40)
-  new Uint8Array(wav.buffer, wav.byteOffset + 44, pcm.byteLength).set(new Uint8Array(pcm.buffer, pcm.byteOffset, pcm.byteLength))
+  new Uint8Array(wav.buffer, wav.byteOffset + 44, pcm.byteLength).set(
+    new Uint8Array(pcm.buffer, pcm.byteOffset, pcm.byteLength)
+  )
   return new Uint8Array(wav)
 }
 
-export const openaiTranscription = ({ url, key, model }: { readonly url: string; readonly key: string; readonly model: string }): Recognizer => {
+export const openaiTranscription = ({
+  url,
+  key,
+  model
+}: {
+  readonly url: string
+  readonly key: string
+  readonly model: string
+}): Recognizer => {
   let used = 0
-  const ask = ({ pcm }: Utterance, language: string | undefined, hints: ReadonlyArray<string>): Effect.Effect<string, EngineFault> => Effect.suspend(() => {
-    const body = new FormData()
-    body.set("file", new Blob([wavOf(pcm)], { type: "audio/wav" }), "speech.wav")
-    body.set("model", model)
-    if (language !== undefined) body.set("language", language)
-    if (hints.length > 0) body.set("prompt", hints.join(", "))
-    return Effect.map(callUpstream({ engine: id, url: `${url.replace(/\/+$/, "")}/audio/transcriptions`, headers: { Authorization: `Bearer ${key}` }, body }),
-      (answer) => String((answer as { readonly text?: unknown }).text ?? "").trim())
-  })
+  const ask = (
+    { pcm }: Utterance,
+    language: string | undefined,
+    hints: ReadonlyArray<string>
+  ): Effect.Effect<string, EngineFault> =>
+    Effect.suspend(() => {
+      const body = new FormData()
+      body.set("file", new Blob([wavOf(pcm)], { type: "audio/wav" }), "speech.wav")
+      body.set("model", model)
+      if (language !== undefined) body.set("language", language)
+      if (hints.length > 0) body.set("prompt", hints.join(", "))
+      return Effect.map(
+        callUpstream({
+          engine: id,
+          url: `${url.replace(/\/+$/, "")}/audio/transcriptions`,
+          headers: { Authorization: `Bearer ${key}` },
+          body
+        }),
+        (answer) => String((answer as { readonly text?: unknown }).text ?? "").trim()
+      )
+    })
   return {
     info: { id, version: model, tier: "remote", licence: "service" },
     readiness: () => ({ ready: true }),
     languages: () => languages,
-    detects: true, takesHints: true,
+    detects: true,
+    takesHints: true,
     capacity: () => ({ used, max: hearingsMax }),
-    hear: (audio, { language, hints = [] }) => Stream.unwrap(Effect.gen(function* () {
-      yield* Effect.acquireRelease(Effect.sync(() => { used++ }), () => Effect.sync(() => { used-- }))
-      const utterances = new Utterances()
-      let partialMs = 0
-let heardMs = 0
-      const told = (type: "partial" | "final") => (piece: Utterance) => Effect.map(ask(piece, language, hints), (text): ReadonlyArray<Heard> =>
-        text === "" ? [] : [{ type, text, startMs: Math.round(piece.startMs), endMs: Math.round(piece.endMs), language: language ?? "en" }])
-      const finals = (pieces: ReadonlyArray<Utterance>) => Stream.flatMap(Stream.fromIterable(pieces), (piece) => Stream.flatMap(Stream.fromEffect(told("final")(piece)), (heard) => Stream.fromIterable(heard)))
-      const step = (pcm: Int16Array): Stream.Stream<Heard, EngineFault> => {
-        heardMs += pcm.length / 16
-        const done = utterances.push(pcm)
-const open = utterances.open
-        if (done.length > 0) { partialMs = heardMs; return finals(done) }
-        if (open === undefined || heardMs - partialMs < partialEveryMs) return Stream.empty
-        partialMs = heardMs
-        return Stream.flatMap(Stream.fromEffect(told("partial")(open)), (heard) => Stream.fromIterable(heard))
-      }
-      return Stream.concat(Stream.flatMap(audio, step), Stream.suspend(() => finals(utterances.end())))
-    }))
+    hear: (audio, { language, hints = [] }) =>
+      Stream.unwrap(
+        Effect.gen(function* () {
+          yield* Effect.acquireRelease(
+            Effect.sync(() => {
+              used++
+            }),
+            () =>
+              Effect.sync(() => {
+                used--
+              })
+          )
+          const utterances = new Utterances()
+          let partialMs = 0
+          let heardMs = 0
+          const told = (type: "partial" | "final") => (piece: Utterance) =>
+            Effect.map(ask(piece, language, hints), (text): ReadonlyArray<Heard> =>
+              text === ""
+                ? []
+                : [
+                    {
+                      type,
+                      text,
+                      startMs: Math.round(piece.startMs),
+                      endMs: Math.round(piece.endMs),
+                      language: language ?? "en"
+                    }
+                  ]
+            )
+          const finals = (pieces: ReadonlyArray<Utterance>) =>
+            Stream.flatMap(Stream.fromIterable(pieces), (piece) =>
+              Stream.flatMap(Stream.fromEffect(told("final")(piece)), (heard) => Stream.fromIterable(heard))
+            )
+          const step = (pcm: Int16Array): Stream.Stream<Heard, EngineFault> => {
+            heardMs += pcm.length / 16
+            const done = utterances.push(pcm)
+            const open = utterances.open
+            if (done.length > 0) {
+              partialMs = heardMs
+              return finals(done)
+            }
+            if (open === undefined || heardMs - partialMs < partialEveryMs) return Stream.empty
+            partialMs = heardMs
+            return Stream.flatMap(Stream.fromEffect(told("partial")(open)), (heard) =>
+              Stream.fromIterable(heard)
+            )
+          }
+          return Stream.concat(
+            Stream.flatMap(audio, step),
+            Stream.suspend(() => finals(utterances.end()))
+          )
+        })
+      )
   }
 }

@@ -1,4 +1,5 @@
-/** Any rate to 16 kHz, by the Speex resampler (WASM). Keeps its state between chunks, so chunks may be cut anywhere. */
+/** Any rate to 16 kHz, by the Speex resampler (WASM). Keeps its state between chunks, so chunks may be cut
+ *  anywhere. */
 import type { Pcm } from "../ports.ts"
 
 const quality = 5
@@ -13,7 +14,16 @@ export class Resampler {
   private readonly lengths: number
   private readonly ratio: number
 
-  static async make(from: number, to: number): Promise<Resampler> { return new Resampler(await (loading ??= import("@echogarden/speex-resampler-wasm/simd").then(({ default: speex }) => (speex as () => Promise<unknown>)())), from, to) }
+  static async make(from: number, to: number): Promise<Resampler> {
+    return new Resampler(
+      await (loading ??= import("@echogarden/speex-resampler-wasm/simd").then(({ default: speex }) =>
+        (speex as () => Promise<unknown>)()
+      )),
+      from,
+      to
+    )
+  }
+
   private constructor(wasm: any, from: number, to: number) {
     this.wasm = wasm
     this.ratio = to / from
@@ -23,7 +33,10 @@ export class Resampler {
     this.input = wasm._malloc(2 * samplesMax)
     this.output = wasm._malloc(2 * this.outputMax)
   }
-  private get outputMax(): number { return Math.ceil(samplesMax * this.ratio) + 64 }
+
+  private get outputMax(): number {
+    return Math.ceil(samplesMax * this.ratio) + 64
+  }
 
   push(samples: Int16Array): Pcm {
     const parts: Array<Int16Array> = []
@@ -32,18 +45,29 @@ export class Resampler {
       this.wasm.HEAP16.set(part, this.input >> 1)
       this.wasm.HEAP32[this.lengths >> 2] = part.length
       this.wasm.HEAP32[(this.lengths >> 2) + 1] = this.outputMax
-      this.wasm._speex_resampler_process_int(this.state, 0, this.input, this.lengths, this.output, this.lengths + 4)
+      this.wasm._speex_resampler_process_int(
+        this.state,
+        0,
+        this.input,
+        this.lengths,
+        this.output,
+        this.lengths + 4
+      )
       const taken: number = this.wasm.HEAP32[this.lengths >> 2]
-const made: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
+      const made: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
       parts.push(this.wasm.HEAP16.slice(this.output >> 1, (this.output >> 1) + made))
       at += Math.max(taken, 1)
     }
     if (parts.length === 1) return parts[0]!
     const whole = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0))
     let at = 0
-    for (const part of parts) { whole.set(part, at); at += part.length }
+    for (const part of parts) {
+      whole.set(part, at)
+      at += part.length
+    }
     return whole
   }
+
   close(): void {
     this.wasm._speex_resampler_destroy(this.state)
     for (const pointer of [this.lengths, this.input, this.output]) this.wasm._free(pointer)

@@ -1,4 +1,5 @@
-/** Speech from text: Flite (WASM, English) in a worker thread, and espeak-ng (GPL, a process per sentence) for the other languages. */
+/** Speech from text: Flite (WASM, English) in a worker thread, and espeak-ng (GPL, a process per sentence)
+ *  for the other languages. */
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 import { Effect } from "effect"
@@ -16,73 +17,132 @@ export const speechOf = (wav: Uint8Array): Speech => {
   const view = new DataView(wav.buffer, wav.byteOffset, wav.byteLength)
   const rate = view.getUint32(24, true)
   let at = 12
-  while (at + 8 < wav.length && view.getUint32(at, false) !== 0x64617461) at += 8 + view.getUint32(at + 4, true) + view.getUint32(at + 4, true) % 2
+  while (at + 8 < wav.length && view.getUint32(at, false) !== 0x64617461)
+    at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2)
   const bytes = Math.min(view.getUint32(at + 4, true), wav.length - at - 8) & ~1
-  const pcm = new Int16Array(Uint8Array.prototype.slice.call(wav, at + 8, at + 8 + bytes).buffer)  // a Buffer's own slice is no copy
+  // a Buffer's own slice is no copy
+  const pcm = new Int16Array(Uint8Array.prototype.slice.call(wav, at + 8, at + 8 + bytes).buffer)
   let from = 0
-let to = pcm.length
+  let to = pcm.length
   while (from < to && Math.abs(pcm[from]!) < quiet) from++
   while (to > from && Math.abs(pcm[to - 1]!) < quiet) to--
   return { pcm: pcm.slice(from, to), rate }
 }
 
-interface Flite { readonly speak: (text: string, voice: string) => Effect.Effect<Uint8Array, EngineFault> }
+interface Flite {
+  readonly speak: (text: string, voice: string) => Effect.Effect<Uint8Array, EngineFault>
+}
+
 const fliteThread: Start<Flite> = Effect.gen(function* () {
-  const worker = yield* Effect.acquireRelease(Effect.sync(() => startWorker<ToFlite, FromFlite>("flite", {})), (live) => Effect.sync(() => live.kill()))
-  const fault = (reason: "crashed" | "bad-input", detail: string) => new EngineFault({ reason, engine: "flite", detail })
+  const worker = yield* Effect.acquireRelease(
+    Effect.sync(() => startWorker<ToFlite, FromFlite>("flite", {})),
+    (live) => Effect.sync(() => live.kill())
+  )
+  const fault = (reason: "crashed" | "bad-input", detail: string) =>
+    new EngineFault({ reason, engine: "flite", detail })
   const waiting = new Map<number, (effect: Effect.Effect<Uint8Array, EngineFault>) => void>()
   let next = 0
   yield* Effect.callback<void, EngineFault>((resume) => {
     worker.onDeath((detail) => resume(Effect.fail(fault("crashed", detail))))
     worker.listen((message) => {
       if ("is" in message) return resume(Effect.void)
-      waiting.get(message.id)?.("wav" in message ? Effect.succeed(message.wav) : Effect.fail(fault("bad-input", message.failed)))
+      waiting.get(message.id)?.(
+        "wav" in message ? Effect.succeed(message.wav) : Effect.fail(fault("bad-input", message.failed))
+      )
       waiting.delete(message.id)
     })
   })
-  worker.onDeath((detail) => { for (const settle of waiting.values()) settle(Effect.fail(fault("crashed", detail))); waiting.clear() })
-  const speak = (text: string, voice: string) => Effect.callback<Uint8Array, EngineFault>((resume) => {
-    const id = next++
-    waiting.set(id, resume)
-    worker.send({ id, text, voice })
-    return Effect.sync(() => { waiting.delete(id) })
+  worker.onDeath((detail) => {
+    for (const settle of waiting.values()) settle(Effect.fail(fault("crashed", detail)))
+    waiting.clear()
   })
+  const speak = (text: string, voice: string) =>
+    Effect.callback<Uint8Array, EngineFault>((resume) => {
+      const id = next++
+      waiting.set(id, resume)
+      worker.send({ id, text, voice })
+      return Effect.sync(() => {
+        waiting.delete(id)
+      })
+    })
   const canary = yield* speak("ready", "slt")
-  if (speechOf(canary).pcm.length < 1_000) return yield* Effect.fail(new EngineFault({ reason: "unavailable", engine: "flite", detail: "it does not speak its canary" }))
-  return { handle: { speak }, death: Effect.callback<never, EngineFault>((resume) => worker.onDeath((detail) => resume(Effect.fail(fault("crashed", detail))))) }
+  if (speechOf(canary).pcm.length < 1_000)
+    return yield* Effect.fail(
+      new EngineFault({ reason: "unavailable", engine: "flite", detail: "it does not speak its canary" })
+    )
+  return {
+    handle: { speak },
+    death: Effect.callback<never, EngineFault>((resume) =>
+      worker.onDeath((detail) => resume(Effect.fail(fault("crashed", detail))))
+    )
+  }
 })
+
 export const flite = (system: ActorSystem, starts: Map<string, any>): Synthesizer => {
   const engine = supervise(system, starts, "flite", fliteThread)
   return {
     info: { id: "flite", version: "0.1.1", tier: "embedded", licence: "BSD-like" },
     readiness: () => ({ ready: true }),
     languages: () => ["en"],
-    speak: (text, { voice }) => Effect.map(engine.use((live) => live.speak(text.slice(0, textMax), voice === "male" ? "rms" : "slt")), speechOf)
+    speak: (text, { voice }) =>
+      Effect.map(
+        engine.use((live) => live.speak(text.slice(0, textMax), voice === "male" ? "rms" : "slt")),
+        speechOf
+      )
   }
 }
 
 const run = promisify(execFile)
 const wavBytesMax = 64 * 1_048_576
 const speakMs = 10_000
+
 export const espeak = (): Synthesizer & { readonly warm: () => Promise<void> } => {
   let voices: ReadonlyArray<Language> = []
   let version = ""
   let reason = "espeak-ng is not installed: apt-get install --no-install-recommends espeak-ng"
   let looking: Promise<void> | undefined
-  const look = (): Promise<void> => looking ??= run("espeak-ng", ["--voices"], { timeout: speakMs }).then(async ({ stdout }) => {
-    version = /\d+\.\d+(?:\.\d+)?/.exec((await run("espeak-ng", ["--version"], { timeout: speakMs })).stdout)?.[0] ?? ""
-    voices = [...new Set(stdout.split("\n").slice(1).map((line) => line.trim().split(/\s+/)[1]?.split("-")[0] ?? "").filter((code) => code.length === 2))]
-    if (voices.length === 0) reason = "espeak-ng has no voices"
-  }, () => {})
+  const look = (): Promise<void> =>
+    (looking ??= run("espeak-ng", ["--voices"], { timeout: speakMs }).then(
+      async ({ stdout }) => {
+        version =
+          /\d+\.\d+(?:\.\d+)?/.exec(
+            (await run("espeak-ng", ["--version"], { timeout: speakMs })).stdout
+          )?.[0] ?? ""
+        voices = [
+          ...new Set(
+            stdout
+              .split("\n")
+              .slice(1)
+              .map((line) => line.trim().split(/\s+/)[1]?.split("-")[0] ?? "")
+              .filter((code) => code.length === 2)
+          )
+        ]
+        if (voices.length === 0) reason = "espeak-ng has no voices"
+      },
+      () => {}
+    ))
   return {
-    get info() { return { id: "espeak-ng", version, tier: "local" as const, licence: "GPL-3.0 (separate process)" } },
-    readiness: () => voices.length > 0 ? { ready: true } : { ready: false, reason },
+    get info() {
+      return { id: "espeak-ng", version, tier: "local" as const, licence: "GPL-3.0 (separate process)" }
+    },
+    readiness: () => (voices.length > 0 ? { ready: true } : { ready: false, reason }),
     languages: () => voices,
     warm: look,
-    speak: (text, { language, voice }) => Effect.tryPromise({
-      try: (signal) => run("espeak-ng", ["-v", `${language.split("-")[0]!}${voice === "male" ? "" : "+f2"}`, "--stdout", "--", text.slice(0, textMax)],
-        { encoding: "buffer", maxBuffer: wavBytesMax, timeout: speakMs, signal }),
-      catch: (cause) => new EngineFault({ reason: "crashed", engine: "espeak-ng", detail: String(cause) })
-    }).pipe(Effect.map(({ stdout }) => speechOf(stdout)))
+    speak: (text, { language, voice }) =>
+      Effect.tryPromise({
+        try: (signal) =>
+          run(
+            "espeak-ng",
+            [
+              "-v",
+              `${language.split("-")[0]!}${voice === "male" ? "" : "+f2"}`,
+              "--stdout",
+              "--",
+              text.slice(0, textMax)
+            ],
+            { encoding: "buffer", maxBuffer: wavBytesMax, timeout: speakMs, signal }
+          ),
+        catch: (cause) => new EngineFault({ reason: "crashed", engine: "espeak-ng", detail: String(cause) })
+      }).pipe(Effect.map(({ stdout }) => speechOf(stdout)))
   }
 }

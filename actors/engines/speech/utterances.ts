@@ -1,12 +1,17 @@
-/** Cuts a stream of sound into utterances by its loudness, for engines that hear whole pieces. Plain; one object per hearing. */
+/** Cuts a stream of sound into utterances by its loudness, for engines that hear whole pieces. Plain; one
+ *  object per hearing. */
 import type { Pcm } from "../ports.ts"
 
-const frame = 480                       // 30 ms at 16 kHz
-const pauseFrames = 20                  // 0.6 s
-const utteranceFramesMax = 500          // 15 s
+const frame = 480 // 30 ms at 16 kHz
+const pauseFrames = 20 // 0.6 s
+const utteranceFramesMax = 500 // 15 s
 const leadFrames = 8
 
-export interface Utterance { readonly pcm: Int16Array; readonly startMs: number; readonly endMs: number }
+export interface Utterance {
+  readonly pcm: Int16Array
+  readonly startMs: number
+  readonly endMs: number
+}
 
 export class Utterances {
   private rest: Int16Array = new Int16Array(0)
@@ -17,7 +22,10 @@ export class Utterances {
   private at = 0
 
   /** What is being said now, unfinished. */
-  get open(): Utterance | undefined { return this.speaking ? this.cut() : undefined }
+  get open(): Utterance | undefined {
+    return this.speaking ? this.cut() : undefined
+  }
+
   push(pcm: Pcm): ReadonlyArray<Utterance> {
     const whole = new Int16Array(this.rest.length + pcm.length)
     whole.set(this.rest)
@@ -29,12 +37,15 @@ export class Utterances {
       let power = 0
       for (const sample of piece) power += sample * sample
       const loudness = Math.sqrt(power / frame)
-const loud = loudness > this.floor * 2.5
+      const loud = loudness > this.floor * 2.5
       if (!loud) this.floor = Math.max(40, this.floor * 0.98 + loudness * 0.02)
       this.frames.push(piece)
       this.at += frame
       if (!this.speaking) {
-        if (loud) { this.speaking = true; this.quiet = 0 } else if (this.frames.length > leadFrames) this.frames.shift()
+        if (loud) {
+          this.speaking = true
+          this.quiet = 0
+        } else if (this.frames.length > leadFrames) this.frames.shift()
       } else {
         this.quiet = loud ? 0 : this.quiet + 1
         if (this.quiet >= pauseFrames || this.frames.length >= utteranceFramesMax) done.push(this.finish())
@@ -43,11 +54,22 @@ const loud = loudness > this.floor * 2.5
     this.rest = whole.slice(offset)
     return done
   }
-  end(): ReadonlyArray<Utterance> { return this.speaking ? [this.finish()] : [] }
+
+  end(): ReadonlyArray<Utterance> {
+    return this.speaking ? [this.finish()] : []
+  }
+
   private cut(): Utterance {
     const pcm = new Int16Array(this.frames.length * frame)
     this.frames.forEach((piece, i) => pcm.set(piece, i * frame))
     return { pcm, startMs: (this.at - pcm.length) / 16, endMs: (this.at - this.quiet * frame) / 16 }
   }
-  private finish(): Utterance { const whole = this.cut(); this.frames = []; this.speaking = false; this.quiet = 0; return whole }
+
+  private finish(): Utterance {
+    const whole = this.cut()
+    this.frames = []
+    this.speaking = false
+    this.quiet = 0
+    return whole
+  }
 }

@@ -1,4 +1,5 @@
-/** Hunspell (WASM) in a thread: words that no dictionary knows, and the likeliest word for each. A dictionary loads at its first use. */
+/** Hunspell (WASM) in a thread: words that no dictionary knows, and the likeliest word for each. A dictionary
+ *  loads at its first use. */
 import { loadModule, type Hunspell } from "hunspell-asm"
 import { readFileSync } from "node:fs"
 import { parentPort, workerData } from "node:worker_threads"
@@ -7,25 +8,38 @@ import type { Edit } from "../ports.ts"
 
 /** Language → path without extension. */
 const dictionaries = (workerData as { readonly dictionaries: Readonly<Record<string, string>> }).dictionaries
+
 /** Suggestions cost up to 0.4 s each. */
 const unknownMax = 20
+
 const cachedMax = 5_000
 const module = loadModule()
 const loaded = new Map<string, Promise<Hunspell>>()
+
 const spellerOf = (language: string): Promise<Hunspell> => {
   const base = language.split("-")[0]!
-const name = dictionaries[language] === undefined ? base : language
+  const name = dictionaries[language] === undefined ? base : language
   let speller = loaded.get(name)
-  if (speller === undefined) loaded.set(name, speller = module.then((factory) => factory.create(
-    factory.mountBuffer(readFileSync(`${dictionaries[name]!}.aff`), `${name}.aff`), factory.mountBuffer(readFileSync(`${dictionaries[name]!}.dic`), `${name}.dic`))))
+  if (speller === undefined)
+    loaded.set(
+      name,
+      (speller = module.then((factory) =>
+        factory.create(
+          factory.mountBuffer(readFileSync(`${dictionaries[name]!}.aff`), `${name}.aff`),
+          factory.mountBuffer(readFileSync(`${dictionaries[name]!}.dic`), `${name}.dic`)
+        )
+      ))
+    )
   return speller
 }
+
 const cache = new Map<string, string | null>()
+
 const betterOf = (speller: Hunspell, language: string, word: string): string | null => {
   const key = `${language} ${word}`
-const known = cache.get(key)
+  const known = cache.get(key)
   if (known !== undefined) return known
-  const better = speller.spell(word) ? null : speller.suggest(word)[0] ?? null
+  const better = speller.spell(word) ? null : (speller.suggest(word)[0] ?? null)
   if (cache.size >= cachedMax) cache.delete(cache.keys().next().value!)
   cache.set(key, better)
   return better
@@ -33,15 +47,27 @@ const known = cache.get(key)
 
 const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrector> => {
   const speller = await spellerOf(language)
-const edits: Array<Edit> = []
+  const edits: Array<Edit> = []
   let unknown = 0
-let sentenceStart = true
-  for (const { segment, index, isWordLike } of new Intl.Segmenter(language, { granularity: "word" }).segment(text)) {
-    if (isWordLike !== true) { if (/[.!?\n]/.test(segment)) sentenceStart = true; continue }
+  let sentenceStart = true
+  for (const { segment, index, isWordLike } of new Intl.Segmenter(language, { granularity: "word" }).segment(
+    text
+  )) {
+    if (isWordLike !== true) {
+      if (/[.!?\n]/.test(segment)) sentenceStart = true
+      continue
+    }
     // A name is no mistake: capitals inside a sentence, but not where nouns have them.
     const name = !sentenceStart && segment[0] !== segment[0]!.toLowerCase() && !language.startsWith("de")
     sentenceStart = false
-    if (name || /[\d@_]/.test(segment) || segment.length < 2 || segment === segment.toUpperCase() || unknown >= unknownMax) continue
+    if (
+      name ||
+      /[\d@_]/.test(segment) ||
+      segment.length < 2 ||
+      segment === segment.toUpperCase() ||
+      unknown >= unknownMax
+    )
+      continue
     const better = betterOf(speller, language, segment)
     if (better === null || better === segment) continue
     unknown++
@@ -49,7 +75,16 @@ let sentenceStart = true
   }
   return { id, edits }
 }
+
 parentPort!.on("message", (asked: ToCorrector) => {
-  answer(asked).catch((cause: unknown): FromCorrector => ({ id: asked.id, failed: String(cause) })).then((message) => parentPort!.postMessage(message))
+  answer(asked)
+    .catch((cause: unknown): FromCorrector => ({ id: asked.id, failed: String(cause) }))
+    .then((message) => parentPort!.postMessage(message))
 })
-module.then(() => parentPort!.postMessage({ is: "ready" }), (cause: unknown) => { throw cause })
+
+module.then(
+  () => parentPort!.postMessage({ is: "ready" }),
+  (cause: unknown) => {
+    throw cause
+  }
+)

@@ -1,5 +1,6 @@
-/** Idempotency-Key of POSTs: for a day, the same key and body at the same path gives the first answer again, without its secret; another body
- *  is a conflict. The memory is part of the commit it remembers, so a crash cannot part them. Source: authorization section 16, rule 6. */
+/** Idempotency-Key of POSTs: for a day, the same key and body at the same path gives the first answer again,
+ *  without its secret; another body is a conflict. The memory is part of the commit it remembers, so a crash
+ *  cannot part them. Source: authorization section 16, rule 6. */
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import { hashOf, type Authority } from "../authority.ts"
@@ -12,32 +13,48 @@ const keptMs = 86_400_000
 
 export interface Memory {
   /** What was answered first; a Problem when this is another request under the same key. */
-recalled(): Answer | Problem | undefined
+  recalled(): Answer | Problem | undefined
   writes(answer: Answer): ReadonlyArray<Write>
 }
-const withoutSecret = (body: Answer["body"]): Answer["body"] => body !== undefined && "client_secret" in body ? { ...body, client_secret: null } : body
+
+const withoutSecret = (body: Answer["body"]): Answer["body"] =>
+  body !== undefined && "client_secret" in body ? { ...body, client_secret: null } : body
 
 /** undefined: the request brings no key. */
 export const memoryOf = (authority: Authority, request: Request): Memory | Problem | undefined => {
   const key = request.method === "POST" ? request.headers.get("idempotency-key") : undefined
   if (key === undefined) return undefined
-  if (key.length === 0 || key.length > keyLengthMax || !/^[\x20-\x7e]+$/.test(key)) return invalid(`Idempotency-Key must be 1 to ${keyLengthMax} printable characters`)
+  if (key.length === 0 || key.length > keyLengthMax || !/^[\x20-\x7e]+$/.test(key))
+    return invalid(`Idempotency-Key must be 1 to ${keyLengthMax} printable characters`)
   const { books, nowMs } = authority
-const address = [hashOf(authority, `${request.path}\0${key}`, "idempotency")]
+  const address = [hashOf(authority, `${request.path}\0${key}`, "idempotency")]
   const bodyHash = hashOf(authority, Buffer.from(request.body).toString("latin1"), "idempotency")
-  const stored = () => { const row = Idempotency.get(books.store, address); return row !== undefined && row.expiresMs > nowMs() ? row : undefined }
+  const stored = () => {
+    const row = Idempotency.get(books.store, address)
+    return row !== undefined && row.expiresMs > nowMs() ? row : undefined
+  }
   return {
     recalled: () => {
       const row = stored()
       if (row === undefined) return undefined
-      return row.bodyHash === bodyHash ? { status: row.status as Answer["status"], ...(row.body === "" ? {} : { body: JSON.parse(row.body) as NonNullable<Answer["body"]> }) }
+      return row.bodyHash === bodyHash
+        ? {
+            status: row.status as Answer["status"],
+            ...(row.body === "" ? {} : { body: JSON.parse(row.body) as NonNullable<Answer["body"]> })
+          }
         : conflict("the Idempotency-Key was used for another request")
     },
     writes: (answer) => {
       const expiresMs = nowMs() + keptMs
-const body = withoutSecret(answer.body)
-const expired = stored() === undefined && Idempotency.get(books.store, address) !== undefined
-      return books.expiring(Idempotency, address, { bodyHash, status: answer.status, body: body === undefined ? "" : JSON.stringify(body), expiresMs }, expiresMs, expired ? undefined : "absent")
+      const body = withoutSecret(answer.body)
+      const expired = stored() === undefined && Idempotency.get(books.store, address) !== undefined
+      return books.expiring(
+        Idempotency,
+        address,
+        { bodyHash, status: answer.status, body: body === undefined ? "" : JSON.stringify(body), expiresMs },
+        expiresMs,
+        expired ? undefined : "absent"
+      )
     }
   }
 }

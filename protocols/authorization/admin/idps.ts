@@ -1,4 +1,5 @@
-/** /admin/idps: whose assertions are trusted. Keys are fetched at use, or when asked for here. Source: authorization sections 13.2 and 16.4. */
+/** /admin/idps: whose assertions are trusted. Keys are fetched at use, or when asked for here. Source:
+ *  authorization sections 13.2 and 16.4. */
 import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
@@ -7,69 +8,150 @@ import { Idps, MappingKeys, Mappings, Policies, UniqueNames, type Idp } from "..
 import { isAllowedUrl } from "../settings.ts"
 import { uniqueName } from "../client/unique-names.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Call, type Decision, type Outcome } from "./call.ts"
+import {
+  conflict,
+  fieldsOf,
+  gone,
+  idOf,
+  missing,
+  ok,
+  timeText,
+  timesOf,
+  type AdminPorts,
+  type Call,
+  type Decision,
+  type Outcome
+} from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 
 const nameLengthMax = 200
 type FetchedMs = AdminPorts["idpKeys"]["fetchedMs"]
-const idpView = (fetchedMs: FetchedMs) => (idp: Idp): Readonly<Record<string, unknown>> => {
-  const atMs = fetchedMs(idp.id)
-  return { id: idp.id, name: idp.name, issuer: idp.issuer, jwks_uri: idp.jwksUri, audience: idp.audience, enabled: idp.enabled,
-    keys_fetched_at: atMs === undefined ? null : timeText(atMs), ...timesOf(idp) }
-}
+
+const idpView =
+  (fetchedMs: FetchedMs) =>
+  (idp: Idp): Readonly<Record<string, unknown>> => {
+    const atMs = fetchedMs(idp.id)
+    return {
+      id: idp.id,
+      name: idp.name,
+      issuer: idp.issuer,
+      jwks_uri: idp.jwksUri,
+      audience: idp.audience,
+      enabled: idp.enabled,
+      keys_fetched_at: atMs === undefined ? null : timeText(atMs),
+      ...timesOf(idp)
+    }
+  }
+
 /** https; http only where private addresses may be asked too. */
 const readUrl = (fields: Fields, name: string, { settings }: Authority, min = 1): string | undefined => {
   const url = fields.token(name, 2_048, min)
-  return url === undefined || (url === "" && min === 0) || (isAllowedUrl(url, settings.xaa.allowPrivateAddresses) && !url.includes("#")) ? url : fields.refuse(name, "must be an https URL")
+  return url === undefined ||
+    (url === "" && min === 0) ||
+    (isAllowedUrl(url, settings.xaa.allowPrivateAddresses) && !url.includes("#"))
+    ? url
+    : fields.refuse(name, "must be an https URL")
 }
 
 /** Also of a seed. */
-export const createIdp = (authority: Authority, members: Members, fetchedMs: FetchedMs = () => undefined): Outcome => {
+export const createIdp = (
+  authority: Authority,
+  members: Members,
+  fetchedMs: FetchedMs = () => undefined
+): Outcome => {
   const { books, settings } = authority
-  const fields = new Fields(members, "invalid_request", ["name", "issuer", "jwks_uri", "audience", "enabled"]).required("name", "issuer")
+  const fields = new Fields(members, "invalid_request", [
+    "name",
+    "issuer",
+    "jwks_uri",
+    "audience",
+    "enabled"
+  ]).required("name", "issuer")
   const nowMs = authority.nowMs()
-const id = books.id()
-  const idp: Idp = { id, name: fields.text("name", nameLengthMax) ?? "", issuer: readUrl(fields, "issuer", authority) ?? "", jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? "",
-    audience: fields.token("audience", 2_048, 0) || settings.issuer, enabled: fields.boolean("enabled") ?? true, createdMs: nowMs, updatedMs: nowMs }
+  const id = books.id()
+  const idp: Idp = {
+    id,
+    name: fields.text("name", nameLengthMax) ?? "",
+    issuer: readUrl(fields, "issuer", authority) ?? "",
+    jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? "",
+    audience: fields.token("audience", 2_048, 0) || settings.issuer,
+    enabled: fields.boolean("enabled") ?? true,
+    createdMs: nowMs,
+    updatedMs: nowMs
+  }
   if (fields.problem !== undefined) return fields.problem
   const name = uniqueName("idp-issuer", idp.issuer)
   if (UniqueNames.get(books.store, name) !== undefined) return conflict("an IdP of this issuer exists")
-  return { status: 201, body: idpView(fetchedMs)(idp), audit: { action: "idp.created", detail: { id, issuer: idp.issuer } },
-    writes: [Idps.put([id], idp, "absent"), UniqueNames.put(name, { id }, "absent")] }
+  return {
+    status: 201,
+    body: idpView(fetchedMs)(idp),
+    audit: { action: "idp.created", detail: { id, issuer: idp.issuer } },
+    writes: [Idps.put([id], idp, "absent"), UniqueNames.put(name, { id }, "absent")]
+  }
 }
-export const postIdp = ({ authority, members, ports }: Call): Outcome => createIdp(authority, members, ports.idpKeys.fetchedMs)
-export const listIdps = (call: Call): Promise<Outcome> => list(call, "idps", { table: Idps, view: idpView(call.ports.idpKeys.fetchedMs),
-  keep: matching<Idp>(call, { enabled: (row) => String(row.enabled) }) })
+
+export const postIdp = ({ authority, members, ports }: Call): Outcome =>
+  createIdp(authority, members, ports.idpKeys.fetchedMs)
+
+export const listIdps = (call: Call): Promise<Outcome> =>
+  list(call, "idps", {
+    table: Idps,
+    view: idpView(call.ports.idpKeys.fetchedMs),
+    keep: matching<Idp>(call, { enabled: (row) => String(row.enabled) })
+  })
 
 const idpOf = (call: Call): Idp | Problem => call.authority.books.get(Idps, [idOf(call)]) ?? missing("IdP")
+
 export const getIdp = (call: Call): Outcome => {
   const idp = idpOf(call)
   return idp instanceof Problem ? idp : ok(idpView(call.ports.idpKeys.fetchedMs)(idp))
 }
+
 export const putIdp = (call: Call): Outcome => {
   const idp = idpOf(call)
   if (idp instanceof Problem) return idp
   const { authority, ports } = call
-const fields = fieldsOf(call, ["name", "jwks_uri", "audience", "enabled"])
-  const after: Idp = { ...idp, name: fields.text("name", nameLengthMax) ?? idp.name, jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? idp.jwksUri,
-    audience: fields.token("audience") ?? idp.audience, enabled: fields.boolean("enabled") ?? idp.enabled, updatedMs: authority.nowMs() }
+  const fields = fieldsOf(call, ["name", "jwks_uri", "audience", "enabled"])
+  const after: Idp = {
+    ...idp,
+    name: fields.text("name", nameLengthMax) ?? idp.name,
+    jwksUri: readUrl(fields, "jwks_uri", authority, 0) ?? idp.jwksUri,
+    audience: fields.token("audience") ?? idp.audience,
+    enabled: fields.boolean("enabled") ?? idp.enabled,
+    updatedMs: authority.nowMs()
+  }
   if (fields.problem !== undefined) return fields.problem
   const moved = after.jwksUri !== idp.jwksUri
-  return { status: 200, body: idpView(ports.idpKeys.fetchedMs)(after), writes: [Idps.put([idp.id], after, "present")],
-    audit: { action: "idp.updated", detail: { id: idp.id, members: Object.keys(call.members).join(",") } }, ...(moved ? { after: () => ports.idpKeys.forget(idp.id) } : {}) }
+  return {
+    status: 200,
+    body: idpView(ports.idpKeys.fetchedMs)(after),
+    writes: [Idps.put([idp.id], after, "present")],
+    audit: { action: "idp.updated", detail: { id: idp.id, members: Object.keys(call.members).join(",") } },
+    ...(moved ? { after: () => ports.idpKeys.forget(idp.id) } : {})
+  }
 }
+
 /** Its policies and mappings go with it. */
 export const deleteIdp = async (call: Call): Promise<Decision> => {
   const writes: Array<Write> = []
-const id = idOf(call)
-  for await (const { key, value } of rowsOf(call, Policies)) if (value.idpId === id) writes.push(Policies.delete(key))
-  for await (const { key, value } of rowsOf(call, MappingKeys, { prefix: [id] })) writes.push(MappingKeys.delete(key), Mappings.delete([value.id]))
+  const id = idOf(call)
+  for await (const { key, value } of rowsOf(call, Policies))
+    if (value.idpId === id) writes.push(Policies.delete(key))
+  for await (const { key, value } of rowsOf(call, MappingKeys, { prefix: [id] }))
+    writes.push(MappingKeys.delete(key), Mappings.delete([value.id]))
   return () => {
     const idp = idpOf(call)
-    return idp instanceof Problem ? idp : { ...gone, writes: [...writes, Idps.delete([id]), UniqueNames.delete(uniqueName("idp-issuer", idp.issuer))],
-      audit: { action: "idp.deleted", detail: { id, issuer: idp.issuer } }, after: () => call.ports.idpKeys.forget(id) }
+    return idp instanceof Problem
+      ? idp
+      : {
+          ...gone,
+          writes: [...writes, Idps.delete([id]), UniqueNames.delete(uniqueName("idp-issuer", idp.issuer))],
+          audit: { action: "idp.deleted", detail: { id, issuer: idp.issuer } },
+          after: () => call.ports.idpKeys.forget(id)
+        }
   }
 }
+
 export const refreshKeys = async (call: Call): Promise<Outcome> => {
   const idp = idpOf(call)
   if (idp instanceof Problem) return idp
@@ -77,5 +159,7 @@ export const refreshKeys = async (call: Call): Promise<Outcome> => {
   if (fields.problem !== undefined) return fields.problem
   try {
     return ok({ status: "refreshed", keys: await call.ports.idpKeys.refresh(idp) })
-  } catch { return new Problem("server_error", "the keys could not be fetched", { status: 502 }) }
+  } catch {
+    return new Problem("server_error", "the keys could not be fetched", { status: 502 })
+  }
 }

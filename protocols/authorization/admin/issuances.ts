@@ -1,4 +1,5 @@
-/** /admin/issuances and /admin/tokens: what was issued, and ending it row by row. The table is in time order (its ids are UUIDv7).
+/** /admin/issuances and /admin/tokens: what was issued, and ending it row by row. The table is in time order
+ *  (its ids are UUIDv7).
  *  Source: authorization sections 2.4 and 16.7. */
 import { Problem } from "../problems.ts"
 import { bearerGrant, Issuances, type Issuance } from "../records.ts"
@@ -6,19 +7,48 @@ import { conflict, gone, idOf, missing, ok, readTime, timeText, type Call, type 
 import { list, matching, rowsOf } from "./lists.ts"
 
 const lookbackMs = 86_400_000
-/** Newest rows that a count looks at; beyond it a count is a lower bound. What is revoked is revoked all the same. */
+
+/** Newest rows that a count looks at; beyond it a count is a lower bound. What is revoked is revoked all the
+ *  same. */
 export const countedMax = 200_000
 
 /** Empty optional fields are omitted. */
 export const issuanceView = (row: Issuance): Readonly<Record<string, unknown>> => {
-  const optional = { subject_user_id: row.userId, consent_client_id: row.consentClientId, consent_grant_id: row.consentId, resource_id: row.resourceId, parent_jti: row.parentJti,
-    family_id: row.familyId, idp_id: row.idpId, dpop_jkt: row.jkt, agent_id: row.agentId, agent_chain: row.agentChain, revoked_reason: row.revokedReason }
-  return { id: row.jti, jti: row.jti, grant_type: row.grantType, sub: row.sub, client_id: row.clientId, audience: row.audience, scopes: row.scopes, backend_kind: row.backend,
-    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value.length > 0)), revocable: row.revocable,
-    issued_at: timeText(row.issuedMs), expires_at: timeText(row.expiresMs), ...(row.revokedMs === null ? {} : { revoked_at: timeText(row.revokedMs) }) }
+  const optional = {
+    subject_user_id: row.userId,
+    consent_client_id: row.consentClientId,
+    consent_grant_id: row.consentId,
+    resource_id: row.resourceId,
+    parent_jti: row.parentJti,
+    family_id: row.familyId,
+    idp_id: row.idpId,
+    dpop_jkt: row.jkt,
+    agent_id: row.agentId,
+    agent_chain: row.agentChain,
+    revoked_reason: row.revokedReason
+  }
+  return {
+    id: row.jti,
+    jti: row.jti,
+    grant_type: row.grantType,
+    sub: row.sub,
+    client_id: row.clientId,
+    audience: row.audience,
+    scopes: row.scopes,
+    backend_kind: row.backend,
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value.length > 0)),
+    revocable: row.revocable,
+    issued_at: timeText(row.issuedMs),
+    expires_at: timeText(row.expiresMs),
+    ...(row.revokedMs === null ? {} : { revoked_at: timeText(row.revokedMs) })
+  }
 }
+
 /** Newest first. */
-export const liveIssuances = async (call: Call, matches: (row: Issuance) => boolean): Promise<ReadonlyArray<Issuance>> => {
+export const liveIssuances = async (
+  call: Call,
+  matches: (row: Issuance) => boolean
+): Promise<ReadonlyArray<Issuance>> => {
   const live: Array<Issuance> = []
   let seen = 0
   for await (const { value } of rowsOf(call, Issuances, { reverse: true })) {
@@ -32,31 +62,74 @@ export const listIssuances = async (call: Call): Promise<Outcome> => {
   const given = readTime(call, "since")
   if (given instanceof Problem) return given
   const sinceMs = given ?? call.authority.nowMs() - lookbackMs
-const active = call.query.get("active") === "true"
-  const matches = matching<Issuance>(call, { jti: (row) => row.jti, client_id: (row) => row.clientId, subject_user_id: (row) => row.userId, resource_id: (row) => row.resourceId, family_id: (row) => row.familyId })
-  return list(call, "issuances", { table: Issuances, view: issuanceView, until: (row) => row.issuedMs < sinceMs, keep: (row) => matches(row) && (!active || call.ports.isLive(row)),
-    more: (items) => ({ since: timeText(sinceMs), count: items.length }) })
+  const active = call.query.get("active") === "true"
+  const matches = matching<Issuance>(call, {
+    jti: (row) => row.jti,
+    client_id: (row) => row.clientId,
+    subject_user_id: (row) => row.userId,
+    resource_id: (row) => row.resourceId,
+    family_id: (row) => row.familyId
+  })
+  return list(call, "issuances", {
+    table: Issuances,
+    view: issuanceView,
+    until: (row) => row.issuedMs < sinceMs,
+    keep: (row) => matches(row) && (!active || call.ports.isLive(row)),
+    more: (items) => ({ since: timeText(sinceMs), count: items.length })
+  })
 }
-const issuanceOf = (call: Call, param = "id"): Issuance | Problem => call.authority.books.get(Issuances, [idOf(call, param)]) ?? missing(param === "id" ? "issuance" : "token")
+
+const issuanceOf = (call: Call, param = "id"): Issuance | Problem =>
+  call.authority.books.get(Issuances, [idOf(call, param)]) ?? missing(param === "id" ? "issuance" : "token")
+
 export const getIssuance = (call: Call): Outcome => {
   const row = issuanceOf(call)
   return row instanceof Problem ? row : ok(issuanceView(row))
 }
-const revoked = ({ authority }: Call, row: Issuance, action: string): Outcome => row.revokedMs !== null ? gone
-  : { ...gone, writes: [Issuances.put([row.jti], { ...row, revokedMs: authority.nowMs(), revokedReason: "admin" }, "present")], audit: { action, clientId: row.clientId, detail: { jti: row.jti } } }
+
+const revoked = ({ authority }: Call, row: Issuance, action: string): Outcome =>
+  row.revokedMs !== null
+    ? gone
+    : {
+        ...gone,
+        writes: [
+          Issuances.put(
+            [row.jti],
+            { ...row, revokedMs: authority.nowMs(), revokedReason: "admin" },
+            "present"
+          )
+        ],
+        audit: { action, clientId: row.clientId, detail: { jti: row.jti } }
+      }
+
 /** That token, and by their chain those exchanged from it. */
 export const deleteIssuance = (call: Call): Outcome => {
   const row = issuanceOf(call)
-  return row instanceof Problem ? row : row.revocable ? revoked(call, row, "issuance.revoked_admin") : conflict("a vended upstream token cannot be revoked here")
+  return row instanceof Problem
+    ? row
+    : row.revocable
+      ? revoked(call, row, "issuance.revoked_admin")
+      : conflict("a vended upstream token cannot be revoked here")
 }
 
-const isMachine = ({ grantType }: Issuance): boolean => grantType === "client_credentials" || grantType === bearerGrant
+const isMachine = ({ grantType }: Issuance): boolean =>
+  grantType === "client_credentials" || grantType === bearerGrant
+
 export const listTokens = (call: Call): Promise<Outcome> => {
   const active = call.query.get("active") === "true"
-const matches = matching<Issuance>(call, { client_id: (row) => row.clientId })
-  return list(call, "tokens", { table: Issuances, view: issuanceView, keep: (row) => isMachine(row) && matches(row) && (!active || call.ports.isLive(row)) })
+  const matches = matching<Issuance>(call, { client_id: (row) => row.clientId })
+  return list(call, "tokens", {
+    table: Issuances,
+    view: issuanceView,
+    keep: (row) => isMachine(row) && matches(row) && (!active || call.ports.isLive(row))
+  })
 }
+
 export const deleteToken = (call: Call): Outcome => {
   const row = issuanceOf(call, "jti")
-  return row instanceof Problem ? row : isMachine(row) ? revoked(call, row, "token.revoked") : missing("token")
+  return row instanceof Problem
+    ? row
+    : isMachine(row)
+      ? revoked(call, row, "token.revoked")
+      : missing("token")
 }

@@ -1,5 +1,6 @@
-/** Lists: newest first by id, a limit, an opaque cursor that names the last row seen, so that rows made meanwhile neither shift nor repeat
- *  what is still to come. Long tables are read in slices, other requests going between. Source: authorization section 16, rule 3. */
+/** Lists: newest first by id, a limit, an opaque cursor that names the last row seen, so that rows made
+ *  meanwhile neither shift nor repeat what is still to come. Long tables are read in slices, other requests
+ *  going between. Source: authorization section 16, rule 3. */
 import type { Key, Table } from "../../../storage/store.ts"
 import { Problem } from "../problems.ts"
 import { invalid, ok, readCount, type Call, type Outcome } from "./call.ts"
@@ -7,13 +8,25 @@ import { invalid, ok, readCount, type Call, type Outcome } from "./call.ts"
 const pageMax = 200
 const pageDefault = 50
 const sliceRows = 250
-const aside = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 
-export interface Walk { readonly prefix?: Key; 
-/** Starts behind this key. */
-readonly after?: Key; readonly reverse?: boolean }
+const aside = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+
+export interface Walk {
+  readonly prefix?: Key
+  /** Starts behind this key. */
+  readonly after?: Key
+  readonly reverse?: boolean
+}
+
 /** Every row, in slices. */
-export async function* rowsOf<A>({ authority }: Pick<Call, "authority">, table: Table<A>, walk: Walk = {}): AsyncGenerator<{ readonly key: Key; readonly value: A }> {
+export async function* rowsOf<A>(
+  { authority }: Pick<Call, "authority">,
+  table: Table<A>,
+  walk: Walk = {}
+): AsyncGenerator<{ readonly key: Key; readonly value: A }> {
   const { store } = authority.books
   for (let after = walk.after; ;) {
     const rows = table.range(store, { ...walk, limit: sliceRows, ...(after === undefined ? {} : { after }) })
@@ -23,24 +36,35 @@ export async function* rowsOf<A>({ authority }: Pick<Call, "authority">, table: 
     await aside()
   }
 }
+
 /** How many rows, without decoding them. */
-export const countOf = async ({ authority }: Pick<Call, "authority">, table: { readonly name: string }): Promise<number> => {
+export const countOf = async (
+  { authority }: Pick<Call, "authority">,
+  table: { readonly name: string }
+): Promise<number> => {
   let count = 0
   for (let after: Key | undefined; ; await aside()) {
-    const rows = authority.books.store.range(table.name, { limit: sliceRows, ...(after === undefined ? {} : { after }) })
+    const rows = authority.books.store.range(table.name, {
+      limit: sliceRows,
+      ...(after === undefined ? {} : { after })
+    })
     count += rows.length
     if (rows.length < sliceRows) return count
     after = rows.at(-1)!.key
   }
 }
 
-const seal = ({ authority, request }: Call, id: string): string => authority.seal.hash(`${request.path}\0${id}`, "authorization admin cursor").slice(0, 16)
-const cursorOf = (call: Call, id: string): string => `${Buffer.from(id).toString("base64url")}.${seal(call, id)}`
+const seal = ({ authority, request }: Call, id: string): string =>
+  authority.seal.hash(`${request.path}\0${id}`, "authorization admin cursor").slice(0, 16)
+
+const cursorOf = (call: Call, id: string): string =>
+  `${Buffer.from(id).toString("base64url")}.${seal(call, id)}`
+
 const readCursor = (call: Call): Key | undefined | Problem => {
   const given = call.query.get("cursor")
   if (given === undefined) return undefined
   const [part = "", mark] = given.split(".")
-const id = Buffer.from(part, "base64url").toString()
+  const id = Buffer.from(part, "base64url").toString()
   return mark === seal(call, id) ? [id] : invalid("cursor is not one of this list")
 }
 
@@ -49,29 +73,47 @@ export interface Listed<A> {
   readonly view: (row: A) => unknown
   readonly keep?: (row: A) => boolean
   /** Nothing older is of interest. */
-readonly until?: (row: A) => boolean
+  readonly until?: (row: A) => boolean
   readonly more?: (items: ReadonlyArray<unknown>) => Readonly<Record<string, unknown>>
 }
+
 /** Of tables whose key is one id. */
-export const list = async <A>(call: Call, plural: string, { table, view, keep = () => true, until = () => false, more = () => ({}) }: Listed<A>): Promise<Outcome> => {
+export const list = async <A>(
+  call: Call,
+  plural: string,
+  { table, view, keep = () => true, until = () => false, more = () => ({}) }: Listed<A>
+): Promise<Outcome> => {
   const limit = readCount(call, "limit", 1, pageMax, pageDefault)
   if (limit instanceof Problem) return limit
   const after = readCursor(call)
   if (after instanceof Problem) return after
   const items: Array<unknown> = []
   let last: string | undefined
-let further = false
-  for await (const { key, value } of rowsOf(call, table, { reverse: true, ...(after === undefined ? {} : { after }) })) {
+  let further = false
+  for await (const { key, value } of rowsOf(call, table, {
+    reverse: true,
+    ...(after === undefined ? {} : { after })
+  })) {
     if (until(value)) break
     if (!keep(value)) continue
-    if (items.length === limit) { further = true; break }
+    if (items.length === limit) {
+      further = true
+      break
+    }
     items.push(view(value))
     last = String(key[0])
   }
   return ok({ [plural]: items, ...more(items), next_cursor: further ? cursorOf(call, last!) : null })
 }
+
 /** Every filter that was given matches exactly. */
-export const matching = <A>({ query }: Pick<Call, "query">, filters: Readonly<Record<string, (row: A) => string>>): ((row: A) => boolean) => {
-  const given = Object.entries(filters).flatMap(([name, of]) => { const wanted = query.get(name); return wanted === undefined ? [] : [(row: A) => of(row) === wanted] })
+export const matching = <A>(
+  { query }: Pick<Call, "query">,
+  filters: Readonly<Record<string, (row: A) => string>>
+): ((row: A) => boolean) => {
+  const given = Object.entries(filters).flatMap(([name, of]) => {
+    const wanted = query.get(name)
+    return wanted === undefined ? [] : [(row: A) => of(row) === wanted]
+  })
   return (row) => given.every((matches) => matches(row))
 }

@@ -1,78 +1,168 @@
-/** /admin/broker-providers: upstreams whose tokens are vended. Source: authorization sections 12.1 and 16.3. */
+/** /admin/broker-providers: upstreams whose tokens are vended. Source: authorization sections 12.1 and 16.3.
+ *  */
 import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
-import { protocols, providerConfigFault, sealSecret, shownConfig, splitSecrets, type Protocol } from "../upstream/providers.ts"
+import {
+  protocols,
+  providerConfigFault,
+  sealSecret,
+  shownConfig,
+  splitSecrets,
+  type Protocol
+} from "../upstream/providers.ts"
 import { BrokerGrants, Providers, UniqueNames, type BrokerGrant, type Provider } from "../records.ts"
 import { uniqueName } from "../client/unique-names.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timesOf, type Call, type Decision, type Outcome } from "./call.ts"
+import {
+  conflict,
+  fieldsOf,
+  gone,
+  idOf,
+  missing,
+  ok,
+  timesOf,
+  type Call,
+  type Decision,
+  type Outcome
+} from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 import { displayNameLengthMax, providerBySlug, readSlug } from "./resources.ts"
 
 export const providerView = (provider: Provider): Readonly<Record<string, unknown>> => ({
-  id: provider.id, slug: provider.slug, display_name: provider.displayName, protocol: provider.protocol,
-  config_data: shownConfig(provider), ...timesOf(provider)
+  id: provider.id,
+  slug: provider.slug,
+  display_name: provider.displayName,
+  protocol: provider.protocol,
+  config_data: shownConfig(provider),
+  ...timesOf(provider)
 })
-/** `config_data` without its secret, which is sealed; one that neither holds a secret nor refers to one keeps what was `sealed` before. */
-const readConfig = ({ seal, local }: Authority, fields: Fields, protocol: Protocol, id: string, sealed: Uint8Array | null): Pick<Provider, "config" | "sealedSecret"> => {
+
+/** `config_data` without its secret, which is sealed; one that neither holds a secret nor refers to one keeps
+ *  what was `sealed` before. */
+const readConfig = (
+  { seal, local }: Authority,
+  fields: Fields,
+  protocol: Protocol,
+  id: string,
+  sealed: Uint8Array | null
+): Pick<Provider, "config" | "sealedSecret"> => {
   const fault = providerConfigFault(protocol, fields.members, local, sealed !== null)
-  if (fault !== undefined) { const [, name, why] = /^config_data\.(\S+) (.*)$/.exec(fault)!; fields.refuse(name!, why!) }
+  if (fault !== undefined) {
+    const [, name, why] = /^config_data\.(\S+) (.*)$/.exec(fault)!
+    fields.refuse(name!, why!)
+  }
   const { config, secret } = splitSecrets(fields.members)
-const referred = Object.keys(config).some((name) => name.endsWith("_ref"))
-  return { config, sealedSecret: secret !== undefined ? sealSecret(seal, id, secret) : referred ? null : sealed }
+  const referred = Object.keys(config).some((name) => name.endsWith("_ref"))
+  return {
+    config,
+    sealedSecret: secret !== undefined ? sealSecret(seal, id, secret) : referred ? null : sealed
+  }
 }
 
 /** Also of a seed. */
 export const createProvider = (authority: Authority, members: Members): Outcome => {
   const { books } = authority
-  const fields = new Fields(members, "invalid_request", ["slug", "display_name", "protocol", "config_data"]).required("slug", "protocol", "config_data")
+  const fields = new Fields(members, "invalid_request", [
+    "slug",
+    "display_name",
+    "protocol",
+    "config_data"
+  ]).required("slug", "protocol", "config_data")
   const slug = readSlug(fields) ?? ""
-const protocol = fields.choice("protocol", protocols)
-const config = fields.object("config_data")
-  const displayName = (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? slug
+  const protocol = fields.choice("protocol", protocols)
+  const config = fields.object("config_data")
+  const displayName =
+    (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? slug
   const id = books.id()
-const read = protocol === undefined || config === undefined ? undefined : readConfig(authority, config, protocol, id, null)
+  const read =
+    protocol === undefined || config === undefined
+      ? undefined
+      : readConfig(authority, config, protocol, id, null)
   if (fields.problem !== undefined) return fields.problem
   if (providerBySlug(authority, slug) !== undefined) return conflict("a provider of this slug exists")
   const nowMs = authority.nowMs()
-  const provider: Provider = { id, slug, displayName, protocol: protocol!, ...read!, createdMs: nowMs, updatedMs: nowMs }
-  return { status: 201, body: providerView(provider), audit: { action: "broker_provider.created", detail: { id, slug } },
-    writes: [Providers.put([id], provider, "absent"), UniqueNames.put(uniqueName("provider-slug", slug), { id }, "absent")] }
+  const provider: Provider = {
+    id,
+    slug,
+    displayName,
+    protocol: protocol!,
+    ...read!,
+    createdMs: nowMs,
+    updatedMs: nowMs
+  }
+  return {
+    status: 201,
+    body: providerView(provider),
+    audit: { action: "broker_provider.created", detail: { id, slug } },
+    writes: [
+      Providers.put([id], provider, "absent"),
+      UniqueNames.put(uniqueName("provider-slug", slug), { id }, "absent")
+    ]
+  }
 }
-export const postProvider = ({ authority, members }: Call): Outcome => createProvider(authority, members)
-export const listProviders = (call: Call): Promise<Outcome> => list(call, "broker_providers", { table: Providers, view: providerView,
-  keep: matching<Provider>(call, { slug: (row) => row.slug, protocol: (row) => row.protocol }) })
 
-const providerOf = (call: Call): Provider | Problem => call.authority.books.get(Providers, [idOf(call)]) ?? missing("provider")
+export const postProvider = ({ authority, members }: Call): Outcome => createProvider(authority, members)
+
+export const listProviders = (call: Call): Promise<Outcome> =>
+  list(call, "broker_providers", {
+    table: Providers,
+    view: providerView,
+    keep: matching<Provider>(call, { slug: (row) => row.slug, protocol: (row) => row.protocol })
+  })
+
+const providerOf = (call: Call): Provider | Problem =>
+  call.authority.books.get(Providers, [idOf(call)]) ?? missing("provider")
+
 export const getProvider = (call: Call): Outcome => {
   const provider = providerOf(call)
   return provider instanceof Problem ? provider : ok(providerView(provider))
 }
-/** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by nobody to be sent again. */
+
+/** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by
+ *  nobody to be sent again. */
 export const patchProvider = (call: Call): Outcome => {
   const provider = providerOf(call)
   if (provider instanceof Problem) return provider
   const { authority } = call
   const fields = fieldsOf(call, ["slug", "display_name", "config_data"])
-const slug = readSlug(fields) ?? provider.slug
-const config = fields.object("config_data")
+  const slug = readSlug(fields) ?? provider.slug
+  const config = fields.object("config_data")
   const displayName = fields.text("display_name", displayNameLengthMax) ?? provider.displayName
-  const read = config === undefined ? undefined : readConfig(authority, config, provider.protocol, provider.id, provider.sealedSecret)
+  const read =
+    config === undefined
+      ? undefined
+      : readConfig(authority, config, provider.protocol, provider.id, provider.sealedSecret)
   if (fields.problem !== undefined) return fields.problem
   const holder = providerBySlug(authority, slug)
   if (holder !== undefined && holder.id !== provider.id) return conflict("a provider of this slug exists")
   const after: Provider = { ...provider, slug, displayName, ...read, updatedMs: authority.nowMs() }
-  return { status: 200, body: providerView(after), audit: { action: "broker_provider.updated", detail: { id: provider.id, members: Object.keys(call.members).join(",") } },
-    writes: [Providers.put([provider.id], after, "present"), ...(slug === provider.slug ? [] : [UniqueNames.delete(uniqueName("provider-slug", provider.slug)),
-      UniqueNames.put(uniqueName("provider-slug", slug), { id: provider.id })])] }
+  return {
+    status: 200,
+    body: providerView(after),
+    audit: {
+      action: "broker_provider.updated",
+      detail: { id: provider.id, members: Object.keys(call.members).join(",") }
+    },
+    writes: [
+      Providers.put([provider.id], after, "present"),
+      ...(slug === provider.slug
+        ? []
+        : [
+            UniqueNames.delete(uniqueName("provider-slug", provider.slug)),
+            UniqueNames.put(uniqueName("provider-slug", slug), { id: provider.id })
+          ])
+    ]
+  }
 }
-/** Its grants go with it, credentials and all. One that is made while they are gathered is void without its provider. */
+
+/** Its grants go with it, credentials and all. One that is made while they are gathered is void without its
+ *  provider. */
 export const deleteProvider = async (call: Call): Promise<Decision> => {
   const { books } = call.authority
-const writes: Array<Write> = []
-const grants: Array<BrokerGrant> = []
+  const writes: Array<Write> = []
+  const grants: Array<BrokerGrant> = []
   for await (const { key, value } of rowsOf(call, BrokerGrants)) {
     if (value.providerId !== call.params["id"]) continue
     writes.push(BrokerGrants.delete(key))
@@ -81,9 +171,22 @@ const grants: Array<BrokerGrant> = []
   return () => {
     const provider = providerOf(call)
     if (provider instanceof Problem) return provider
-    if (books.resources().some(({ providerId }) => providerId === provider.id)) return conflict("a resource refers to the provider")
-    return { ...gone, writes: [...writes, Providers.delete([provider.id]), UniqueNames.delete(uniqueName("provider-slug", provider.slug))],
-      audit: { action: "broker_provider.deleted", detail: { id: provider.id, slug: provider.slug, revoked_grants: grants.length } },
-      after: () => { for (const grant of grants) call.ports.revokeUpstream(grant, provider) } }
+    if (books.resources().some(({ providerId }) => providerId === provider.id))
+      return conflict("a resource refers to the provider")
+    return {
+      ...gone,
+      writes: [
+        ...writes,
+        Providers.delete([provider.id]),
+        UniqueNames.delete(uniqueName("provider-slug", provider.slug))
+      ],
+      audit: {
+        action: "broker_provider.deleted",
+        detail: { id: provider.id, slug: provider.slug, revoked_grants: grants.length }
+      },
+      after: () => {
+        for (const grant of grants) call.ports.revokeUpstream(grant, provider)
+      }
+    }
   }
 }

@@ -1,4 +1,5 @@
-/** The three lists of a resource's policy, one entry at a time. Client ids need not exist yet. Source: authorization section 16.2. */
+/** The three lists of a resource's policy, one entry at a time. Client ids need not exist yet. Source:
+ *  authorization section 16.2. */
 import { Problem } from "../problems.ts"
 import type { Resource } from "../records.ts"
 import { conflict, fieldsOf, gone, missing, ok, type Action, type Call, type Outcome } from "./call.ts"
@@ -7,46 +8,106 @@ import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } 
 interface PolicyList {
   readonly member: "exchangeClients" | "runtimeClients" | "returnUrls"
   /** In the audit log. */
-readonly name: string
+  readonly name: string
   /** Of the body that adds. */
-readonly entry: "client_id" | "url"
+  readonly entry: "client_id" | "url"
   readonly plural: string
 }
-const exchange: PolicyList = { member: "exchangeClients", name: "exchange", entry: "client_id", plural: "client_ids" }
-const runtime: PolicyList = { member: "runtimeClients", name: "runtime", entry: "client_id", plural: "client_ids" }
-const connect: PolicyList = { member: "returnUrls", name: "connect", entry: "url", plural: "allowed_return_urls" }
+
+const exchange: PolicyList = {
+  member: "exchangeClients",
+  name: "exchange",
+  entry: "client_id",
+  plural: "client_ids"
+}
+
+const runtime: PolicyList = {
+  member: "runtimeClients",
+  name: "runtime",
+  entry: "client_id",
+  plural: "client_ids"
+}
+
+const connect: PolicyList = {
+  member: "returnUrls",
+  name: "connect",
+  entry: "url",
+  plural: "allowed_return_urls"
+}
 
 const subjectOf = (call: Call, { member }: PolicyList): Resource | Problem => {
   const resource = resourceOf(call)
-  return !(resource instanceof Problem) && member === "returnUrls" && resource.backend !== "broker" ? brokerOnly : resource
+  return !(resource instanceof Problem) && member === "returnUrls" && resource.backend !== "broker"
+    ? brokerOnly
+    : resource
 }
-const stored = (call: Call, policy: PolicyList, resource: Resource, entries: ReadonlyArray<string>, what: "added" | "removed", entry: string): Outcome => {
+
+const stored = (
+  call: Call,
+  policy: PolicyList,
+  resource: Resource,
+  entries: ReadonlyArray<string>,
+  what: "added" | "removed",
+  entry: string
+): Outcome => {
   const after = { ...resource, [policy.member]: entries, updatedMs: call.authority.nowMs() }
-  return storeResource(call, resource, after, { ...(what === "added" ? { status: 201, body: { [policy.plural]: entries } } : gone),
-    audit: { action: `resource.policy.${policy.name}.${what}`, ...(policy.entry === "client_id" ? { clientId: entry } : {}), detail: { id: resource.id, [policy.entry]: entry } } })
+  return storeResource(call, resource, after, {
+    ...(what === "added" ? { status: 201, body: { [policy.plural]: entries } } : gone),
+    audit: {
+      action: `resource.policy.${policy.name}.${what}`,
+      ...(policy.entry === "client_id" ? { clientId: entry } : {}),
+      detail: { id: resource.id, [policy.entry]: entry }
+    }
+  })
 }
-const shown = (policy: PolicyList): Action => (call) => {
-  const resource = subjectOf(call, policy)
-  return resource instanceof Problem ? resource : ok({ [policy.plural]: resource[policy.member] })
-}
-const added = (policy: PolicyList): Action => (call) => {
-  const resource = subjectOf(call, policy)
-  if (resource instanceof Problem) return resource
-  const fields = fieldsOf(call, [policy.entry]).required(policy.entry)
-const entry = fields.token(policy.entry)
-  if (entry !== undefined && policy.entry === "url" && !isReturnUrl(entry, call.authority)) fields.refuse("url", "must be an absolute https URL")
-  if (fields.problem !== undefined) return fields.problem
-  const entries = resource[policy.member]
-  if (entries.includes(entry!)) return conflict("the entry is in the list")
-  if (entries.length >= policyEntriesMax) return conflict(`the list holds ${policyEntriesMax} entries, which is the limit`)
-  return stored(call, policy, resource, [...entries, entry!], "added", entry!)
-}
-const removed = (policy: PolicyList): Action => (call) => {
-  const resource = subjectOf(call, policy)
-  if (resource instanceof Problem) return resource
-  const entry = policy.entry === "url" ? call.query.get("url") : call.params["client"]
-const entries = resource[policy.member]
-  return entry === undefined || !entries.includes(entry) ? missing("entry") : stored(call, policy, resource, entries.filter((other) => other !== entry), "removed", entry)
-}
+
+const shown =
+  (policy: PolicyList): Action =>
+  (call) => {
+    const resource = subjectOf(call, policy)
+    return resource instanceof Problem ? resource : ok({ [policy.plural]: resource[policy.member] })
+  }
+
+const added =
+  (policy: PolicyList): Action =>
+  (call) => {
+    const resource = subjectOf(call, policy)
+    if (resource instanceof Problem) return resource
+    const fields = fieldsOf(call, [policy.entry]).required(policy.entry)
+    const entry = fields.token(policy.entry)
+    if (entry !== undefined && policy.entry === "url" && !isReturnUrl(entry, call.authority))
+      fields.refuse("url", "must be an absolute https URL")
+    if (fields.problem !== undefined) return fields.problem
+    const entries = resource[policy.member]
+    if (entries.includes(entry!)) return conflict("the entry is in the list")
+    if (entries.length >= policyEntriesMax)
+      return conflict(`the list holds ${policyEntriesMax} entries, which is the limit`)
+    return stored(call, policy, resource, [...entries, entry!], "added", entry!)
+  }
+
+const removed =
+  (policy: PolicyList): Action =>
+  (call) => {
+    const resource = subjectOf(call, policy)
+    if (resource instanceof Problem) return resource
+    const entry = policy.entry === "url" ? call.query.get("url") : call.params["client"]
+    const entries = resource[policy.member]
+    return entry === undefined || !entries.includes(entry)
+      ? missing("entry")
+      : stored(
+          call,
+          policy,
+          resource,
+          entries.filter((other) => other !== entry),
+          "removed",
+          entry
+        )
+  }
+
 const actions = (policy: PolicyList) => ({ get: shown(policy), post: added(policy), delete: removed(policy) })
-export const policyActions = { exchange: actions(exchange), runtime: actions(runtime), connect: actions(connect) }
+
+export const policyActions = {
+  exchange: actions(exchange),
+  runtime: actions(runtime),
+  connect: actions(connect)
+}

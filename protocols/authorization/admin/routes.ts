@@ -1,5 +1,6 @@
-/** The admin API's table, and what stands before and behind every action: the key, the body, the Idempotency-Key; then one commit of what the
- *  action decided, its audit event and that memory, and only after it is durable the answer. Source: authorization section 16. */
+/** The admin API's table, and what stands before and behind every action: the key, the body, the
+ *  Idempotency-Key; then one commit of what the action decided, its audit event and that memory, and only
+ *  after it is durable the answer. Source: authorization section 16. */
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
@@ -7,7 +8,17 @@ import type { Authority } from "../authority.ts"
 import { Problem, problemResponse, slowDown } from "../problems.ts"
 import { isWireFault, readJson, readPairs } from "../wire.ts"
 import { conflict, invalid, type Action, type AdminPorts, type Answer, type Call } from "./call.ts"
-import { deleteClient, getClient, listClients, patchClient, postClient, reactivateClient, revokeClient, rotateSecret, suspendClient } from "./clients.ts"
+import {
+  deleteClient,
+  getClient,
+  listClients,
+  patchClient,
+  postClient,
+  reactivateClient,
+  revokeClient,
+  rotateSecret,
+  suspendClient
+} from "./clients.ts"
 import { deleteBrokerGrant, deleteConsent } from "./grants.ts"
 import { deleteIdp, getIdp, listIdps, postIdp, putIdp, refreshKeys } from "./idps.ts"
 import { memoryOf } from "./idempotency.ts"
@@ -15,20 +26,53 @@ import { deleteIssuance, deleteToken, getIssuance, listIssuances, listTokens } f
 import { deleteProvider, getProvider, listProviders, patchProvider, postProvider } from "./providers.ts"
 import { policyActions } from "./resource-policy.ts"
 import { deleteResource, getResource, listResources, patchResource, postResource } from "./resources.ts"
-import { config, getRegistration, listAudit, listKeys, patchRegistration, rotateKey, stats, status, verifyKey } from "./system.ts"
-import { deleteUser, disableUser, enableUser, getUser, listUsers, logOut, patchUser, postUser, userGrants, userTokens } from "./users.ts"
-import { deleteMapping, deletePolicy, getPolicy, listMappings, listPolicies, postMapping, postPolicy, putPolicy } from "./xaa.ts"
+import {
+  config,
+  getRegistration,
+  listAudit,
+  listKeys,
+  patchRegistration,
+  rotateKey,
+  stats,
+  status,
+  verifyKey
+} from "./system.ts"
+import {
+  deleteUser,
+  disableUser,
+  enableUser,
+  getUser,
+  listUsers,
+  logOut,
+  patchUser,
+  postUser,
+  userGrants,
+  userTokens
+} from "./users.ts"
+import {
+  deleteMapping,
+  deletePolicy,
+  getPolicy,
+  listMappings,
+  listPolicies,
+  postMapping,
+  postPolicy,
+  putPolicy
+} from "./xaa.ts"
 
 export const adminBytesMax = 262_144
 const actor = "admin"
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest()
-/** Both are hashed, then compared, so that neither length nor content shows in time. No key is configured: only on this machine, and then anyone may. */
+
+/** Both are hashed, then compared, so that neither length nor content shows in time. No key is configured:
+ *  only on this machine, and then anyone may. */
 const keyCheck = ({ settings, local }: Authority): ((authorization: string | undefined) => boolean) => {
   const { adminApiKey } = settings
-const expected = digest(adminApiKey)
+  const expected = digest(adminApiKey)
   if (adminApiKey === "") return () => local
-  return (authorization) => timingSafeEqual(digest(/^bearer +(.*)$/is.exec(authorization ?? "")?.[1] ?? ""), expected)
+  return (authorization) =>
+    timingSafeEqual(digest(/^bearer +(.*)$/is.exec(authorization ?? "")?.[1] ?? ""), expected)
 }
 
 const readCall = (authority: Authority, ports: AdminPorts, request: Request): Call | Problem => {
@@ -37,11 +81,17 @@ const readCall = (authority: Authority, ports: AdminPorts, request: Request): Ca
   if (query.repeated.length > 0) return invalid("a query parameter appears twice")
   // A GET or DELETE has nothing to say in its body; an action without members may be asked with none.
   const members = request.body.length === 0 ? {} : readJson(request.headers.get("content-type"), request.body)
-  return isWireFault(members) ? invalid(members.detail) : { authority, ports, request, params: request.params, query, members }
+  return isWireFault(members)
+    ? invalid(members.detail)
+    : { authority, ports, request, params: request.params, query, members }
 }
 
 const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
-  const { authority: { books, audit }, authority, request } = call
+  const {
+    authority: { books, audit },
+    authority,
+    request
+  } = call
   const memory = memoryOf(authority, request)
   if (memory instanceof Problem) return memory
   /** Only what is on disk is answered again. */
@@ -53,19 +103,29 @@ const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
   const before = await recalled()
   if (before !== undefined) return before
   const acted = action(call)
-const waited = acted instanceof Promise ? await acted : acted
+  const waited = acted instanceof Promise ? await acted : acted
   // From here to the commit nothing waits.
   const outcome = typeof waited === "function" ? waited() : waited
-  if (memory?.recalled() !== undefined) return await recalled() ?? conflict("the row changed meanwhile; try again")
+  if (memory?.recalled() !== undefined)
+    return (await recalled()) ?? conflict("the row changed meanwhile; try again")
   if (outcome instanceof Problem) return outcome
   const also = (answer: Answer): ReadonlyArray<Write> => [
-    ...(answer.audit === undefined ? [] : [audit.event(answer.audit.action, { actorId: actor, clientId: answer.audit.clientId, ip: request.client, traceId: request.traceId,
-      ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail }) })]),
-    ...memory?.writes(answer) ?? []
+    ...(answer.audit === undefined
+      ? []
+      : [
+          audit.event(answer.audit.action, {
+            actorId: actor,
+            clientId: answer.audit.clientId,
+            ip: request.client,
+            traceId: request.traceId,
+            ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail })
+          })
+        ]),
+    ...(memory?.writes(answer) ?? [])
   ]
   try {
     if (outcome.perform !== undefined) return await outcome.perform(also)
-    const writes = [...outcome.writes ?? [], ...also(outcome)]
+    const writes = [...(outcome.writes ?? []), ...also(outcome)]
     if (writes.length > 0) await books.write(writes)
     // Nothing to do, because it is done: by a change that may still be on its way to disk.
     else if (request.method !== "GET") await books.store.flushed()
@@ -74,58 +134,116 @@ const waited = acted instanceof Promise ? await acted : acted
   } catch (fault) {
     if (!(fault instanceof Conflict)) throw fault
     // Somebody was faster: with this very request, or with the row.
-    return await recalled() ?? conflict("the row changed meanwhile; try again")
+    return (await recalled()) ?? conflict("the row changed meanwhile; try again")
   }
 }
-const headers = [["Cache-Control", "no-store"], ["Pragma", "no-cache"]] as const
-const responseOf = ({ status, body }: Answer): Response => body === undefined ? { status, headers }
-  : { status, headers: [["Content-Type", "application/json"], ...headers], body: JSON.stringify(body) }
+
+const headers = [
+  ["Cache-Control", "no-store"],
+  ["Pragma", "no-cache"]
+] as const
+
+const responseOf = ({ status, body }: Answer): Response =>
+  body === undefined
+    ? { status, headers }
+    : { status, headers: [["Content-Type", "application/json"], ...headers], body: JSON.stringify(body) }
 
 /** Every route takes the key first; nothing is read or answered before it. */
 export const adminRoutes = (authority: Authority, ports: AdminPorts): ReadonlyArray<Route> => {
   const isKey = keyCheck(authority)
-const { adminFailures } = ports
-  const guarded = (action: Action): Handler => async (request) => {
-    const refuse = (problem: Problem): Response => problemResponse(problem, request, authority.settings)
-    const lockedMs = adminFailures.retryAfterMs(request.client)
-    if (lockedMs > 0) return refuse(slowDown(lockedMs))
-    if (!isKey(request.headers.get("authorization"))) {
-      adminFailures.count(request.client)
-      return refuse(new Problem("invalid_admin_key", "the admin key is missing or wrong"))
+  const { adminFailures } = ports
+  const guarded =
+    (action: Action): Handler =>
+    async (request) => {
+      const refuse = (problem: Problem): Response => problemResponse(problem, request, authority.settings)
+      const lockedMs = adminFailures.retryAfterMs(request.client)
+      if (lockedMs > 0) return refuse(slowDown(lockedMs))
+      if (!isKey(request.headers.get("authorization"))) {
+        adminFailures.count(request.client)
+        return refuse(new Problem("invalid_admin_key", "the admin key is missing or wrong"))
+      }
+      const call = readCall(authority, ports, request)
+      const answer = call instanceof Problem ? call : await run(action, call)
+      return answer instanceof Problem ? refuse(answer) : responseOf(answer)
     }
-    const call = readCall(authority, ports, request)
-    const answer = call instanceof Problem ? call : await run(action, call)
-    return answer instanceof Problem ? refuse(answer) : responseOf(answer)
-  }
-  const policyRoutes = (path: string, actions: { readonly get: Action; readonly post: Action; readonly delete: Action }, entry: string): ReadonlyArray<readonly [string, string, Action]> =>
-    [["GET", path, actions.get], ["POST", path, actions.post], ["DELETE", path + entry, actions.delete]]
+  const policyRoutes = (
+    path: string,
+    actions: { readonly get: Action; readonly post: Action; readonly delete: Action },
+    entry: string
+  ): ReadonlyArray<readonly [string, string, Action]> => [
+    ["GET", path, actions.get],
+    ["POST", path, actions.post],
+    ["DELETE", path + entry, actions.delete]
+  ]
   const policy = "/admin/resources/:id/policy"
   const table: ReadonlyArray<readonly [method: string, path: string, action: Action]> = [
-    ["POST", "/admin/clients", postClient], ["GET", "/admin/clients", listClients],
-    ["GET", "/admin/clients/:id", getClient], ["PATCH", "/admin/clients/:id", patchClient], ["DELETE", "/admin/clients/:id", deleteClient],
-    ["PATCH", "/admin/clients/:id/suspend", suspendClient], ["PATCH", "/admin/clients/:id/reactivate", reactivateClient],
-    ["PATCH", "/admin/clients/:id/revoke", revokeClient], ["POST", "/admin/clients/:id/rotate-secret", rotateSecret],
-    ["POST", "/admin/resources", postResource], ["GET", "/admin/resources", listResources],
-    ["GET", "/admin/resources/:id", getResource], ["PATCH", "/admin/resources/:id", patchResource], ["DELETE", "/admin/resources/:id", deleteResource],
-    ...policyRoutes(`${policy}/exchange/allowed-clients`, policyActions.exchange, "/:client"), ...policyRoutes(`${policy}/runtime/client-ids`, policyActions.runtime, "/:client"),
+    ["POST", "/admin/clients", postClient],
+    ["GET", "/admin/clients", listClients],
+    ["GET", "/admin/clients/:id", getClient],
+    ["PATCH", "/admin/clients/:id", patchClient],
+    ["DELETE", "/admin/clients/:id", deleteClient],
+    ["PATCH", "/admin/clients/:id/suspend", suspendClient],
+    ["PATCH", "/admin/clients/:id/reactivate", reactivateClient],
+    ["PATCH", "/admin/clients/:id/revoke", revokeClient],
+    ["POST", "/admin/clients/:id/rotate-secret", rotateSecret],
+    ["POST", "/admin/resources", postResource],
+    ["GET", "/admin/resources", listResources],
+    ["GET", "/admin/resources/:id", getResource],
+    ["PATCH", "/admin/resources/:id", patchResource],
+    ["DELETE", "/admin/resources/:id", deleteResource],
+    ...policyRoutes(`${policy}/exchange/allowed-clients`, policyActions.exchange, "/:client"),
+    ...policyRoutes(`${policy}/runtime/client-ids`, policyActions.runtime, "/:client"),
     ...policyRoutes(`${policy}/connect/allowed-return-urls`, policyActions.connect, ""),
-    ["POST", "/admin/broker-providers", postProvider], ["GET", "/admin/broker-providers", listProviders],
-    ["GET", "/admin/broker-providers/:id", getProvider], ["PATCH", "/admin/broker-providers/:id", patchProvider], ["DELETE", "/admin/broker-providers/:id", deleteProvider],
-    ["POST", "/admin/idps", postIdp], ["GET", "/admin/idps", listIdps], ["GET", "/admin/idps/:id", getIdp], ["PUT", "/admin/idps/:id", putIdp], ["DELETE", "/admin/idps/:id", deleteIdp],
+    ["POST", "/admin/broker-providers", postProvider],
+    ["GET", "/admin/broker-providers", listProviders],
+    ["GET", "/admin/broker-providers/:id", getProvider],
+    ["PATCH", "/admin/broker-providers/:id", patchProvider],
+    ["DELETE", "/admin/broker-providers/:id", deleteProvider],
+    ["POST", "/admin/idps", postIdp],
+    ["GET", "/admin/idps", listIdps],
+    ["GET", "/admin/idps/:id", getIdp],
+    ["PUT", "/admin/idps/:id", putIdp],
+    ["DELETE", "/admin/idps/:id", deleteIdp],
     ["POST", "/admin/idps/:id/refresh-keys", refreshKeys],
-    ["POST", "/admin/xaa/policies", postPolicy], ["GET", "/admin/xaa/policies", listPolicies],
-    ["GET", "/admin/xaa/policies/:id", getPolicy], ["PUT", "/admin/xaa/policies/:id", putPolicy], ["DELETE", "/admin/xaa/policies/:id", deletePolicy],
-    ["POST", "/admin/xaa/subject-mappings", postMapping], ["GET", "/admin/xaa/subject-mappings", listMappings], ["DELETE", "/admin/xaa/subject-mappings/:id", deleteMapping],
-    ["POST", "/admin/users", postUser], ["GET", "/admin/users", listUsers],
-    ["GET", "/admin/users/:id", getUser], ["PATCH", "/admin/users/:id", patchUser], ["DELETE", "/admin/users/:id", deleteUser],
-    ["PATCH", "/admin/users/:id/disable", disableUser], ["PATCH", "/admin/users/:id/enable", enableUser],
-    ["GET", "/admin/users/:id/tokens", userTokens], ["DELETE", "/admin/users/:id/tokens", logOut], ["GET", "/admin/users/:id/grants", userGrants],
-    ["DELETE", "/admin/grants/consent/:id", deleteConsent], ["DELETE", "/admin/grants/broker/:id", deleteBrokerGrant],
-    ["GET", "/admin/issuances", listIssuances], ["GET", "/admin/issuances/:id", getIssuance], ["DELETE", "/admin/issuances/:id", deleteIssuance],
-    ["GET", "/admin/tokens", listTokens], ["DELETE", "/admin/tokens/:jti", deleteToken],
-    ["GET", "/admin/keys", listKeys], ["POST", "/admin/keys/rotate", rotateKey], ["GET", "/admin/audit", listAudit],
-    ["GET", "/admin/settings/dcr", getRegistration], ["PATCH", "/admin/settings/dcr", patchRegistration],
-    ["POST", "/admin/auth/verify", verifyKey], ["GET", "/admin/stats", stats], ["GET", "/admin/system/status", status], ["GET", "/admin/system/config", config]
+    ["POST", "/admin/xaa/policies", postPolicy],
+    ["GET", "/admin/xaa/policies", listPolicies],
+    ["GET", "/admin/xaa/policies/:id", getPolicy],
+    ["PUT", "/admin/xaa/policies/:id", putPolicy],
+    ["DELETE", "/admin/xaa/policies/:id", deletePolicy],
+    ["POST", "/admin/xaa/subject-mappings", postMapping],
+    ["GET", "/admin/xaa/subject-mappings", listMappings],
+    ["DELETE", "/admin/xaa/subject-mappings/:id", deleteMapping],
+    ["POST", "/admin/users", postUser],
+    ["GET", "/admin/users", listUsers],
+    ["GET", "/admin/users/:id", getUser],
+    ["PATCH", "/admin/users/:id", patchUser],
+    ["DELETE", "/admin/users/:id", deleteUser],
+    ["PATCH", "/admin/users/:id/disable", disableUser],
+    ["PATCH", "/admin/users/:id/enable", enableUser],
+    ["GET", "/admin/users/:id/tokens", userTokens],
+    ["DELETE", "/admin/users/:id/tokens", logOut],
+    ["GET", "/admin/users/:id/grants", userGrants],
+    ["DELETE", "/admin/grants/consent/:id", deleteConsent],
+    ["DELETE", "/admin/grants/broker/:id", deleteBrokerGrant],
+    ["GET", "/admin/issuances", listIssuances],
+    ["GET", "/admin/issuances/:id", getIssuance],
+    ["DELETE", "/admin/issuances/:id", deleteIssuance],
+    ["GET", "/admin/tokens", listTokens],
+    ["DELETE", "/admin/tokens/:jti", deleteToken],
+    ["GET", "/admin/keys", listKeys],
+    ["POST", "/admin/keys/rotate", rotateKey],
+    ["GET", "/admin/audit", listAudit],
+    ["GET", "/admin/settings/dcr", getRegistration],
+    ["PATCH", "/admin/settings/dcr", patchRegistration],
+    ["POST", "/admin/auth/verify", verifyKey],
+    ["GET", "/admin/stats", stats],
+    ["GET", "/admin/system/status", status],
+    ["GET", "/admin/system/config", config]
   ]
-  return table.map(([method, path, action]) => ({ method, path, body: { as: "buffer", bytesMax: adminBytesMax }, handle: guarded(action) }))
+  return table.map(([method, path, action]) => ({
+    method,
+    path,
+    body: { as: "buffer", bytesMax: adminBytesMax },
+    handle: guarded(action)
+  }))
 }

@@ -1,72 +1,144 @@
-/** /admin/keys, settings, audit, auth, stats, system: the server about itself, without its secrets. Source: authorization sections 15.2, 16.7 and 21. */
+/** /admin/keys, settings, audit, auth, stats, system: the server about itself, without its secrets. Source:
+ *  authorization sections 15.2, 16.7 and 21. */
 import type { Key } from "../../../storage/store.ts"
 import { Problem, quoted } from "../problems.ts"
-import { AuditEvents, BrokerGrants, Clients, Issuances, SettingRows, SigningKeys, Users, type AuditEvent, type SigningKey } from "../records.ts"
+import {
+  AuditEvents,
+  BrokerGrants,
+  Clients,
+  Issuances,
+  SettingRows,
+  SigningKeys,
+  Users,
+  type AuditEvent,
+  type SigningKey
+} from "../records.ts"
 import { redirectUriFault } from "../redirect-uris.ts"
 import { registrationModes, registrationRow, registrationRule } from "../client/register.ts"
-import { fieldsOf, invalid, ok, readCount, readTime, timeText, type Answer, type Call, type Outcome } from "./call.ts"
+import {
+  fieldsOf,
+  invalid,
+  ok,
+  readCount,
+  readTime,
+  timeText,
+  type Answer,
+  type Call,
+  type Outcome
+} from "./call.ts"
 import { countOf, matching, rowsOf } from "./lists.ts"
 
 const keysMax = 1_000
 const order: ReadonlyArray<SigningKey["status"]> = ["active", "pending", "retiring", "retired"]
-export const listKeys = ({ authority }: Call): Outcome => ok({
-  keys: SigningKeys.range(authority.books.store, { limit: keysMax }).map(({ value }) => value)
-    .sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status) || b.createdMs - a.createdMs)
-    .map((key) => ({ kid: key.kid, alg: key.algorithm, use: "sig", status: key.status, created_at: timeText(key.createdMs), activated_at: key.activatedMs === null ? null : timeText(key.activatedMs) }))
-})
+
+export const listKeys = ({ authority }: Call): Outcome =>
+  ok({
+    keys: SigningKeys.range(authority.books.store, { limit: keysMax })
+      .map(({ value }) => value)
+      .sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status) || b.createdMs - a.createdMs)
+      .map((key) => ({
+        kid: key.kid,
+        alg: key.algorithm,
+        use: "sig",
+        status: key.status,
+        created_at: timeText(key.createdMs),
+        activated_at: key.activatedMs === null ? null : timeText(key.activatedMs)
+      }))
+  })
+
 export const rotateKey = (call: Call): Outcome => {
   const fields = fieldsOf(call, ["alg"])
-const alg = fields.choice("alg", ["ES256", "RS256"])
+  const alg = fields.choice("alg", ["ES256", "RS256"])
   if (fields.problem !== undefined) return fields.problem
-  return { status: 200, perform: async (also) => {
-    let answer: Answer = { status: 200 }
-    await call.ports.rotateKey(alg, (made) => also(answer = { status: 200, body: { kid: made.kid, alg: made.alg }, audit: { action: "key.rotated", detail: { kid: made.kid, alg: made.alg } } }))
-    return answer
-  } }
+  return {
+    status: 200,
+    perform: async (also) => {
+      let answer: Answer = { status: 200 }
+      await call.ports.rotateKey(alg, (made) =>
+        also(
+          (answer = {
+            status: 200,
+            body: { kid: made.kid, alg: made.alg },
+            audit: { action: "key.rotated", detail: { kid: made.kid, alg: made.alg } }
+          })
+        )
+      )
+      return answer
+    }
+  }
 }
 
 export const getRegistration = ({ authority }: Call): Outcome => {
   const { mode, approvedRedirects } = registrationRule(authority)
   return ok({ mode, approved_redirects: approvedRedirects })
 }
+
 const approvedMax = 1_000
+
 export const patchRegistration = (call: Call): Outcome => {
   const before = registrationRule(call.authority)
-const fields = fieldsOf(call, ["mode", "approved_redirects"])
+  const fields = fieldsOf(call, ["mode", "approved_redirects"])
   const mode = fields.choice("mode", registrationModes) ?? before.mode
-const approvedRedirects = fields.strings("approved_redirects", { itemsMax: approvedMax }) ?? before.approvedRedirects
+  const approvedRedirects =
+    fields.strings("approved_redirects", { itemsMax: approvedMax }) ?? before.approvedRedirects
   for (const uri of approvedRedirects) {
     const fault = redirectUriFault(uri)
     if (fault !== undefined) fields.refuse("approved_redirects", `holds ${quoted(uri)}, which ${fault}`)
   }
-  if (mode === "approved_redirects" && approvedRedirects.length === 0) fields.refuse("approved_redirects", "must name a URI in mode approved_redirects")
-  return fields.problem ?? { status: 200, body: { mode, approved_redirects: approvedRedirects }, writes: [SettingRows.put(registrationRow, { value: { mode, approvedRedirects } })],
-    audit: { action: "dcr.mode_updated", detail: { mode, before: before.mode } } }
+  if (mode === "approved_redirects" && approvedRedirects.length === 0)
+    fields.refuse("approved_redirects", "must name a URI in mode approved_redirects")
+  return (
+    fields.problem ?? {
+      status: 200,
+      body: { mode, approved_redirects: approvedRedirects },
+      writes: [SettingRows.put(registrationRow, { value: { mode, approvedRedirects } })],
+      audit: { action: "dcr.mode_updated", detail: { mode, before: before.mode } }
+    }
+  )
 }
 
-const eventView = (event: AuditEvent) => ({ id: event.id, action: event.action, actor_id: event.actorId, client_id: event.clientId, ip: event.ip, detail: event.detail,
-  trace_id: event.traceId, created_at: timeText(event.createdMs) })
-/** Ids run ahead of a clock that was set back, by no more than this; what is read then is judged by its own time. */
+const eventView = (event: AuditEvent) => ({
+  id: event.id,
+  action: event.action,
+  actor_id: event.actorId,
+  client_id: event.clientId,
+  ip: event.ip,
+  detail: event.detail,
+  trace_id: event.traceId,
+  created_at: timeText(event.createdMs)
+})
+
+/** Ids run ahead of a clock that was set back, by no more than this; what is read then is judged by its own
+ *  time. */
 const clockSlackMs = 3_600_000
+
 /** Below every id that was made at `atMs`. */
 const firstIdOf = (atMs: number): Key => {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, "0")
   return [`${time.slice(0, 8)}-${time.slice(8)}-7`]
 }
+
 export const listAudit = async (call: Call): Promise<Outcome> => {
   const { settings, nowMs } = call.authority
   const since = readTime(call, "since")
-const until = readTime(call, "until")
-const limit = readCount(call, "limit", 1, 1_000, 100)
-const offset = readCount(call, "offset", 0, 100_000, 0)
+  const until = readTime(call, "until")
+  const limit = readCount(call, "limit", 1, 1_000, 100)
+  const offset = readCount(call, "offset", 0, 100_000, 0)
   for (const read of [since, until, limit, offset]) if (read instanceof Problem) return read
   const sinceMs = (since as number | undefined) ?? nowMs() - settings.auditLookbackMs
-const untilMs = until as number | undefined
+  const untilMs = until as number | undefined
   if (sinceMs < nowMs() - settings.auditLookbackMsMax) return invalid("since lies too far back")
-  const matches = matching<AuditEvent>(call, { action: (row) => row.action, actor_id: (row) => row.actorId, client_id: (row) => row.clientId })
+  const matches = matching<AuditEvent>(call, {
+    action: (row) => row.action,
+    actor_id: (row) => row.actorId,
+    client_id: (row) => row.clientId
+  })
   const events: Array<unknown> = []
   let skip = offset as number
-  for await (const { value } of rowsOf(call, AuditEvents, { reverse: true, ...(untilMs === undefined ? {} : { after: firstIdOf(untilMs + clockSlackMs) }) })) {
+  for await (const { value } of rowsOf(call, AuditEvents, {
+    reverse: true,
+    ...(untilMs === undefined ? {} : { after: firstIdOf(untilMs + clockSlackMs) })
+  })) {
     if (value.createdMs < sinceMs || events.length === limit) break
     if (!matches(value) || (untilMs !== undefined && value.createdMs > untilMs)) continue
     if (skip > 0) skip--
@@ -75,30 +147,62 @@ const untilMs = until as number | undefined
   return ok({ events })
 }
 
-export const verifyKey = (call: Call): Outcome => fieldsOf(call, []).problem ?? ok({ valid: true, version: call.ports.version })
+export const verifyKey = (call: Call): Outcome =>
+  fieldsOf(call, []).problem ?? ok({ valid: true, version: call.ports.version })
+
 const dayMs = 86_400_000
+
 export const stats = async (call: Call): Promise<Outcome> => {
   const dayAgoMs = call.authority.nowMs() - dayMs
   let active = 0
-let revoked = 0
-let connections = 0
+  let revoked = 0
+  let connections = 0
   for await (const { value } of rowsOf(call, Issuances)) {
     if (value.revokedMs !== null) revoked++
     else if (value.issuedMs >= dayAgoMs && call.ports.isLive(value)) active++
   }
   for await (const { value } of rowsOf(call, BrokerGrants)) if (value.revokedMs === null) connections++
-  return ok({ clients: await countOf(call, Clients), users: await countOf(call, Users), active_tokens_24h: active, revoked_tokens: revoked, connections })
+  return ok({
+    clients: await countOf(call, Clients),
+    users: await countOf(call, Users),
+    active_tokens_24h: active,
+    revoked_tokens: revoked,
+    connections
+  })
 }
+
 export const status = ({ authority, ports }: Call): Outcome => {
   const subsystems = ports.subsystems()
-  return ok({ status: Object.values(subsystems).every((word) => word === "ok") ? "ok" : "degraded", version: ports.version, uptime_seconds: Math.floor((authority.nowMs() - ports.startedMs) / 1_000),
-    started_at: timeText(ports.startedMs), subsystems })
+  return ok({
+    status: Object.values(subsystems).every((word) => word === "ok") ? "ok" : "degraded",
+    version: ports.version,
+    uptime_seconds: Math.floor((authority.nowMs() - ports.startedMs) / 1_000),
+    started_at: timeText(ports.startedMs),
+    subsystems
+  })
 }
 
 const secrets = new Set(["adminApiKey", "clientSecretPepper", "secret", "clientSecret"])
 const snake = (name: string): string => name.replace(/[A-Z]/g, (upper) => `_${upper.toLowerCase()}`)
+
 /** Whether a secret is set, never what it is. */
-const shown = (settings: object): Readonly<Record<string, unknown>> => Object.fromEntries(Object.entries(settings).map(([name, value]: [string, unknown]) =>
-  secrets.has(name) ? [`${snake(name)}_set`, value !== ""] : [snake(name), typeof value === "object" && value !== null && !Array.isArray(value) ? shown(value) : value]))
+const shown = (settings: object): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(settings).map(([name, value]: [string, unknown]) =>
+      secrets.has(name)
+        ? [`${snake(name)}_set`, value !== ""]
+        : [
+            snake(name),
+            typeof value === "object" && value !== null && !Array.isArray(value) ? shown(value) : value
+          ]
+    )
+  )
+
 /** In force: with what an administrator has set since. */
-export const config = ({ authority }: Call): Outcome => ok(shown({ ...authority.settings, registration: { ...authority.settings.registration, ...registrationRule(authority) } }))
+export const config = ({ authority }: Call): Outcome =>
+  ok(
+    shown({
+      ...authority.settings,
+      registration: { ...authority.settings.registration, ...registrationRule(authority) }
+    })
+  )

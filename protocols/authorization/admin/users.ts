@@ -1,13 +1,42 @@
-/** /admin/users: local and federated accounts. Raising a user's epoch voids what was given before it: sessions, codes, families, tokens.
+/** /admin/users: local and federated accounts. Raising a user's epoch voids what was given before it:
+ *  sessions, codes, families, tokens.
  *  Source: authorization sections 7.5 and 16.6. */
 import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { Fields } from "../fields.ts"
 import { passwordFault } from "../passwords.ts"
 import { Problem, slowDown } from "../problems.ts"
-import { BrokerGrants, Clients, ConsentKeys, Consents, Issuances, Prompts, Providers, Resources, UserEmails, UserFederations, Users, type ConsentGrant, type User } from "../records.ts"
+import {
+  BrokerGrants,
+  Clients,
+  ConsentKeys,
+  Consents,
+  Issuances,
+  Prompts,
+  Providers,
+  Resources,
+  UserEmails,
+  UserFederations,
+  Users,
+  type ConsentGrant,
+  type User
+} from "../records.ts"
 import type { Members } from "../wire.ts"
-import { conflict, fieldsOf, gone, idOf, missing, ok, timeText, timesOf, type AdminPorts, type Answer, type Call, type Decision, type Outcome } from "./call.ts"
+import {
+  conflict,
+  fieldsOf,
+  gone,
+  idOf,
+  missing,
+  ok,
+  timeText,
+  timesOf,
+  type AdminPorts,
+  type Answer,
+  type Call,
+  type Decision,
+  type Outcome
+} from "./call.ts"
 import { brokerGrantView, consentView, revokedConsent } from "./grants.ts"
 import { issuanceView, liveIssuances } from "./issuances.ts"
 import { list, matching } from "./lists.ts"
@@ -17,63 +46,127 @@ const emailLengthMax = 254
 const grantsMax = 10_000
 const members = ["email", "name", "password", "role"]
 
-const userView = (user: User): Readonly<Record<string, unknown>> => ({ id: user.id, email: user.email, name: user.name, role: user.role, status: user.status,
-  federated: user.federated !== null, ...timesOf(user), last_login_at: user.lastLoginMs === null ? null : timeText(user.lastLoginMs) })
+const userView = (user: User): Readonly<Record<string, unknown>> => ({
+  id: user.id,
+  email: user.email,
+  name: user.name,
+  role: user.role,
+  status: user.status,
+  federated: user.federated !== null,
+  ...timesOf(user),
+  last_login_at: user.lastLoginMs === null ? null : timeText(user.lastLoginMs)
+})
+
 const emailKey = (email: string): readonly [string] => [email.toLowerCase()]
+
 const readEmail = (fields: Fields): string | undefined => {
   const email = fields.text("email", emailLengthMax)
-  return email === undefined || /^[^\s@]+@[^\s@]+$/.test(email) ? email : fields.refuse("email", "is no e-mail address")
+  return email === undefined || /^[^\s@]+@[^\s@]+$/.test(email)
+    ? email
+    : fields.refuse("email", "is no e-mail address")
 }
+
 const readPassword = (fields: Fields): string | undefined => {
   const password = fields.string("password", 4_096)
-const fault = password === undefined ? undefined : passwordFault(password)
+  const fault = password === undefined ? undefined : passwordFault(password)
   return fault === undefined ? password : fields.refuse("password", fault)
 }
-interface UserFields { readonly email: string | undefined; readonly name: string | undefined; readonly role: User["role"] | undefined; 
-/** undefined: none given. */
-readonly passwordHash: string | undefined }
+
+interface UserFields {
+  readonly email: string | undefined
+  readonly name: string | undefined
+  readonly role: User["role"] | undefined
+  /** undefined: none given. */
+  readonly passwordHash: string | undefined
+}
+
 /** Everything that takes time happens here, before any row is read. */
-const readUser = async (fields: Fields, hashPassword: AdminPorts["hashPassword"]): Promise<UserFields | Problem> => {
+const readUser = async (
+  fields: Fields,
+  hashPassword: AdminPorts["hashPassword"]
+): Promise<UserFields | Problem> => {
   const email = readEmail(fields)
-const name = fields.text("name", nameLengthMax, 0)
-const role = fields.choice("role", ["user", "admin"])
-const password = readPassword(fields)
+  const name = fields.text("name", nameLengthMax, 0)
+  const role = fields.choice("role", ["user", "admin"])
+  const password = readPassword(fields)
   if (fields.problem !== undefined) return fields.problem
   const passwordHash = password === undefined ? undefined : await (hashPassword(password) ?? "busy")
   return passwordHash === "busy" ? slowDown(1_000) : { email, name, role, passwordHash }
 }
+
 const taken = ({ books }: Authority, email: string, id: string): Problem | undefined => {
   const holder = UserEmails.get(books.store, emailKey(email))
   return holder === undefined || holder.id === id ? undefined : conflict("a user of this e-mail exists")
 }
 
 /** Also of a seed. */
-export const createUser = async (authority: Authority, given: Members, hashPassword: AdminPorts["hashPassword"]): Promise<Problem | Decision> => {
+export const createUser = async (
+  authority: Authority,
+  given: Members,
+  hashPassword: AdminPorts["hashPassword"]
+): Promise<Problem | Decision> => {
   const { books } = authority
   const read = await readUser(new Fields(given, "invalid_request", members).required("email"), hashPassword)
   if (read instanceof Problem) return read
   return () => {
     const nowMs = authority.nowMs()
-const id = books.id()
-    const user: User = { id, email: read.email!, name: read.name ?? "", role: read.role ?? "user", passwordHash: read.passwordHash ?? null, federated: null, status: "active", epoch: 0,
-      lastLoginMs: null, createdMs: nowMs, updatedMs: nowMs }
-    return taken(authority, user.email, id) ?? { status: 201, body: userView(user), audit: { action: "user.created", detail: { id } },
-      writes: [Users.put([id], user, "absent"), UserEmails.put(emailKey(user.email), { id }, "absent")] }
+    const id = books.id()
+    const user: User = {
+      id,
+      email: read.email!,
+      name: read.name ?? "",
+      role: read.role ?? "user",
+      passwordHash: read.passwordHash ?? null,
+      federated: null,
+      status: "active",
+      epoch: 0,
+      lastLoginMs: null,
+      createdMs: nowMs,
+      updatedMs: nowMs
+    }
+    return (
+      taken(authority, user.email, id) ?? {
+        status: 201,
+        body: userView(user),
+        audit: { action: "user.created", detail: { id } },
+        writes: [Users.put([id], user, "absent"), UserEmails.put(emailKey(user.email), { id }, "absent")]
+      }
+    )
   }
 }
-export const postUser = ({ authority, members: given, ports }: Call): Promise<Problem | Decision> => createUser(authority, given, ports.hashPassword)
+
+export const postUser = ({ authority, members: given, ports }: Call): Promise<Problem | Decision> =>
+  createUser(authority, given, ports.hashPassword)
+
 export const listUsers = (call: Call): Promise<Outcome> => {
   const email = call.query.get("email")?.toLowerCase()
-const matches = matching<User>(call, { status: (row) => row.status })
-  return list(call, "users", { table: Users, view: userView, keep: (row) => matches(row) && (email === undefined || row.email.toLowerCase() === email) })
+  const matches = matching<User>(call, { status: (row) => row.status })
+  return list(call, "users", {
+    table: Users,
+    view: userView,
+    keep: (row) => matches(row) && (email === undefined || row.email.toLowerCase() === email)
+  })
 }
-const userOf = (call: Call): User | Problem => call.authority.books.get(Users, [idOf(call)]) ?? missing("user")
+
+const userOf = (call: Call): User | Problem =>
+  call.authority.books.get(Users, [idOf(call)]) ?? missing("user")
+
 export const getUser = (call: Call): Outcome => {
   const user = userOf(call)
   return user instanceof Problem ? user : ok(userView(user))
 }
-const changed = (call: Call, user: User, action: string, answer: Pick<Answer, "status" | "body">, detail: Readonly<Record<string, string | number>> = {}): Answer =>
-  ({ ...answer, writes: [Users.put([user.id], { ...user, updatedMs: call.authority.nowMs() }, "present")], audit: { action, detail: { id: user.id, ...detail } } })
+
+const changed = (
+  call: Call,
+  user: User,
+  action: string,
+  answer: Pick<Answer, "status" | "body">,
+  detail: Readonly<Record<string, string | number>> = {}
+): Answer => ({
+  ...answer,
+  writes: [Users.put([user.id], { ...user, updatedMs: call.authority.nowMs() }, "present")],
+  audit: { action, detail: { id: user.id, ...detail } }
+})
 
 export const patchUser = async (call: Call): Promise<Problem | Decision> => {
   const found = userOf(call)
@@ -81,69 +174,142 @@ export const patchUser = async (call: Call): Promise<Problem | Decision> => {
   const read = await readUser(fieldsOf(call, members), call.ports.hashPassword)
   return read instanceof Problem ? read : () => patched(call, read)
 }
+
 const patched = (call: Call, read: UserFields): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
-  const after: User = { ...user, email: read.email ?? user.email, name: read.name ?? user.name, role: read.role ?? user.role,
-    ...(read.passwordHash === undefined ? {} : { passwordHash: read.passwordHash, epoch: user.epoch + 1 }), updatedMs: call.authority.nowMs() }
+  const after: User = {
+    ...user,
+    email: read.email ?? user.email,
+    name: read.name ?? user.name,
+    role: read.role ?? user.role,
+    ...(read.passwordHash === undefined ? {} : { passwordHash: read.passwordHash, epoch: user.epoch + 1 }),
+    updatedMs: call.authority.nowMs()
+  }
   const clash = taken(call.authority, after.email, user.id)
   if (clash !== undefined) return clash
   const [before, now] = [emailKey(user.email), emailKey(after.email)]
-  const answer = changed(call, after, "user.updated", { status: 200, body: userView(after) }, { members: Object.keys(call.members).join(",") })
-  return { ...answer, writes: [...answer.writes!, ...(before[0] === now[0] ? [] : [UserEmails.delete(before), UserEmails.put(now, { id: user.id })])] }
+  const answer = changed(
+    call,
+    after,
+    "user.updated",
+    { status: 200, body: userView(after) },
+    { members: Object.keys(call.members).join(",") }
+  )
+  return {
+    ...answer,
+    writes: [
+      ...answer.writes!,
+      ...(before[0] === now[0] ? [] : [UserEmails.delete(before), UserEmails.put(now, { id: user.id })])
+    ]
+  }
 }
-const become = (status: User["status"], action: string) => (call: Call): Outcome => {
-  const user = userOf(call)
-const fields = fieldsOf(call, [])
-  if (user instanceof Problem) return user
-  if (fields.problem !== undefined) return fields.problem
-  return user.status === status ? ok({ status }) : changed(call, { ...user, status, epoch: user.epoch + (status === "disabled" ? 1 : 0) }, action, { status: 200, body: { status } })
-}
+
+const become =
+  (status: User["status"], action: string) =>
+  (call: Call): Outcome => {
+    const user = userOf(call)
+    const fields = fieldsOf(call, [])
+    if (user instanceof Problem) return user
+    if (fields.problem !== undefined) return fields.problem
+    return user.status === status
+      ? ok({ status })
+      : changed(call, { ...user, status, epoch: user.epoch + (status === "disabled" ? 1 : 0) }, action, {
+          status: 200,
+          body: { status }
+        })
+  }
+
 export const disableUser = become("disabled", "user.disabled")
 export const enableUser = become("active", "user.enabled")
 
-const unrevokedConsents = ({ authority }: Call, userId: string): ReadonlyArray<ConsentGrant> => ConsentKeys.range(authority.books.store, { prefix: [userId], limit: grantsMax })
-  .map(({ value }) => authority.books.get(Consents, [value.id])).filter((grant) => grant !== undefined && grant.revokedMs === null) as ReadonlyArray<ConsentGrant>
+const unrevokedConsents = ({ authority }: Call, userId: string): ReadonlyArray<ConsentGrant> =>
+  ConsentKeys.range(authority.books.store, { prefix: [userId], limit: grantsMax })
+    .map(({ value }) => authority.books.get(Consents, [value.id]))
+    .filter((grant) => grant !== undefined && grant.revokedMs === null) as ReadonlyArray<ConsentGrant>
 
 /** A consent ends with its client and with its resource too, without a mark of its own. */
-const stands = ({ authority: { books } }: Call) => (grant: ConsentGrant): boolean => {
-  const client = books.get(Clients, [grant.clientId])
-  return client !== undefined && client.status !== "revoked" && client.issuedMs === grant.clientIssuedMs && (grant.resourceId === "" || books.get(Resources, [grant.resourceId]) !== undefined)
-}
+const stands =
+  ({ authority: { books } }: Call) =>
+  (grant: ConsentGrant): boolean => {
+    const client = books.get(Clients, [grant.clientId])
+    return (
+      client !== undefined &&
+      client.status !== "revoked" &&
+      client.issuedMs === grant.clientIssuedMs &&
+      (grant.resourceId === "" || books.get(Resources, [grant.resourceId]) !== undefined)
+    )
+  }
 
 export const deleteUser = (call: Call): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const { authority, ports } = call
-const { store } = authority.books
+  const { store } = authority.books
   const consents = unrevokedConsents(call, user.id)
-const grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
-  const writes: Array<Write> = [Users.delete([user.id]), UserEmails.delete(emailKey(user.email)), ...consents.flatMap((grant) => revokedConsent(authority, grant)),
-    ...grants.map(({ key }) => BrokerGrants.delete(key)), ...Prompts.range(store, { prefix: [user.id], limit: grantsMax }).map(({ key }) => Prompts.delete(key))]
-  if (user.federated !== null) writes.push(UserFederations.delete([user.federated.issuer, user.federated.subject]))
+  const grants = BrokerGrants.range(store, { prefix: [user.id], limit: grantsMax })
+  const writes: Array<Write> = [
+    Users.delete([user.id]),
+    UserEmails.delete(emailKey(user.email)),
+    ...consents.flatMap((grant) => revokedConsent(authority, grant)),
+    ...grants.map(({ key }) => BrokerGrants.delete(key)),
+    ...Prompts.range(store, { prefix: [user.id], limit: grantsMax }).map(({ key }) => Prompts.delete(key))
+  ]
+  if (user.federated !== null)
+    writes.push(UserFederations.delete([user.federated.issuer, user.federated.subject]))
   const revoked = grants.map(({ value }) => value).filter(({ revokedMs }) => revokedMs === null)
-  return { ...gone, writes, audit: { action: "user.deleted", detail: { id: user.id, revoked_consents: consents.length, revoked_grants: revoked.length } },
-    after: () => { for (const grant of revoked) ports.revokeUpstream(grant, authority.books.get(Providers, [grant.providerId])) } }
+  return {
+    ...gone,
+    writes,
+    audit: {
+      action: "user.deleted",
+      detail: { id: user.id, revoked_consents: consents.length, revoked_grants: revoked.length }
+    },
+    after: () => {
+      for (const grant of revoked)
+        ports.revokeUpstream(grant, authority.books.get(Providers, [grant.providerId]))
+    }
+  }
 }
 
 /** Live ones. */
 export const userTokens = async (call: Call): Promise<Outcome> => {
   const user = userOf(call)
-  return user instanceof Problem ? user : list(call, "tokens", { table: Issuances, view: issuanceView, keep: (row) => row.userId === user.id && call.ports.isLive(row) })
+  return user instanceof Problem
+    ? user
+    : list(call, "tokens", {
+        table: Issuances,
+        view: issuanceView,
+        keep: (row) => row.userId === user.id && call.ports.isLive(row)
+      })
 }
+
 export const logOut = async (call: Call): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (found instanceof Problem) return found
   const live = await liveIssuances(call, (row) => row.userId === found.id)
   return () => {
     const user = userOf(call)
-    return user instanceof Problem ? user
-      : changed(call, { ...user, epoch: user.epoch + 1 }, "user.force_logout", { status: 200, body: { revoked: live.length } }, { revoked_issuances: live.length })
+    return user instanceof Problem
+      ? user
+      : changed(
+          call,
+          { ...user, epoch: user.epoch + 1 },
+          "user.force_logout",
+          { status: 200, body: { revoked: live.length } },
+          { revoked_issuances: live.length }
+        )
   }
 }
+
 export const userGrants = (call: Call): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
-  const broker = BrokerGrants.range(call.authority.books.store, { prefix: [user.id], limit: grantsMax }).map(({ value }) => value).filter(({ revokedMs }) => revokedMs === null)
-  return ok({ consent_grants: unrevokedConsents(call, user.id).filter(stands(call)).map(consentView), broker_grants: broker.map(brokerGrantView) })
+  const broker = BrokerGrants.range(call.authority.books.store, { prefix: [user.id], limit: grantsMax })
+    .map(({ value }) => value)
+    .filter(({ revokedMs }) => revokedMs === null)
+  return ok({
+    consent_grants: unrevokedConsents(call, user.id).filter(stands(call)).map(consentView),
+    broker_grants: broker.map(brokerGrantView)
+  })
 }

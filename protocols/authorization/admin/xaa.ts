@@ -1,76 +1,182 @@
-/** /admin/xaa: which assertions are let through for whom, and whose subjects are whose accounts. Source: authorization sections 13.3, 13.4 and 16.5. */
+/** /admin/xaa: which assertions are let through for whom, and whose subjects are whose accounts. Source:
+ *  authorization sections 13.3, 13.4 and 16.5. */
 import type { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
 import { Idps, MappingKeys, Mappings, Policies, Users, type Policy, type SubjectMapping } from "../records.ts"
-import { conflict, fieldsOf, gone, idOf, invalid, missing, ok, timesOf, type Call, type Outcome } from "./call.ts"
+import {
+  conflict,
+  fieldsOf,
+  gone,
+  idOf,
+  invalid,
+  missing,
+  ok,
+  timesOf,
+  type Call,
+  type Outcome
+} from "./call.ts"
 import { list, matching } from "./lists.ts"
 
 const nameLengthMax = 200
 const entriesMax = 1_000
 const subjectLengthMax = 255
 const policyMembers = ["name", "idp_id", "client_ids", "scopes", "resources", "enabled"]
-const policyView = (policy: Policy): Readonly<Record<string, unknown>> => ({ id: policy.id, name: policy.name, idp_id: policy.idpId, client_ids: policy.clientIds, scopes: policy.scopes,
-  resources: policy.resources, enabled: policy.enabled, ...timesOf(policy) })
-const mappingView = (mapping: SubjectMapping): Readonly<Record<string, unknown>> => ({ id: mapping.id, idp_id: mapping.idpId, idp_subject: mapping.idpSubject,
-  local_user_id: mapping.userId, ...timesOf(mapping) })
+
+const policyView = (policy: Policy): Readonly<Record<string, unknown>> => ({
+  id: policy.id,
+  name: policy.name,
+  idp_id: policy.idpId,
+  client_ids: policy.clientIds,
+  scopes: policy.scopes,
+  resources: policy.resources,
+  enabled: policy.enabled,
+  ...timesOf(policy)
+})
+
+const mappingView = (mapping: SubjectMapping): Readonly<Record<string, unknown>> => ({
+  id: mapping.id,
+  idp_id: mapping.idpId,
+  idp_subject: mapping.idpSubject,
+  local_user_id: mapping.userId,
+  ...timesOf(mapping)
+})
 
 const readPolicy = ({ authority }: Call, fields: Fields, before: Policy): Policy | Problem => {
-  const entries = (name: string, kept: ReadonlyArray<string>): ReadonlyArray<string> => fields.strings(name, { itemsMax: entriesMax }) ?? kept
-  const after: Policy = { ...before, name: fields.text("name", nameLengthMax) ?? before.name, idpId: fields.token("idp_id", 64) ?? before.idpId,
-    clientIds: entries("client_ids", before.clientIds), scopes: entries("scopes", before.scopes), resources: entries("resources", before.resources),
-    enabled: fields.boolean("enabled") ?? before.enabled, updatedMs: authority.nowMs() }
-  return fields.problem ?? (authority.books.get(Idps, [after.idpId]) === undefined ? invalid("idp_id names no IdP") : after)
+  const entries = (name: string, kept: ReadonlyArray<string>): ReadonlyArray<string> =>
+    fields.strings(name, { itemsMax: entriesMax }) ?? kept
+  const after: Policy = {
+    ...before,
+    name: fields.text("name", nameLengthMax) ?? before.name,
+    idpId: fields.token("idp_id", 64) ?? before.idpId,
+    clientIds: entries("client_ids", before.clientIds),
+    scopes: entries("scopes", before.scopes),
+    resources: entries("resources", before.resources),
+    enabled: fields.boolean("enabled") ?? before.enabled,
+    updatedMs: authority.nowMs()
+  }
+  return (
+    fields.problem ??
+    (authority.books.get(Idps, [after.idpId]) === undefined ? invalid("idp_id names no IdP") : after)
+  )
 }
+
 export const postPolicy = (call: Call): Outcome => {
   const { authority } = call
-const nowMs = authority.nowMs()
-const id = authority.books.id()
-  const policy = readPolicy(call, fieldsOf(call, policyMembers).required("name", "idp_id"),
-    { id, name: "", idpId: "", clientIds: [], scopes: [], resources: [], enabled: true, createdMs: nowMs, updatedMs: nowMs })
-  return policy instanceof Problem ? policy : { status: 201, body: policyView(policy), writes: [Policies.put([id], policy, "absent")],
-    audit: { action: "xaa_policy.created", detail: { id, idp_id: policy.idpId } } }
+  const nowMs = authority.nowMs()
+  const id = authority.books.id()
+  const policy = readPolicy(call, fieldsOf(call, policyMembers).required("name", "idp_id"), {
+    id,
+    name: "",
+    idpId: "",
+    clientIds: [],
+    scopes: [],
+    resources: [],
+    enabled: true,
+    createdMs: nowMs,
+    updatedMs: nowMs
+  })
+  return policy instanceof Problem
+    ? policy
+    : {
+        status: 201,
+        body: policyView(policy),
+        writes: [Policies.put([id], policy, "absent")],
+        audit: { action: "xaa_policy.created", detail: { id, idp_id: policy.idpId } }
+      }
 }
-export const listPolicies = (call: Call): Promise<Outcome> => list(call, "policies", { table: Policies, view: policyView, keep: matching<Policy>(call, { idp_id: (row) => row.idpId }) })
 
-const policyOf = (call: Call): Policy | Problem => call.authority.books.get(Policies, [idOf(call)]) ?? missing("policy")
+export const listPolicies = (call: Call): Promise<Outcome> =>
+  list(call, "policies", {
+    table: Policies,
+    view: policyView,
+    keep: matching<Policy>(call, { idp_id: (row) => row.idpId })
+  })
+
+const policyOf = (call: Call): Policy | Problem =>
+  call.authority.books.get(Policies, [idOf(call)]) ?? missing("policy")
+
 export const getPolicy = (call: Call): Outcome => {
   const policy = policyOf(call)
   return policy instanceof Problem ? policy : ok(policyView(policy))
 }
+
 export const putPolicy = (call: Call): Outcome => {
   const before = policyOf(call)
   if (before instanceof Problem) return before
   const policy = readPolicy(call, fieldsOf(call, policyMembers), before)
-  return policy instanceof Problem ? policy : { status: 200, body: policyView(policy), writes: [Policies.put([policy.id], policy, "present")],
-    audit: { action: "xaa_policy.updated", detail: { id: policy.id, members: Object.keys(call.members).join(",") } } }
+  return policy instanceof Problem
+    ? policy
+    : {
+        status: 200,
+        body: policyView(policy),
+        writes: [Policies.put([policy.id], policy, "present")],
+        audit: {
+          action: "xaa_policy.updated",
+          detail: { id: policy.id, members: Object.keys(call.members).join(",") }
+        }
+      }
 }
+
 export const deletePolicy = (call: Call): Outcome => {
   const policy = policyOf(call)
-  return policy instanceof Problem ? policy : { ...gone, writes: [Policies.delete([policy.id])], audit: { action: "xaa_policy.deleted", detail: { id: policy.id } } }
+  return policy instanceof Problem
+    ? policy
+    : {
+        ...gone,
+        writes: [Policies.delete([policy.id])],
+        audit: { action: "xaa_policy.deleted", detail: { id: policy.id } }
+      }
 }
 
 export const postMapping = (call: Call): Outcome => {
   const { books } = call.authority
-const fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required("idp_id", "idp_subject", "local_user_id")
+  const fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required(
+    "idp_id",
+    "idp_subject",
+    "local_user_id"
+  )
   const idpId = fields.token("idp_id", 64)
-const idpSubject = fields.string("idp_subject", subjectLengthMax)
-const userId = fields.token("local_user_id", 64)
-  if (idpSubject !== undefined && !/^\P{Cc}+$/u.test(idpSubject)) fields.refuse("idp_subject", "must not be empty or hold control characters")
+  const idpSubject = fields.string("idp_subject", subjectLengthMax)
+  const userId = fields.token("local_user_id", 64)
+  if (idpSubject !== undefined && !/^\P{Cc}+$/u.test(idpSubject))
+    fields.refuse("idp_subject", "must not be empty or hold control characters")
   if (fields.problem !== undefined) return fields.problem
   if (books.get(Idps, [idpId!]) === undefined) return invalid("idp_id names no IdP")
   if (books.get(Users, [userId!]) === undefined) return missing("user")
   const key = [idpId!, idpSubject!]
-const nowMs = call.authority.nowMs()
-const id = books.id()
+  const nowMs = call.authority.nowMs()
+  const id = books.id()
   if (MappingKeys.get(books.store, key) !== undefined) return conflict("the subject is mapped")
-  const mapping: SubjectMapping = { id, idpId: idpId!, idpSubject: idpSubject!, userId: userId!, createdMs: nowMs, updatedMs: nowMs }
-  return { status: 201, body: mappingView(mapping), writes: [Mappings.put([id], mapping, "absent"), MappingKeys.put(key, { id }, "absent")],
-    audit: { action: "subject_mapping.created", detail: { id, idp_id: idpId!, local_user_id: userId! } } }
+  const mapping: SubjectMapping = {
+    id,
+    idpId: idpId!,
+    idpSubject: idpSubject!,
+    userId: userId!,
+    createdMs: nowMs,
+    updatedMs: nowMs
+  }
+  return {
+    status: 201,
+    body: mappingView(mapping),
+    writes: [Mappings.put([id], mapping, "absent"), MappingKeys.put(key, { id }, "absent")],
+    audit: { action: "subject_mapping.created", detail: { id, idp_id: idpId!, local_user_id: userId! } }
+  }
 }
-export const listMappings = (call: Call): Promise<Outcome> => list(call, "subject_mappings", { table: Mappings, view: mappingView,
-  keep: matching<SubjectMapping>(call, { idp_id: (row) => row.idpId, local_user_id: (row) => row.userId }) })
+
+export const listMappings = (call: Call): Promise<Outcome> =>
+  list(call, "subject_mappings", {
+    table: Mappings,
+    view: mappingView,
+    keep: matching<SubjectMapping>(call, { idp_id: (row) => row.idpId, local_user_id: (row) => row.userId })
+  })
+
 export const deleteMapping = (call: Call): Outcome => {
   const mapping = call.authority.books.get(Mappings, [idOf(call)])
-  return mapping === undefined ? missing("mapping") : { ...gone, writes: [Mappings.delete([mapping.id]), MappingKeys.delete([mapping.idpId, mapping.idpSubject])],
-    audit: { action: "subject_mapping.deleted", detail: { id: mapping.id } } }
+  return mapping === undefined
+    ? missing("mapping")
+    : {
+        ...gone,
+        writes: [Mappings.delete([mapping.id]), MappingKeys.delete([mapping.idpId, mapping.idpSubject])],
+        audit: { action: "subject_mapping.deleted", detail: { id: mapping.id } }
+      }
 }

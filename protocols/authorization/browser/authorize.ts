@@ -1,5 +1,6 @@
-/** `GET /oauth/authorize`: checks a request in the spec's order, keeps it, and sends the browser to sign in, to consent, or back with a code.
- *  Until client and redirect URI are known to belong together nothing redirects. Source: authorization sections 7.1 to 7.4, 7.6, 7.7. */
+/** `GET /oauth/authorize`: checks a request in the spec's order, keeps it, and sends the browser to sign in,
+ *  to consent, or back with a code. Until client and redirect URI are known to belong together nothing
+ *  redirects. Source: authorization sections 7.1 to 7.4, 7.6, 7.7. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import { hashOf } from "../authority.ts"
@@ -7,9 +8,25 @@ import { findClient } from "../client/clients.ts"
 import { liveConsent } from "../consents.ts"
 import { errorPage } from "./pages/pages.ts"
 import { authenticationFailed, Problem } from "../problems.ts"
-import { Clients, Codes, Requests, type AuthorizationRequest, type Client, type ConsentGrant } from "../records.ts"
+import {
+  Clients,
+  Codes,
+  Requests,
+  type AuthorizationRequest,
+  type Client,
+  type ConsentGrant
+} from "../records.ts"
 import { isLoopbackUri, isRegistered, redirectUriFault } from "../redirect-uris.ts"
-import { catalogHas, inCatalogOrder, namesOf, readScope, refusedScope, resourceById, resourceOf, within } from "../token/resources.ts"
+import {
+  catalogHas,
+  inCatalogOrder,
+  namesOf,
+  readScope,
+  refusedScope,
+  resourceById,
+  resourceOf,
+  within
+} from "../token/resources.ts"
 import type { Services } from "../services.ts"
 import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readPairs, type Form } from "../wire.ts"
@@ -23,133 +40,286 @@ const digest43 = /^[A-Za-z0-9_-]{43}$/
 const bad = (words: string): Problem => new Problem("invalid_request", words)
 
 /** Back to the client, form-encoded, what the redirect URI holds kept in place. */
-export const backTo = ({ settings }: Services, redirectUri: string, state: string | null, members: Readonly<Record<string, string>>, status = 302): Response => {
-  const query = new URLSearchParams({ ...members, ...(state === null ? {} : { state }), iss: settings.issuer }).toString()
-  return { status, headers: [["Location", `${redirectUri}${redirectUri.includes("?") ? "&" : "?"}${query}`], ["Cache-Control", "no-store"]] }
+export const backTo = (
+  { settings }: Services,
+  redirectUri: string,
+  state: string | null,
+  members: Readonly<Record<string, string>>,
+  status = 302
+): Response => {
+  const query = new URLSearchParams({
+    ...members,
+    ...(state === null ? {} : { state }),
+    iss: settings.issuer
+  }).toString()
+  return {
+    status,
+    headers: [
+      ["Location", `${redirectUri}${redirectUri.includes("?") ? "&" : "?"}${query}`],
+      ["Cache-Control", "no-store"]
+    ]
+  }
 }
-export const refusedTo = (services: Services, { redirectUri, state }: Pick<AuthorizationRequest, "redirectUri" | "state">, problem: Problem, status = 302): Response =>
-  backTo(services, redirectUri, state, { error: problem.error, error_description: problem.description }, status)
-export const goTo = (path: string, status = 302, headers: ReadonlyArray<readonly [string, string]> = []): Response => ({ status, headers: [["Location", path], ["Cache-Control", "no-store"], ...headers] })
 
-export const authorize = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const refusedTo = (
+  services: Services,
+  { redirectUri, state }: Pick<AuthorizationRequest, "redirectUri" | "state">,
+  problem: Problem,
+  status = 302
+): Response =>
+  backTo(
+    services,
+    redirectUri,
+    state,
+    { error: problem.error, error_description: problem.description },
+    status
+  )
+
+export const goTo = (
+  path: string,
+  status = 302,
+  headers: ReadonlyArray<readonly [string, string]> = []
+): Response => ({ status, headers: [["Location", path], ["Cache-Control", "no-store"], ...headers] })
+
+export const authorize = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const form = readPairs(request.query)
   if (isWireFault(form)) return errorPage(bad(form.detail), request.traceId)
   const { settings } = services
-const { repeated } = form
+  const { repeated } = form
   const clientId = form.get("client_id")
-const redirectUri = form.get("redirect_uri")
-  if (repeated.includes("client_id") || repeated.includes("redirect_uri")) return errorPage(bad("client_id or redirect_uri appears twice"), request.traceId)
+  const redirectUri = form.get("redirect_uri")
+  if (repeated.includes("client_id") || repeated.includes("redirect_uri"))
+    return errorPage(bad("client_id or redirect_uri appears twice"), request.traceId)
   if (clientId === undefined) return errorPage(bad("client_id is missing"), request.traceId)
   const client = await findClient(services, clientId, request.client)
   if (client instanceof Problem) return errorPage(client, request.traceId)
-  if (client === undefined || client.status !== "active") return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
+  if (client === undefined || client.status !== "active")
+    return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
   if (redirectUri === undefined) return errorPage(bad("redirect_uri is missing"), request.traceId)
-  if (redirectUriFault(redirectUri) !== undefined) return errorPage(bad("redirect_uri is not acceptable"), request.traceId)
+  if (redirectUriFault(redirectUri) !== undefined)
+    return errorPage(bad("redirect_uri is not acceptable"), request.traceId)
   if (!isRegistered(redirectUri, client.redirectUris, settings.loopbackAnyPort)) {
-    return errorPage(bad(`redirect_uri is not registered for this client${isLoopbackUri(redirectUri) ? "; its port must match too" : ""}`), request.traceId)
+    return errorPage(
+      bad(
+        `redirect_uri is not registered for this client${isLoopbackUri(redirectUri) ? "; its port must match too" : ""}`
+      ),
+      request.traceId
+    )
   }
   const state = repeated.includes("state") ? undefined : form.get("state")
-  const sendable = state !== undefined && state.length <= stateLengthMax && /^[\x20-\x7e]+$/.test(state) ? state : null
+  const sendable =
+    state !== undefined && state.length <= stateLengthMax && /^[\x20-\x7e]+$/.test(state) ? state : null
   const checked = checkedRequest(services, client, form, redirectUri, sendable)
   if (checked instanceof Problem) return refusedTo(services, { redirectUri, state: sendable }, checked)
 
   const signedIn = sessions.of(request)
-const { prompt, maxAgeSeconds } = checked
-  const stale = signedIn !== undefined && maxAgeSeconds !== null && services.nowMs() - signedIn.session.authMs > maxAgeSeconds * 1_000
-  const mustSignIn = signedIn === undefined || stale || prompt.includes("login") || prompt.includes("select_account")
-  if (mustSignIn && prompt.includes("none")) return refusedTo(services, checked, new Problem("login_required", "the user is not signed in"))
+  const { prompt, maxAgeSeconds } = checked
+  const stale =
+    signedIn !== undefined &&
+    maxAgeSeconds !== null &&
+    services.nowMs() - signedIn.session.authMs > maxAgeSeconds * 1_000
+  const mustSignIn =
+    signedIn === undefined || stale || prompt.includes("login") || prompt.includes("select_account")
+  if (mustSignIn && prompt.includes("none"))
+    return refusedTo(services, checked, new Problem("login_required", "the user is not signed in"))
   const req = services.newToken()
-const key = hashOf(services, req, "request")
-  const row: AuthorizationRequest = mustSignIn ? checked : { ...checked, userId: signedIn.user.id, sessionHash: signedIn.sessionHash, phase: "consent" }
+  const key = hashOf(services, req, "request")
+  const row: AuthorizationRequest = mustSignIn
+    ? checked
+    : { ...checked, userId: signedIn.user.id, sessionHash: signedIn.sessionHash, phase: "consent" }
   await services.books.write(services.books.expiring(Requests, [key], row, row.expiresMs, "absent"))
   return mustSignIn ? goTo(`/login?req=${req}`) : proceed(services, client, req, row, signedIn, 302)
 }
 
 /** Steps 6 to 13. */
-const checkedRequest = (services: Services, client: Client, form: Form, redirectUri: string, state: string | null): AuthorizationRequest | Problem => {
+const checkedRequest = (
+  services: Services,
+  client: Client,
+  form: Form,
+  redirectUri: string,
+  state: string | null
+): AuthorizationRequest | Problem => {
   const { settings, nowMs } = services
   const [twice] = form.repeated
   if (twice !== undefined) return bad("a parameter appears twice")
   const responseType = form.get("response_type")
   if (responseType === undefined) return bad("response_type is missing")
   if (responseType !== "code") return new Problem("unsupported_response_type", "only code is supported")
-  if (!client.grantTypes.includes("authorization_code")) return new Problem("unauthorized_client", "the client is not registered for this grant")
-  if ((form.get("response_mode") ?? "query") !== "query") return bad("only the response mode query is supported")
+  if (!client.grantTypes.includes("authorization_code"))
+    return new Problem("unauthorized_client", "the client is not registered for this grant")
+  if ((form.get("response_mode") ?? "query") !== "query")
+    return bad("only the response mode query is supported")
   if (form.has("request")) return new Problem("request_not_supported", "request objects are not supported")
-  if (form.has("request_uri")) return new Problem("request_uri_not_supported", "request objects are not supported")
+  if (form.has("request_uri"))
+    return new Problem("request_uri_not_supported", "request objects are not supported")
   const codeChallenge = form.get("code_challenge")
   if (codeChallenge === undefined) return bad("code_challenge is missing")
   if (form.get("code_challenge_method") !== "S256") return bad("code_challenge_method must be S256")
   if (!digest43.test(codeChallenge)) return bad("code_challenge is malformed")
 
   const values = form.all("resource")
-const resource = values.length === 1 ? resourceOf(services, values[0]!) : undefined
-  if (values.length > 1 || (values.length === 1 && resource === undefined)) return new Problem("invalid_target", "the resource is not known")
+  const resource = values.length === 1 ? resourceOf(services, values[0]!) : undefined
+  if (values.length > 1 || (values.length === 1 && resource === undefined))
+    return new Problem("invalid_target", "the resource is not known")
   const asked = readScope(form.get("scope"))
   if (asked instanceof Problem) return asked
   if (asked === undefined && settings.requireScope) return new Problem("invalid_scope", "scope is missing")
   const ceiling = client.scopes
-  const scopes = asked ?? (resource === undefined ? ceiling : namesOf(resource).filter((scope) => ceiling.length === 0 || ceiling.includes(scope)))
+  const scopes =
+    asked ??
+    (resource === undefined
+      ? ceiling
+      : namesOf(resource).filter((scope) => ceiling.length === 0 || ceiling.includes(scope)))
   if (scopes.length === 0) return new Problem("invalid_scope", "scope is missing")
-  const outside = scopes.find((scope) => !catalogHas(services, resource, scope) || (ceiling.length > 0 && !ceiling.includes(scope)))
+  const outside = scopes.find(
+    (scope) => !catalogHas(services, resource, scope) || (ceiling.length > 0 && !ceiling.includes(scope))
+  )
   if (outside !== undefined) return refusedScope(outside)
 
   const prompt = (form.get("prompt") ?? "").split(" ").filter((word) => word !== "")
-const maxAge = form.get("max_age")
-const jkt = form.get("dpop_jkt")
-  if (prompt.some((word) => !prompts.includes(word)) || (prompt.includes("none") && prompt.length > 1)) return bad("prompt is malformed")
+  const maxAge = form.get("max_age")
+  const jkt = form.get("dpop_jkt")
+  if (prompt.some((word) => !prompts.includes(word)) || (prompt.includes("none") && prompt.length > 1))
+    return bad("prompt is malformed")
   if (maxAge !== undefined && !/^\d{1,9}$/.test(maxAge)) return bad("max_age is malformed")
   if (jkt !== undefined && !digest43.test(jkt)) return bad("dpop_jkt is malformed")
   if (form.has("state") && state === null) return bad("state is malformed")
   const atMs = nowMs()
   return {
-    clientId: client.clientId, redirectUri, codeChallenge, scopes: inCatalogOrder(resource, scopes), resourceId: resource?.id ?? "", state, loginHint: (form.get("login_hint") ?? "").slice(0, hintLengthMax),
-    prompt, maxAgeSeconds: maxAge === undefined ? null : Number(maxAge), jkt: jkt ?? null, userId: null, sessionHash: null, phase: "login", createdMs: atMs, expiresMs: atMs + requestMs
+    clientId: client.clientId,
+    redirectUri,
+    codeChallenge,
+    scopes: inCatalogOrder(resource, scopes),
+    resourceId: resource?.id ?? "",
+    state,
+    loginHint: (form.get("login_hint") ?? "").slice(0, hintLengthMax),
+    prompt,
+    maxAgeSeconds: maxAge === undefined ? null : Number(maxAge),
+    jkt: jkt ?? null,
+    userId: null,
+    sessionHash: null,
+    phase: "login",
+    createdMs: atMs,
+    expiresMs: atMs + requestMs
   }
 }
 
 /** Steps 15 to 17, for a request whose user is signed in. */
-export const proceed = async (services: Services, client: Client, req: string, asked: AuthorizationRequest, signedIn: SignedIn, status: 302 | 303): Promise<Response> => {
-  const scopes = services.grantable?.(resourceById(services, asked.resourceId)?.slug ?? "", signedIn.user.id, asked.scopes) ?? asked.scopes
-  if (scopes.length === 0) return refusedTo(services, asked, new Problem("invalid_scope", "the user cannot give any of these scopes"))
+export const proceed = async (
+  services: Services,
+  client: Client,
+  req: string,
+  asked: AuthorizationRequest,
+  signedIn: SignedIn,
+  status: 302 | 303
+): Promise<Response> => {
+  const scopes =
+    services.grantable?.(
+      resourceById(services, asked.resourceId)?.slug ?? "",
+      signedIn.user.id,
+      asked.scopes
+    ) ?? asked.scopes
+  if (scopes.length === 0)
+    return refusedTo(
+      services,
+      asked,
+      new Problem("invalid_scope", "the user cannot give any of these scopes")
+    )
   const request = scopes.length === asked.scopes.length ? asked : { ...asked, scopes }
-  if (request !== asked) await services.books.write([Requests.put([hashOf(services, req, "request")], request, Requests.unchanged(asked))])
+  if (request !== asked)
+    await services.books.write([
+      Requests.put([hashOf(services, req, "request")], request, Requests.unchanged(asked))
+    ])
   const consent = liveConsent(services, signedIn.user.id, client.clientId, request.resourceId)
   const covered = consent?.clientIssuedMs === client.issuedMs && within(request.scopes, consent.scopes)
   const provable = request.redirectUri.startsWith("https:") || client.authMethod !== "none"
-  if (covered && !request.prompt.includes("consent") && provable) return giveCode(services, client, req, request, signedIn, consent, [], status)
-  return request.prompt.includes("none") ? refusedTo(services, request, new Problem("consent_required", "the user has not consented")) : goTo(`/consent?req=${req}`, status)
+  if (covered && !request.prompt.includes("consent") && provable)
+    return giveCode(services, client, req, request, signedIn, consent, [], status)
+  return request.prompt.includes("none")
+    ? refusedTo(services, request, new Problem("consent_required", "the user has not consented"))
+    : goTo(`/consent?req=${req}`, status)
 }
 
 /** The request as it stands: alive, in that phase; and its key. */
-export const requestOf = (services: Services, req: string | undefined): { readonly key: string; readonly request: AuthorizationRequest } | undefined => {
+export const requestOf = (
+  services: Services,
+  req: string | undefined
+): { readonly key: string; readonly request: AuthorizationRequest } | undefined => {
   if (req === undefined || !digest43.test(req)) return undefined
   const key = hashOf(services, req, "request")
-const request = Requests.get(services.books.store, [key])
+  const request = Requests.get(services.books.store, [key])
   return request === undefined || services.nowMs() >= request.expiresMs ? undefined : { key, request }
 }
+
 export const sessionExpired = (): Problem => new Problem("invalid_grant", "login session expired")
 
-/** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so nothing can fail after. */
-export const giveCode = async (services: Services, client: Client, req: string, request: AuthorizationRequest, { user, session }: SignedIn, consent: ConsentGrant,
-  rows: ReadonlyArray<Write>, status: 302 | 303): Promise<Response> => {
+/** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so
+ *  nothing can fail after. */
+export const giveCode = async (
+  services: Services,
+  client: Client,
+  req: string,
+  request: AuthorizationRequest,
+  { user, session }: SignedIn,
+  consent: ConsentGrant,
+  rows: ReadonlyArray<Write>,
+  status: 302 | 303
+): Promise<Response> => {
   const { books, newToken, nowMs } = services
-const code = newToken()
-const atMs = nowMs()
-const key = hashOf(services, req, "request")
-const { clientId, redirectUri, codeChallenge, scopes, resourceId, jkt } = request
+  const code = newToken()
+  const atMs = nowMs()
+  const key = hashOf(services, req, "request")
+  const { clientId, redirectUri, codeChallenge, scopes, resourceId, jkt } = request
   const answer = backTo(services, redirectUri, request.state, { code }, status)
   const outcome = books.commit([
     ...rows,
-    ...books.expiring(Codes, [hashOf(services, code, "code")], {
-      clientId, clientIssuedMs: client.issuedMs, redirectUri, codeChallenge, scopes, resourceId, userId: user.id, userEpoch: user.epoch, consentId: consent.id, jkt, authMs: session.authMs,
-      issuedMs: atMs, expiresMs: atMs + codeMs, usedMs: null, familyId: null, jti: null, failedAttempts: 0
-      // Kept for as long as what was issued from it can live, so that a replay is still seen.
-    }, atMs + codeMs + services.settings.registration.tokenMs + services.settings.refreshAbsoluteMs, "absent"),
+    ...books.expiring(
+      Codes,
+      [hashOf(services, code, "code")],
+      {
+        clientId,
+        clientIssuedMs: client.issuedMs,
+        redirectUri,
+        codeChallenge,
+        scopes,
+        resourceId,
+        userId: user.id,
+        userEpoch: user.epoch,
+        consentId: consent.id,
+        jkt,
+        authMs: session.authMs,
+        issuedMs: atMs,
+        expiresMs: atMs + codeMs,
+        usedMs: null,
+        familyId: null,
+        jti: null,
+        failedAttempts: 0
+        // Kept for as long as what was issued from it can live, so that a replay is still seen.
+      },
+      atMs + codeMs + services.settings.registration.tokenMs + services.settings.refreshAbsoluteMs,
+      "absent"
+    ),
     Requests.put([key], { ...request, phase: "done" }, Requests.unchanged(request)),
-    ...(client.used && client.source !== "cimd" ? [] : books.get(Clients, [clientId]) === undefined ? [Clients.put([clientId], { ...client, used: true }, "absent")]
-      : client.used ? [] : [Clients.put([clientId], { ...client, used: true })]),
-    ...(rows.length === 0 ? [] : [services.audit.event("consent.granted", { actorId: user.id, clientId, detail: { consent_grant_id: consent.id, scope: scopes.join(" ") } })])
+    ...(client.used && client.source !== "cimd"
+      ? []
+      : books.get(Clients, [clientId]) === undefined
+        ? [Clients.put([clientId], { ...client, used: true }, "absent")]
+        : client.used
+          ? []
+          : [Clients.put([clientId], { ...client, used: true })]),
+    ...(rows.length === 0
+      ? []
+      : [
+          services.audit.event("consent.granted", {
+            actorId: user.id,
+            clientId,
+            detail: { consent_grant_id: consent.id, scope: scopes.join(" ") }
+          })
+        ])
   ])
   if (outcome instanceof Conflict) return errorPage(sessionExpired(), "")
   await outcome

@@ -1,4 +1,5 @@
-/** What the outward parts need of the browser's side: sessions, pages, and how a federated sign-in goes on. */
+/** What the outward parts need of the browser's side: sessions, pages, and how a federated sign-in goes on.
+ *  */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import type { Outside } from "../upstream/outside.ts"
@@ -9,23 +10,53 @@ import { resourceOf } from "../token/resources.ts"
 import type { Services } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 
-export const browserRoutes = (services: Services, sessions: BrowserSessions, outside: Outside): ReadonlyArray<Route> => {
+export const browserRoutes = (
+  services: Services,
+  sessions: BrowserSessions,
+  outside: Outside
+): ReadonlyArray<Route> => {
   const { books, audit } = services
-  const error = (problem: Problem, request: Request): Response => errorPage(problem, request.traceId, { headers: problem.headers })
+  const error = (problem: Problem, request: Request): Response =>
+    errorPage(problem, request.traceId, { headers: problem.headers })
   const logIn = async (user: User, req: string, request: Request): Promise<Response> => {
     const known = requestOf(services, req)
-const begun = sessions.begin(user, "fed", request.client)
+    const begun = sessions.begin(user, "fed", request.client)
     if (req !== "" && known?.request.phase !== "login") return error(sessionExpired(), request)
-    const rows = known === undefined ? [] : [Requests.put([known.key], { ...known.request, userId: user.id, sessionHash: begun.sessionHash, phase: "consent" as const }, Requests.unchanged(known.request))]
-    const outcome = books.commit([...begun.rows, ...rows, audit.event("user.oidc_login", { actorId: user.id, ip: request.client, traceId: request.traceId })])
+    const rows =
+      known === undefined
+        ? []
+        : [
+            Requests.put(
+              [known.key],
+              {
+                ...known.request,
+                userId: user.id,
+                sessionHash: begun.sessionHash,
+                phase: "consent" as const
+              },
+              Requests.unchanged(known.request)
+            )
+          ]
+    const outcome = books.commit([
+      ...begun.rows,
+      ...rows,
+      audit.event("user.oidc_login", { actorId: user.id, ip: request.client, traceId: request.traceId })
+    ])
     if (!(outcome instanceof Promise)) return error(sessionExpired(), request)
     await outcome
-    return goTo(known === undefined ? "/connections" : `/oauth/authorize/continue?req=${req}`, 303, [begun.cookie])
+    return goTo(known === undefined ? "/connections" : `/oauth/authorize/continue?req=${req}`, 303, [
+      begun.cookie
+    ])
   }
   return outside.routes({
     resource: (value) => resourceOf(services, value),
     sessions: {
-      of: (request) => { const signedIn = sessions.of(request); return signedIn === undefined ? undefined : { userId: signedIn.user.id, sessionHash: signedIn.sessionHash } },
+      of: (request) => {
+        const signedIn = sessions.of(request)
+        return signedIn === undefined
+          ? undefined
+          : { userId: signedIn.user.id, sessionHash: signedIn.sessionHash }
+      },
       csrf: (sessionHash, purpose) => sessions.csrf(purpose, sessionHash),
       login: (returnTo) => goTo(`/login?next=${encodeURIComponent(returnTo)}`)
     },
@@ -33,14 +64,21 @@ const begun = sessions.begin(user, "fed", request.client)
       error,
       connections: ({ connections, csrfToken }, request) => {
         const signedIn = sessions.of(request)
-        return connectionsPage(connections, csrfToken, signedIn === undefined ? "" : sessions.csrf("logout", signedIn.sessionHash), signedIn === undefined ? "" : books.get(Users, [signedIn.user.id])?.email ?? "")
+        return connectionsPage(
+          connections,
+          csrfToken,
+          signedIn === undefined ? "" : sessions.csrf("logout", signedIn.sessionHash),
+          signedIn === undefined ? "" : (books.get(Users, [signedIn.user.id])?.email ?? "")
+        )
       }
     },
     waits: (req) => requestOf(services, req)?.request.phase === "login",
     logIn,
     redirectError: (req, code, description) => {
       const known = requestOf(services, req)
-      return known === undefined ? undefined : refusedTo(services, known.request, new Problem(code, description))
+      return known === undefined
+        ? undefined
+        : refusedTo(services, known.request, new Problem(code, description))
     }
   })
 }

@@ -1,4 +1,5 @@
-/** Consent: the page that says who wants what, and its answer; for an authorization request, and for a prompt of token exchange (12.6).
+/** Consent: the page that says who wants what, and its answer; for an authorization request, and for a prompt
+ *  of token exchange (12.6).
  *  Source: authorization sections 7.6, 12.6. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict } from "../../../storage/store.ts"
@@ -16,58 +17,123 @@ import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
 const promptsMax = 1_000
-const foreign = (): Problem => new Problem("access_denied", "the form is not from this browser; open the page again")
 
-const about = (services: Services, client: Client, userId: string, resource: Resource | undefined, scopes: ReadonlyArray<string>): Omit<ConsentView, "action" | "csrf" | "hidden" | "destination" | "loopback" | "email"> => {
+const foreign = (): Problem =>
+  new Problem("access_denied", "the form is not from this browser; open the page again")
+
+const about = (
+  services: Services,
+  client: Client,
+  userId: string,
+  resource: Resource | undefined,
+  scopes: ReadonlyArray<string>
+): Omit<ConsentView, "action" | "csrf" | "hidden" | "destination" | "loopback" | "email"> => {
   const consent = liveConsent(services, userId, client.clientId, resource?.id ?? "")
   return {
-    clientName: client.clientName, selfDeclared: client.source !== "admin", clientHost: client.source === "cimd" ? new URL(client.clientId).host : undefined,
-    resourceName: resource?.displayName, resourceUri: resource?.uri ?? "",
-    scopes: scopes.map((name) => ({ name, description: resource?.scopes.find((scope) => scope.name === name)?.description ?? "", granted: consent?.scopes.includes(name) === true }))
+    clientName: client.clientName,
+    selfDeclared: client.source !== "admin",
+    clientHost: client.source === "cimd" ? new URL(client.clientId).host : undefined,
+    resourceName: resource?.displayName,
+    resourceUri: resource?.uri ?? "",
+    scopes: scopes.map((name) => ({
+      name,
+      description: resource?.scopes.find((scope) => scope.name === name)?.description ?? "",
+      granted: consent?.scopes.includes(name) === true
+    }))
   }
 }
 
-export const showConsent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const showConsent = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const query = readPairs(request.query)
-const req = isWireFault(query) ? undefined : query.get("req")
-const known = requestOf(services, req)
-const signedIn = sessions.of(request)
-  if (known === undefined || known.request.phase === "done") return errorPage(sessionExpired(), request.traceId)
+  const req = isWireFault(query) ? undefined : query.get("req")
+  const known = requestOf(services, req)
+  const signedIn = sessions.of(request)
+  if (known === undefined || known.request.phase === "done")
+    return errorPage(sessionExpired(), request.traceId)
   const { request: row } = known
-  if (row.userId !== null && signedIn === undefined && services.books.get(Users, [row.userId])?.status !== "active") return refusedTo(services, row, new Problem("access_denied", "the user is disabled"))
+  if (
+    row.userId !== null &&
+    signedIn === undefined &&
+    services.books.get(Users, [row.userId])?.status !== "active"
+  )
+    return refusedTo(services, row, new Problem("access_denied", "the user is disabled"))
   if (signedIn === undefined || row.sessionHash !== signedIn.sessionHash) return goTo(`/login?req=${req}`)
   const client = await findClient(services, row.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active") return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
-  return consentPage({
-    ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes), action: "/consent", csrf: sessions.csrf("consent", signedIn.sessionHash, req!), hidden: { req: req! },
-    destination: new URL(row.redirectUri).host, loopback: isLoopbackUri(row.redirectUri), email: signedIn.user.email
-  }, {
-    // Browsers apply form-action to the whole chain of redirects, and an application may send its user on to another of its hosts.
-    formTargets: [formTargetOf(row.redirectUri), "https:"]
-  })
+  if (client === undefined || client instanceof Problem || client.status !== "active")
+    return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
+  return consentPage(
+    {
+      ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
+      action: "/consent",
+      csrf: sessions.csrf("consent", signedIn.sessionHash, req!),
+      hidden: { req: req! },
+      destination: new URL(row.redirectUri).host,
+      loopback: isLoopbackUri(row.redirectUri),
+      email: signedIn.user.email
+    },
+    {
+      // Browsers apply form-action to the whole chain of redirects, and an application may send its user on
+      // to another of its hosts.
+      formTargets: [formTargetOf(row.redirectUri), "https:"]
+    }
+  )
 }
 
-export const consent = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const consent = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
   const req = form.get("req") ?? ""
-const known = requestOf(services, req)
-const signedIn = sessions.of(request)
-const { books, audit } = services
-  if (signedIn === undefined && known?.request.userId != null && books.get(Users, [known.request.userId])?.status !== "active") return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"), 303)
+  const known = requestOf(services, req)
+  const signedIn = sessions.of(request)
+  const { books, audit } = services
+  if (
+    signedIn === undefined &&
+    known?.request.userId != null &&
+    books.get(Users, [known.request.userId])?.status !== "active"
+  )
+    return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"), 303)
   if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
     // Another user's session with this request is told apart from a form without its token.
-    return shown(services, request, signedIn !== undefined && form.get("csrf") !== undefined && known !== undefined && known.request.userId !== signedIn.user.id ? sessionExpired() : foreign())
+    return shown(
+      services,
+      request,
+      signedIn !== undefined &&
+        form.get("csrf") !== undefined &&
+        known !== undefined &&
+        known.request.userId !== signedIn.user.id
+        ? sessionExpired()
+        : foreign()
+    )
   }
-  if (known === undefined || known.request.phase !== "consent" || known.request.userId !== signedIn.user.id) return shown(services, request, sessionExpired())
+  if (known === undefined || known.request.phase !== "consent" || known.request.userId !== signedIn.user.id)
+    return shown(services, request, sessionExpired())
   const { request: row } = known
-const decision = form.get("decision")
-  if (decision !== "allow" && decision !== "deny") return shown(services, request, new Problem("invalid_request", "decision is missing"))
+  const decision = form.get("decision")
+  if (decision !== "allow" && decision !== "deny")
+    return shown(services, request, new Problem("invalid_request", "decision is missing"))
   const client = await findClient(services, row.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active") return shown(services, request, new Problem("invalid_client", "the client is no longer known"))
-  if (row.resourceId !== "" && resourceById(services, row.resourceId) === undefined) return shown(services, request, new Problem("invalid_target", "the resource is no longer known"))
+  if (client === undefined || client instanceof Problem || client.status !== "active")
+    return shown(services, request, new Problem("invalid_client", "the client is no longer known"))
+  if (row.resourceId !== "" && resourceById(services, row.resourceId) === undefined)
+    return shown(services, request, new Problem("invalid_target", "the resource is no longer known"))
   if (decision === "deny") {
-    const outcome = books.commit([Requests.put([known.key], { ...row, phase: "done" }, Requests.unchanged(row)), audit.event("consent.denied", { actorId: signedIn.user.id, clientId: client.clientId, ip: request.client, traceId: request.traceId })])
+    const outcome = books.commit([
+      Requests.put([known.key], { ...row, phase: "done" }, Requests.unchanged(row)),
+      audit.event("consent.denied", {
+        actorId: signedIn.user.id,
+        clientId: client.clientId,
+        ip: request.client,
+        traceId: request.traceId
+      })
+    ])
     if (outcome instanceof Conflict) return shown(services, request, sessionExpired())
     await outcome
     return refusedTo(services, row, new Problem("access_denied", "the user has denied access"), 303)
@@ -84,39 +150,101 @@ export const showPrompt = (services: Services, sessions: BrowserSessions, reques
   const signedIn = sessions.of(request)
   if (signedIn === undefined) return goTo(`/login?next=${encodeURIComponent(`/authorize?${request.query}`)}`)
   const found = promptOf(services, signedIn.user.id, query.get("resource"), query.get("scope"))
-  if (found === undefined) return errorPage(new Problem("not_found", "there is nothing to consent to; try again in the application"), request.traceId)
+  if (found === undefined)
+    return errorPage(
+      new Problem("not_found", "there is nothing to consent to; try again in the application"),
+      request.traceId
+    )
   const client = services.books.get(Clients, [found.prompt.clientId])
-  if (client === undefined || client.status !== "active") return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
-  return consentPage({
-    ...about(services, client, signedIn.user.id, found.resource, found.prompt.scopes), action: "/authorize", csrf: sessions.csrf("prompt", signedIn.sessionHash, found.resource.id, client.clientId),
-    hidden: { resource: found.resource.slug, client: client.clientId, return_url: query.get("return_url") ?? "" }, destination: undefined, loopback: false, email: signedIn.user.email
-  }, { formTargets: [allowedReturn(services, found.resource, query.get("return_url"))].filter((url) => url !== undefined).map(formTargetOf) })
+  if (client === undefined || client.status !== "active")
+    return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
+  return consentPage(
+    {
+      ...about(services, client, signedIn.user.id, found.resource, found.prompt.scopes),
+      action: "/authorize",
+      csrf: sessions.csrf("prompt", signedIn.sessionHash, found.resource.id, client.clientId),
+      hidden: {
+        resource: found.resource.slug,
+        client: client.clientId,
+        return_url: query.get("return_url") ?? ""
+      },
+      destination: undefined,
+      loopback: false,
+      email: signedIn.user.email
+    },
+    {
+      formTargets: [allowedReturn(services, found.resource, query.get("return_url"))]
+        .filter((url) => url !== undefined)
+        .map(formTargetOf)
+    }
+  )
 }
-const allowedReturn = ({ settings }: Services, { returnUrls }: Resource, url: string | undefined): string | undefined =>
-  url !== undefined && (settings.connect.allowedReturnUrls.includes(url) || returnUrls.includes(url)) ? url : undefined
-const promptOf = (services: Services, userId: string, named: string | undefined, scope: string | undefined, clientId?: string): { readonly prompt: Prompt; readonly resource: Resource } | undefined => {
+
+const allowedReturn = (
+  { settings }: Services,
+  { returnUrls }: Resource,
+  url: string | undefined
+): string | undefined =>
+  url !== undefined && (settings.connect.allowedReturnUrls.includes(url) || returnUrls.includes(url))
+    ? url
+    : undefined
+
+const promptOf = (
+  services: Services,
+  userId: string,
+  named: string | undefined,
+  scope: string | undefined,
+  clientId?: string
+): { readonly prompt: Prompt; readonly resource: Resource } | undefined => {
   const resource = named === undefined ? undefined : resourceOf(services, named)
   if (resource === undefined) return undefined
   const wanted = (scope ?? "").split(" ").filter((part) => part !== "")
-  const [prompt] = Prompts.range(services.books.store, { prefix: [userId], limit: promptsMax }).map(({ value }) => value)
-    .filter((prompt) => prompt.resourceId === resource.id && prompt.expiresMs > services.nowMs() && (clientId === undefined || prompt.clientId === clientId) && wanted.every((part) => prompt.scopes.includes(part)))
+  const [prompt] = Prompts.range(services.books.store, { prefix: [userId], limit: promptsMax })
+    .map(({ value }) => value)
+    .filter(
+      (prompt) =>
+        prompt.resourceId === resource.id &&
+        prompt.expiresMs > services.nowMs() &&
+        (clientId === undefined || prompt.clientId === clientId) &&
+        wanted.every((part) => prompt.scopes.includes(part))
+    )
     .sort((a, b) => b.createdMs - a.createdMs)
   return prompt === undefined ? undefined : { prompt, resource }
 }
-export const answerPrompt = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+
+export const answerPrompt = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-const { books, audit } = services
+  const { books, audit } = services
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
   const signedIn = sessions.of(request)
-const clientId = form.get("client")
-const resource = resourceOf(services, form.get("resource") ?? "")
-  if (signedIn === undefined || clientId === undefined || resource === undefined || !sessions.isCsrf(form.get("csrf"), "prompt", signedIn.sessionHash, resource.id, clientId)) return shown(services, request, foreign())
+  const clientId = form.get("client")
+  const resource = resourceOf(services, form.get("resource") ?? "")
+  if (
+    signedIn === undefined ||
+    clientId === undefined ||
+    resource === undefined ||
+    !sessions.isCsrf(form.get("csrf"), "prompt", signedIn.sessionHash, resource.id, clientId)
+  )
+    return shown(services, request, foreign())
   const found = promptOf(services, signedIn.user.id, resource.slug, undefined, clientId)
-const client = books.get(Clients, [clientId])
+  const client = books.get(Clients, [clientId])
   if (found === undefined || client?.status !== "active") return shown(services, request, sessionExpired())
   const allowed = form.get("decision") === "allow"
-const { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
-  await books.write([...(allowed ? rows : []), Prompts.delete([signedIn.user.id, clientId, resource.id]), audit.event(allowed ? "consent.granted" : "consent.denied", { actorId: signedIn.user.id, clientId, ip: request.client, traceId: request.traceId })])
+  const { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
+  await books.write([
+    ...(allowed ? rows : []),
+    Prompts.delete([signedIn.user.id, clientId, resource.id]),
+    audit.event(allowed ? "consent.granted" : "consent.denied", {
+      actorId: signedIn.user.id,
+      clientId,
+      ip: request.client,
+      traceId: request.traceId
+    })
+  ])
   const returnUrl = allowedReturn(services, resource, form.get("return_url"))
   if (returnUrl !== undefined) return goTo(returnUrl, 303)
   return donePage(allowed ? `${client.clientName} may go on.` : `${client.clientName} gets no access.`)

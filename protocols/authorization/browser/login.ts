@@ -12,103 +12,205 @@ import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
 /** Where a sign-in without a request may lead: pages of ours, never elsewhere. */
-const localPath = /^\/(?:connections|connect\/[A-Za-z0-9_-]+|authorize)(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$/
+const localPath =
+  /^\/(?:connections|connect\/[A-Za-z0-9_-]+|authorize)(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$/
+
 const emailLengthMax = 254
 const wrong = "the e-mail or password is wrong"
 
 /** Browsers get a page, others the problem. */
 export const shown = (services: Services, request: Request, problem: Problem): Response =>
-  /text\/html/i.test(request.headers.get("accept") ?? "") ? errorPage(problem, request.traceId, { headers: problem.headers }) : problemResponse(problem, request, services.settings)
+  /text\/html/i.test(request.headers.get("accept") ?? "")
+    ? errorPage(problem, request.traceId, { headers: problem.headers })
+    : problemResponse(problem, request, services.settings)
 
-const view = (services: Services, sessions: BrowserSessions, nonce: string, req: string, next: string, email: string, fault: string | undefined): LoginView => {
+const view = (
+  services: Services,
+  sessions: BrowserSessions,
+  nonce: string,
+  req: string,
+  next: string,
+  email: string,
+  fault: string | undefined
+): LoginView => {
   const { federation } = services.settings
-const known = requestOf(services, req)
+  const known = requestOf(services, req)
   const client = known === undefined ? undefined : services.books.get(Clients, [known.request.clientId])
   return {
-    csrf: sessions.csrf("login", nonce, req, next), req, next, email, fault, clientName: client?.clientName ?? known?.request.clientId,
-    localLogin: federation.showLocalLogin, federation: federation.enabled ? federation.displayName || new URL(federation.issuer).host : undefined
+    csrf: sessions.csrf("login", nonce, req, next),
+    req,
+    next,
+    email,
+    fault,
+    clientName: client?.clientName ?? known?.request.clientId,
+    localLogin: federation.showLocalLogin,
+    federation: federation.enabled ? federation.displayName || new URL(federation.issuer).host : undefined
   }
 }
-/** Signing in may lead on at once: to the application that has its consent already, to the provider to be connected and back from it. */
-const formTargets = (services: Services, redirectUri: string | undefined, next: string): ReadonlyArray<string> => {
-  const { settings: { federation, connect }, books } = services
-const { pathname, searchParams } = new URL(next, "http://localhost")
+
+/** Signing in may lead on at once: to the application that has its consent already, to the provider to be
+ *  connected and back from it. */
+const formTargets = (
+  services: Services,
+  redirectUri: string | undefined,
+  next: string
+): ReadonlyArray<string> => {
+  const {
+    settings: { federation, connect },
+    books
+  } = services
+  const { pathname, searchParams } = new URL(next, "http://localhost")
   const provider = /^\/connect\/(.+)$/.exec(pathname)?.[1]
-const connecting = provider === undefined ? undefined : providerBySlug(books, provider)
-const returnUrl = searchParams.get("return_url") ?? ""
-  const returns = connecting !== undefined && (connect.allowedReturnUrls.includes(returnUrl) || resourcesOf(books, connecting).some(({ returnUrls }) => returnUrls.includes(returnUrl)))
-  return [...(federation.enabled ? [federation.issuer] : []), ...(redirectUri === undefined ? [] : [redirectUri]),
-    ...(connecting?.protocol === "oauth" ? [oauthConfig(connecting).authorizeUrl] : []), ...(returns ? [returnUrl] : [])].map(formTargetOf)
+  const connecting = provider === undefined ? undefined : providerBySlug(books, provider)
+  const returnUrl = searchParams.get("return_url") ?? ""
+  const returns =
+    connecting !== undefined &&
+    (connect.allowedReturnUrls.includes(returnUrl) ||
+      resourcesOf(books, connecting).some(({ returnUrls }) => returnUrls.includes(returnUrl)))
+  return [
+    ...(federation.enabled ? [federation.issuer] : []),
+    ...(redirectUri === undefined ? [] : [redirectUri]),
+    ...(connecting?.protocol === "oauth" ? [oauthConfig(connecting).authorizeUrl] : []),
+    ...(returns ? [returnUrl] : [])
+  ].map(formTargetOf)
 }
 
 export const showLogin = (services: Services, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return shown(services, request, new Problem("invalid_request", query.detail))
   const req = query.get("req") ?? ""
-const next = query.get("next") ?? ""
+  const next = query.get("next") ?? ""
   const known = requestOf(services, req)
-  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next))) return shown(services, request, sessionExpired())
+  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
+    return shown(services, request, sessionExpired())
   const { nonce, cookie } = sessions.before(request)
-  return loginPage(view(services, sessions, nonce, req, next, known?.request.loginHint ?? "", undefined), { formTargets: formTargets(services, known?.request.redirectUri, next), ...(cookie === undefined ? {} : { headers: [cookie] }) })
+  return loginPage(view(services, sessions, nonce, req, next, known?.request.loginHint ?? "", undefined), {
+    formTargets: formTargets(services, known?.request.redirectUri, next),
+    ...(cookie === undefined ? {} : { headers: [cookie] })
+  })
 }
 
-export const login = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const login = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const { settings, books, limits, audit } = services
-const ip = request.client
-  if (!settings.federation.showLocalLogin) return shown(services, request, new Problem("not_found", "there is no local sign-in"))
+  const ip = request.client
+  if (!settings.federation.showLocalLogin)
+    return shown(services, request, new Problem("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
   const req = form.get("req") ?? ""
-const next = form.get("next") ?? ""
-const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
-const nonce = sessions.nonceOf(request)
-  if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next)) return shown(services, request, new Problem("access_denied", "the form is not from this browser; open the page again"))
+  const next = form.get("next") ?? ""
+  const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
+  const nonce = sessions.nonceOf(request)
+  if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next))
+    return shown(
+      services,
+      request,
+      new Problem("access_denied", "the form is not from this browser; open the page again")
+    )
   const locked = await limits.loginAllowed(ip, email)
   if (locked !== undefined) return shown(services, request, locked)
   const known = requestOf(services, req)
-  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next))) return shown(services, request, sessionExpired())
+  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
+    return shown(services, request, sessionExpired())
 
   const id = UserEmails.get(books.store, [email.toLowerCase()])
-const user = id === undefined ? undefined : books.get(Users, [id.id])
-  const checking = services.passwords.verify(user?.status === "active" ? user.passwordHash ?? undefined : undefined, form.get("password") ?? "")
+  const user = id === undefined ? undefined : books.get(Users, [id.id])
+  const checking = services.passwords.verify(
+    user?.status === "active" ? (user.passwordHash ?? undefined) : undefined,
+    form.get("password") ?? ""
+  )
   if (checking === undefined) return shown(services, request, slowDown(1_000))
   const right = await checking
   if (!right || user === undefined) {
     const lockedNow = await limits.loginFailed(ip, email)
-    await books.write([audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }), ...(lockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])])
+    await books.write([
+      audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
+      ...(lockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])
+    ])
     const problem = new Problem("invalid_grant", wrong)
-    return /text\/html/i.test(request.headers.get("accept") ?? "") ? loginPage(view(services, sessions, nonce, req, next, email, wrong), { status: 400, formTargets: formTargets(services, known?.request.redirectUri, next) }) : problemResponse(problem, request, settings)
+    return /text\/html/i.test(request.headers.get("accept") ?? "")
+      ? loginPage(view(services, sessions, nonce, req, next, email, wrong), {
+          status: 400,
+          formTargets: formTargets(services, known?.request.redirectUri, next)
+        })
+      : problemResponse(problem, request, settings)
   }
   limits.loginSucceeded(ip, email)
   const begun = sessions.begin(user, "pwd", ip)
-  const rows = known === undefined ? [] : [Requests.put([known.key], { ...known.request, userId: user.id, sessionHash: begun.sessionHash, phase: "consent" as const }, Requests.unchanged(known.request))]
-  const outcome = books.commit([...begun.rows, ...rows, audit.event("user.login", { actorId: user.id, ip, traceId: request.traceId })])
+  const rows =
+    known === undefined
+      ? []
+      : [
+          Requests.put(
+            [known.key],
+            { ...known.request, userId: user.id, sessionHash: begun.sessionHash, phase: "consent" as const },
+            Requests.unchanged(known.request)
+          )
+        ]
+  const outcome = books.commit([
+    ...begun.rows,
+    ...rows,
+    audit.event("user.login", { actorId: user.id, ip, traceId: request.traceId })
+  ])
   if (!(outcome instanceof Promise)) return shown(services, request, sessionExpired())
   await outcome
-  return goTo(known !== undefined ? `/oauth/authorize/continue?req=${req}` : next === "" ? "/connections" : next, 303, [begun.cookie])
+  return goTo(
+    known !== undefined ? `/oauth/authorize/continue?req=${req}` : next === "" ? "/connections" : next,
+    303,
+    [begun.cookie]
+  )
 }
 
 /** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
-export const goOn = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const goOn = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const query = readPairs(request.query)
-const req = isWireFault(query) ? undefined : query.get("req")
-const known = requestOf(services, req)
-const signedIn = sessions.of(request)
-  if (known !== undefined && signedIn === undefined && known.request.userId !== null && services.books.get(Users, [known.request.userId])?.status !== "active") {
+  const req = isWireFault(query) ? undefined : query.get("req")
+  const known = requestOf(services, req)
+  const signedIn = sessions.of(request)
+  if (
+    known !== undefined &&
+    signedIn === undefined &&
+    known.request.userId !== null &&
+    services.books.get(Users, [known.request.userId])?.status !== "active"
+  ) {
     return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"))
   }
-  if (known === undefined || signedIn === undefined || known.request.phase !== "consent" || known.request.sessionHash !== signedIn.sessionHash) return errorPage(sessionExpired(), request.traceId)
+  if (
+    known === undefined ||
+    signedIn === undefined ||
+    known.request.phase !== "consent" ||
+    known.request.sessionHash !== signedIn.sessionHash
+  )
+    return errorPage(sessionExpired(), request.traceId)
   const client = await findClient(services, known.request.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active") return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
+  if (client === undefined || client instanceof Problem || client.status !== "active")
+    return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
   return proceed(services, client, req!, known.request, signedIn, 302)
 }
 
-export const logout = async (services: Services, sessions: BrowserSessions, request: Request): Promise<Response> => {
+export const logout = async (
+  services: Services,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
   const signedIn = sessions.of(request)
   if (signedIn === undefined) return goTo("/login", 303)
-  if (!sessions.isCsrf(form.get("csrf"), "logout", signedIn.sessionHash)) return shown(services, request, new Problem("access_denied", "the form is not from this browser; open the page again"))
+  if (!sessions.isCsrf(form.get("csrf"), "logout", signedIn.sessionHash))
+    return shown(
+      services,
+      request,
+      new Problem("access_denied", "the form is not from this browser; open the page again")
+    )
   const { cookie, rows } = sessions.end(signedIn.sessionHash)
   await services.books.write(rows)
   return goTo("/login", 303, [cookie])

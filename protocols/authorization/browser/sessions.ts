@@ -8,7 +8,12 @@ import type { Authority } from "../authority.ts"
 import { userIs } from "../token/liveness.ts"
 import { Sessions as SessionRows, Users, type Session, type User } from "../records.ts"
 
-export interface SignedIn { readonly session: Session; readonly user: User; readonly sessionHash: string }
+export interface SignedIn {
+  readonly session: Session
+  readonly user: User
+  readonly sessionHash: string
+}
+
 type Header = readonly [string, string]
 const preMaxAgeSeconds = 600
 const cookieToken = /^[A-Za-z0-9_-]{43}$/
@@ -21,7 +26,7 @@ export class BrowserSessions {
 
   constructor(authority: Authority) {
     const { session } = authority.settings
-const prefix = session.secure ? "__Host-" : ""
+    const prefix = session.secure ? "__Host-" : ""
     this.authority = authority
     this.cookieName = `${prefix}${session.cookieName}`
     this.preName = `${prefix}authserver_pre`
@@ -31,38 +36,69 @@ const prefix = session.secure ? "__Host-" : ""
   private cookie(request: Request, name: string): string | undefined {
     for (const pair of (request.headers.get("cookie") ?? "").split(/;\s*|,\s*/)) {
       const equals = pair.indexOf("=")
-      if (pair.slice(0, equals) === name && cookieToken.test(pair.slice(equals + 1))) return pair.slice(equals + 1)
+      if (pair.slice(0, equals) === name && cookieToken.test(pair.slice(equals + 1)))
+        return pair.slice(equals + 1)
     }
     return undefined
   }
+
   private setCookie(name: string, value: string, maxAgeSeconds: number, sameSite: string): Header {
-    return ["Set-Cookie", `${name}=${value}; Path=/; HttpOnly; SameSite=${sameSite[0]!.toUpperCase()}${sameSite.slice(1)}; Max-Age=${maxAgeSeconds}${this.authority.settings.session.secure ? "; Secure" : ""}`]
+    return [
+      "Set-Cookie",
+      `${name}=${value}; Path=/; HttpOnly; SameSite=${sameSite[0]!.toUpperCase()}${sameSite.slice(1)}; Max-Age=${maxAgeSeconds}${this.authority.settings.session.secure ? "; Secure" : ""}`
+    ]
   }
 
   of(request: Request): SignedIn | undefined {
     const shown = this.cookie(request, this.cookieName)
     if (shown === undefined) return undefined
     const sessionHash = hashOf(this.authority, shown, "session")
-const session = SessionRows.get(this.authority.books.store, [sessionHash])
+    const session = SessionRows.get(this.authority.books.store, [sessionHash])
     if (session === undefined || this.authority.nowMs() >= session.expiresMs) return undefined
     const user = userIs(this.authority, session.userId, session.epoch)
     return user === undefined ? undefined : { session, user, sessionHash }
   }
+
   /** A new id: what the browser held before its user was known is worth nothing. */
-  begin(user: User, method: Session["method"], ip: string): { readonly sessionHash: string; readonly cookie: Header; readonly rows: ReadonlyArray<Write> } {
+  begin(
+    user: User,
+    method: Session["method"],
+    ip: string
+  ): { readonly sessionHash: string; readonly cookie: Header; readonly rows: ReadonlyArray<Write> } {
     const { books, settings, newToken, nowMs } = this.authority
-const value = newToken()
-const sessionHash = hashOf(this.authority, value, "session")
-const atMs = nowMs()
+    const value = newToken()
+    const sessionHash = hashOf(this.authority, value, "session")
+    const atMs = nowMs()
     const expiresMs = atMs + settings.session.maxAgeMs
-    const session: Session = { userId: user.id, authMs: atMs, method, epoch: user.epoch, ip, createdMs: atMs, expiresMs }
+    const session: Session = {
+      userId: user.id,
+      authMs: atMs,
+      method,
+      epoch: user.epoch,
+      ip,
+      createdMs: atMs,
+      expiresMs
+    }
     return {
-      sessionHash, cookie: this.setCookie(this.cookieName, value, Math.floor(settings.session.maxAgeMs / 1_000), settings.session.sameSite),
-      rows: [...books.expiring(SessionRows, [sessionHash], session, expiresMs, "absent"), Users.put([user.id], { ...user, lastLoginMs: atMs }, Users.unchanged(user))]
+      sessionHash,
+      cookie: this.setCookie(
+        this.cookieName,
+        value,
+        Math.floor(settings.session.maxAgeMs / 1_000),
+        settings.session.sameSite
+      ),
+      rows: [
+        ...books.expiring(SessionRows, [sessionHash], session, expiresMs, "absent"),
+        Users.put([user.id], { ...user, lastLoginMs: atMs }, Users.unchanged(user))
+      ]
     }
   }
+
   end(sessionHash: string): { readonly cookie: Header; readonly rows: ReadonlyArray<Write> } {
-    return { cookie: this.setCookie(this.cookieName, "", 0, this.authority.settings.session.sameSite), rows: [SessionRows.delete([sessionHash])] }
+    return {
+      cookie: this.setCookie(this.cookieName, "", 0, this.authority.settings.session.sameSite),
+      rows: [SessionRows.delete([sessionHash])]
+    }
   }
 
   /** Of a browser that is not signed in yet: kept, or made. */
@@ -72,8 +108,16 @@ const atMs = nowMs()
     const nonce = this.authority.newToken()
     return { nonce, cookie: this.setCookie(this.preName, nonce, preMaxAgeSeconds, "lax") }
   }
-  nonceOf(request: Request): string | undefined { return this.cookie(request, this.preName) }
 
-  csrf(purpose: string, ...bound: ReadonlyArray<string>): string { return this.authority.seal.hash([this.csrfKey, purpose, ...bound].join("\0"), "authorization csrf") }
-  isCsrf(shown: string | undefined, purpose: string, ...bound: ReadonlyArray<string>): boolean { return shown !== undefined && equalSecrets(shown, this.csrf(purpose, ...bound)) }
+  nonceOf(request: Request): string | undefined {
+    return this.cookie(request, this.preName)
+  }
+
+  csrf(purpose: string, ...bound: ReadonlyArray<string>): string {
+    return this.authority.seal.hash([this.csrfKey, purpose, ...bound].join("\0"), "authorization csrf")
+  }
+
+  isCsrf(shown: string | undefined, purpose: string, ...bound: ReadonlyArray<string>): boolean {
+    return shown !== undefined && equalSecrets(shown, this.csrf(purpose, ...bound))
+  }
 }

@@ -1,5 +1,6 @@
-/** Clients that are named by the URL of a document about them. Guarantee: nothing is fetched for an identifier that breaks a rule, one URL has one
- *  fetch in flight, and a document that could not be fetched again is never used. Source: authorization section 11. */
+/** Clients that are named by the URL of a document about them. Guarantee: nothing is fetched for an
+ *  identifier that breaks a rule, one URL has one fetch in flight, and a document that could not be fetched
+ *  again is never used. Source: authorization section 11. */
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { literalAddress, sourceOf } from "../../shared/addresses.ts"
 import type { Authority } from "../authority.ts"
@@ -21,7 +22,10 @@ const failedKeptMs = 30_000
 const newUrlsPerMinute = 20
 
 /** The rules of 11.1, on the text as sent: the URL parser would forgive most of what they forbid. */
-export const documentUrlFault = (id: string, { allowPrivateAddresses }: Pick<Rules, "allowPrivateAddresses">): string | undefined => {
+export const documentUrlFault = (
+  id: string,
+  { allowPrivateAddresses }: Pick<Rules, "allowPrivateAddresses">
+): string | undefined => {
   if (id.length > urlLengthMax) return "the URL is too long"
   if (/[^\x21-\x7e]|\\/.test(id)) return "the URL holds a character that is not allowed"
   if (id.includes("#")) return "the URL has a fragment"
@@ -29,23 +33,40 @@ export const documentUrlFault = (id: string, { allowPrivateAddresses }: Pick<Rul
   if (authority === "") return "the URL has no host"
   if (authority.includes("@")) return "the URL has user information"
   let host: string
-  try { host = new URL(id).hostname } catch { return "the URL is malformed" }
+  try {
+    host = new URL(id).hostname
+  } catch {
+    return "the URL is malformed"
+  }
   if (path === "" || path === "/") return "the URL has no path"
   if (path.includes("//")) return "the URL has an empty path segment"
   if (path.split("/").some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment))) return "the URL has dot segments"
-  return literalAddress(host) !== undefined && !allowPrivateAddresses ? "the URL's host is an address" : undefined
+  return literalAddress(host) !== undefined && !allowPrivateAddresses
+    ? "the URL's host is an address"
+    : undefined
 }
 
 const readable = new Set<string>(grantTypes)
 const permitted = new Set<string>([grantTypes[0], grantTypes[1], bearerGrant])
-const isTexts = (value: unknown): value is ReadonlyArray<string> => Array.isArray(value) && value.every((item) => typeof item === "string")
 
-type Described = Pick<Client, "redirectUris" | "clientName" | "grantTypes" | "responseTypes" | "applicationType">
+const isTexts = (value: unknown): value is ReadonlyArray<string> =>
+  Array.isArray(value) && value.every((item) => typeof item === "string")
+
+type Described = Pick<
+  Client,
+  "redirectUris" | "clientName" | "grantTypes" | "responseTypes" | "applicationType"
+>
+
 /** The rules of 11.3; a string says which one is broken. */
 export const describedBy = (url: string, document: Members): Described | string => {
   if (document["client_id"] !== url) return "client_id is not the document's URL"
   const name = new Fields(document, "invalid_client").text("client_name", nameLengthMax)
-const { redirect_uris: uris, token_endpoint_auth_method: method, grant_types: grants, response_types: responses } = document
+  const {
+    redirect_uris: uris,
+    token_endpoint_auth_method: method,
+    grant_types: grants,
+    response_types: responses
+  } = document
   if (name === undefined) return "client_name is missing or not acceptable"
   if (!isTexts(uris) || uris.length === 0) return "redirect_uris is missing or empty"
   if (uris.length > redirectUrisMax) return "redirect_uris has too many entries"
@@ -56,94 +77,174 @@ const { redirect_uris: uris, token_endpoint_auth_method: method, grant_types: gr
   if (method !== undefined && method !== "none") return "token_endpoint_auth_method is not none"
   if ("client_secret" in document || "client_secret_expires_at" in document) return "client_secret is present"
   if (grants !== undefined && !isTexts(grants)) return "grant_types is not a list of strings"
-  const known = grants === undefined ? [grantTypes[0], grantTypes[1]] : [...new Set(grants)].filter((grant) => readable.has(grant))
+  const known =
+    grants === undefined
+      ? [grantTypes[0], grantTypes[1]]
+      : [...new Set(grants)].filter((grant) => readable.has(grant))
   const forbidden = known.find((grant) => !permitted.has(grant))
   if (forbidden !== undefined) return `grant_types: ${quoted(forbidden)} is not for public clients`
   if (known.length === 0) return "grant_types holds none that is supported"
-  if (responses !== undefined && !(isTexts(responses) && responses.includes("code"))) return "response_types does not hold code"
-  return { redirectUris: uris, clientName: name, grantTypes: known, responseTypes: known.includes(grantTypes[0]) ? ["code"] : [],
-    applicationType: document["application_type"] === "native" ? "native" : "web" }
+  if (responses !== undefined && !(isTexts(responses) && responses.includes("code")))
+    return "response_types does not hold code"
+  return {
+    redirectUris: uris,
+    clientName: name,
+    grantTypes: known,
+    responseTypes: known.includes(grantTypes[0]) ? ["code"] : [],
+    applicationType: document["application_type"] === "native" ? "native" : "web"
+  }
 }
 
 const refused = (rule: string): Problem => new Problem("invalid_client", `${authenticationFailed}: ${rule}`)
-const busy = new Problem("server_error", "too many documents are being fetched", { status: 503, headers: [["Retry-After", "1"]] })
+
+const busy = new Problem("server_error", "too many documents are being fetched", {
+  status: 503,
+  headers: [["Retry-After", "1"]]
+})
 
 /** What one fetch brought. `keptMs` undefined: for the requests that waited for it, no later one. */
-interface Outcome { readonly client: Client | Problem; readonly keptMs: number | undefined; readonly bytes: number }
+interface Outcome {
+  readonly client: Client | Problem
+  readonly keptMs: number | undefined
+  readonly bytes: number
+}
 
 export class ClientDocuments {
   private readonly authority: Authority
   private readonly fetcher: SafeFetch
   private readonly documents = new Documents<Client | Problem>()
   private readonly inFlight = new Map<string, Promise<Client | Problem>>()
+
   /** Fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
-readonly counts = new Map<string, number>()
+  readonly counts = new Map<string, number>()
 
   constructor(authority: Authority, fetcher: SafeFetch) {
     this.authority = authority
     this.fetcher = fetcher
   }
 
-  /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts against. */
+  /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts
+   *  against. */
   async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
     const known = this.documents.get(url)
-const nowMs = this.authority.nowMs()
+    const nowMs = this.authority.nowMs()
     if (known !== undefined && known.freshUntilMs > nowMs) return this.asStored(url, known.value)
     const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
     if (fault !== undefined) return refused(fault)
     const flying = this.inFlight.get(url)
     if (flying !== undefined) return this.asStored(url, await flying)
-    if (known === undefined && sourceIp !== undefined && this.authority.books.get(Clients, [url]) === undefined) {
+    if (
+      known === undefined &&
+      sourceIp !== undefined &&
+      this.authority.books.get(Clients, [url]) === undefined
+    ) {
       const waitMs = this.counted(sourceOf(sourceIp))
       if (waitMs !== undefined) return slowDown(waitMs)
     }
     const issuedMs = known?.firstMs ?? nowMs
-    const flight = this.fetch(url, issuedMs).then(({ client, keptMs, bytes }) => {
-      this.documents.put(url, { value: client, firstMs: issuedMs, freshUntilMs: keptMs === undefined ? 0 : this.authority.nowMs() + keptMs, bytes })
-      return client
-    }).finally(() => this.inFlight.delete(url))
+    const flight = this.fetch(url, issuedMs)
+      .then(({ client, keptMs, bytes }) => {
+        this.documents.put(url, {
+          value: client,
+          firstMs: issuedMs,
+          freshUntilMs: keptMs === undefined ? 0 : this.authority.nowMs() + keptMs,
+          bytes
+        })
+        return client
+      })
+      .finally(() => this.inFlight.delete(url))
     this.inFlight.set(url, flight)
     return this.asStored(url, await flight)
   }
 
-  /** What is the server's own about a client comes from its row, whatever the document says: a suspended one stays suspended. */
+  /** What is the server's own about a client comes from its row, whatever the document says: a suspended one
+   *  stays suspended. */
   private asStored(url: string, client: Client | Problem): Client | Problem {
     if (client instanceof Problem) return client
     const stored = this.authority.books.get(Clients, [url])
-    return stored === undefined ? client
-      : { ...client, status: stored.status, scopes: stored.scopes, issuedMs: stored.issuedMs, updatedMs: stored.updatedMs, used: stored.used, agent: stored.agent, agentDescription: stored.agentDescription }
+    return stored === undefined
+      ? client
+      : {
+          ...client,
+          status: stored.status,
+          scopes: stored.scopes,
+          issuedMs: stored.issuedMs,
+          updatedMs: stored.updatedMs,
+          used: stored.used,
+          agent: stored.agent,
+          agentDescription: stored.agentDescription
+        }
   }
+
   /** How long this source must wait before it may name another new URL; undefined when it may now. */
   private counted(source: string): number | undefined {
     let waitMs: number | undefined
-    this.authority.actors.ref(RateWindow, `authorization/documents/${source}`).askNow("Take", { cost: 1, limit: newUrlsPerMinute, windowMs: 60_000 },
-      (answer) => { if ("refuse" in answer) waitMs = answer.refuse.retryAfterMs; else if ("fault" in answer) waitMs = 1_000 })
+    this.authority.actors
+      .ref(RateWindow, `authorization/documents/${source}`)
+      .askNow("Take", { cost: 1, limit: newUrlsPerMinute, windowMs: 60_000 }, (answer) => {
+        if ("refuse" in answer) waitMs = answer.refuse.retryAfterMs
+        else if ("fault" in answer) waitMs = 1_000
+      })
     return waitMs
   }
 
   private async fetch(url: string, issuedMs: number): Promise<Outcome> {
     const { settings } = this.authority
-const { fetchTimeoutMs, allowPrivateAddresses, requireHttps, cacheMs } = settings.clientDocuments
-    const fetched = await this.fetcher.fetch({ url, bodyBytesMax: documentBytesMax, timeoutMs: fetchTimeoutMs, allowPrivateAddresses, allowHttp: !requireHttps })
+    const { fetchTimeoutMs, allowPrivateAddresses, requireHttps, cacheMs } = settings.clientDocuments
+    const fetched = await this.fetcher.fetch({
+      url,
+      bodyBytesMax: documentBytesMax,
+      timeoutMs: fetchTimeoutMs,
+      allowPrivateAddresses,
+      allowHttp: !requireHttps
+    })
     if (fetched instanceof FetchFault) {
       this.count(fetched.reason)
       // No failure of the document: the next request may try at once.
-      return fetched.reason === "busy" ? { client: busy, keptMs: undefined, bytes: 0 } : { client: refused(fetched.message), keptMs: failedKeptMs, bytes: 0 }
+      return fetched.reason === "busy"
+        ? { client: busy, keptMs: undefined, bytes: 0 }
+        : { client: refused(fetched.message), keptMs: failedKeptMs, bytes: 0 }
     }
     const described = read(url, fetched)
     this.count(typeof described === "string" ? "document" : "ok")
     if (typeof described === "string") return { client: refused(described), keptMs: failedKeptMs, bytes: 0 }
-    const scopes = described.grantTypes.includes(bearerGrant) ? [] : settings.defaultClientScope.split(" ").filter((scope) => scope !== "")
-    const client: Client = { clientId: url, secretHash: null, previousHash: null, previousUntilMs: 0, ...described, authMethod: "none", scopes,
-      agent: false, agentDescription: "", status: "active", source: "cimd", documentUrl: url, issuedMs, updatedMs: issuedMs, used: false }
-    return { client, keptMs: freshMs(fetched.headers, cacheMs, this.authority.nowMs()), bytes: Buffer.byteLength(JSON.stringify(client)) }
+    const scopes = described.grantTypes.includes(bearerGrant)
+      ? []
+      : settings.defaultClientScope.split(" ").filter((scope) => scope !== "")
+    const client: Client = {
+      clientId: url,
+      secretHash: null,
+      previousHash: null,
+      previousUntilMs: 0,
+      ...described,
+      authMethod: "none",
+      scopes,
+      agent: false,
+      agentDescription: "",
+      status: "active",
+      source: "cimd",
+      documentUrl: url,
+      issuedMs,
+      updatedMs: issuedMs,
+      used: false
+    }
+    return {
+      client,
+      keptMs: freshMs(fetched.headers, cacheMs, this.authority.nowMs()),
+      bytes: Buffer.byteLength(JSON.stringify(client))
+    }
   }
-  private count(outcome: string): void { this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1) }
+
+  private count(outcome: string): void {
+    this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1)
+  }
 }
 
 const read = (url: string, fetched: Fetched): Described | string => {
   if (fetched.status !== 200) return `the host answered with status ${fetched.status}`
   if (!isJson(fetched)) return "the document is not served as JSON"
   const document = parseObject(fetched.body)
-  return isWireFault(document) ? document.detail.replace("the body", "the document") : describedBy(url, document)
+  return isWireFault(document)
+    ? document.detail.replace("the body", "the document")
+    : describedBy(url, document)
 }

@@ -1,10 +1,18 @@
-/** What a client says of itself, validated once for open registration and for administrators; its row, and its bodies on the wire.
+/** What a client says of itself, validated once for open registration and for administrators; its row, and
+ *  its bodies on the wire.
  *  Source: authorization sections 2.1, 10 and 16.1; RFC 7591. */
 import type { Authority } from "../authority.ts"
 import { secretHashOf } from "./client-secrets.ts"
 import { codePointsOf, type Fields } from "../fields.ts"
 import { quoted } from "../problems.ts"
-import { authMethods, bearerGrant, exchangeGrant, grantTypes, type Client, type GrantType } from "../records.ts"
+import {
+  authMethods,
+  bearerGrant,
+  exchangeGrant,
+  grantTypes,
+  type Client,
+  type GrantType
+} from "../records.ts"
 import { redirectUriFault, redirectUriLengthMax } from "../redirect-uris.ts"
 import { scopeToken, type Settings } from "../settings.ts"
 
@@ -15,6 +23,7 @@ const scopesMax = 200
 const scopeLengthMax = 128
 
 export type AuthMethod = Client["authMethod"]
+
 export interface ClientMetadata {
   readonly clientName: string | undefined
   readonly redirectUris: ReadonlyArray<string>
@@ -23,42 +32,69 @@ export interface ClientMetadata {
   readonly applicationType: Client["applicationType"]
   readonly agent: boolean
   /** undefined: not given. */
-readonly agentDescription: string | undefined
+  readonly agentDescription: string | undefined
 }
-export const metadataNames = ["client_name", "redirect_uris", "grant_types", "response_types", "token_endpoint_auth_method", "application_type", "agent", "agent_description"] as const
+
+export const metadataNames = [
+  "client_name",
+  "redirect_uris",
+  "grant_types",
+  "response_types",
+  "token_endpoint_auth_method",
+  "application_type",
+  "agent",
+  "agent_description"
+] as const
 
 /** Why a grant cannot be had here: the variable that would turn it on. */
 const switchedOffBy = (grant: GrantType, settings: Settings): string | undefined => {
   switch (grant) {
-    case "client_credentials": return settings.clientCredentials.enabled ? undefined : "SERVICE_CLIENT_CREDENTIALS_ENABLED"
-    case exchangeGrant: return settings.tokenExchange.enabled ? undefined : "SERVICE_TOKEN_EXCHANGE_ENABLED"
-    case bearerGrant: return settings.xaa.enabled ? undefined : "SERVICE_XAA_ENABLED"
-    default: return undefined
+    case "client_credentials":
+      return settings.clientCredentials.enabled ? undefined : "SERVICE_CLIENT_CREDENTIALS_ENABLED"
+    case exchangeGrant:
+      return settings.tokenExchange.enabled ? undefined : "SERVICE_TOKEN_EXCHANGE_ENABLED"
+    case bearerGrant:
+      return settings.xaa.enabled ? undefined : "SERVICE_XAA_ENABLED"
+    default:
+      return undefined
   }
 }
+
 export const readGrantTypes = (fields: Fields, settings: Settings): ReadonlyArray<GrantType> | undefined => {
   const given = fields.strings("grant_types", { itemsMax: 20 })
   if (given === undefined) return undefined
   if (given.length === 0) return fields.refuse("grant_types", "must name at least one grant")
   for (const name of given) {
     const grant = grantTypes.find((known) => known === name)
-    if (grant === undefined) return fields.refuse("grant_types", `holds an unsupported grant: ${quoted(name)}`)
+    if (grant === undefined)
+      return fields.refuse("grant_types", `holds an unsupported grant: ${quoted(name)}`)
     const variable = switchedOffBy(grant, settings)
-    if (variable !== undefined) return fields.refuse("grant_types", `holds ${quoted(name)}, which is off; ${variable} turns it on`)
+    if (variable !== undefined)
+      return fields.refuse("grant_types", `holds ${quoted(name)}, which is off; ${variable} turns it on`)
   }
   return given as ReadonlyArray<GrantType>
 }
+
 export const readRedirectUris = (fields: Fields): ReadonlyArray<string> | undefined => {
-  const given = fields.strings("redirect_uris", { itemsMax: redirectUrisMax, lengthMax: redirectUriLengthMax })
+  const given = fields.strings("redirect_uris", {
+    itemsMax: redirectUrisMax,
+    lengthMax: redirectUriLengthMax
+  })
   for (const uri of given ?? []) {
     const fault = redirectUriFault(uri)
     if (fault !== undefined) return fields.refuse("redirect_uris", `holds ${quoted(uri)}, which ${fault}`)
   }
   return given
 }
-export const readClientName = (fields: Fields): string | undefined => fields.text("client_name", nameLengthMax)
-export const readAgentDescription = (fields: Fields): string | undefined => fields.text("agent_description", descriptionLengthMax, 0)
-export const readAuthMethod = (fields: Fields): AuthMethod | undefined => fields.choice("token_endpoint_auth_method", authMethods)
+
+export const readClientName = (fields: Fields): string | undefined =>
+  fields.text("client_name", nameLengthMax)
+
+export const readAgentDescription = (fields: Fields): string | undefined =>
+  fields.text("agent_description", descriptionLengthMax, 0)
+
+export const readAuthMethod = (fields: Fields): AuthMethod | undefined =>
+  fields.choice("token_endpoint_auth_method", authMethods)
 
 /** A list of scope tokens without repetitions; "" is none. */
 export const readScope = (fields: Fields, name = "scope"): ReadonlyArray<string> | undefined => {
@@ -71,61 +107,151 @@ export const readScope = (fields: Fields, name = "scope"): ReadonlyArray<string>
 }
 
 /** What must fit together, whoever sets it: refused in the words of `fields`. */
-export const refuseContradictions = (fields: Fields, client: Pick<Client, "redirectUris" | "authMethod" | "grantTypes">, settings: Settings): void => {
-  if (client.grantTypes.includes("authorization_code") && client.redirectUris.length === 0) fields.refuse("redirect_uris", "is required for authorization_code")
+export const refuseContradictions = (
+  fields: Fields,
+  client: Pick<Client, "redirectUris" | "authMethod" | "grantTypes">,
+  settings: Settings
+): void => {
+  if (client.grantTypes.includes("authorization_code") && client.redirectUris.length === 0)
+    fields.refuse("redirect_uris", "is required for authorization_code")
   if (client.authMethod !== "none") return
-  const secret = client.grantTypes.find((grant) => grant === "client_credentials" || grant === exchangeGrant || (grant === bearerGrant && !settings.xaa.allowPublicClients))
-  if (secret !== undefined) fields.refuse("grant_types", `holds ${quoted(secret)}, which a client without a secret cannot use`)
+  const secret = client.grantTypes.find(
+    (grant) =>
+      grant === "client_credentials" ||
+      grant === exchangeGrant ||
+      (grant === bearerGrant && !settings.xaa.allowPublicClients)
+  )
+  if (secret !== undefined)
+    fields.refuse("grant_types", `holds ${quoted(secret)}, which a client without a secret cannot use`)
 }
 
 /** An optional text that is empty counts as absent. */
 const withoutEmpty = (fields: Fields, name: string): boolean => fields.members[name] !== ""
+
 /** Fields first, redirect URIs last. Faults are in `fields`. */
 export const readClientMetadata = (fields: Fields, settings: Settings): ClientMetadata => {
   const clientName = withoutEmpty(fields, "client_name") ? readClientName(fields) : undefined
-  const authMethod = (withoutEmpty(fields, "token_endpoint_auth_method") ? readAuthMethod(fields) : undefined) ?? "client_secret_basic"
-  const applicationType = (withoutEmpty(fields, "application_type") ? fields.choice("application_type", ["web", "native"]) : undefined) ?? "web"
+  const authMethod =
+    (withoutEmpty(fields, "token_endpoint_auth_method") ? readAuthMethod(fields) : undefined) ??
+    "client_secret_basic"
+  const applicationType =
+    (withoutEmpty(fields, "application_type")
+      ? fields.choice("application_type", ["web", "native"])
+      : undefined) ?? "web"
   const grants = readGrantTypes(fields, settings) ?? ["authorization_code", "refresh_token"]
   const responseTypes = fields.strings("response_types", { itemsMax: 10 })
-  if (responseTypes !== undefined && responseTypes.join(" ") !== "code" && (responseTypes.length > 0 || grants.includes("authorization_code"))) {
+  if (
+    responseTypes !== undefined &&
+    responseTypes.join(" ") !== "code" &&
+    (responseTypes.length > 0 || grants.includes("authorization_code"))
+  ) {
     fields.refuse("response_types", `must be ["code"], not ${quoted(JSON.stringify(responseTypes))}`)
   }
   const agent = fields.boolean("agent") ?? false
   const agentDescription = readAgentDescription(fields)
   const redirectUris = readRedirectUris(fields) ?? []
   refuseContradictions(fields, { redirectUris, authMethod, grantTypes: grants }, settings)
-  return { clientName, redirectUris, authMethod, grantTypes: grants, applicationType, agent, agentDescription }
+  return {
+    clientName,
+    redirectUris,
+    authMethod,
+    grantTypes: grants,
+    applicationType,
+    agent,
+    agentDescription
+  }
 }
-export const responseTypesOf = (grants: ReadonlyArray<string>): ReadonlyArray<string> => grants.includes("authorization_code") ? ["code"] : []
+
+export const responseTypesOf = (grants: ReadonlyArray<string>): ReadonlyArray<string> =>
+  grants.includes("authorization_code") ? ["code"] : []
+
 export const isConfidential = ({ authMethod }: Pick<Client, "authMethod">): boolean => authMethod !== "none"
 
-export interface NewClient { readonly clientId: string; readonly source: "admin" | "dcr"; readonly scopes: ReadonlyArray<string> }
+export interface NewClient {
+  readonly clientId: string
+  readonly source: "admin" | "dcr"
+  readonly scopes: ReadonlyArray<string>
+}
+
 /** The row, and the secret that leaves once. */
-export const newClient = (authority: Authority, metadata: ClientMetadata, { clientId, source, scopes }: NewClient): { readonly client: Client; readonly secret: string | undefined } => {
+export const newClient = (
+  authority: Authority,
+  metadata: ClientMetadata,
+  { clientId, source, scopes }: NewClient
+): { readonly client: Client; readonly secret: string | undefined } => {
   const nowMs = authority.nowMs()
-const secret = isConfidential(metadata) ? authority.newToken() : undefined
-  const { clientName = clientId, redirectUris, authMethod, grantTypes, applicationType, agent, agentDescription = "" } = metadata
-  return { secret, client: {
-    clientId, secretHash: secret === undefined ? null : secretHashOf(authority, secret), previousHash: null, previousUntilMs: 0,
-    redirectUris, clientName, authMethod, grantTypes, responseTypes: responseTypesOf(grantTypes), applicationType, scopes, agent, agentDescription,
-    status: "active", source, documentUrl: "", issuedMs: nowMs, updatedMs: nowMs, used: false
-  } }
+  const secret = isConfidential(metadata) ? authority.newToken() : undefined
+  const {
+    clientName = clientId,
+    redirectUris,
+    authMethod,
+    grantTypes,
+    applicationType,
+    agent,
+    agentDescription = ""
+  } = metadata
+  return {
+    secret,
+    client: {
+      clientId,
+      secretHash: secret === undefined ? null : secretHashOf(authority, secret),
+      previousHash: null,
+      previousUntilMs: 0,
+      redirectUris,
+      clientName,
+      authMethod,
+      grantTypes,
+      responseTypes: responseTypesOf(grantTypes),
+      applicationType,
+      scopes,
+      agent,
+      agentDescription,
+      status: "active",
+      source,
+      documentUrl: "",
+      issuedMs: nowMs,
+      updatedMs: nowMs,
+      used: false
+    }
+  }
 }
 
 /** 201 of section 10. */
-export const registeredBody = (client: Client, secret: string | undefined): Readonly<Record<string, unknown>> => ({
-  client_id: client.clientId, client_id_issued_at: Math.floor(client.issuedMs / 1_000),
+export const registeredBody = (
+  client: Client,
+  secret: string | undefined
+): Readonly<Record<string, unknown>> => ({
+  client_id: client.clientId,
+  client_id_issued_at: Math.floor(client.issuedMs / 1_000),
   ...(secret === undefined ? {} : { client_secret: secret, client_secret_expires_at: 0 }),
-  client_name: client.clientName, redirect_uris: client.redirectUris, grant_types: client.grantTypes, response_types: client.responseTypes,
-  token_endpoint_auth_method: client.authMethod, application_type: client.applicationType,
+  client_name: client.clientName,
+  redirect_uris: client.redirectUris,
+  grant_types: client.grantTypes,
+  response_types: client.responseTypes,
+  token_endpoint_auth_method: client.authMethod,
+  application_type: client.applicationType,
   ...(client.scopes.length === 0 ? {} : { scope: client.scopes.join(" ") }),
-  agent: client.agent, ...(codePointsOf(client.agentDescription) === 0 ? {} : { agent_description: client.agentDescription })
+  agent: client.agent,
+  ...(codePointsOf(client.agentDescription) === 0 ? {} : { agent_description: client.agentDescription })
 })
+
 /** Section 16.1; `id` and `name` are copies for older tooling. */
 export const clientView = (client: Client): Readonly<Record<string, unknown>> => ({
-  client_id: client.clientId, id: client.clientId, client_name: client.clientName, name: client.clientName,
-  redirect_uris: client.redirectUris, grant_types: client.grantTypes, response_types: client.responseTypes,
-  token_endpoint_auth_method: client.authMethod, application_type: client.applicationType, scope: client.scopes.join(" "),
-  agent: client.agent, agent_description: client.agentDescription, status: client.status, registration_source: client.source, cimd_url: client.documentUrl,
-  issued_at: new Date(client.issuedMs).toISOString(), updated_at: new Date(client.updatedMs).toISOString()
+  client_id: client.clientId,
+  id: client.clientId,
+  client_name: client.clientName,
+  name: client.clientName,
+  redirect_uris: client.redirectUris,
+  grant_types: client.grantTypes,
+  response_types: client.responseTypes,
+  token_endpoint_auth_method: client.authMethod,
+  application_type: client.applicationType,
+  scope: client.scopes.join(" "),
+  agent: client.agent,
+  agent_description: client.agentDescription,
+  status: client.status,
+  registration_source: client.source,
+  cimd_url: client.documentUrl,
+  issued_at: new Date(client.issuedMs).toISOString(),
+  updated_at: new Date(client.updatedMs).toISOString()
 })

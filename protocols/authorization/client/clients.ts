@@ -1,4 +1,5 @@
-/** Who is asking: finding a client and making it prove itself. Source: authorization section 5; RFC 6749 2.3, 3.2.1. */
+/** Who is asking: finding a client and making it prove itself. Source: authorization section 5; RFC 6749 2.3,
+ *  3.2.1. */
 import { thenNow } from "../../shared/now.ts"
 import { secretMatches } from "./client-secrets.ts"
 import { authenticationFailed, Problem } from "../problems.ts"
@@ -8,53 +9,92 @@ import { formDecoded, type Form } from "../wire.ts"
 
 /** What can be a key of the store beside a user and a resource; the specification would allow 2,048. */
 export const clientIdLengthMax = 1_800
+
 const failed = (): Problem => new Problem("invalid_client", authenticationFailed)
 
 const basicOf = (header: string): { readonly id: string; readonly secret: string } | undefined => {
   const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2}) *$/i.exec(header)?.[1]
   if (encoded === undefined) return undefined
   const text = Buffer.from(encoded, "base64").toString("utf8")
-const colon = text.indexOf(":")
+  const colon = text.indexOf(":")
   if (colon < 0) return undefined
   // RFC 6749 appendix B: both halves are form-encoded.
   const id = formDecoded(text.slice(0, colon))
-const secret = formDecoded(text.slice(colon + 1))
+  const secret = formDecoded(text.slice(colon + 1))
   return id === undefined || secret === undefined || id === "" ? undefined : { id, secret }
 }
+
 export const isDocumentUrl = ({ settings: { clientDocuments } }: Services, clientId: string): boolean =>
-  clientDocuments.enabled && (/^https:\/\//i.test(clientId) || (!clientDocuments.requireHttps && /^http:\/\//i.test(clientId)))
+  clientDocuments.enabled &&
+  (/^https:\/\//i.test(clientId) || (!clientDocuments.requireHttps && /^http:\/\//i.test(clientId)))
 
 /** A registered client, or one which its document describes; a Problem only for documents. */
-export const findClient = (services: Services, clientId: string, ip: string): Client | undefined | Promise<Client | Problem | undefined> =>
-  Buffer.byteLength(clientId) > clientIdLengthMax ? undefined : isDocumentUrl(services, clientId) ? services.documents.resolve(clientId, ip) : services.books.get(Clients, [clientId])
+export const findClient = (
+  services: Services,
+  clientId: string,
+  ip: string
+): Client | undefined | Promise<Client | Problem | undefined> =>
+  Buffer.byteLength(clientId) > clientIdLengthMax
+    ? undefined
+    : isDocumentUrl(services, clientId)
+      ? services.documents.resolve(clientId, ip)
+      : services.books.get(Clients, [clientId])
 
-export interface Authenticated { readonly client: Client; 
-/** By a secret. */
-readonly confidential: boolean }
+export interface Authenticated {
+  readonly client: Client
+  /** By a secret. */
+  readonly confidential: boolean
+}
 
 /** In the order of section 5; all reasons for a failure read the same. */
-export const authenticate = (services: Services, authorization: string | undefined, form: Form, ip: string): Authenticated | Problem | Promise<Authenticated | Problem> => {
+export const authenticate = (
+  services: Services,
+  authorization: string | undefined,
+  form: Form,
+  ip: string
+): Authenticated | Problem | Promise<Authenticated | Problem> => {
   const { settings } = services
   let clientId = form.get("client_id")
-let secret = form.get("client_secret")
+  let secret = form.get("client_secret")
   if (authorization !== undefined) {
     const basic = basicOf(authorization)
     if (basic === undefined) return failed()
     if (secret !== undefined) return new Problem("invalid_request", "two methods of client authentication")
-    if (clientId !== undefined && clientId !== basic.id) return new Problem("invalid_request", "client_id differs from the Authorization header")
+    if (clientId !== undefined && clientId !== basic.id)
+      return new Problem("invalid_request", "client_id differs from the Authorization header")
     clientId = basic.id
     secret = basic.secret
-  } else if (secret !== undefined && clientId === undefined) return new Problem("invalid_request", "client_id is missing")
+  } else if (secret !== undefined && clientId === undefined)
+    return new Problem("invalid_request", "client_id is missing")
   if (clientId === undefined) return failed()
   const named = clientId
-  return thenNow(settings.rate.enabled ? services.limits.clientAllowed(ip, named) : undefined, (limited): Authenticated | Problem | Promise<Authenticated | Problem> =>
-    limited ?? thenNow(findClient(services, named, ip), (client) => proved(services, client, named, secret, ip)))
+  return thenNow(
+    settings.rate.enabled ? services.limits.clientAllowed(ip, named) : undefined,
+    (limited): Authenticated | Problem | Promise<Authenticated | Problem> =>
+      limited ??
+      thenNow(findClient(services, named, ip), (client) => proved(services, client, named, secret, ip))
+  )
 }
-const proved = (services: Services, client: Client | Problem | undefined, clientId: string, secret: string | undefined, ip: string): Authenticated | Problem | Promise<Problem> => {
-  const refuse = async (): Promise<Problem> => { await services.limits.clientFailed(ip, clientId); return failed() }
+
+const proved = (
+  services: Services,
+  client: Client | Problem | undefined,
+  clientId: string,
+  secret: string | undefined,
+  ip: string
+): Authenticated | Problem | Promise<Problem> => {
+  const refuse = async (): Promise<Problem> => {
+    await services.limits.clientFailed(ip, clientId)
+    return failed()
+  }
   if (client instanceof Problem) return client
-  if (client === undefined) { if (secret !== undefined) secretMatches(services, undefined, secret); return refuse() }
-  if (client.authMethod === "none") return secret !== undefined || client.status !== "active" ? refuse() : { client, confidential: false }
-  if (secret === undefined || !secretMatches(services, client, secret) || client.status !== "active") return refuse()
+  if (client === undefined) {
+    if (secret !== undefined) secretMatches(services, undefined, secret)
+    return refuse()
+  }
+  if (client.authMethod === "none")
+    return secret !== undefined || client.status !== "active" ? refuse() : { client, confidential: false }
+  if (secret === undefined || !secretMatches(services, client, secret) || client.status !== "active")
+    return refuse()
   return { client, confidential: true }
 }

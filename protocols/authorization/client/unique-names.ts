@@ -1,23 +1,37 @@
-/** Names that only one row may bear, as keys of the table UniqueNames. Hashed where a name may be longer than a key.
+/** Names that only one row may bear, as keys of the table UniqueNames. Hashed where a name may be longer than
+ *  a key.
  *  Source: authorization sections 2.2, 2.3 and 2.4. */
 import { createHash } from "node:crypto"
 import type { Key } from "../../../storage/store.ts"
 
 export type NamedThing = "resource-slug" | "resource-audience" | "provider-slug" | "idp-issuer"
-export const uniqueName = (thing: NamedThing, name: string): Key => [thing, createHash("sha256").update(name).digest("base64url")]
+
+export const uniqueName = (thing: NamedThing, name: string): Key => [
+  thing,
+  createHash("sha256").update(name).digest("base64url")
+]
 
 const absolute = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]+)([^#]*)$/i
-/** What two resource URIs have in common when they name one resource: scheme and host without case, all else byte for byte.
- *  undefined: not an absolute URI with a host, or with a fragment. */
+
+/** What two resource URIs have in common when they name one resource: scheme and host without case, all else
+ *  byte for byte. undefined: not an absolute URI with a host, or with a fragment. */
 export const resourceUriKey = (uri: string): string | undefined => {
   const [, scheme, authority, rest] = absolute.exec(uri) ?? []
   if (authority === undefined || authority.endsWith("@") || /^(?:.*@)?:/.test(authority)) return undefined
   const host = authority.lastIndexOf("@") + 1
   return `${scheme!.toLowerCase()}://${authority.slice(0, host)}${authority.slice(host).toLowerCase()}${rest}`
 }
+
 /** The registered form, never the sent one; of a resource without a URI, an address of ours. */
-export const audienceOf = (issuer: string, { uri, slug }: { readonly uri: string; readonly slug: string }): string => uri === "" ? `${issuer}/resources/${slug}` : uri
-export const audienceName = (issuer: string, resource: { readonly uri: string; readonly slug: string }): Key => {
+export const audienceOf = (
+  issuer: string,
+  { uri, slug }: { readonly uri: string; readonly slug: string }
+): string => (uri === "" ? `${issuer}/resources/${slug}` : uri)
+
+export const audienceName = (
+  issuer: string,
+  resource: { readonly uri: string; readonly slug: string }
+): Key => {
   const audience = audienceOf(issuer, resource)
   return uniqueName("resource-audience", resourceUriKey(audience) ?? audience)
 }

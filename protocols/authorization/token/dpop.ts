@@ -1,4 +1,5 @@
-/** Proof of possession: the DPoP header of a token request, its nonces, and that no proof counts twice. Checked with node:crypto in this thread.
+/** Proof of possession: the DPoP header of a token request, its nonces, and that no proof counts twice.
+ *  Checked with node:crypto in this thread.
  *  Source: authorization section 6; RFC 9449. */
 import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
 import { hashOf, type Authority } from "../authority.ts"
@@ -12,19 +13,26 @@ const jtiLengthMax = 256
 const seenMax = 200_000
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 const algorithms = ["ES256", "RS256", "PS256"] as const
-type Algorithm = typeof algorithms[number]
+type Algorithm = (typeof algorithms)[number]
 const invalid = (words: string): Problem => new Problem("invalid_dpop_proof", words)
 
 const fits = (algorithm: Algorithm, jwk: Readonly<Record<string, unknown>>): boolean => {
-  if (algorithm === "ES256") return jwk["kty"] === "EC" && jwk["crv"] === "P-256" && typeof jwk["x"] === "string" && typeof jwk["y"] === "string"
+  if (algorithm === "ES256")
+    return (
+      jwk["kty"] === "EC" &&
+      jwk["crv"] === "P-256" &&
+      typeof jwk["x"] === "string" &&
+      typeof jwk["y"] === "string"
+    )
   if (jwk["kty"] !== "RSA" || typeof jwk["n"] !== "string" || typeof jwk["e"] !== "string") return false
   const n = Buffer.from(jwk["n"], "base64url")
-const e = Buffer.from(jwk["e"], "base64url")
+  const e = Buffer.from(jwk["e"], "base64url")
   const bits = n.length * 8 - Math.clz32(n[0] ?? 0) + 24
   if (e.length > 6 || e.length === 0) return false
   const exponent = e.readUIntBE(0, e.length)
   return bits >= 2_048 && bits <= 8_192 && exponent % 2 === 1 && exponent >= 65_537
 }
+
 /** Scheme and host without case, the default port elided, no query, no fragment. */
 const target = (uri: string): string | undefined => {
   const parts = /^(https?):\/\/([^/?#]+)([^?#]*)/i.exec(uri)
@@ -36,10 +44,12 @@ const target = (uri: string): string | undefined => {
 export class Proofs {
   private readonly authority: Authority
   private readonly nonceKey: string
+
   /** With replayDurable off: until when each was seen. */
   private readonly seen = new Map<string, number>()
+
   /** By outcome, for /metrics. */
-readonly counts = new Map<string, number>()
+  readonly counts = new Map<string, number>()
 
   constructor(authority: Authority) {
     this.authority = authority
@@ -53,26 +63,42 @@ readonly counts = new Map<string, number>()
     randomBytes(8).copy(head, 8)
     return Buffer.concat([head, this.mac(head)]).toString("base64url")
   }
-  private mac(head: Uint8Array): Buffer { return createHmac("sha256", this.nonceKey).update(head).digest().subarray(0, 16) }
+
+  private mac(head: Uint8Array): Buffer {
+    return createHmac("sha256", this.nonceKey).update(head).digest().subarray(0, 16)
+  }
+
   private isNonce(text: unknown): boolean {
     if (typeof text !== "string" || !/^[A-Za-z0-9_-]{43}$/.test(text)) return false
     const bytes = Buffer.from(text, "base64url")
-const head = bytes.subarray(0, 16)
+    const head = bytes.subarray(0, 16)
     if (bytes.length !== 32 || !timingSafeEqual(bytes.subarray(16), this.mac(head))) return false
     const ageMs = this.authority.nowMs() - Number(head.readBigUInt64BE())
     return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs
   }
 
-  /** The thumbprint of the key, in the order of section 6.1; the proof is spent when it has passed. undefined: no proof, or switched off.
-   *  `accessToken`: at a resource, where the proof must name the token it goes with (`ath`). */
-  check(header: string | undefined, method: string, url: string, accessToken?: string): string | Problem | undefined {
+  /** The thumbprint of the key, in the order of section 6.1; the proof is spent when it has passed.
+   *  undefined: no proof, or switched off. `accessToken`: at a resource, where the proof must name the token
+   *  it goes with (`ath`). */
+  check(
+    header: string | undefined,
+    method: string,
+    url: string,
+    accessToken?: string
+  ): string | Problem | undefined {
     if (header === undefined || !this.authority.settings.dpop.enabled) return undefined
     const result = this.checked(header, method, url, accessToken)
     const outcome = result instanceof Problem ? result.error : "accepted"
     this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1)
     return result
   }
-  private checked(header: string, method: string, url: string, accessToken: string | undefined): string | Problem {
+
+  private checked(
+    header: string,
+    method: string,
+    url: string,
+    accessToken: string | undefined
+  ): string | Problem {
     const { settings, books, nowMs } = this.authority
     const jwt = header.length > proofBytesMax ? undefined : parseJwt(header)
     if (jwt === undefined) return invalid("one compact JWS is wanted")
@@ -84,21 +110,37 @@ const head = bytes.subarray(0, 16)
     if (privateMembers.some((name) => name in jwk)) return invalid("jwk holds a private member")
     if (!fits(algorithm, jwk) || "crit" in jwt.header) return invalid("the key does not fit the algorithm")
     let key
-    try { key = createPublicKey({ key: jwk as never, format: "jwk" }) } catch { return invalid("the key is malformed") }
+    try {
+      key = createPublicKey({ key: jwk as never, format: "jwk" })
+    } catch {
+      return invalid("the key is malformed")
+    }
     if (!verifies(algorithm, key, jwt.signed, jwt.signature)) return invalid("the signature does not verify")
     const { htm, htu, iat, jti, nonce } = jwt.claims
     if (htm !== method) return invalid("htm is not the method")
     if (typeof htu !== "string" || target(htu) !== target(url)) return invalid("htu is not this endpoint")
-    if (accessToken !== undefined && jwt.claims["ath"] !== createHash("sha256").update(accessToken).digest("base64url")) return invalid("ath is not of this token")
+    if (
+      accessToken !== undefined &&
+      jwt.claims["ath"] !== createHash("sha256").update(accessToken).digest("base64url")
+    )
+      return invalid("ath is not of this token")
     const nowSeconds = nowMs() / 1_000
-const lifeSeconds = settings.dpop.proofMs / 1_000
-    if (typeof iat !== "number" || !Number.isInteger(iat) || iat < nowSeconds - lifeSeconds || iat > nowSeconds + futureSeconds) return invalid("iat is not now")
+    const lifeSeconds = settings.dpop.proofMs / 1_000
+    if (
+      typeof iat !== "number" ||
+      !Number.isInteger(iat) ||
+      iat < nowSeconds - lifeSeconds ||
+      iat > nowSeconds + futureSeconds
+    )
+      return invalid("iat is not now")
     if ((settings.dpop.requireNonce || nonce !== undefined) && !this.isNonce(nonce)) {
-      return new Problem("use_dpop_nonce", "a nonce of this server is wanted", { headers: [["DPoP-Nonce", this.nonce()]] })
+      return new Problem("use_dpop_nonce", "a nonce of this server is wanted", {
+        headers: [["DPoP-Nonce", this.nonce()]]
+      })
     }
     if (typeof jti !== "string" || jti === "" || jti.length > jtiLengthMax) return invalid("jti is missing")
     const jkt = thumbprint(jwk)
-const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
+    const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
     const id = hashOf(this.authority, `${jkt} ${jti}`, "proof")
     if (settings.dpop.replayDurable) {
       // Not waited for: what the request commits later is flushed after this.
@@ -107,7 +149,11 @@ const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
       outcome.catch(() => {})
     } else {
       if ((this.seen.get(id) ?? 0) > nowMs()) return invalid("the proof was used before")
-      if (this.seen.size >= seenMax) for (const [old, atMs] of this.seen) { if (atMs > nowMs() && this.seen.size < seenMax) break; this.seen.delete(old) }
+      if (this.seen.size >= seenMax)
+        for (const [old, atMs] of this.seen) {
+          if (atMs > nowMs() && this.seen.size < seenMax) break
+          this.seen.delete(old)
+        }
       this.seen.set(id, untilMs)
     }
     return jkt

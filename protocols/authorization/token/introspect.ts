@@ -1,4 +1,5 @@
-/** `POST /oauth/introspect`: whether a token is active, told only to those whom it concerns. Source: authorization section 9.1; RFC 7662. */
+/** `POST /oauth/introspect`: whether a token is active, told only to those whom it concerns. Source:
+ *  authorization section 9.1; RFC 7662. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { thenNow } from "../../shared/now.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
@@ -8,37 +9,80 @@ import type { Services } from "../services.ts"
 import { ownToken, type OwnToken } from "./tokens.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
-const members = ["iss", "sub", "aud", "client_id", "scope", "token_type", "exp", "iat", "jti", "cnf", "act", "agent_id", "agent_chain"]
-export const secretHeaders = [["Content-Type", "application/json"], ["Cache-Control", "no-store"], ["Pragma", "no-cache"]] as const
-const inactive = "{\"active\":false}"
+const members = [
+  "iss",
+  "sub",
+  "aud",
+  "client_id",
+  "scope",
+  "token_type",
+  "exp",
+  "iat",
+  "jti",
+  "cnf",
+  "act",
+  "agent_id",
+  "agent_chain"
+]
+
+export const secretHeaders = [
+  ["Content-Type", "application/json"],
+  ["Cache-Control", "no-store"],
+  ["Pragma", "no-cache"]
+] as const
+
+const inactive = '{"active":false}'
 
 /** What is said of a live token is in its claims: worded once. */
 const answers = new WeakMap<OwnToken["claims"], string>()
+
 const answerOf = ({ claims, issuance }: OwnToken): string => {
   const known = answers.get(claims)
   if (known !== undefined) return known
-  const said: Readonly<Record<string, unknown>> = { ...claims, token_type: issuance.jkt === "" ? "Bearer" : "DPoP" }
-  const answer = JSON.stringify(Object.fromEntries([["active", true], ...members.filter((name) => said[name] !== undefined).map((name) => [name, said[name]])]))
+  const said: Readonly<Record<string, unknown>> = {
+    ...claims,
+    token_type: issuance.jkt === "" ? "Bearer" : "DPoP"
+  }
+  const answer = JSON.stringify(
+    Object.fromEntries([
+      ["active", true],
+      ...members.filter((name) => said[name] !== undefined).map((name) => [name, said[name]])
+    ])
+  )
   answers.set(claims, answer)
   return answer
 }
 
-export const introspect = (services: Services, request: Request): Response | Problem | Promise<Response | Problem> => {
+export const introspect = (
+  services: Services,
+  request: Request
+): Response | Problem | Promise<Response | Problem> => {
   const { settings } = services
   if (!settings.introspection) return new Problem("not_found", "introspection is switched off")
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return new Problem("invalid_request", form.detail)
-  return thenNow(authenticate(services, request.headers.get("authorization"), form, request.client), (caller) => introspected(services, caller, form))
+  return thenNow(
+    authenticate(services, request.headers.get("authorization"), form, request.client),
+    (caller) => introspected(services, caller, form)
+  )
 }
-const introspected = (services: Services, caller: Authenticated | Problem, form: Form): Response | Problem => {
+
+const introspected = (
+  services: Services,
+  caller: Authenticated | Problem,
+  form: Form
+): Response | Problem => {
   if (caller instanceof Problem) return caller
   if (!caller.confidential) return new Problem("invalid_client", authenticationFailed)
   const token = form.get("token")
   if (token === undefined) return new Problem("invalid_request", "token is missing")
   const own = ownToken(services, token)
-const { clientId } = caller.client
+  const { clientId } = caller.client
   // Last, and for every token: a stranger must not learn more than that of an invalid one.
-  const concerned = own !== undefined && (own.issuance.clientId === clientId || resourceById(services, own.issuance.resourceId)?.runtimeClients.includes(clientId) === true)
+  const concerned =
+    own !== undefined &&
+    (own.issuance.clientId === clientId ||
+      resourceById(services, own.issuance.resourceId)?.runtimeClients.includes(clientId) === true)
   if (!concerned) return { status: 200, headers: secretHeaders, body: inactive }
   const { counts } = services.audit
   counts.set("token.introspected", (counts.get("token.introspected") ?? 0) + 1)

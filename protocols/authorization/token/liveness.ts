@@ -1,9 +1,19 @@
-/** Whether something that was given still holds. Read upwards at each check (own row, family, consent, user, client, resource, parents), never
- *  copied downwards: revoking is one row, there is no cascade to be interrupted, and a token that is being made under a revocation is born dead.
+/** Whether something that was given still holds. Read upwards at each check (own row, family, consent, user,
+ *  client, resource, parents), never copied downwards: revoking is one row, there is no cascade to be
+ *  interrupted, and a token that is being made under a revocation is born dead.
  *  Source: authorization sections 16.8, 18.4. */
 import { FamilyEnds } from "../../../actors/refresh-family.ts"
 import type { Authority } from "../authority.ts"
-import { Clients, Consents, Issuances, Users, type Client, type ConsentGrant, type Issuance, type User } from "../records.ts"
+import {
+  Clients,
+  Consents,
+  Issuances,
+  Users,
+  type Client,
+  type ConsentGrant,
+  type Issuance,
+  type User
+} from "../records.ts"
 import { resourceById } from "./resources.ts"
 
 /** Exchanges of exchanges at most: what `isLive` climbs. */
@@ -13,35 +23,68 @@ export const userIs = ({ books }: Authority, userId: string, epoch: number): Use
   const user = books.get(Users, [userId])
   return user !== undefined && user.status === "active" && user.epoch === epoch ? user : undefined
 }
+
 /** The very client it was given to, not a later one of that id. */
 export const clientIs = ({ books }: Authority, clientId: string, issuedMs: number): Client | undefined => {
   const client = books.get(Clients, [clientId])
-  return client !== undefined && client.status !== "revoked" && client.issuedMs === issuedMs ? client : undefined
+  return client !== undefined && client.status !== "revoked" && client.issuedMs === issuedMs
+    ? client
+    : undefined
 }
+
 export const consentIs = ({ books }: Authority, consentId: string): ConsentGrant | undefined => {
   const consent = books.get(Consents, [consentId])
   return consent !== undefined && consent.revokedMs === null ? consent : undefined
 }
-export interface Given { readonly userId: string; readonly userEpoch: number; readonly clientId: string; readonly clientIssuedMs: number; readonly consentId: string; readonly resourceId: string }
-/** Of codes and families too. A suspended client has not lost what it was given. */
-export const stillHolds = (authority: Authority, { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Given): boolean =>
-  clientIs(authority, clientId, clientIssuedMs) !== undefined
-  && (userId === "" || userIs(authority, userId, userEpoch) !== undefined)
-  && (consentId === "" || consentIs(authority, consentId) !== undefined)
-  && (resourceId === "" || resourceById(authority, resourceId) !== undefined)
 
-export const isRevoked = (authority: Authority, families: { isOver(familyId: string): boolean }, issuance: Issuance): boolean => {
+export interface Given {
+  readonly userId: string
+  readonly userEpoch: number
+  readonly clientId: string
+  readonly clientIssuedMs: number
+  readonly consentId: string
+  readonly resourceId: string
+}
+
+/** Of codes and families too. A suspended client has not lost what it was given. */
+export const stillHolds = (
+  authority: Authority,
+  { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Given
+): boolean =>
+  clientIs(authority, clientId, clientIssuedMs) !== undefined &&
+  (userId === "" || userIs(authority, userId, userEpoch) !== undefined) &&
+  (consentId === "" || consentIs(authority, consentId) !== undefined) &&
+  (resourceId === "" || resourceById(authority, resourceId) !== undefined)
+
+export const isRevoked = (
+  authority: Authority,
+  families: { isOver(familyId: string): boolean },
+  issuance: Issuance
+): boolean => {
   let at: Issuance | undefined = issuance
   for (let climbed = 0; climbed <= generationsMax; climbed++) {
-    if (at.revokedMs !== null || (at.familyId !== "" && families.isOver(at.familyId)) || !stillHolds(authority, at)) return true
+    if (
+      at.revokedMs !== null ||
+      (at.familyId !== "" && families.isOver(at.familyId)) ||
+      !stillHolds(authority, at)
+    )
+      return true
     if (at.parentJti === "") return false
     at = authority.books.get(Issuances, [at.parentJti])
     if (at === undefined) return true
   }
   return true
 }
-/** Active in the sense of introspection, entitlement aside. */
-export const isLive = (authority: Authority, families: { isOver(familyId: string): boolean }, issuance: Issuance): boolean =>
-  issuance.expiresMs > authority.nowMs() && !isRevoked(authority, families, issuance) && authority.books.get(Clients, [issuance.clientId])?.status === "active"
 
-export const familyHasEnded = ({ books }: Authority, familyId: string): boolean => FamilyEnds.get(books.store, [familyId]) !== undefined
+/** Active in the sense of introspection, entitlement aside. */
+export const isLive = (
+  authority: Authority,
+  families: { isOver(familyId: string): boolean },
+  issuance: Issuance
+): boolean =>
+  issuance.expiresMs > authority.nowMs() &&
+  !isRevoked(authority, families, issuance) &&
+  authority.books.get(Clients, [issuance.clientId])?.status === "active"
+
+export const familyHasEnded = ({ books }: Authority, familyId: string): boolean =>
+  FamilyEnds.get(books.store, [familyId]) !== undefined

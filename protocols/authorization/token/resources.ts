@@ -1,4 +1,5 @@
-/** Resources and scopes: how a `resource` value finds its row, which audience a token gets, what a ceiling leaves. Pure but for the rows.
+/** Resources and scopes: how a `resource` value finds its row, which audience a token gets, what a ceiling
+ *  leaves. Pure but for the rows.
  *  Source: authorization sections 2.2, 2.3; RFC 8707. */
 import type { Authority } from "../authority.ts"
 import { Problem, quoted } from "../problems.ts"
@@ -8,20 +9,33 @@ import { audienceOf as audienceOfResource, resourceUriKey } from "../client/uniq
 
 const scopesMax = 100
 const scopeLengthMax = 4_096
+
 const comparable = (uri: string, rootSlash: boolean): string | undefined => {
   const key = resourceUriKey(uri)
   return rootSlash && key !== undefined && /^[^:]+:\/\/[^/]+\/$/.test(key) ? key.slice(0, -1) : key
 }
+
 export const resourceByUri = ({ books, settings }: Authority, value: string): Resource | undefined => {
   const wanted = comparable(value, settings.acceptRootSlash)
-  return wanted === undefined ? undefined : books.resources().find(({ uri }) => uri !== "" && comparable(uri, settings.acceptRootSlash) === wanted)
+  return wanted === undefined
+    ? undefined
+    : books.resources().find(({ uri }) => uri !== "" && comparable(uri, settings.acceptRootSlash) === wanted)
 }
-export const resourceBySlug = ({ books }: Authority, slug: string): Resource | undefined => books.resources().find((resource) => resource.slug === slug)
+
+export const resourceBySlug = ({ books }: Authority, slug: string): Resource | undefined =>
+  books.resources().find((resource) => resource.slug === slug)
+
 /** By URI, then by slug. */
-export const resourceOf = (authority: Authority, value: string): Resource | undefined => resourceByUri(authority, value) ?? resourceBySlug(authority, value)
-export const resourceById = ({ books }: Authority, id: string): Resource | undefined => id === "" ? undefined : books.resources().find((resource) => resource.id === id)
+export const resourceOf = (authority: Authority, value: string): Resource | undefined =>
+  resourceByUri(authority, value) ?? resourceBySlug(authority, value)
+
+export const resourceById = ({ books }: Authority, id: string): Resource | undefined =>
+  id === "" ? undefined : books.resources().find((resource) => resource.id === id)
+
 /** Without a resource the issuer itself. */
-export const audienceOf = ({ settings: { issuer } }: Authority, resource: Resource | undefined): string => resource === undefined ? issuer : audienceOfResource(issuer, resource)
+export const audienceOf = ({ settings: { issuer } }: Authority, resource: Resource | undefined): string =>
+  resource === undefined ? issuer : audienceOfResource(issuer, resource)
+
 /** Whose audience this is. */
 export const resourceOfAudience = (authority: Authority, audience: unknown): Resource | undefined =>
   authority.books.resources().find((resource) => audienceOf(authority, resource) === audience)
@@ -30,19 +44,39 @@ export const resourceOfAudience = (authority: Authority, audience: unknown): Res
 export const readScope = (value: string | undefined): ReadonlyArray<string> | Problem | undefined => {
   if (value === undefined) return undefined
   const scopes = [...new Set(value.split(" ").filter((scope) => scope !== ""))]
-  if (value.length > scopeLengthMax || scopes.length > scopesMax) return new Problem("invalid_scope", "too many scopes")
+  if (value.length > scopeLengthMax || scopes.length > scopesMax)
+    return new Problem("invalid_scope", "too many scopes")
   const malformed = scopes.find((scope) => !scopeToken.test(scope))
-  return malformed !== undefined ? new Problem("invalid_scope", `${quoted(malformed)} is not a scope`) : scopes.length === 0 ? undefined : scopes
+  return malformed !== undefined
+    ? new Problem("invalid_scope", `${quoted(malformed)} is not a scope`)
+    : scopes.length === 0
+      ? undefined
+      : scopes
 }
+
 export const namesOf = (resource: Resource): ReadonlyArray<string> => resource.scopes.map(({ name }) => name)
+
 /** In the catalog of the resource; without one, in any. */
 export const catalogHas = ({ books }: Authority, resource: Resource | undefined, scope: string): boolean =>
-  resource !== undefined ? resource.scopes.some(({ name }) => name === scope) : books.resources().some(({ scopes }) => scopes.some(({ name }) => name === scope))
+  resource !== undefined
+    ? resource.scopes.some(({ name }) => name === scope)
+    : books.resources().some(({ scopes }) => scopes.some(({ name }) => name === scope))
+
 /** In the order of the catalog, then as given. */
-export const inCatalogOrder = (resource: Resource | undefined, scopes: ReadonlyArray<string>): ReadonlyArray<string> => {
+export const inCatalogOrder = (
+  resource: Resource | undefined,
+  scopes: ReadonlyArray<string>
+): ReadonlyArray<string> => {
   if (resource === undefined) return scopes
   const names = namesOf(resource)
-  return [...names.filter((name) => scopes.includes(name)), ...scopes.filter((scope) => !names.includes(scope))]
+  return [
+    ...names.filter((name) => scopes.includes(name)),
+    ...scopes.filter((scope) => !names.includes(scope))
+  ]
 }
-export const within = (scopes: ReadonlyArray<string>, bound: ReadonlyArray<string>): boolean => scopes.every((scope) => bound.includes(scope))
-export const refusedScope = (scope: string): Problem => new Problem("invalid_scope", `the scope ${quoted(scope)} is not permitted`)
+
+export const within = (scopes: ReadonlyArray<string>, bound: ReadonlyArray<string>): boolean =>
+  scopes.every((scope) => bound.includes(scope))
+
+export const refusedScope = (scope: string): Problem =>
+  new Problem("invalid_scope", `the scope ${quoted(scope)} is not permitted`)

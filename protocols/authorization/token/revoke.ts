@@ -1,4 +1,5 @@
-/** `POST /oauth/revoke`: what the caller says is over, is. Always 200 once the caller is known. Source: authorization section 9.2; RFC 7009. */
+/** `POST /oauth/revoke`: what the caller says is over, is. Always 200 once the caller is known. Source:
+ *  authorization section 9.2; RFC 7009. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { authenticate } from "../client/clients.ts"
 import { secretHeaders } from "./introspect.ts"
@@ -15,19 +16,24 @@ export const revoke = async (services: Services, request: Request): Promise<Resp
   const token = form.get("token")
   if (token === undefined) return new Problem("invalid_request", "token is missing")
   const { books, families, keys, audit, nowMs } = services
-const { clientId } = caller.client
-  const event = (detail: Record<string, string>) => audit.event("token.revoked", { clientId, ip: request.client, traceId: request.traceId, detail })
+  const { clientId } = caller.client
+  const event = (detail: Record<string, string>) =>
+    audit.event("token.revoked", { clientId, ip: request.client, traceId: request.traceId, detail })
 
   const refresh = families.read(token)
   if (refresh !== undefined) {
     const family = await families.look(refresh.familyId)
     if (family instanceof Problem) return family
-    if (family.living?.grant.clientId === clientId) await families.revoke(refresh.familyId, "revoked", [event({ family_id: refresh.familyId })])
+    if (family.living?.grant.clientId === clientId)
+      await families.revoke(refresh.familyId, "revoked", [event({ family_id: refresh.familyId })])
   } else {
     const jti = keys.verify(token)?.claims["jti"]
     const issuance = typeof jti === "string" ? Issuances.get(books.store, [jti]) : undefined
     if (issuance !== undefined && issuance.clientId === clientId && issuance.revokedMs === null) {
-      await books.write([Issuances.put([issuance.jti], { ...issuance, revokedMs: nowMs(), revokedReason: "revoked" }), event({ jti: issuance.jti })])
+      await books.write([
+        Issuances.put([issuance.jti], { ...issuance, revokedMs: nowMs(), revokedReason: "revoked" }),
+        event({ jti: issuance.jti })
+      ])
     }
   }
   return { status: 200, headers: secretHeaders, body: "" }

@@ -1,16 +1,34 @@
-/** The keys that sign: one active, those before it still verifying, all sealed at rest. Signing is node:crypto in this thread: through jose's
- *  WebCrypto a signature costs 3.4 times as much (bench/authorization). Source: authorization sections 4.3, 15; RFC 7515, 7517, 7638. */
-import { createHash, createPrivateKey, createPublicKey, generateKeyPair, sign, verify, type KeyObject } from "node:crypto"
+/** The keys that sign: one active, those before it still verifying, all sealed at rest. Signing is
+ *  node:crypto in this thread: through jose's WebCrypto a signature costs 3.4 times as much
+ *  (bench/authorization). Source: authorization sections 4.3, 15; RFC 7515, 7517, 7638. */
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  sign,
+  verify,
+  type KeyObject
+} from "node:crypto"
 import { promisify } from "node:util"
 import type { Write } from "../../../storage/store.ts"
 import type { Authority } from "../authority.ts"
 import { Problem } from "../problems.ts"
 import { SigningKeys, type SigningKey } from "../records.ts"
 
-interface Loaded { row: SigningKey; readonly publicKey: KeyObject; readonly privateKey: KeyObject | undefined; 
-/** Of its tokens, encoded. */
-readonly header: string }
-export interface Jwt { readonly header: Readonly<Record<string, unknown>>; readonly claims: Readonly<Record<string, unknown>> }
+interface Loaded {
+  row: SigningKey
+  readonly publicKey: KeyObject
+  readonly privateKey: KeyObject | undefined
+  /** Of its tokens, encoded. */
+  readonly header: string
+}
+
+export interface Jwt {
+  readonly header: Readonly<Record<string, unknown>>
+  readonly claims: Readonly<Record<string, unknown>>
+}
+
 export type Algorithm = SigningKey["algorithm"]
 
 const generate = promisify(generateKeyPair)
@@ -22,39 +40,78 @@ const base64url = (text: string): string => Buffer.from(text).toString("base64ur
 /** RFC 7638. */
 export const thumbprint = (jwk: Readonly<Record<string, unknown>>): string => {
   const members = jwk["kty"] === "EC" ? ["crv", "kty", "x", "y"] : ["e", "kty", "n"]
-  return createHash("sha256").update(JSON.stringify(Object.fromEntries(members.map((name) => [name, jwk[name]])))).digest("base64url")
+  return createHash("sha256")
+    .update(JSON.stringify(Object.fromEntries(members.map((name) => [name, jwk[name]]))))
+    .digest("base64url")
 }
+
 /** Three parts of base64url, the first two JSON objects. Nothing is believed yet. */
-export const parseJwt = (text: string): (Jwt & { readonly signed: string; readonly signature: string }) | undefined => {
+export const parseJwt = (
+  text: string
+): (Jwt & { readonly signed: string; readonly signature: string }) | undefined => {
   if (text.length > jwtBytesMax) return undefined
   const parts = text.split(".")
   if (parts.length !== 3 || parts.some((part) => !/^[A-Za-z0-9_-]+$/.test(part))) return undefined
   try {
-    const [header, claims] = parts.slice(0, 2).map((part) => JSON.parse(Buffer.from(part, "base64url").toString("utf8")) as unknown)
-    if (typeof header !== "object" || header === null || Array.isArray(header) || typeof claims !== "object" || claims === null || Array.isArray(claims)) return undefined
-    return { header: header as Jwt["header"], claims: claims as Jwt["claims"], signed: `${parts[0]}.${parts[1]}`, signature: parts[2]! }
-  } catch { return undefined }
+    const [header, claims] = parts
+      .slice(0, 2)
+      .map((part) => JSON.parse(Buffer.from(part, "base64url").toString("utf8")) as unknown)
+    if (
+      typeof header !== "object" ||
+      header === null ||
+      Array.isArray(header) ||
+      typeof claims !== "object" ||
+      claims === null ||
+      Array.isArray(claims)
+    )
+      return undefined
+    return {
+      header: header as Jwt["header"],
+      claims: claims as Jwt["claims"],
+      signed: `${parts[0]}.${parts[1]}`,
+      signature: parts[2]!
+    }
+  } catch {
+    return undefined
+  }
 }
-export const verifies = (algorithm: "ES256" | "RS256" | "PS256", key: KeyObject, signed: string, signature: string): boolean => {
+
+export const verifies = (
+  algorithm: "ES256" | "RS256" | "PS256",
+  key: KeyObject,
+  signed: string,
+  signature: string
+): boolean => {
   const bytes = Buffer.from(signature, "base64url")
-const data = Buffer.from(signed)
+  const data = Buffer.from(signed)
   try {
-    return algorithm === "ES256" ? bytes.length === 64 && verify("sha256", data, { key, dsaEncoding: "ieee-p1363" }, bytes)
-      : algorithm === "RS256" ? verify("sha256", data, key, bytes)
-      : verify("sha256", data, { key, padding: 6, saltLength: 32 }, bytes)
-  } catch { return false }
+    return algorithm === "ES256"
+      ? bytes.length === 64 && verify("sha256", data, { key, dsaEncoding: "ieee-p1363" }, bytes)
+      : algorithm === "RS256"
+        ? verify("sha256", data, key, bytes)
+        : verify("sha256", data, { key, padding: 6, saltLength: 32 }, bytes)
+  } catch {
+    return false
+  }
 }
 
 export class SigningKeyRing {
   private readonly authority: Authority
   private readonly keys = new Map<string, Loaded>()
-  /** Signatures seen before, by the whole token: a check of ES256 costs more than all the rest of an introspection. */
+
+  /** Signatures seen before, by the whole token: a check of ES256 costs more than all the rest of an
+   *  introspection. */
   private readonly verified = new Map<string, Jwt>()
+
   private active: Loaded | undefined
 
-  constructor(authority: Authority) { this.authority = authority }
+  constructor(authority: Authority) {
+    this.authority = authority
+  }
 
-  get ready(): boolean { return this.active !== undefined }
+  get ready(): boolean {
+    return this.active !== undefined
+  }
 
   /** Loads what is kept; makes the first key. */
   async load(): Promise<void> {
@@ -63,43 +120,87 @@ export class SigningKeyRing {
     for (const { value } of SigningKeys.range(books.store, { limit: keysMax })) this.keep(value)
     if (this.active === undefined) await this.rotate(this.authority.settings.signing.algorithm)
   }
+
   private keep(row: SigningKey): void {
-    const privateKey = row.privateKey === null ? undefined
-      : createPrivateKey({ key: Buffer.from(this.authority.seal.open(row.privateKey, "signing-key", row.kid)), format: "der", type: "pkcs8" })
+    const privateKey =
+      row.privateKey === null
+        ? undefined
+        : createPrivateKey({
+            key: Buffer.from(this.authority.seal.open(row.privateKey, "signing-key", row.kid)),
+            format: "der",
+            type: "pkcs8"
+          })
     const header = base64url(JSON.stringify({ typ: "at+jwt", alg: row.algorithm, kid: row.kid }))
-    const loaded: Loaded = { row, publicKey: createPublicKey({ key: row.publicJwk as never, format: "jwk" }), privateKey, header }
+    const loaded: Loaded = {
+      row,
+      publicKey: createPublicKey({ key: row.publicJwk as never, format: "jwk" }),
+      privateKey,
+      header
+    }
     this.keys.set(row.kid, loaded)
     if (row.status === "active") this.active = loaded
   }
 
   /** A new key, durable before it signs; the old one retires when the last token it signed has run out. */
-  async rotate(algorithm: Algorithm = this.authority.settings.signing.algorithm, also: (kid: string) => ReadonlyArray<Write> = (kid) => [this.authority.audit.event("key.rotated", { detail: { kid } })]): Promise<SigningKey> {
+  async rotate(
+    algorithm: Algorithm = this.authority.settings.signing.algorithm,
+    also: (kid: string) => ReadonlyArray<Write> = (kid) => [
+      this.authority.audit.event("key.rotated", { detail: { kid } })
+    ]
+  ): Promise<SigningKey> {
     const { books, seal, settings } = this.authority
-const nowMs = books.nowMs()
-    const pair = algorithm === "ES256" ? await generate("ec", { namedCurve: "P-256" }) : await generate("rsa", { modulusLength: 3_072 })
+    const nowMs = books.nowMs()
+    const pair =
+      algorithm === "ES256"
+        ? await generate("ec", { namedCurve: "P-256" })
+        : await generate("rsa", { modulusLength: 3_072 })
     const publicJwk = pair.publicKey.export({ format: "jwk" }) as Record<string, string>
-const kid = thumbprint(publicJwk)
+    const kid = thumbprint(publicJwk)
     const waits = settings.signing.publishLeadMs > 0 && this.active !== undefined
     const row: SigningKey = {
-      kid, algorithm, privateKey: seal.seal(pair.privateKey.export({ format: "der", type: "pkcs8" }), "signing-key", kid), publicJwk,
-      status: waits ? "pending" : "active", createdMs: nowMs, activatedMs: waits ? null : nowMs, retiredMs: null
+      kid,
+      algorithm,
+      privateKey: seal.seal(pair.privateKey.export({ format: "der", type: "pkcs8" }), "signing-key", kid),
+      publicJwk,
+      status: waits ? "pending" : "active",
+      createdMs: nowMs,
+      activatedMs: waits ? null : nowMs,
+      retiredMs: null
     }
-    const before = waits ? [] : [...this.keys.values()].filter(({ row: { status } }) => status === "active").map(({ row }) => ({ ...row, status: "retiring" as const, retiredMs: nowMs }))
-    await books.write([SigningKeys.put([kid], row, "absent"), ...before.map((old) => SigningKeys.put([old.kid], old)), ...also(kid)])
+    const before = waits
+      ? []
+      : [...this.keys.values()]
+          .filter(({ row: { status } }) => status === "active")
+          .map(({ row }) => ({ ...row, status: "retiring" as const, retiredMs: nowMs }))
+    await books.write([
+      SigningKeys.put([kid], row, "absent"),
+      ...before.map((old) => SigningKeys.put([old.kid], old)),
+      ...also(kid)
+    ])
     for (const old of before) this.keep(old)
     this.keep(row)
     return row
   }
+
   /** What time does to keys: pending ones begin to sign, retiring ones go. Called by the sweeper. */
   async age(): Promise<void> {
     const { books, settings } = this.authority
-const nowMs = books.nowMs()
-    const longestMs = Math.max(settings.registration.tokenMs, settings.clientCredentials.tokenMs, settings.tokenExchange.tokenMs, settings.xaa.tokenMs) + 3_600_000
+    const nowMs = books.nowMs()
+    const longestMs =
+      Math.max(
+        settings.registration.tokenMs,
+        settings.clientCredentials.tokenMs,
+        settings.tokenExchange.tokenMs,
+        settings.xaa.tokenMs
+      ) + 3_600_000
     for (const { row } of Array.from(this.keys.values())) {
       if (row.status === "pending" && nowMs >= row.createdMs + settings.signing.publishLeadMs) {
         const old = this.active?.row
         const next: SigningKey = { ...row, status: "active", activatedMs: nowMs }
-        const rows = [next, ...(old === undefined ? [] : [{ ...old, status: "retiring" as const, retiredMs: nowMs }])]
+        const rows = [
+          next,
+          ...(old === undefined ? [] : [{ ...old, status: "retiring" as const, retiredMs: nowMs }])
+        ]
         await books.write(rows.map((each) => SigningKeys.put([each.kid], each)))
         for (const each of rows.toReversed()) this.keep(each)
       } else if (row.status === "retiring" && row.retiredMs !== null && nowMs >= row.retiredMs + longestMs) {
@@ -107,19 +208,35 @@ const nowMs = books.nowMs()
         await books.write([SigningKeys.put([row.kid], gone)])
         this.keep(gone)
         this.verified.clear()
-      } else if (row.status === "active" && settings.signing.rotateEveryMs > 0 && nowMs >= row.createdMs + settings.signing.rotateEveryMs && ![...this.keys.values()].some((other) => other.row.status === "pending")) await this.rotate()
+      } else if (
+        row.status === "active" &&
+        settings.signing.rotateEveryMs > 0 &&
+        nowMs >= row.createdMs + settings.signing.rotateEveryMs &&
+        ![...this.keys.values()].some((other) => other.row.status === "pending")
+      )
+        await this.rotate()
     }
   }
 
   /** A signed access token (RFC 9068). */
   sign(claims: Readonly<Record<string, unknown>>): string | Problem {
     const key = this.active
-    if (key?.privateKey === undefined) return new Problem("server_error", "there is no signing key", { status: 503, headers: [["Retry-After", "1"]] })
+    if (key?.privateKey === undefined)
+      return new Problem("server_error", "there is no signing key", {
+        status: 503,
+        headers: [["Retry-After", "1"]]
+      })
     const signed = `${key.header}.${base64url(JSON.stringify(claims))}`
-    const signature = sign("sha256", Buffer.from(signed), key.row.algorithm === "ES256" ? { key: key.privateKey, dsaEncoding: "ieee-p1363" } : key.privateKey)
+    const signature = sign(
+      "sha256",
+      Buffer.from(signed),
+      key.row.algorithm === "ES256" ? { key: key.privateKey, dsaEncoding: "ieee-p1363" } : key.privateKey
+    )
     return `${signed}.${signature.toString("base64url")}`
   }
-  /** One of our access tokens, signature and header checked, times and state not. Keys come from the ring alone, never from the token (RFC 8725). */
+
+  /** One of our access tokens, signature and header checked, times and state not. Keys come from the ring
+   *  alone, never from the token (RFC 8725). */
   verify(token: string): Jwt | undefined {
     const known = this.verified.get(token)
     if (known !== undefined) return known
@@ -127,8 +244,15 @@ const nowMs = books.nowMs()
     const jwt = token[0] === "e" ? parseJwt(token) : undefined
     if (jwt === undefined) return undefined
     const { header } = jwt
-const key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : undefined
-    if (key === undefined || key.row.status === "retired" || header["alg"] !== key.row.algorithm || "crit" in header || header["b64"] === false) return undefined
+    const key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : undefined
+    if (
+      key === undefined ||
+      key.row.status === "retired" ||
+      header["alg"] !== key.row.algorithm ||
+      "crit" in header ||
+      header["b64"] === false
+    )
+      return undefined
     if (header["typ"] !== "at+jwt" && header["typ"] !== "application/at+jwt") return undefined
     if (!verifies(key.row.algorithm, key.publicKey, jwt.signed, jwt.signature)) return undefined
     if (this.verified.size >= verifiedMax) this.verified.delete(this.verified.keys().next().value!)
@@ -140,9 +264,19 @@ const key = typeof header["kid"] === "string" ? this.keys.get(header["kid"]) : u
   /** Public members only: active first, then pending, then retiring, newest first. */
   get jwks(): ReadonlyArray<Readonly<Record<string, string>>> {
     const order = { active: 0, pending: 1, retiring: 2, retired: 3 }
-    return [...this.keys.values()].map(({ row }) => row).filter(({ status }) => status !== "retired")
+    return [...this.keys.values()]
+      .map(({ row }) => row)
+      .filter(({ status }) => status !== "retired")
       .sort((a, b) => order[a.status] - order[b.status] || b.createdMs - a.createdMs)
-      .map(({ kid, algorithm, publicJwk: { kty, crv, x, y, n, e } }) => ({ ...(kty === "EC" ? { kty: "EC", crv: crv!, x: x!, y: y! } : { kty: "RSA", n: n!, e: e! }), kid, use: "sig", alg: algorithm }))
+      .map(({ kid, algorithm, publicJwk: { kty, crv, x, y, n, e } }) => ({
+        ...(kty === "EC" ? { kty: "EC", crv: crv!, x: x!, y: y! } : { kty: "RSA", n: n!, e: e! }),
+        kid,
+        use: "sig",
+        alg: algorithm
+      }))
   }
-  get rows(): ReadonlyArray<SigningKey> { return [...this.keys.values()].map(({ row }) => row).sort((a, b) => b.createdMs - a.createdMs) }
+
+  get rows(): ReadonlyArray<SigningKey> {
+    return [...this.keys.values()].map(({ row }) => row).sort((a, b) => b.createdMs - a.createdMs)
+  }
 }

@@ -1,4 +1,5 @@
-/** `POST /oauth/token`: the checks that every grant shares, in their order, then the grant. Source: authorization section 8.1. */
+/** `POST /oauth/token`: the checks that every grant shares, in their order, then the grant. Source:
+ *  authorization section 8.1. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { thenNow } from "../../shared/now.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
@@ -16,49 +17,115 @@ import type { Services } from "../services.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
-interface GrantEntry { readonly run: Grant; readonly enabled: (settings: Settings) => boolean; 
-/** What switches it on. */
-readonly variable?: string; readonly publicClients: (settings: Settings) => boolean }
+interface GrantEntry {
+  readonly run: Grant
+  readonly enabled: (settings: Settings) => boolean
+  /** What switches it on. */
+  readonly variable?: string
+  readonly publicClients: (settings: Settings) => boolean
+}
+
 const always = () => true
 const never = () => false
+
 export const grants: Readonly<Record<string, GrantEntry>> = {
   authorization_code: { run: authorizationCode, enabled: always, publicClients: always },
   refresh_token: { run: refreshToken, enabled: always, publicClients: always },
-  client_credentials: { run: clientCredentials, enabled: (settings) => settings.clientCredentials.enabled, variable: "SERVICE_CLIENT_CREDENTIALS_ENABLED", publicClients: never },
-  [exchangeGrant]: { run: tokenExchange, enabled: (settings) => settings.tokenExchange.enabled, variable: "SERVICE_TOKEN_EXCHANGE_ENABLED", publicClients: never },
-  [bearerGrant]: { run: jwtBearer, enabled: (settings) => settings.xaa.enabled, variable: "SERVICE_XAA_ENABLED", publicClients: (settings) => settings.xaa.allowPublicClients }
+  client_credentials: {
+    run: clientCredentials,
+    enabled: (settings) => settings.clientCredentials.enabled,
+    variable: "SERVICE_CLIENT_CREDENTIALS_ENABLED",
+    publicClients: never
+  },
+  [exchangeGrant]: {
+    run: tokenExchange,
+    enabled: (settings) => settings.tokenExchange.enabled,
+    variable: "SERVICE_TOKEN_EXCHANGE_ENABLED",
+    publicClients: never
+  },
+  [bearerGrant]: {
+    run: jwtBearer,
+    enabled: (settings) => settings.xaa.enabled,
+    variable: "SERVICE_XAA_ENABLED",
+    publicClients: (settings) => settings.xaa.allowPublicClients
+  }
 }
 
-export const token = (services: Services, proofs: Proofs, request: Request): Response | Problem | Promise<Response | Problem> => {
+export const token = (
+  services: Services,
+  proofs: Proofs,
+  request: Request
+): Response | Problem | Promise<Response | Problem> => {
   const proof = request.headers.get("dpop")
-  return thenNow(granted(services, proofs, request, proof), (answer) => answered(services, proofs, proof, answer))
+  return thenNow(granted(services, proofs, request, proof), (answer) =>
+    answered(services, proofs, proof, answer)
+  )
 }
-const answered = (services: Services, proofs: Proofs, proof: string | undefined, answer: Body | Problem): Response | Problem | Promise<Problem> => {
+
+const answered = (
+  services: Services,
+  proofs: Proofs,
+  proof: string | undefined,
+  answer: Body | Problem
+): Response | Problem | Promise<Problem> => {
   const { settings, books } = services
-  const nonce = proof !== undefined && settings.dpop.enabled && settings.dpop.requireNonce ? [["DPoP-Nonce", proofs.nonce()] as const] : []
+  const nonce =
+    proof !== undefined && settings.dpop.enabled && settings.dpop.requireNonce
+      ? [["DPoP-Nonce", proofs.nonce()] as const]
+      : []
   if (answer instanceof Problem) {
     // A proof that was spent on this stays spent.
     const problem = answer.error === "use_dpop_nonce" || nonce.length === 0 ? answer : answer.with(...nonce)
     return proof === undefined ? problem : books.store.flushed().then(() => problem)
   }
-  return { status: 200, headers: nonce.length === 0 ? secretHeaders : [...secretHeaders, ...nonce], body: JSON.stringify(answer) }
+  return {
+    status: 200,
+    headers: nonce.length === 0 ? secretHeaders : [...secretHeaders, ...nonce],
+    body: JSON.stringify(answer)
+  }
 }
-const granted = (services: Services, proofs: Proofs, request: Request, proof: string | undefined): Body | Problem | Promise<Body | Problem> => {
+
+const granted = (
+  services: Services,
+  proofs: Proofs,
+  request: Request,
+  proof: string | undefined
+): Body | Problem | Promise<Body | Problem> => {
   const { settings } = services
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return new Problem("invalid_request", form.detail)
   const grantType = form.get("grant_type")
   if (grantType === undefined) return new Problem("invalid_request", "grant_type is missing")
   const grant = Object.hasOwn(grants, grantType) ? grants[grantType] : undefined
-  if (grant === undefined) return new Problem("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
-  if (!grant.enabled(settings)) return new Problem("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
-  return thenNow(authenticate(services, request.headers.get("authorization"), form, request.client), (caller) => caller instanceof Problem ? caller : run(services, proofs, request, proof, form, grantType, grant, caller))
+  if (grant === undefined)
+    return new Problem("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
+  if (!grant.enabled(settings))
+    return new Problem("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
+  return thenNow(
+    authenticate(services, request.headers.get("authorization"), form, request.client),
+    (caller) =>
+      caller instanceof Problem
+        ? caller
+        : run(services, proofs, request, proof, form, grantType, grant, caller)
+  )
 }
-const run = (services: Services, proofs: Proofs, request: Request, proof: string | undefined, form: Form, grantType: string, grant: GrantEntry, caller: Authenticated): Problem | Promise<Body | Problem> => {
+
+const run = (
+  services: Services,
+  proofs: Proofs,
+  request: Request,
+  proof: string | undefined,
+  form: Form,
+  grantType: string,
+  grant: GrantEntry,
+  caller: Authenticated
+): Problem | Promise<Body | Problem> => {
   const { settings } = services
   const { client, confidential } = caller
-  if (!confidential && !grant.publicClients(settings)) return new Problem("unauthorized_client", "this grant wants a confidential client")
-  if (!client.grantTypes.includes(grantType)) return new Problem("unauthorized_client", "the client is not registered for this grant")
+  if (!confidential && !grant.publicClients(settings))
+    return new Problem("unauthorized_client", "this grant wants a confidential client")
+  if (!client.grantTypes.includes(grantType))
+    return new Problem("unauthorized_client", "the client is not registered for this grant")
   const jkt = proofs.check(proof, request.method, `${settings.issuer}/oauth/token`)
   if (jkt instanceof Problem) return jkt
   return grant.run({ services, form, client, jkt, ip: request.client, traceId: request.traceId })

@@ -1,4 +1,5 @@
-/** Making access tokens: claims and issuance row from one description, so that no token is answered without its row.
+/** Making access tokens: claims and issuance row from one description, so that no token is answered without
+ *  its row.
  *  Source: authorization sections 8.1, 8.2, 14; RFC 9068. */
 import type { Authority } from "../authority.ts"
 import { isLive } from "./liveness.ts"
@@ -8,19 +9,27 @@ import { audienceOf, inCatalogOrder } from "./resources.ts"
 import type { Services } from "../services.ts"
 import type { Jwt, SigningKeyRing } from "./signing-keys.ts"
 
-export interface Actor { readonly sub: string; readonly actor_type?: string; readonly act?: Actor }
+export interface Actor {
+  readonly sub: string
+  readonly actor_type?: string
+  readonly act?: Actor
+}
+
 export interface Minting {
   readonly grantType: GrantType
   readonly sub: string
   readonly client: Client
   readonly resource: Resource | undefined
   /** Only where it is not the resource's. */
-readonly audience?: string
+  readonly audience?: string
   readonly scopes: ReadonlyArray<string>
   readonly lifetimeMs: number
-  readonly user?: { readonly id: string; readonly epoch: number; 
-/** Of the login; 0: unknown. */
-readonly authMs: number }
+  readonly user?: {
+    readonly id: string
+    readonly epoch: number
+    /** Of the login; 0: unknown. */
+    readonly authMs: number
+  }
   readonly consentClientId?: string
   readonly consentId?: string
   readonly parent?: Issuance
@@ -29,7 +38,13 @@ readonly authMs: number }
   readonly jkt?: string | undefined
   readonly act?: Actor | undefined
 }
-export interface Minted { readonly issuance: Issuance; readonly accessToken: string; readonly body: Readonly<Record<string, unknown>> }
+
+export interface Minted {
+  readonly issuance: Issuance
+  readonly accessToken: string
+  readonly body: Readonly<Record<string, unknown>>
+}
+
 const chainMax = 8
 
 /** From the originator to whoever acts now, at most eight, the oldest dropped. */
@@ -38,44 +53,104 @@ export const chainOf = (act: Actor | undefined): ReadonlyArray<string> => {
   for (let at = act; at !== undefined; at = at.act) chain.unshift(at.sub)
   return chain.slice(-chainMax)
 }
-export const depthOf = (act: Actor | undefined): number => { let depth = 0; for (let at = act; at !== undefined; at = at.act) depth++; return depth }
 
-export const mint = (authority: Authority & { readonly keys: SigningKeyRing }, given: Minting): Minted | Problem => {
+export const depthOf = (act: Actor | undefined): number => {
+  let depth = 0
+  for (let at = act; at !== undefined; at = at.act) depth++
+  return depth
+}
+
+export const mint = (
+  authority: Authority & { readonly keys: SigningKeyRing },
+  given: Minting
+): Minted | Problem => {
   const { books, settings, keys, nowMs } = authority
-const issuedMs = nowMs()
+  const issuedMs = nowMs()
   const { client, resource, user, parent, act, jkt } = given
   const iat = Math.floor(issuedMs / 1_000)
-const exp = Math.max(iat + 1, iat + Math.floor(given.lifetimeMs / 1_000))
+  const exp = Math.max(iat + 1, iat + Math.floor(given.lifetimeMs / 1_000))
   const jti = books.id()
-const audience = given.audience ?? audienceOf(authority, resource)
-const scopes = inCatalogOrder(resource, given.scopes)
-const agentChain = chainOf(act)
+  const audience = given.audience ?? audienceOf(authority, resource)
+  const scopes = inCatalogOrder(resource, given.scopes)
+  const agentChain = chainOf(act)
   const claims = {
-    iss: settings.issuer, sub: given.sub, aud: audience, exp, iat, jti, client_id: client.clientId,
-    ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }), ...(user === undefined || user.authMs === 0 ? {} : { auth_time: Math.floor(user.authMs / 1_000) }),
-    ...(jkt === undefined ? {} : { cnf: { jkt } }), ...(act === undefined ? {} : { act }), ...(client.agent ? { agent_id: client.clientId } : {}),
+    iss: settings.issuer,
+    sub: given.sub,
+    aud: audience,
+    exp,
+    iat,
+    jti,
+    client_id: client.clientId,
+    ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }),
+    ...(user === undefined || user.authMs === 0 ? {} : { auth_time: Math.floor(user.authMs / 1_000) }),
+    ...(jkt === undefined ? {} : { cnf: { jkt } }),
+    ...(act === undefined ? {} : { act }),
+    ...(client.agent ? { agent_id: client.clientId } : {}),
     ...(agentChain.length === 0 ? {} : { agent_chain: agentChain })
   }
   const accessToken = keys.sign(claims)
   if (accessToken instanceof Problem) return accessToken
   const issuance: Issuance = {
-    jti, grantType: given.grantType, sub: given.sub, userId: user?.id ?? "", userEpoch: user?.epoch ?? 0, clientId: client.clientId, clientIssuedMs: client.issuedMs,
-    consentClientId: given.consentClientId ?? "", consentId: given.consentId ?? "", resourceId: resource?.id ?? "", audience, scopes, backend: "mint",
-    parentJti: parent?.jti ?? "", generation: parent === undefined ? 0 : parent.generation + 1, familyId: given.familyId ?? "", idpId: given.idpId ?? "", jkt: jkt ?? "",
-    agentId: client.agent ? client.clientId : "", agentChain, revocable: true, issuedMs, expiresMs: exp * 1_000, revokedMs: null, revokedReason: ""
+    jti,
+    grantType: given.grantType,
+    sub: given.sub,
+    userId: user?.id ?? "",
+    userEpoch: user?.epoch ?? 0,
+    clientId: client.clientId,
+    clientIssuedMs: client.issuedMs,
+    consentClientId: given.consentClientId ?? "",
+    consentId: given.consentId ?? "",
+    resourceId: resource?.id ?? "",
+    audience,
+    scopes,
+    backend: "mint",
+    parentJti: parent?.jti ?? "",
+    generation: parent === undefined ? 0 : parent.generation + 1,
+    familyId: given.familyId ?? "",
+    idpId: given.idpId ?? "",
+    jkt: jkt ?? "",
+    agentId: client.agent ? client.clientId : "",
+    agentChain,
+    revocable: true,
+    issuedMs,
+    expiresMs: exp * 1_000,
+    revokedMs: null,
+    revokedReason: ""
   }
-  return { issuance, accessToken, body: { access_token: accessToken, token_type: jkt === undefined ? "Bearer" : "DPoP", expires_in: exp - iat, scope: scopes.join(" ") } }
+  return {
+    issuance,
+    accessToken,
+    body: {
+      access_token: accessToken,
+      token_type: jkt === undefined ? "Bearer" : "DPoP",
+      expires_in: exp - iat,
+      scope: scopes.join(" ")
+    }
+  }
 }
+
 export const issuanceRow = (issuance: Issuance) => Issuances.put([issuance.jti], issuance, "absent")
 
-export interface OwnToken extends Jwt { readonly issuance: Issuance }
+export interface OwnToken extends Jwt {
+  readonly issuance: Issuance
+}
+
 /** A live access token of ours, its claims and its row; undefined for anything else. */
 export const ownToken = (services: Services, token: string): OwnToken | undefined => {
   const jwt = services.keys.verify(token)
-const { settings, books, nowMs } = services
+  const { settings, books, nowMs } = services
   if (jwt === undefined) return undefined
   const { iss, exp, iat, jti } = jwt.claims
-  if (iss !== settings.issuer || typeof exp !== "number" || exp * 1_000 <= nowMs() || typeof iat !== "number" || typeof jti !== "string") return undefined
+  if (
+    iss !== settings.issuer ||
+    typeof exp !== "number" ||
+    exp * 1_000 <= nowMs() ||
+    typeof iat !== "number" ||
+    typeof jti !== "string"
+  )
+    return undefined
   const issuance = books.get(Issuances, [jti])
-  return issuance !== undefined && isLive(services, services.families, issuance) ? { header: jwt.header, claims: jwt.claims, issuance } : undefined
+  return issuance !== undefined && isLive(services, services.families, issuance)
+    ? { header: jwt.header, claims: jwt.claims, issuance }
+    : undefined
 }

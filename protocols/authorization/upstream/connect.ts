@@ -1,10 +1,20 @@
-/** A user connects an account elsewhere: `/connect/:provider`, its callback, and the list of what is connected.
- *  Guarantee: a state serves once, in the session it was made for; the browser is sent to listed URLs only. Source: authorization sections 12.2 to 12.4. */
+/** A user connects an account elsewhere: `/connect/:provider`, its callback, and the list of what is
+ *  connected. Guarantee: a state serves once, in the session it was made for; the browser is sent to listed
+ *  URLs only. Source: authorization sections 12.2 to 12.4. */
 import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { Authority } from "../authority.ts"
 import { Problem, problemResponse, quoted } from "../problems.ts"
-import { asClient, oauthConfig, providerBySlug, providersMax, resourcesOf, secretOf, upstreamScopes, type Environment } from "./providers.ts"
+import {
+  asClient,
+  oauthConfig,
+  providerBySlug,
+  providersMax,
+  resourcesOf,
+  secretOf,
+  upstreamScopes,
+  type Environment
+} from "./providers.ts"
 import { BrokerGrants, Providers, type BrokerGrant, type Provider, type Resource } from "../records.ts"
 import { FetchFault, type SafeFetch } from "./safe-fetch.ts"
 import { challengeOf, newVerifier, SealedStates } from "./sealed-state.ts"
@@ -12,47 +22,92 @@ import { isRefusal, readTokenAnswer, sealCredential } from "./upstream-tokens.ts
 import { upstreamBodyBytesMax, upstreamTimeoutMs, type Vault } from "./vault.ts"
 import { isWireFault, readPairs, type Form } from "../wire.ts"
 
-export interface SessionNow { readonly userId: string; readonly sessionHash: string }
+export interface SessionNow {
+  readonly userId: string
+  readonly sessionHash: string
+}
+
 export interface Sessions {
   of(request: Request): SessionNow | undefined
   csrf(sessionHash: string, purpose: string): string
   /** To the login page, which leads back to `returnTo`, a path of ours with its query. */
-login(returnTo: string, request: Request): Response
+  login(returnTo: string, request: Request): Response
 }
-export interface Connection { readonly provider: string; readonly displayName: string; readonly scopes: ReadonlyArray<string>; readonly connectedMs: number }
+
+export interface Connection {
+  readonly provider: string
+  readonly displayName: string
+  readonly scopes: ReadonlyArray<string>
+  readonly connectedMs: number
+}
+
 export interface ConnectPages {
   error(problem: Problem, request: Request): Response
-  connections(view: { readonly connections: ReadonlyArray<Connection>; readonly csrfToken: string }, request: Request): Response
+  connections(
+    view: { readonly connections: ReadonlyArray<Connection>; readonly csrfToken: string },
+    request: Request
+  ): Response
 }
+
 export interface ConnectGiven {
-  readonly vault: Vault; readonly fetcher: SafeFetch; readonly sessions: Sessions; readonly pages: ConnectPages
+  readonly vault: Vault
+  readonly fetcher: SafeFetch
+  readonly sessions: Sessions
+  readonly pages: ConnectPages
   /** By URI or slug, as every endpoint reads `resource` (2.3). */
-readonly resource: (value: string) => Resource | undefined
+  readonly resource: (value: string) => Resource | undefined
   readonly environment?: Environment
 }
 
-interface Connecting { readonly atMs: number; readonly providerId: string; readonly userId: string; readonly sessionHash: string; readonly scopes: ReadonlyArray<string>; readonly returnUrl: string | undefined; readonly verifier: string }
+interface Connecting {
+  readonly atMs: number
+  readonly providerId: string
+  readonly userId: string
+  readonly sessionHash: string
+  readonly scopes: ReadonlyArray<string>
+  readonly returnUrl: string | undefined
+  readonly verifier: string
+}
+
 const stateMs = 600_000
 export const csrfPurpose = "connections"
 
-export const wantsPage = (request: Request): boolean => /text\/html/i.test(request.headers.get("accept") ?? "")
-/** Re-serialised, so that no byte of a caller reaches a header as it came. */
-export const redirect = (status: 302 | 303, url: string): Response => ({ status, headers: [["Location", new URL(url).href], ["Cache-Control", "no-store"]] })
+export const wantsPage = (request: Request): boolean =>
+  /text\/html/i.test(request.headers.get("accept") ?? "")
 
-export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectGiven): ReadonlyArray<Route> => {
+/** Re-serialised, so that no byte of a caller reaches a header as it came. */
+export const redirect = (status: 302 | 303, url: string): Response => ({
+  status,
+  headers: [
+    ["Location", new URL(url).href],
+    ["Cache-Control", "no-store"]
+  ]
+})
+
+export const connectRoutes = (
+  authority: Authority,
+  { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectGiven
+): ReadonlyArray<Route> => {
   const { settings, books, seal, audit, nowMs, local, log } = authority
   const states = new SealedStates<Connecting>(authority, "connect", stateMs)
   const refuse = (request: Request, ...given: ConstructorParameters<typeof Problem>): Response => {
     const problem = new Problem(...given)
     return wantsPage(request) ? pages.error(problem, request) : problemResponse(problem, request, settings)
   }
-  const callbackOf = (slug: string): string => `${settings.connect.redirectBaseUrl === "" ? settings.issuer : settings.connect.redirectBaseUrl.replace(/\/$/, "")}/connect/${encodeURIComponent(slug)}/callback`
-  const here = ({ path, query }: Request): string => query === "" ? path : `${path}?${query}`
+  const callbackOf = (slug: string): string =>
+    `${settings.connect.redirectBaseUrl === "" ? settings.issuer : settings.connect.redirectBaseUrl.replace(/\/$/, "")}/connect/${encodeURIComponent(slug)}/callback`
+  const here = ({ path, query }: Request): string => (query === "" ? path : `${path}?${query}`)
   const query = (request: Request): Form | string => {
     const form = readPairs(request.query)
-    return isWireFault(form) ? form.detail : form.repeated.length > 0 || form.all("resource").length > 1 ? "a parameter appears twice" : form
+    return isWireFault(form)
+      ? form.detail
+      : form.repeated.length > 0 || form.all("resource").length > 1
+        ? "a parameter appears twice"
+        : form
   }
-  const connectable = (slug: string): { readonly provider: Provider; readonly resources: ReadonlyArray<Resource> } | undefined => {
+  const connectable = (
+    slug: string
+  ): { readonly provider: Provider; readonly resources: ReadonlyArray<Resource> } | undefined => {
     const provider = providerBySlug(books, slug)
     if (provider?.protocol !== "oauth") return undefined
     const resources = resourcesOf(books, provider)
@@ -61,32 +116,62 @@ export const connectRoutes = (authority: Authority, { vault, fetcher, sessions, 
 
   const start = (request: Request): Response => {
     const asked = query(request)
-const target = connectable(request.params["provider"] ?? "")
+    const target = connectable(request.params["provider"] ?? "")
     if (target === undefined) return refuse(request, "invalid_target", "there is no such provider to connect")
     if (typeof asked === "string") return refuse(request, "invalid_request", asked)
     const { provider } = target
-const resource = asked.get("resource")
-const named = resource === undefined ? undefined : resourceNamed(resource)
-    const resources = resource === undefined ? target.resources : target.resources.filter(({ id }) => id === named?.id)
-    if (resources.length === 0) return refuse(request, "invalid_target", "the resource is not one of this provider")
+    const resource = asked.get("resource")
+    const named = resource === undefined ? undefined : resourceNamed(resource)
+    const resources =
+      resource === undefined ? target.resources : target.resources.filter(({ id }) => id === named?.id)
+    if (resources.length === 0)
+      return refuse(request, "invalid_target", "the resource is not one of this provider")
     const returnUrl = asked.get("return_url")
-    if (returnUrl !== undefined && !settings.connect.allowedReturnUrls.includes(returnUrl) && !resources.some(({ returnUrls }) => returnUrls.includes(returnUrl)))
+    if (
+      returnUrl !== undefined &&
+      !settings.connect.allowedReturnUrls.includes(returnUrl) &&
+      !resources.some(({ returnUrls }) => returnUrls.includes(returnUrl))
+    )
       return refuse(request, "invalid_request", "return_url is not allowed")
     const session = sessions.of(request)
     if (session === undefined) return sessions.login(here(request), request)
     const catalog = resources.flatMap(({ scopes }) => scopes)
-const names = asked.get("scope")?.split(" ").filter((name) => name !== "")
+    const names = asked
+      .get("scope")
+      ?.split(" ")
+      .filter((name) => name !== "")
     const unknown = names?.find((name) => !catalog.some((scope) => scope.name === name))
-    if (unknown !== undefined) return refuse(request, "invalid_scope", `scope ${quoted(unknown)} is not in the catalog`)
+    if (unknown !== undefined)
+      return refuse(request, "invalid_scope", `scope ${quoted(unknown)} is not in the catalog`)
     const { clientId, authorizeUrl, scopes: always, extra, pkce } = oauthConfig(provider)
-    const scopes = [...new Set([...always, ...upstreamScopes(names === undefined ? catalog : catalog.filter(({ name }) => names.includes(name))),
-      // Connecting again never narrows.
-      ...vault.grant(session.userId, provider.id)?.row.scopesGranted ?? []])]
+    const scopes = [
+      ...new Set([
+        ...always,
+        ...upstreamScopes(names === undefined ? catalog : catalog.filter(({ name }) => names.includes(name))),
+        // Connecting again never narrows.
+        ...(vault.grant(session.userId, provider.id)?.row.scopesGranted ?? [])
+      ])
+    ]
     const verifier = newVerifier()
-    const state = states.seal({ atMs: nowMs(), providerId: provider.id, ...session, scopes, returnUrl, verifier })
+    const state = states.seal({
+      atMs: nowMs(),
+      providerId: provider.id,
+      ...session,
+      scopes,
+      returnUrl,
+      verifier
+    })
     const url = new URL(authorizeUrl)
-    for (const [name, value] of Object.entries({ ...extra, response_type: "code", client_id: clientId, redirect_uri: callbackOf(provider.slug), ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }), state,
-      ...(pkce ? { code_challenge: challengeOf(verifier), code_challenge_method: "S256" } : {}) })) url.searchParams.set(name, value)
+    for (const [name, value] of Object.entries({
+      ...extra,
+      response_type: "code",
+      client_id: clientId,
+      redirect_uri: callbackOf(provider.slug),
+      ...(scopes.length === 0 ? {} : { scope: scopes.join(" ") }),
+      state,
+      ...(pkce ? { code_challenge: challengeOf(verifier), code_challenge_method: "S256" } : {})
+    }))
+      url.searchParams.set(name, value)
     return redirect(302, url.href)
   }
 
@@ -95,14 +180,22 @@ const names = asked.get("scope")?.split(" ").filter((name) => name !== "")
     const answered = query(request)
     if (typeof answered === "string") return invalid(answered)
     const session = sessions.of(request)
-const provider = providerBySlug(books, request.params["provider"] ?? "")
-const sent = answered.get("state")
-const state = states.open(sent)
-    if (state === undefined || session === undefined || state.providerId !== provider?.id || state.sessionHash !== session.sessionHash || state.userId !== session.userId || !(await states.spend(sent!, state)))
+    const provider = providerBySlug(books, request.params["provider"] ?? "")
+    const sent = answered.get("state")
+    const state = states.open(sent)
+    if (
+      state === undefined ||
+      session === undefined ||
+      state.providerId !== provider?.id ||
+      state.sessionHash !== session.sessionHash ||
+      state.userId !== session.userId ||
+      !(await states.spend(sent!, state))
+    )
       return invalid("the connection attempt is unknown, expired or already used")
     const back = (): URL => new URL(state.returnUrl ?? `${settings.issuer}/connections`)
     if (answered.has("error")) {
-      if (state.returnUrl === undefined) return refuse(request, "access_denied", "the provider refused the connection")
+      if (state.returnUrl === undefined)
+        return refuse(request, "access_denied", "the provider refused the connection")
       const url = back()
       url.searchParams.set("error", "access_denied")
       return redirect(303, url.href)
@@ -114,46 +207,114 @@ const state = states.open(sent)
       return refuse(request, "server_error", "the provider did not complete the connection", { status: 502 })
     }
     const { tokenUrl, tokenAuth, clientId, format, pkce } = oauthConfig(provider)
-const secret = secretOf(provider, seal, environment)
+    const secret = secretOf(provider, seal, environment)
     if (secret === undefined) return failed("its secret is not set")
-    const form = { grant_type: "authorization_code", code, redirect_uri: callbackOf(provider.slug), ...(pkce ? { code_verifier: state.verifier } : {}) }
-    const fetched = await fetcher.fetch({ ...asClient(tokenUrl, tokenAuth, clientId, secret, form), bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local })
+    const form = {
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: callbackOf(provider.slug),
+      ...(pkce ? { code_verifier: state.verifier } : {})
+    }
+    const fetched = await fetcher.fetch({
+      ...asClient(tokenUrl, tokenAuth, clientId, secret, form),
+      bodyBytesMax: upstreamBodyBytesMax,
+      timeoutMs: upstreamTimeoutMs,
+      allowPrivateAddresses: local,
+      allowHttp: local
+    })
     const answer = readTokenAnswer(fetched, format, nowMs(), state.scopes)
     if (answer instanceof FetchFault) return failed(answer.reason)
     if (isRefusal(answer)) return failed("refused")
     // What was deleted, or logged out, while the provider was asked stays so.
-    if (books.get(Providers, [provider.id]) === undefined || sessions.of(request)?.sessionHash !== session.sessionHash) return invalid("the connection attempt has ended")
+    if (
+      books.get(Providers, [provider.id]) === undefined ||
+      sessions.of(request)?.sessionHash !== session.sessionHash
+    )
+      return invalid("the connection attempt has ended")
     const key = [session.userId, provider.id]
-const entry = { userId: session.userId, providerId: provider.id }
-const before = BrokerGrants.get(books.store, key)
-const live = before?.revokedMs === null ? before : undefined
-    const row: BrokerGrant = { id: live?.id ?? books.id(), ...entry, scopesGranted: answer.scopes ?? state.scopes, credential: sealCredential(seal, entry, answer.credential),
-      version: (before?.version ?? 0) + 1, revokedMs: null, createdMs: live?.createdMs ?? nowMs(), updatedMs: nowMs() }
-    await books.write([BrokerGrants.put(key, row), audit.event("broker_grant.created", { actorId: session.userId, ip: request.client, detail: { provider: provider.slug } })])
+    const entry = { userId: session.userId, providerId: provider.id }
+    const before = BrokerGrants.get(books.store, key)
+    const live = before?.revokedMs === null ? before : undefined
+    const row: BrokerGrant = {
+      id: live?.id ?? books.id(),
+      ...entry,
+      scopesGranted: answer.scopes ?? state.scopes,
+      credential: sealCredential(seal, entry, answer.credential),
+      version: (before?.version ?? 0) + 1,
+      revokedMs: null,
+      createdMs: live?.createdMs ?? nowMs(),
+      updatedMs: nowMs()
+    }
+    await books.write([
+      BrokerGrants.put(key, row),
+      audit.event("broker_grant.created", {
+        actorId: session.userId,
+        ip: request.client,
+        detail: { provider: provider.slug }
+      })
+    ])
     return redirect(303, back().href)
   }
 
   const list = (request: Request): Response => {
     const session = sessions.of(request)
-    if (session === undefined) return wantsPage(request) ? sessions.login(here(request), request) : refuse(request, "access_denied", "there is no session")
-    const connections = BrokerGrants.range(books.store, { prefix: [session.userId], limit: providersMax }).flatMap(({ value }): ReadonlyArray<Connection> => {
+    if (session === undefined)
+      return wantsPage(request)
+        ? sessions.login(here(request), request)
+        : refuse(request, "access_denied", "there is no session")
+    const connections = BrokerGrants.range(books.store, {
+      prefix: [session.userId],
+      limit: providersMax
+    }).flatMap(({ value }): ReadonlyArray<Connection> => {
       const provider = value.revokedMs === null ? books.get(Providers, [value.providerId]) : undefined
-      return provider === undefined ? [] : [{ provider: provider.slug, displayName: provider.displayName, scopes: value.scopesGranted, connectedMs: value.createdMs }]
+      return provider === undefined
+        ? []
+        : [
+            {
+              provider: provider.slug,
+              displayName: provider.displayName,
+              scopes: value.scopesGranted,
+              connectedMs: value.createdMs
+            }
+          ]
     })
     const csrfToken = sessions.csrf(session.sessionHash, csrfPurpose)
-    return wantsPage(request) ? pages.connections({ connections, csrfToken }, request)
-      : json(200, { connections: connections.map(({ provider, displayName, scopes, connectedMs }) => ({ provider, display_name: displayName, scopes, connected_at: new Date(connectedMs).toISOString() })), csrf_token: csrfToken },
-        [["Cache-Control", "no-store"]])
+    return wantsPage(request)
+      ? pages.connections({ connections, csrfToken }, request)
+      : json(
+          200,
+          {
+            connections: connections.map(({ provider, displayName, scopes, connectedMs }) => ({
+              provider,
+              display_name: displayName,
+              scopes,
+              connected_at: new Date(connectedMs).toISOString()
+            })),
+            csrf_token: csrfToken
+          },
+          [["Cache-Control", "no-store"]]
+        )
   }
 
   const disconnect = async (request: Request): Promise<Response> => {
     const session = sessions.of(request)
     if (session === undefined) return refuse(request, "access_denied", "there is no session")
-    if (!equalSecrets(request.headers.get("x-csrf-token") ?? "", sessions.csrf(session.sessionHash, csrfPurpose))) return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
+    if (
+      !equalSecrets(
+        request.headers.get("x-csrf-token") ?? "",
+        sessions.csrf(session.sessionHash, csrfPurpose)
+      )
+    )
+      return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
     const provider = providerBySlug(books, request.params["provider"] ?? "")
-const granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
-    if (provider === undefined || granted === undefined) return refuse(request, "not_found", "there is no such connection")
-    if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client))) return refuse(request, "server_error", "the connection has just changed", { status: 503, headers: [["Retry-After", "1"]] })
+    const granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
+    if (provider === undefined || granted === undefined)
+      return refuse(request, "not_found", "there is no such connection")
+    if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client)))
+      return refuse(request, "server_error", "the connection has just changed", {
+        status: 503,
+        headers: [["Retry-After", "1"]]
+      })
     vault.revokeUpstream(granted.row, provider)
     return { status: 204 }
   }

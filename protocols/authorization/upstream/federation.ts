@@ -1,5 +1,6 @@
-/** Login through one upstream OpenID provider. Guarantee: a user is (`iss`, `sub`) of a verified ID token, never an e-mail address; what came back
- *  belongs to the browser that was sent. Source: authorization section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC 9207. */
+/** Login through one upstream OpenID provider. Guarantee: a user is (`iss`, `sub`) of a verified ID token,
+ *  never an e-mail address; what came back belongs to the browser that was sent. Source: authorization
+ *  section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC 9207. */
 import { jwtVerify } from "jose"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Authority } from "../authority.ts"
@@ -17,13 +18,24 @@ export interface FederationGiven {
   readonly fetcher: SafeFetch
   readonly pages: { error(problem: Problem, request: Request): Response }
   /** Whether this authorization request waits for a login. */
-readonly waits: (req: string) => boolean
-  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("": none). */
-readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
+  readonly waits: (req: string) => boolean
+  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("":
+   *  none). */
+  readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
   /** To the client of the request; undefined when there is none. */
-readonly redirectError: (req: string, error: ErrorCode, description: string) => Response | undefined | Promise<Response | undefined>
+  readonly redirectError: (
+    req: string,
+    error: ErrorCode,
+    description: string
+  ) => Response | undefined | Promise<Response | undefined>
 }
-interface LoggingIn { readonly atMs: number; readonly req: string; readonly nonce: string; readonly verifier: string }
+
+interface LoggingIn {
+  readonly atMs: number
+  readonly req: string
+  readonly nonce: string
+  readonly verifier: string
+}
 
 const algorithms = ["RS256", "ES256", "PS256"]
 const bodyBytesMax = 262_144
@@ -35,37 +47,64 @@ const subjectLengthMax = 255
 const emailLengthMax = 254
 const nameLengthMax = 200
 
-export const federationRoutes = (authority: Authority, { fetcher, pages, waits, logIn, redirectError }: FederationGiven): ReadonlyArray<Route> => {
+export const federationRoutes = (
+  authority: Authority,
+  { fetcher, pages, waits, logIn, redirectError }: FederationGiven
+): ReadonlyArray<Route> => {
   const { settings, books, audit, nowMs, local, log } = authority
-const { federation, session } = settings
+  const { federation, session } = settings
   const party: Party = { id: "federation", issuer: federation.issuer, jwksUri: "" }
   const keys = new RemoteKeys(fetcher, { keptMs: keysKeptMs, timeoutMs, allowPrivateAddresses: local }, nowMs)
   const states = new SealedStates<LoggingIn>(authority, "federation", settings.stateMaxAgeMs)
   const cookieName = `${session.secure ? "__Host-" : ""}authserver_oidc`
-  const cookie = (value: string, seconds: number): readonly [string, string] =>
-    ["Set-Cookie", `${cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${session.secure ? "; Secure" : ""}`]
-  const within = (response: Response, ...headers: ReadonlyArray<readonly [string, string]>): Response => ({ ...response, headers: [...response.headers ?? [], ...headers] })
-  const page = (request: Request, ...given: ConstructorParameters<typeof Problem>): Response => pages.error(new Problem(...given), request)
-  const endpoint = async (name: string): Promise<{ readonly url: URL; readonly document: Members } | FetchFault> => {
+  const cookie = (value: string, seconds: number): readonly [string, string] => [
+    "Set-Cookie",
+    `${cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${session.secure ? "; Secure" : ""}`
+  ]
+  const within = (response: Response, ...headers: ReadonlyArray<readonly [string, string]>): Response => ({
+    ...response,
+    headers: [...(response.headers ?? []), ...headers]
+  })
+  const page = (request: Request, ...given: ConstructorParameters<typeof Problem>): Response =>
+    pages.error(new Problem(...given), request)
+  const endpoint = async (
+    name: string
+  ): Promise<{ readonly url: URL; readonly document: Members } | FetchFault> => {
     const document = await keys.configuration(party)
     if (document instanceof FetchFault) return document
     const value = document[name]
-    return typeof value === "string" && isAllowedUrl(value, local) ? { url: new URL(value), document } : new FetchFault({ reason: "url" })
+    return typeof value === "string" && isAllowedUrl(value, local)
+      ? { url: new URL(value), document }
+      : new FetchFault({ reason: "url" })
   }
 
   const start = async (request: Request): Promise<Response> => {
     if (!federation.enabled) return page(request, "not_found", "there is nothing here")
     const asked = readPairs(request.query)
-const req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : asked.get("req") ?? ""
-    if (req === undefined || (req !== "" && !waits(req))) return page(request, "invalid_grant", "login session expired")
+    const req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : (asked.get("req") ?? "")
+    if (req === undefined || (req !== "" && !waits(req)))
+      return page(request, "invalid_grant", "login session expired")
     const authorization = await endpoint("authorization_endpoint")
     if (authorization instanceof FetchFault) return unavailable(request, authorization)
     const verifier = newVerifier()
-const nonce = newVerifier()
-const state = states.seal({ atMs: nowMs(), req, nonce, verifier })
-    for (const [name, value] of Object.entries({ response_type: "code", client_id: federation.clientId, redirect_uri: federation.redirectUri, scope: federation.scopes.join(" "), state, nonce,
-      code_challenge: challengeOf(verifier), code_challenge_method: "S256", ...(federation.connectorId === "" ? {} : { connector_id: federation.connectorId }) })) authorization.url.searchParams.set(name, value)
-    return within(redirect(302, authorization.url.href), cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000)))
+    const nonce = newVerifier()
+    const state = states.seal({ atMs: nowMs(), req, nonce, verifier })
+    for (const [name, value] of Object.entries({
+      response_type: "code",
+      client_id: federation.clientId,
+      redirect_uri: federation.redirectUri,
+      scope: federation.scopes.join(" "),
+      state,
+      nonce,
+      code_challenge: challengeOf(verifier),
+      code_challenge_method: "S256",
+      ...(federation.connectorId === "" ? {} : { connector_id: federation.connectorId })
+    }))
+      authorization.url.searchParams.set(name, value)
+    return within(
+      redirect(302, authorization.url.href),
+      cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000))
+    )
   }
   const unavailable = (request: Request, fault: FetchFault): Response => {
     log("warn", "the upstream login provider is not available", { reason: fault.reason })
@@ -76,27 +115,53 @@ const state = states.seal({ atMs: nowMs(), req, nonce, verifier })
     if (!federation.enabled) return page(request, "not_found", "there is nothing here")
     const answered = readPairs(request.query)
     const sent = isWireFault(answered) || answered.repeated.length > 0 ? undefined : answered.get("state")
-const state = states.open(sent)
-    if (isWireFault(answered) || sent === undefined || state === undefined || cookieOf(request, cookieName) !== sent || !(await states.spend(sent, state)))
+    const state = states.open(sent)
+    if (
+      isWireFault(answered) ||
+      sent === undefined ||
+      state === undefined ||
+      cookieOf(request, cookieName) !== sent ||
+      !(await states.spend(sent, state))
+    )
       return page(request, "invalid_request", "the login attempt is unknown, expired or already used")
     return within(await answer(request, state, (name) => answered.get(name)), cookie("", 0))
   }
-  const answer = async (request: Request, state: LoggingIn, given: (name: string) => string | undefined): Promise<Response> => {
-    const failed = (reason: string): Promise<void> => audit.now("user.oidc_login_failed", { ip: request.client, detail: { reason } })
+  const answer = async (
+    request: Request,
+    state: LoggingIn,
+    given: (name: string) => string | undefined
+  ): Promise<Response> => {
+    const failed = (reason: string): Promise<void> =>
+      audit.now("user.oidc_login_failed", { ip: request.client, detail: { reason } })
     const iss = given("iss")
-    if (iss !== undefined && iss !== federation.issuer) { await failed("iss"); return page(request, "invalid_request", "the answer is another issuer's") }
-    /** To the client when there is one, else a page. */
-    const denied = async (reason: string, error: "access_denied" | "server_error", description: string): Promise<Response> => {
-      await failed(reason)
-      return await redirectError(state.req, error, description) ?? page(request, error, description, error === "server_error" ? { status: 502 } : {})
+    if (iss !== undefined && iss !== federation.issuer) {
+      await failed("iss")
+      return page(request, "invalid_request", "the answer is another issuer's")
     }
-    if (given("error") !== undefined) return denied("upstream", "access_denied", "the login provider refused the login")
+    /** To the client when there is one, else a page. */
+    const denied = async (
+      reason: string,
+      error: "access_denied" | "server_error",
+      description: string
+    ): Promise<Response> => {
+      await failed(reason)
+      return (
+        (await redirectError(state.req, error, description)) ??
+        page(request, error, description, error === "server_error" ? { status: 502 } : {})
+      )
+    }
+    if (given("error") !== undefined)
+      return denied("upstream", "access_denied", "the login provider refused the login")
     const code = given("code")
     if (code === undefined) return page(request, "invalid_request", "code is missing")
     const claims = await exchanged(code, state)
-    if (typeof claims === "string") return denied(claims, "server_error", "the login provider did not complete the login")
+    if (typeof claims === "string")
+      return denied(claims, "server_error", "the login provider did not complete the login")
     const user = await userOf(claims)
-    if (user === undefined) { await failed("email_in_use"); return page(request, "conflict", "the e-mail address belongs to another account") }
+    if (user === undefined) {
+      await failed("email_in_use")
+      return page(request, "conflict", "the e-mail address belongs to another account")
+    }
     if (user.status !== "active") return denied("disabled", "access_denied", "the account is disabled")
     return logIn(user, state.req, request)
   }
@@ -107,46 +172,101 @@ const state = states.open(sent)
     if (token instanceof FetchFault) return token.reason
     const methods = token.document["token_endpoint_auth_methods_supported"]
     // What is not said is basic (OpenID Connect Discovery section 3).
-    const auth = Array.isArray(methods) && !methods.includes("client_secret_basic") && methods.includes("client_secret_post") ? "post" : "basic"
-    const form = { grant_type: "authorization_code", code, redirect_uri: federation.redirectUri, code_verifier: verifier }
-    const fetched = await fetcher.fetch({ ...asClient(token.url.href, auth, federation.clientId, federation.clientSecret, form), bodyBytesMax, timeoutMs, allowPrivateAddresses: local, allowHttp: local })
+    const auth =
+      Array.isArray(methods) &&
+      !methods.includes("client_secret_basic") &&
+      methods.includes("client_secret_post")
+        ? "post"
+        : "basic"
+    const form = {
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: federation.redirectUri,
+      code_verifier: verifier
+    }
+    const fetched = await fetcher.fetch({
+      ...asClient(token.url.href, auth, federation.clientId, federation.clientSecret, form),
+      bodyBytesMax,
+      timeoutMs,
+      allowPrivateAddresses: local,
+      allowHttp: local
+    })
     if (fetched instanceof FetchFault) return fetched.reason
     const body = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
-const idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
+    const idToken = body === undefined || isWireFault(body) ? undefined : body["id_token"]
     if (typeof idToken !== "string" || idToken.length > idTokenLengthMax) return "token_response"
     try {
-      const { payload } = await jwtVerify(idToken, async ({ alg, kid }) => {
-        const key = await keys.keyFor(party, { alg: alg!, kid })
-        if (key === undefined) throw new Error("no key")
-        return key
-      }, { algorithms, issuer: federation.issuer, audience: federation.clientId, currentDate: new Date(nowMs()), requiredClaims: ["exp", "iat", "sub", "nonce"] })
+      const { payload } = await jwtVerify(
+        idToken,
+        async ({ alg, kid }) => {
+          const key = await keys.keyFor(party, { alg: alg!, kid })
+          if (key === undefined) throw new Error("no key")
+          return key
+        },
+        {
+          algorithms,
+          issuer: federation.issuer,
+          audience: federation.clientId,
+          currentDate: new Date(nowMs()),
+          requiredClaims: ["exp", "iat", "sub", "nonce"]
+        }
+      )
       const { aud, sub, iat, nonce: theirs, azp } = payload
       const several = Array.isArray(aud) && aud.length > 1
-      const good = theirs === nonce && iat! <= nowMs() / 1_000 + skewSeconds && typeof sub === "string" && sub !== "" && sub.length <= subjectLengthMax
-        && (azp === undefined ? !several : azp === federation.clientId)
+      const good =
+        theirs === nonce &&
+        iat! <= nowMs() / 1_000 + skewSeconds &&
+        typeof sub === "string" &&
+        sub !== "" &&
+        sub.length <= subjectLengthMax &&
+        (azp === undefined ? !several : azp === federation.clientId)
       return good ? payload : "id_token"
-    } catch { return "id_token" }
+    } catch {
+      return "id_token"
+    }
   }
 
   /** The user of these claims, made at the first login; undefined when the e-mail address is another's. */
   const userOf = async (claims: Members): Promise<User | undefined> => {
     const subject = claims["sub"] as string
-const key = [federation.issuer, subject]
-const known = UserFederations.get(books.store, key)
+    const key = [federation.issuer, subject]
+    const known = UserFederations.get(books.store, key)
     if (known !== undefined) return books.get(Users, [known.id])
-    const text = (name: string, max: number): string => { const value = claims[name]; return typeof value === "string" && value.length <= max && !/\p{Cc}/u.test(value) ? value.trim() : "" }
+    const text = (name: string, max: number): string => {
+      const value = claims[name]
+      return typeof value === "string" && value.length <= max && !/\p{Cc}/u.test(value) ? value.trim() : ""
+    }
     const email = text("email", emailLengthMax)
-const at = nowMs()
-    const user: User = { id: books.id(), email, name: text("name", nameLengthMax), role: "user", passwordHash: null, federated: { issuer: federation.issuer, subject }, status: "active", epoch: 0, lastLoginMs: null, createdMs: at, updatedMs: at }
-    const made = books.commit([UserFederations.put(key, { id: user.id }, "absent"), Users.put([user.id], user, "absent"),
-      ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]), audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })])
+    const at = nowMs()
+    const user: User = {
+      id: books.id(),
+      email,
+      name: text("name", nameLengthMax),
+      role: "user",
+      passwordHash: null,
+      federated: { issuer: federation.issuer, subject },
+      status: "active",
+      epoch: 0,
+      lastLoginMs: null,
+      createdMs: at,
+      updatedMs: at
+    }
+    const made = books.commit([
+      UserFederations.put(key, { id: user.id }, "absent"),
+      Users.put([user.id], user, "absent"),
+      ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]),
+      audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })
+    ])
     // Read and commit are one turn: only the address can be taken.
     if (!(made instanceof Promise)) return undefined
     await made
     return user
   }
 
-  return [{ method: "GET", path: "/oidc/start", handle: start }, { method: "GET", path: "/oidc/callback", handle: callback }]
+  return [
+    { method: "GET", path: "/oidc/start", handle: start },
+    { method: "GET", path: "/oidc/callback", handle: callback }
+  ]
 }
 
 const cookieOf = (request: Request, name: string): string | undefined => {

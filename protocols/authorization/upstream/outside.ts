@@ -1,5 +1,6 @@
-/** Everything of this service that talks to the outside, put together. Strangers' documents, identity providers and operators' upstreams have
- *  outbound limits of their own, so that a flood of the first cannot starve the others. */
+/** Everything of this service that talks to the outside, put together. Strangers' documents, identity
+ *  providers and operators' upstreams have outbound limits of their own, so that a flood of the first cannot
+ *  starve the others. */
 import type { Route } from "../../../runtime/http.ts"
 import type { Authority } from "../authority.ts"
 import { ClientDocuments } from "../client/client-documents.ts"
@@ -15,15 +16,21 @@ export interface Outside {
   readonly idps: IdentityProviders
   readonly vault: Vault
   /** `/connect`, `/connections` and `/oidc`, whose pages and sessions are the caller's. */
-  routes(ports: Omit<ConnectGiven, "vault" | "fetcher" | "environment"> & Omit<FederationGiven, "fetcher">): ReadonlyArray<Route>
+  routes(
+    ports: Omit<ConnectGiven, "vault" | "fetcher" | "environment"> & Omit<FederationGiven, "fetcher">
+  ): ReadonlyArray<Route>
 }
+
 export const outsideOf = (authority: Authority, environment: Environment = process.env): Outside => {
   const fetcher = new SafeFetch(authority.lookup, upstreamLimits)
-const vault = new Vault(authority, fetcher, environment)
+  const vault = new Vault(authority, fetcher, environment)
   return {
     documents: new ClientDocuments(authority, new SafeFetch(authority.lookup)),
     idps: new IdentityProviders(authority, new SafeFetch(authority.lookup)),
     vault,
-    routes: (ports) => [...connectRoutes(authority, { ...ports, vault, fetcher, environment }), ...federationRoutes(authority, { ...ports, fetcher })]
+    routes: (ports) => [
+      ...connectRoutes(authority, { ...ports, vault, fetcher, environment }),
+      ...federationRoutes(authority, { ...ports, fetcher })
+    ]
   }
 }

@@ -1,4 +1,5 @@
-/** Broker providers: what their configuration may hold, and where its secrets live. No secret is ever in `config`.
+/** Broker providers: what their configuration may hold, and where its secrets live. No secret is ever in
+ *  `config`.
  *  Source: authorization sections 12.1 and 16.3. */
 import { createPrivateKey } from "node:crypto"
 import type { Authority } from "../authority.ts"
@@ -16,103 +17,255 @@ const expiresInMax = 366 * 86_400
 export const providersMax = 1_000
 
 /** What the server itself says to an authorization endpoint. */
-const reserved = new Set(["response_type", "response_mode", "client_id", "client_secret", "redirect_uri", "scope", "state", "nonce", "code", "code_challenge", "code_challenge_method",
-  "code_verifier", "grant_type", "request", "request_uri", "iss"])
+const reserved = new Set([
+  "response_type",
+  "response_mode",
+  "client_id",
+  "client_secret",
+  "redirect_uri",
+  "scope",
+  "state",
+  "nonce",
+  "code",
+  "code_challenge",
+  "code_challenge_method",
+  "code_verifier",
+  "grant_type",
+  "request",
+  "request_uri",
+  "iss"
+])
+
 const algorithms = ["RS256", "PS256", "ES256"]
 
 /** Why a value of this member is not acceptable; undefined when it is. */
 type Check = (value: unknown, local: boolean) => string | undefined
-const text: Check = (value) => typeof value === "string" && value !== "" && value.length <= textLengthMax ? undefined : "wants text"
-const secret: Check = (value) => typeof value === "string" && value !== "" && value.length <= keyLengthMax ? undefined : "wants text"
-const reference: Check = (value) => typeof value === "string" && /^CONNECTOR_\w{1,200}$/.test(value) ? undefined : "wants the name of an environment variable that starts with CONNECTOR_"
-const url: Check = (value, local) => typeof value === "string" && value.length <= textLengthMax && !/[^\x21-\x7e]|#/.test(value) && isAllowedUrl(value, local) ? undefined : "wants an https URL"
-const oneOf = (...values: ReadonlyArray<string>): Check => (value) => typeof value === "string" && values.includes(value) ? undefined : `wants one of ${values.join(", ")}`
-const flag: Check = (value) => typeof value === "boolean" ? undefined : "wants true or false"
-const scopes: Check = (value) => Array.isArray(value) && value.length <= scopesMax && value.every((scope) => typeof scope === "string" && scope.length <= textLengthMax && scopeToken.test(scope))
-  ? undefined : "wants a list of scopes"
-const seconds: Check = (value) => Number.isInteger(value) && Number(value) > 0 && Number(value) <= expiresInMax ? undefined : "wants a whole number of seconds"
+
+const text: Check = (value) =>
+  typeof value === "string" && value !== "" && value.length <= textLengthMax ? undefined : "wants text"
+
+const secret: Check = (value) =>
+  typeof value === "string" && value !== "" && value.length <= keyLengthMax ? undefined : "wants text"
+
+const reference: Check = (value) =>
+  typeof value === "string" && /^CONNECTOR_\w{1,200}$/.test(value)
+    ? undefined
+    : "wants the name of an environment variable that starts with CONNECTOR_"
+
+const url: Check = (value, local) =>
+  typeof value === "string" &&
+  value.length <= textLengthMax &&
+  !/[^\x21-\x7e]|#/.test(value) &&
+  isAllowedUrl(value, local)
+    ? undefined
+    : "wants an https URL"
+
+const oneOf =
+  (...values: ReadonlyArray<string>): Check =>
+  (value) =>
+    typeof value === "string" && values.includes(value) ? undefined : `wants one of ${values.join(", ")}`
+
+const flag: Check = (value) => (typeof value === "boolean" ? undefined : "wants true or false")
+
+const scopes: Check = (value) =>
+  Array.isArray(value) &&
+  value.length <= scopesMax &&
+  value.every((scope) => typeof scope === "string" && scope.length <= textLengthMax && scopeToken.test(scope))
+    ? undefined
+    : "wants a list of scopes"
+
+const seconds: Check = (value) =>
+  Number.isInteger(value) && Number(value) > 0 && Number(value) <= expiresInMax
+    ? undefined
+    : "wants a whole number of seconds"
+
 const parameters: Check = (value) => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return "wants an object of strings"
   const pairs = Object.entries(value)
   if (pairs.length > extraParamsMax) return `holds more than ${extraParamsMax} parameters`
-  if (pairs.some(([name, item]) => name === "" || typeof item !== "string" || name.length + item.length > textLengthMax)) return "wants an object of strings"
+  if (
+    pairs.some(
+      ([name, item]) => name === "" || typeof item !== "string" || name.length + item.length > textLengthMax
+    )
+  )
+    return "wants an object of strings"
   const taken = pairs.find(([name]) => reserved.has(name))
   return taken === undefined ? undefined : `must not hold ${taken[0]}`
 }
 
-interface Shape { readonly wanted: Readonly<Record<string, Check>>; readonly optional: Readonly<Record<string, Check>>; 
-/** Or its `_ref`, one of the two. */
-readonly secret: string }
-const shapes: { readonly [P in Protocol]: Shape } = {
-  oauth: { secret: "client_secret", wanted: { client_id: text, authorize_url: url, token_url: url },
-    optional: { revoke_url: url, scopes, extra_auth_params: parameters, response_format: oneOf("standard", "slack"), token_auth: oneOf("post", "basic"), pkce: flag } },
-  api_key: { secret: "key", wanted: {}, optional: { expires_in: seconds } },
-  service_account: { secret: "private_key", wanted: { issuer: text, audience: text, token_url: url, alg: oneOf(...algorithms) }, optional: { subject: text } }
+interface Shape {
+  readonly wanted: Readonly<Record<string, Check>>
+  readonly optional: Readonly<Record<string, Check>>
+  /** Or its `_ref`, one of the two. */
+  readonly secret: string
 }
+
+const shapes: { readonly [P in Protocol]: Shape } = {
+  oauth: {
+    secret: "client_secret",
+    wanted: { client_id: text, authorize_url: url, token_url: url },
+    optional: {
+      revoke_url: url,
+      scopes,
+      extra_auth_params: parameters,
+      response_format: oneOf("standard", "slack"),
+      token_auth: oneOf("post", "basic"),
+      pkce: flag
+    }
+  },
+  api_key: { secret: "key", wanted: {}, optional: { expires_in: seconds } },
+  service_account: {
+    secret: "private_key",
+    wanted: { issuer: text, audience: text, token_url: url, alg: oneOf(...algorithms) },
+    optional: { subject: text }
+  }
+}
+
 export const protocols = Object.keys(shapes) as ReadonlyArray<Protocol>
 
-/** Why a configuration is refused, naming the member. `secretKept`: a change of a provider whose secret stays as it is. */
-export const providerConfigFault = (protocol: Protocol, config: Members, local: boolean, secretKept = false): string | undefined => {
+/** Why a configuration is refused, naming the member. `secretKept`: a change of a provider whose secret stays
+ *  as it is. */
+export const providerConfigFault = (
+  protocol: Protocol,
+  config: Members,
+  local: boolean,
+  secretKept = false
+): string | undefined => {
   const { wanted, optional, secret: secretName } = shapes[protocol]
-const refName = `${secretName}_ref`
-  const checks: Readonly<Record<string, Check>> = { ...wanted, ...optional, [secretName]: secret, [refName]: reference }
-  for (const name of Object.keys(wanted)) if (!Object.hasOwn(config, name)) return `config_data.${name} is missing`
+  const refName = `${secretName}_ref`
+  const checks: Readonly<Record<string, Check>> = {
+    ...wanted,
+    ...optional,
+    [secretName]: secret,
+    [refName]: reference
+  }
+  for (const name of Object.keys(wanted))
+    if (!Object.hasOwn(config, name)) return `config_data.${name} is missing`
   for (const [name, value] of Object.entries(config)) {
-    if (!Object.hasOwn(checks, name)) return `config_data.${name.slice(0, 64)} is not known for protocol ${protocol}`
+    if (!Object.hasOwn(checks, name))
+      return `config_data.${name.slice(0, 64)} is not known for protocol ${protocol}`
     const fault = checks[name]!(value, local)
     if (fault !== undefined) return `config_data.${name} ${fault}`
   }
   const given = Object.hasOwn(config, secretName)
-const referred = Object.hasOwn(config, refName)
+  const referred = Object.hasOwn(config, refName)
   if (given && referred) return `config_data.${secretName} and config_data.${refName} exclude each other`
   if (!given && !referred && !secretKept) return `config_data.${secretName} is missing`
-  return protocol === "service_account" && given && !isKeyFor(config[secretName] as string, config["alg"] as string) ? "config_data.private_key is no private key for config_data.alg" : undefined
+  return protocol === "service_account" &&
+    given &&
+    !isKeyFor(config[secretName] as string, config["alg"] as string)
+    ? "config_data.private_key is no private key for config_data.alg"
+    : undefined
 }
+
 const isKeyFor = (pem: string, alg: string): boolean => {
   try {
     const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(pem)
-    return alg === "ES256" ? asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1" : asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? 0) >= 2_048
-  } catch { return false }
+    return alg === "ES256"
+      ? asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1"
+      : asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? 0) >= 2_048
+  } catch {
+    return false
+  }
 }
 
 const secretNames = new Set(Object.values(shapes).map((shape) => shape.secret))
+
 /** What may be stored in clear and shown, and what may not. */
-export const splitSecrets = (config: Members): { readonly config: Members; readonly secret: string | undefined } => ({
+export const splitSecrets = (
+  config: Members
+): { readonly config: Members; readonly secret: string | undefined } => ({
   config: Object.fromEntries(Object.entries(config).filter(([name]) => !secretNames.has(name))),
-  secret: Object.entries(config).find(([name, value]) => secretNames.has(name) && typeof value === "string")?.[1] as string | undefined
+  secret: Object.entries(config).find(
+    ([name, value]) => secretNames.has(name) && typeof value === "string"
+  )?.[1] as string | undefined
 })
-export const sealSecret = (seal: Authority["seal"], providerId: string, secret: string): Uint8Array => seal.seal(Buffer.from(secret), "provider-secret", providerId)
+
+export const sealSecret = (seal: Authority["seal"], providerId: string, secret: string): Uint8Array =>
+  seal.seal(Buffer.from(secret), "provider-secret", providerId)
+
 /** `config_data` as a response shows it. */
-export const shownConfig = ({ protocol, config, sealedSecret }: Provider): Members => sealedSecret === null ? config : { ...config, [`${shapes[protocol].secret}_set`]: true }
+export const shownConfig = ({ protocol, config, sealedSecret }: Provider): Members =>
+  sealedSecret === null ? config : { ...config, [`${shapes[protocol].secret}_set`]: true }
 
 export type Environment = Readonly<Record<string, string | undefined>>
+
 /** Undefined: the variable is not set, or the sealed value does not open. */
-export const secretOf = ({ id, protocol, config, sealedSecret }: Provider, seal: Authority["seal"], environment: Environment): string | undefined => {
+export const secretOf = (
+  { id, protocol, config, sealedSecret }: Provider,
+  seal: Authority["seal"],
+  environment: Environment
+): string | undefined => {
   const name = config[`${shapes[protocol].secret}_ref`]
   if (typeof name === "string") return environment[name] === "" ? undefined : environment[name]
   if (sealedSecret === null) return undefined
-  try { return Buffer.from(seal.open(sealedSecret, "provider-secret", id)).toString("utf8") } catch { return undefined }
+  try {
+    return Buffer.from(seal.open(sealedSecret, "provider-secret", id)).toString("utf8")
+  } catch {
+    return undefined
+  }
 }
 
 /** An `oauth` configuration with its defaults. */
 export interface OAuthConfig {
-  readonly clientId: string; readonly authorizeUrl: string; readonly tokenUrl: string; readonly revokeUrl: string | undefined; readonly scopes: ReadonlyArray<string>
-  readonly extra: Readonly<Record<string, string>>; readonly format: "standard" | "slack"; readonly tokenAuth: "post" | "basic"; readonly pkce: boolean
+  readonly clientId: string
+  readonly authorizeUrl: string
+  readonly tokenUrl: string
+  readonly revokeUrl: string | undefined
+  readonly scopes: ReadonlyArray<string>
+  readonly extra: Readonly<Record<string, string>>
+  readonly format: "standard" | "slack"
+  readonly tokenAuth: "post" | "basic"
+  readonly pkce: boolean
 }
-export const oauthConfig = ({ config }: Pick<Provider, "config">): OAuthConfig => ({
-  clientId: config["client_id"] as string, authorizeUrl: config["authorize_url"] as string, tokenUrl: config["token_url"] as string, revokeUrl: config["revoke_url"] as string | undefined,
-  scopes: (config["scopes"] ?? []) as ReadonlyArray<string>, extra: (config["extra_auth_params"] ?? {}) as Readonly<Record<string, string>>,
-  format: (config["response_format"] ?? "standard") as "standard" | "slack", tokenAuth: (config["token_auth"] ?? "post") as "post" | "basic", pkce: (config["pkce"] ?? true) as boolean
-})
-const formEncoded = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1)
-/** A form to an upstream endpoint in the name of our client there. */
-export const asClient = (url: string, auth: "post" | "basic", clientId: string, secret: string | undefined, form: Readonly<Record<string, string>>): Pick<Outbound, "url" | "form" | "headers"> =>
-  auth === "basic" && secret !== undefined
-    ? { url, form: new URLSearchParams(form), headers: { Authorization: `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(secret)}`).toString("base64")}` } }
-    : { url, form: new URLSearchParams({ ...form, client_id: clientId, ...(secret === undefined ? {} : { client_secret: secret }) }) }
 
-export const providerBySlug = ({ store }: Authority["books"], slug: string): Provider | undefined => Providers.range(store, { limit: providersMax }).find(({ value }) => value.slug === slug)?.value
+export const oauthConfig = ({ config }: Pick<Provider, "config">): OAuthConfig => ({
+  clientId: config["client_id"] as string,
+  authorizeUrl: config["authorize_url"] as string,
+  tokenUrl: config["token_url"] as string,
+  revokeUrl: config["revoke_url"] as string | undefined,
+  scopes: (config["scopes"] ?? []) as ReadonlyArray<string>,
+  extra: (config["extra_auth_params"] ?? {}) as Readonly<Record<string, string>>,
+  format: (config["response_format"] ?? "standard") as "standard" | "slack",
+  tokenAuth: (config["token_auth"] ?? "post") as "post" | "basic",
+  pkce: (config["pkce"] ?? true) as boolean
+})
+
+const formEncoded = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1)
+
+/** A form to an upstream endpoint in the name of our client there. */
+export const asClient = (
+  url: string,
+  auth: "post" | "basic",
+  clientId: string,
+  secret: string | undefined,
+  form: Readonly<Record<string, string>>
+): Pick<Outbound, "url" | "form" | "headers"> =>
+  auth === "basic" && secret !== undefined
+    ? {
+        url,
+        form: new URLSearchParams(form),
+        headers: {
+          Authorization: `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(secret)}`).toString("base64")}`
+        }
+      }
+    : {
+        url,
+        form: new URLSearchParams({
+          ...form,
+          client_id: clientId,
+          ...(secret === undefined ? {} : { client_secret: secret })
+        })
+      }
+
+export const providerBySlug = ({ store }: Authority["books"], slug: string): Provider | undefined =>
+  Providers.range(store, { limit: providersMax }).find(({ value }) => value.slug === slug)?.value
+
 /** Broker resources which live by this provider. */
-export const resourcesOf = (books: Authority["books"], { id }: Provider): ReadonlyArray<Resource> => books.resources().filter((resource) => resource.backend === "broker" && resource.providerId === id)
+export const resourcesOf = (books: Authority["books"], { id }: Provider): ReadonlyArray<Resource> =>
+  books.resources().filter((resource) => resource.backend === "broker" && resource.providerId === id)
+
 /** What an upstream calls these scopes. */
-export const upstreamScopes = (catalog: Resource["scopes"]): ReadonlyArray<string> => [...new Set(catalog.flatMap(({ name, upstream }) => upstream.length === 0 ? [name] : upstream))]
+export const upstreamScopes = (catalog: Resource["scopes"]): ReadonlyArray<string> => [
+  ...new Set(catalog.flatMap(({ name, upstream }) => (upstream.length === 0 ? [name] : upstream)))
+]

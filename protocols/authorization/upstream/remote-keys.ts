@@ -1,28 +1,52 @@
-/** Keys that another party publishes: discovery document and key set, each kept for a time and fetched again within limits.
- *  Guarantee: however many tokens with unknown key ids arrive, a party is asked once a minute at most. Source: authorization section 13.2. */
+/** Keys that another party publishes: discovery document and key set, each kept for a time and fetched again
+ *  within limits. Guarantee: however many tokens with unknown key ids arrive, a party is asked once a minute
+ *  at most. Source: authorization section 13.2. */
 import { createPublicKey, type KeyObject } from "node:crypto"
 import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
 export interface Party {
   /** What the caches are kept by. */
-readonly id: string
+  readonly id: string
   readonly issuer: string
   /** "": from the discovery document. */
-readonly jwksUri: string
+  readonly jwksUri: string
 }
-/** Of a token that claims to be the party's. */
-export interface KeyHeader { readonly alg: string; readonly kid?: string | undefined }
-export interface KeyRules { readonly keptMs: number; readonly timeoutMs: number; 
-/** Only then also http. */
-readonly allowPrivateAddresses: boolean }
 
-interface PublicKey { readonly kid: string | undefined; readonly alg: string | undefined; readonly key: KeyObject }
-interface KeySet { readonly keys: ReadonlyArray<PublicKey>; readonly fetchedMs: number }
-interface Entry { readonly place: string; keys: KeySet | undefined; 
-/** Or failed to be. */
-triedMs: number; tried: boolean; fetching: Promise<KeySet | FetchFault> | undefined
-  configuration: { readonly document: Members; readonly fetchedMs: number } | undefined; configuring: Promise<Members | FetchFault> | undefined }
+/** Of a token that claims to be the party's. */
+export interface KeyHeader {
+  readonly alg: string
+  readonly kid?: string | undefined
+}
+
+export interface KeyRules {
+  readonly keptMs: number
+  readonly timeoutMs: number
+  /** Only then also http. */
+  readonly allowPrivateAddresses: boolean
+}
+
+interface PublicKey {
+  readonly kid: string | undefined
+  readonly alg: string | undefined
+  readonly key: KeyObject
+}
+
+interface KeySet {
+  readonly keys: ReadonlyArray<PublicKey>
+  readonly fetchedMs: number
+}
+
+interface Entry {
+  readonly place: string
+  keys: KeySet | undefined
+  /** Or failed to be. */
+  triedMs: number
+  tried: boolean
+  fetching: Promise<KeySet | FetchFault> | undefined
+  configuration: { readonly document: Members; readonly fetchedMs: number } | undefined
+  configuring: Promise<Members | FetchFault> | undefined
+}
 
 const bodyBytesMax = 262_144
 const keysMax = 100
@@ -36,6 +60,7 @@ export class RemoteKeys {
   private readonly rules: KeyRules
   private readonly nowMs: () => number
   private readonly entries = new Map<string, Entry>()
+
   constructor(fetcher: SafeFetch, rules: KeyRules, nowMs: () => number) {
     this.fetcher = fetcher
     this.rules = rules
@@ -45,20 +70,34 @@ export class RemoteKeys {
   /** The key that fits the header; undefined when there is none, or none can be had. */
   async keyFor(party: Party, header: KeyHeader): Promise<KeyObject | undefined> {
     const entry = this.entry(party)
-    if (entry.keys === undefined || this.ageMs(entry.keys) >= this.rules.keptMs) await this.renewed(party, entry)
+    if (entry.keys === undefined || this.ageMs(entry.keys) >= this.rules.keptMs)
+      await this.renewed(party, entry)
     const found = this.chosen(entry, header)
-    if (found !== undefined || header.kid === undefined || entry.keys?.keys.some(({ kid }) => kid === header.kid) === true) return found
+    if (
+      found !== undefined ||
+      header.kid === undefined ||
+      entry.keys?.keys.some(({ kid }) => kid === header.kid) === true
+    )
+      return found
     await this.renewed(party, entry)
     return this.chosen(entry, header)
   }
+
   /** Fetches now, whatever was fetched before; the number of usable keys. Rejects with FetchFault. */
   async refresh(party: Party): Promise<number> {
     const keys = await this.fetch(party, this.entry(party))
     if (keys instanceof FetchFault) throw keys
     return keys.keys.length
   }
-  forget(id: string): void { this.entries.delete(id) }
-  fetchedMs(id: string): number | undefined { return this.entries.get(id)?.keys?.fetchedMs }
+
+  forget(id: string): void {
+    this.entries.delete(id)
+  }
+
+  fetchedMs(id: string): number | undefined {
+    return this.entries.get(id)?.keys?.fetchedMs
+  }
+
   /** Something is kept that may still be used: tells an unknown key from a party that cannot be reached. */
   hasKeys(id: string): boolean {
     const keys = this.entries.get(id)?.keys
@@ -68,10 +107,13 @@ export class RemoteKeys {
   /** The discovery document, whose issuer is the party's. */
   async configuration(party: Party): Promise<Members | FetchFault> {
     const entry = this.entry(party)
-const known = entry.configuration
+    const known = entry.configuration
     if (known !== undefined && this.ageMs(known) < this.rules.keptMs) return known.document
-    return entry.configuring ??= this.configured(party, entry).finally(() => { entry.configuring = undefined })
+    return (entry.configuring ??= this.configured(party, entry).finally(() => {
+      entry.configuring = undefined
+    }))
   }
+
   private async configured(party: Party, entry: Entry): Promise<Members | FetchFault> {
     const document = await this.read(`${party.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`)
     if (document instanceof FetchFault) return document
@@ -82,29 +124,48 @@ const known = entry.configuration
 
   private entry({ id, issuer, jwksUri }: Party): Entry {
     const place = `${issuer} ${jwksUri}`
-const known = this.entries.get(id)
+    const known = this.entries.get(id)
     if (known?.place === place) return known
-    const entry: Entry = { place, keys: undefined, triedMs: 0, tried: false, fetching: undefined, configuration: undefined, configuring: undefined }
-    if (known === undefined && this.entries.size >= partiesMax) this.entries.delete(this.entries.keys().next().value!)
+    const entry: Entry = {
+      place,
+      keys: undefined,
+      triedMs: 0,
+      tried: false,
+      fetching: undefined,
+      configuration: undefined,
+      configuring: undefined
+    }
+    if (known === undefined && this.entries.size >= partiesMax)
+      this.entries.delete(this.entries.keys().next().value!)
     this.entries.set(id, entry)
     return entry
   }
-  private ageMs({ fetchedMs }: { readonly fetchedMs: number }): number { return this.nowMs() - fetchedMs }
 
-  /** Fetches unless it did so a moment ago. What was fetched before serves for one more time of keeping when this fails. */
+  private ageMs({ fetchedMs }: { readonly fetchedMs: number }): number {
+    return this.nowMs() - fetchedMs
+  }
+
+  /** Fetches unless it did so a moment ago. What was fetched before serves for one more time of keeping when
+   *  this fails. */
   private async renewed(party: Party, entry: Entry): Promise<void> {
     const waitMs = Math.min(refetchEveryMs, this.rules.keptMs)
     if (entry.fetching === undefined && entry.tried && this.nowMs() - entry.triedMs < waitMs) return
     await this.fetch(party, entry)
   }
+
   private fetch(party: Party, entry: Entry): Promise<KeySet | FetchFault> {
     entry.triedMs = this.nowMs()
     entry.tried = true
-    return entry.fetching ??= this.fetched(party).then((keys) => {
-      if (!(keys instanceof FetchFault)) entry.keys = keys
-      return keys
-    }).finally(() => { entry.fetching = undefined })
+    return (entry.fetching ??= this.fetched(party)
+      .then((keys) => {
+        if (!(keys instanceof FetchFault)) entry.keys = keys
+        return keys
+      })
+      .finally(() => {
+        entry.fetching = undefined
+      }))
   }
+
   private async fetched(party: Party): Promise<KeySet | FetchFault> {
     let { jwksUri } = party
     if (jwksUri === "") {
@@ -119,9 +180,17 @@ const known = this.entries.get(id)
     if (!Array.isArray(keys) || keys.length > keysMax) return new FetchFault({ reason: "broken" })
     return { keys: keys.map(publicKey).filter((key) => key !== undefined), fetchedMs: this.nowMs() }
   }
+
   private async read(url: string): Promise<Members | FetchFault> {
     const { timeoutMs, allowPrivateAddresses } = this.rules
-    const fetched = await this.fetcher.fetch({ url, bodyBytesMax, timeoutMs, allowPrivateAddresses, allowHttp: allowPrivateAddresses, headers: { Accept: "application/json, application/jwk-set+json" } })
+    const fetched = await this.fetcher.fetch({
+      url,
+      bodyBytesMax,
+      timeoutMs,
+      allowPrivateAddresses,
+      allowHttp: allowPrivateAddresses,
+      headers: { Accept: "application/json, application/jwk-set+json" }
+    })
     if (fetched instanceof FetchFault) return fetched
     const document = fetched.status === 200 && isJson(fetched) ? parseObject(fetched.body) : undefined
     return document === undefined || isWireFault(document) ? new FetchFault({ reason: "broken" }) : document
@@ -130,7 +199,12 @@ const known = this.entries.get(id)
   private chosen({ keys }: Entry, { alg, kid }: KeyHeader): KeyObject | undefined {
     // For one more time of keeping at most.
     if (keys === undefined || this.ageMs(keys) >= 2 * this.rules.keptMs) return undefined
-    const fitting = keys.keys.filter((one) => (kid === undefined || one.kid === kid) && (one.alg === undefined || one.alg === alg) && fits(one.key, alg))
+    const fitting = keys.keys.filter(
+      (one) =>
+        (kid === undefined || one.kid === kid) &&
+        (one.alg === undefined || one.alg === alg) &&
+        fits(one.key, alg)
+    )
     return kid !== undefined || fitting.length === 1 ? fitting[0]?.key : undefined
   }
 }
@@ -141,12 +215,23 @@ const publicKey = (jwk: unknown): PublicKey | undefined => {
   const { kty, crv, x, y, n, e, use, kid, alg } = jwk as Members
   if ((kty !== "EC" && kty !== "RSA") || (use !== undefined && use !== "sig")) return undefined
   try {
-    const key = createPublicKey({ format: "jwk", key: (kty === "EC" ? { kty, crv, x, y } : { kty, n, e }) as import("node:crypto").JsonWebKey })
+    const key = createPublicKey({
+      format: "jwk",
+      key: (kty === "EC" ? { kty, crv, x, y } : { kty, n, e }) as import("node:crypto").JsonWebKey
+    })
     const bits = key.asymmetricKeyDetails?.modulusLength
     if (kty === "RSA" && (bits === undefined || bits < rsaBitsMin || bits > rsaBitsMax)) return undefined
-    return { kid: typeof kid === "string" ? kid : undefined, alg: typeof alg === "string" ? alg : undefined, key }
-  } catch { return undefined }
+    return {
+      kid: typeof kid === "string" ? kid : undefined,
+      alg: typeof alg === "string" ? alg : undefined,
+      key
+    }
+  } catch {
+    return undefined
+  }
 }
+
 const fits = ({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject, alg: string): boolean =>
-  alg === "ES256" ? asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1"
-  : (alg === "RS256" || alg === "PS256") && asymmetricKeyType === "rsa"
+  alg === "ES256"
+    ? asymmetricKeyType === "ec" && asymmetricKeyDetails?.namedCurve === "prime256v1"
+    : (alg === "RS256" || alg === "PS256") && asymmetricKeyType === "rsa"

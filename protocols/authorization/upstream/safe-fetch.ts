@@ -1,5 +1,6 @@
-/** The one outbound HTTP client of the authorization server. Guarantee: it connects only to an address that it has itself resolved and checked,
- *  follows nothing, keeps no cookie, uses no proxy, and ends at its byte and time limits. Source: authorization section 11.2. */
+/** The one outbound HTTP client of the authorization server. Guarantee: it connects only to an address that
+ *  it has itself resolved and checked, follows nothing, keeps no cookie, uses no proxy, and ends at its byte
+ *  and time limits. Source: authorization section 11.2. */
 import { Data } from "effect"
 import * as http from "node:http"
 import * as https from "node:https"
@@ -8,36 +9,73 @@ import { createGunzip } from "node:zlib"
 import { isBlockedAddress, literalAddress } from "../../shared/addresses.ts"
 
 export class FetchFault extends Data.TaggedError("FetchFault")<{
-  readonly reason: "url" | "port" | "lookup" | "blocked" | "connect" | "tls" | "timeout" | "redirect" | "encoding" | "too-large" | "broken" | "busy" }> {
-  override get message(): string { return faultWords[this.reason] }
+  readonly reason:
+    | "url"
+    | "port"
+    | "lookup"
+    | "blocked"
+    | "connect"
+    | "tls"
+    | "timeout"
+    | "redirect"
+    | "encoding"
+    | "too-large"
+    | "broken"
+    | "busy"
+}> {
+  override get message(): string {
+    return faultWords[this.reason]
+  }
 }
+
 /** Never what was fetched. */
 const faultWords: { readonly [R in FetchFault["reason"]]: string } = {
-  url: "the URL is not one that may be fetched", port: "the port is not allowed", lookup: "the host does not resolve", blocked: "the host resolves to an address that is not allowed",
-  connect: "the host could not be reached", tls: "the host's certificate is not valid", timeout: "the host took too long", redirect: "the host redirects",
-  encoding: "the content encoding is not supported", "too-large": "the response is too large", broken: "the response is malformed or broke off", busy: "too many requests are in flight"
+  url: "the URL is not one that may be fetched",
+  port: "the port is not allowed",
+  lookup: "the host does not resolve",
+  blocked: "the host resolves to an address that is not allowed",
+  connect: "the host could not be reached",
+  tls: "the host's certificate is not valid",
+  timeout: "the host took too long",
+  redirect: "the host redirects",
+  encoding: "the content encoding is not supported",
+  "too-large": "the response is too large",
+  broken: "the response is malformed or broke off",
+  busy: "too many requests are in flight"
 }
 
 export interface Outbound {
   readonly url: string
   /** application/x-www-form-urlencoded, sent by POST; absent: GET. */
-readonly form?: URLSearchParams
+  readonly form?: URLSearchParams
   readonly headers?: Readonly<Record<string, string>>
   /** After decoding. */
-readonly bodyBytesMax: number
+  readonly bodyBytesMax: number
   readonly timeoutMs: number
   /** Drops the range check only. */
-readonly allowPrivateAddresses: boolean
+  readonly allowPrivateAddresses: boolean
   readonly allowHttp: boolean
 }
-export interface Fetched { readonly status: number; readonly headers: http.IncomingHttpHeaders; readonly body: Uint8Array }
 
-export interface Limits { readonly inFlightMax: number; readonly perHostMax: number; 
-/** For a place. */
-readonly waitMs: number; readonly connectMs: number }
+export interface Fetched {
+  readonly status: number
+  readonly headers: http.IncomingHttpHeaders
+  readonly body: Uint8Array
+}
+
+export interface Limits {
+  readonly inFlightMax: number
+  readonly perHostMax: number
+  /** For a place. */
+  readonly waitMs: number
+  readonly connectMs: number
+}
+
 export const limitsDefault: Limits = { inFlightMax: 32, perHostMax: 4, waitMs: 2_000, connectMs: 3_000 }
+
 /** For upstreams that an operator has named: many users share one of them. */
 export const upstreamLimits: Partial<Limits> = { inFlightMax: 64, perHostMax: 32 }
+
 const waitingMax = 256
 const headerBytesMax = 16_384
 
@@ -47,23 +85,44 @@ class Places {
   private readonly perHost = new Map<string, number>()
   private inFlight = 0
   private readonly waiting: Array<{ readonly host: string; readonly start: () => void }> = []
-  constructor(limits: Limits) { this.limits = limits }
 
-  private hasRoom(host: string): boolean { return this.inFlight < this.limits.inFlightMax && (this.perHost.get(host) ?? 0) < this.limits.perHostMax }
+  constructor(limits: Limits) {
+    this.limits = limits
+  }
+
+  private hasRoom(host: string): boolean {
+    return this.inFlight < this.limits.inFlightMax && (this.perHost.get(host) ?? 0) < this.limits.perHostMax
+  }
+
   private enter(host: string): void {
     this.inFlight++
     this.perHost.set(host, (this.perHost.get(host) ?? 0) + 1)
   }
+
   /** False when none came free in time. */
   take(host: string): Promise<boolean> | true {
-    if (this.hasRoom(host)) { this.enter(host); return true }
+    if (this.hasRoom(host)) {
+      this.enter(host)
+      return true
+    }
     if (this.waiting.length >= waitingMax) return Promise.resolve(false)
     return new Promise((resolve) => {
-      const waiter = { host, start: () => { clearTimeout(timer); this.enter(host); resolve(true) } }
-      const timer = setTimeout(() => { this.waiting.splice(this.waiting.indexOf(waiter), 1); resolve(false) }, this.limits.waitMs)
+      const waiter = {
+        host,
+        start: () => {
+          clearTimeout(timer)
+          this.enter(host)
+          resolve(true)
+        }
+      }
+      const timer = setTimeout(() => {
+        this.waiting.splice(this.waiting.indexOf(waiter), 1)
+        resolve(false)
+      }, this.limits.waitMs)
       this.waiting.push(waiter)
     })
   }
+
   leave(host: string): void {
     this.inFlight--
     const left = this.perHost.get(host)! - 1
@@ -78,6 +137,7 @@ export class SafeFetch {
   private readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
   private readonly limits: Limits
   private readonly places: Places
+
   constructor(lookup: SafeFetch["lookup"], limits: Partial<Limits> = {}) {
     this.lookup = lookup
     this.limits = { ...limitsDefault, ...limits }
@@ -88,14 +148,19 @@ export class SafeFetch {
     const url = checkedUrl(outbound)
     if (url instanceof FetchFault) return url
     const place = this.places.take(url.host)
-    if (!(place === true || await place)) return new FetchFault({ reason: "busy" })
-    try { return await this.within(url, outbound) } finally { this.places.leave(url.host) }
+    if (!(place === true || (await place))) return new FetchFault({ reason: "busy" })
+    try {
+      return await this.within(url, outbound)
+    } finally {
+      this.places.leave(url.host)
+    }
   }
+
   /** Resolution, connection and body under one time limit. */
   private within(url: URL, outbound: Outbound): Promise<Fetched | FetchFault> {
     return new Promise((resolve) => {
       let call: http.ClientRequest | undefined
-let over = false
+      let over = false
       const end = (outcome: Fetched | FetchFault): void => {
         if (over) return
         over = true
@@ -104,77 +169,140 @@ let over = false
         call?.destroy()
       }
       const timer = setTimeout(() => end(new FetchFault({ reason: "timeout" })), outbound.timeoutMs)
-      void this.addressOf(url, outbound.allowPrivateAddresses).then((address) => {
-        if (address instanceof FetchFault) end(address)
-        else if (!over) call = send(url, address, outbound, this.limits.connectMs, end)
-      }).catch(() => end(new FetchFault({ reason: "broken" })))
+      void this.addressOf(url, outbound.allowPrivateAddresses)
+        .then((address) => {
+          if (address instanceof FetchFault) end(address)
+          else if (!over) call = send(url, address, outbound, this.limits.connectMs, end)
+        })
+        .catch(() => end(new FetchFault({ reason: "broken" })))
     })
   }
+
   /** One address, when all of the host's may be talked to. */
   private async addressOf(url: URL, allowPrivate: boolean): Promise<LookupAddress | FetchFault> {
     const literal = literalAddress(url.hostname)
     let all: ReadonlyArray<LookupAddress>
-    try { all = literal === undefined ? await this.lookup(url.hostname) : [{ address: literal, family: url.hostname.startsWith("[") ? 6 : 4 }] }
-    catch { return new FetchFault({ reason: "lookup" }) }
+    try {
+      all =
+        literal === undefined
+          ? await this.lookup(url.hostname)
+          : [{ address: literal, family: url.hostname.startsWith("[") ? 6 : 4 }]
+    } catch {
+      return new FetchFault({ reason: "lookup" })
+    }
     if (all.length === 0) return new FetchFault({ reason: "lookup" })
-    return !allowPrivate && all.some(({ address }) => isBlockedAddress(address)) ? new FetchFault({ reason: "blocked" }) : all[0]!
+    return !allowPrivate && all.some(({ address }) => isBlockedAddress(address))
+      ? new FetchFault({ reason: "blocked" })
+      : all[0]!
   }
 }
 
 /** The port rule holds also where private addresses are allowed. */
 const checkedUrl = ({ url: text, allowHttp }: Outbound): URL | FetchFault => {
   let url: URL
-  try { url = new URL(text) } catch { return new FetchFault({ reason: "url" }) }
+  try {
+    url = new URL(text)
+  } catch {
+    return new FetchFault({ reason: "url" })
+  }
   const secure = url.protocol === "https:"
-  if (!(secure || (allowHttp && url.protocol === "http:")) || url.hostname === "" || url.username !== "" || url.password !== "") return new FetchFault({ reason: "url" })
+  if (
+    !(secure || (allowHttp && url.protocol === "http:")) ||
+    url.hostname === "" ||
+    url.username !== "" ||
+    url.password !== ""
+  )
+    return new FetchFault({ reason: "url" })
   const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port)
   return port > 1_023 || port === 443 || (port === 80 && !secure) ? url : new FetchFault({ reason: "port" })
 }
 
-const send = (url: URL, pinned: LookupAddress, outbound: Outbound, connectMs: number, end: (outcome: Fetched | FetchFault) => void): http.ClientRequest => {
+const send = (
+  url: URL,
+  pinned: LookupAddress,
+  outbound: Outbound,
+  connectMs: number,
+  end: (outcome: Fetched | FetchFault) => void
+): http.ClientRequest => {
   const { form } = outbound
-const body = form?.toString()
-const secure = url.protocol === "https:"
+  const body = form?.toString()
+  const secure = url.protocol === "https:"
   const call = (secure ? https : http).request(url, {
     method: body === undefined ? "GET" : "POST",
     // An agent of its own: no pooled connection of another request, no proxy from the environment.
-    agent: false, maxHeaderSize: headerBytesMax, insecureHTTPParser: false, rejectUnauthorized: true,
+    agent: false,
+    maxHeaderSize: headerBytesMax,
+    insecureHTTPParser: false,
+    rejectUnauthorized: true,
     // The name stays for Host and TLS; the connection goes to what was checked, without another resolution.
-    lookup: (_host, options, answer) => options.all === true ? answer(null, [pinned]) : answer(null, pinned.address, pinned.family),
+    lookup: (_host, options, answer) =>
+      options.all === true ? answer(null, [pinned]) : answer(null, pinned.address, pinned.family),
     headers: {
-      Accept: "application/json", "Accept-Encoding": "gzip, identity", "User-Agent": "authserver", Connection: "close", ...outbound.headers,
-      ...(body === undefined ? {} : { "Content-Type": "application/x-www-form-urlencoded", "Content-Length": String(Buffer.byteLength(body)) })
+      Accept: "application/json",
+      "Accept-Encoding": "gzip, identity",
+      "User-Agent": "authserver",
+      Connection: "close",
+      ...outbound.headers,
+      ...(body === undefined
+        ? {}
+        : {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Content-Length": String(Buffer.byteLength(body))
+          })
     }
   })
   const connecting = setTimeout(() => end(new FetchFault({ reason: "timeout" })), connectMs)
-  call.once("socket", (socket) => socket.once(secure ? "secureConnect" : "connect", () => clearTimeout(connecting)))
+  call.once("socket", (socket) =>
+    socket.once(secure ? "secureConnect" : "connect", () => clearTimeout(connecting))
+  )
   let answered = false
-  call.once("close", () => { clearTimeout(connecting); if (!answered) end(new FetchFault({ reason: "broken" })) })
+  call.once("close", () => {
+    clearTimeout(connecting)
+    if (!answered) end(new FetchFault({ reason: "broken" }))
+  })
   call.on("error", (error: NodeJS.ErrnoException) => end(new FetchFault({ reason: reasonOf(error) })))
-  call.once("response", (response) => { answered = true; receive(response, outbound.bodyBytesMax, end) })
+  call.once("response", (response) => {
+    answered = true
+    receive(response, outbound.bodyBytesMax, end)
+  })
   call.end(body)
   return call
 }
-const reasonOf = ({ code = "" }: NodeJS.ErrnoException): FetchFault["reason"] =>
-  /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EADDRNOTAVAIL)$/.test(code) ? "connect" : /CERT|SELF_SIGNED|TLS|SSL|EPROTO|ISSUER|SIGNATURE/.test(code) ? "tls" : "broken"
 
-const receive = (response: http.IncomingMessage, bodyBytesMax: number, end: (outcome: Fetched | FetchFault) => void): void => {
+const reasonOf = ({ code = "" }: NodeJS.ErrnoException): FetchFault["reason"] =>
+  /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EADDRNOTAVAIL)$/.test(code)
+    ? "connect"
+    : /CERT|SELF_SIGNED|TLS|SSL|EPROTO|ISSUER|SIGNATURE/.test(code)
+      ? "tls"
+      : "broken"
+
+const receive = (
+  response: http.IncomingMessage,
+  bodyBytesMax: number,
+  end: (outcome: Fetched | FetchFault) => void
+): void => {
   const status = response.statusCode ?? 0
-const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase()
+  const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase()
   if (status >= 300 && status < 400) return end(new FetchFault({ reason: "redirect" }))
   if (encoding !== "identity" && encoding !== "gzip") return end(new FetchFault({ reason: "encoding" }))
-  if (encoding === "identity" && Number(response.headers["content-length"] ?? 0) > bodyBytesMax) return end(new FetchFault({ reason: "too-large" }))
+  if (encoding === "identity" && Number(response.headers["content-length"] ?? 0) > bodyBytesMax)
+    return end(new FetchFault({ reason: "too-large" }))
   const chunks: Array<Buffer> = []
   let decodedBytes = 0
-let sentBytes = 0
+  let sentBytes = 0
   const broken = (): void => end(new FetchFault({ reason: "broken" }))
   // Empty gzip members decode to nothing: what is sent has a limit too.
-  response.on("data", (chunk: Buffer) => { if ((sentBytes += chunk.length) > 2 * bodyBytesMax) end(new FetchFault({ reason: "too-large" })) })
+  response.on("data", (chunk: Buffer) => {
+    if ((sentBytes += chunk.length) > 2 * bodyBytesMax) end(new FetchFault({ reason: "too-large" }))
+  })
   response.on("error", broken).on("aborted", broken)
   const decoded = encoding === "gzip" ? response.pipe(createGunzip({ chunkSize: 65_536 })) : response
   decoded.on("error", broken)
   decoded.on("data", (chunk: Buffer) => {
-    if ((decodedBytes += chunk.length) <= bodyBytesMax) { chunks.push(chunk); return }
+    if ((decodedBytes += chunk.length) <= bodyBytesMax) {
+      chunks.push(chunk)
+      return
+    }
     end(new FetchFault({ reason: "too-large" }))
     decoded.destroy()
   })
@@ -182,4 +310,5 @@ let sentBytes = 0
 }
 
 /** `application/json` or `application/*+json`. */
-export const isJson = ({ headers }: Fetched): boolean => /^application\/(?:json|[!#$&^_.+a-z0-9-]+\+json)\s*(?:;|$)/i.test(headers["content-type"]?.trim() ?? "")
+export const isJson = ({ headers }: Fetched): boolean =>
+  /^application\/(?:json|[!#$&^_.+a-z0-9-]+\+json)\s*(?:;|$)/i.test(headers["content-type"]?.trim() ?? "")

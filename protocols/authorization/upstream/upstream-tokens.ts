@@ -1,4 +1,5 @@
-/** What an upstream's token endpoint answers, and how it is kept: sealed, at the address of its user and provider.
+/** What an upstream's token endpoint answers, and how it is kept: sealed, at the address of its user and
+ *  provider.
  *  Source: authorization sections 12.4 and 12.7; RFC 6749 section 5. */
 import type { Authority } from "../authority.ts"
 import { FetchFault, isJson, type Fetched } from "./safe-fetch.ts"
@@ -7,53 +8,108 @@ import type { BrokerGrant } from "../records.ts"
 
 /** The credential of a broker grant. */
 export interface Credential {
-  readonly accessToken: string; readonly refreshToken: string | undefined; 
-/** Epoch ms. */
-readonly expiresMs: number | undefined; readonly tokenType: string; readonly scope: string
+  readonly accessToken: string
+  readonly refreshToken: string | undefined
+  /** Epoch ms. */
+  readonly expiresMs: number | undefined
+  readonly tokenType: string
+  readonly scope: string
 }
-export interface TokenAnswer { readonly credential: Credential; 
-/** Undefined: not said, so what was asked for. */
-readonly scopes: ReadonlyArray<string> | undefined }
+
+export interface TokenAnswer {
+  readonly credential: Credential
+  /** Undefined: not said, so what was asked for. */
+  readonly scopes: ReadonlyArray<string> | undefined
+}
+
 /** `refused`: the upstream's own error code. */
-export interface TokenRefusal { readonly refused: string }
+export interface TokenRefusal {
+  readonly refused: string
+}
+
 export const isRefusal = (answer: object): answer is TokenRefusal => "refused" in answer
 
 const tokenLengthMax = 65_536
-const textIn = (members: Members, name: string): string | undefined => { const value = members[name]; return typeof value === "string" && value !== "" ? value : undefined }
+
+const textIn = (members: Members, name: string): string | undefined => {
+  const value = members[name]
+  return typeof value === "string" && value !== "" ? value : undefined
+}
+
 /** A header can carry it. */
-const isToken = (value: string | undefined): value is string => value !== undefined && value.length <= tokenLengthMax && !/[^\x21-\x7e]/.test(value)
+const isToken = (value: string | undefined): value is string =>
+  value !== undefined && value.length <= tokenLengthMax && !/[^\x21-\x7e]/.test(value)
 
 /** A 5xx, and what is no token response at all, is a fault of the upstream; an OAuth error is its refusal. */
-export const readTokenAnswer = (fetched: Fetched | FetchFault, format: "standard" | "slack", nowMs: number, asked: ReadonlyArray<string> = []): TokenAnswer | TokenRefusal | FetchFault => {
+export const readTokenAnswer = (
+  fetched: Fetched | FetchFault,
+  format: "standard" | "slack",
+  nowMs: number,
+  asked: ReadonlyArray<string> = []
+): TokenAnswer | TokenRefusal | FetchFault => {
   if (fetched instanceof FetchFault) return fetched
   const body = fetched.status < 500 && isJson(fetched) ? parseObject(fetched.body) : undefined
   if (body === undefined || isWireFault(body)) return new FetchFault({ reason: "broken" })
   // Some answer 200 with an error in it.
   const error = textIn(body, "error")
-  if (fetched.status !== 200 || error !== undefined || (format === "slack" && body["ok"] !== true)) return error === undefined ? new FetchFault({ reason: "broken" }) : { refused: error }
+  if (fetched.status !== 200 || error !== undefined || (format === "slack" && body["ok"] !== true))
+    return error === undefined ? new FetchFault({ reason: "broken" }) : { refused: error }
   const nested = format === "slack" ? body["authed_user"] : undefined
-  const members = typeof nested === "object" && nested !== null && "access_token" in nested ? nested as Members : body
+  const members =
+    typeof nested === "object" && nested !== null && "access_token" in nested ? (nested as Members) : body
   const accessToken = textIn(members, "access_token")
-const refreshToken = textIn(members, "refresh_token")
-const scope = textIn(members, "scope")
-  if (!isToken(accessToken) || (refreshToken !== undefined && refreshToken.length > tokenLengthMax)) return new FetchFault({ reason: "broken" })
+  const refreshToken = textIn(members, "refresh_token")
+  const scope = textIn(members, "scope")
+  if (!isToken(accessToken) || (refreshToken !== undefined && refreshToken.length > tokenLengthMax))
+    return new FetchFault({ reason: "broken" })
   const seconds = Number(members["expires_in"] ?? NaN)
   return {
-    credential: { accessToken, refreshToken, expiresMs: Number.isFinite(seconds) && seconds > 0 ? nowMs + Math.floor(seconds) * 1_000 : undefined, tokenType: textIn(members, "token_type") ?? "Bearer", scope: scope ?? "" },
-    // Several well-known upstreams separate by commas; a scope with a comma of its own must have been asked for.
+    credential: {
+      accessToken,
+      refreshToken,
+      expiresMs: Number.isFinite(seconds) && seconds > 0 ? nowMs + Math.floor(seconds) * 1_000 : undefined,
+      tokenType: textIn(members, "token_type") ?? "Bearer",
+      scope: scope ?? ""
+    },
+    // Several well-known upstreams separate by commas; a scope with a comma of its own must have been asked
+    // for.
     scopes: scope?.split(asked.some((one) => one.includes(",")) ? / +/ : /[ ,]+/).filter((one) => one !== "")
   }
 }
+
 /** Upstream words for a refresh token that is spent for good. */
-export const isSpent = ({ refused }: TokenRefusal): boolean => ["invalid_grant", "invalid_refresh_token", "token_revoked", "token_expired", "bad_refresh_token"].includes(refused)
+export const isSpent = ({ refused }: TokenRefusal): boolean =>
+  ["invalid_grant", "invalid_refresh_token", "token_revoked", "token_expired", "bad_refresh_token"].includes(
+    refused
+  )
 
 const purpose = "broker-grant"
-/** Whose a credential is. Named by the reader, never taken from the row: a row that was moved must not open. */
-export interface Entry { readonly userId: string; readonly providerId: string }
-export const sealCredential = (seal: Authority["seal"], { userId, providerId }: Entry, credential: Credential): Uint8Array =>
-  seal.seal(Buffer.from(JSON.stringify(credential)), purpose, `${userId}/${providerId}`)
+
+/** Whose a credential is. Named by the reader, never taken from the row: a row that was moved must not open.
+ *  */
+export interface Entry {
+  readonly userId: string
+  readonly providerId: string
+}
+
+export const sealCredential = (
+  seal: Authority["seal"],
+  { userId, providerId }: Entry,
+  credential: Credential
+): Uint8Array => seal.seal(Buffer.from(JSON.stringify(credential)), purpose, `${userId}/${providerId}`)
+
 /** Undefined: revoked, or sealed for another entry. */
-export const openCredential = (seal: Authority["seal"], { userId, providerId }: Entry, { credential, revokedMs }: BrokerGrant): Credential | undefined => {
+export const openCredential = (
+  seal: Authority["seal"],
+  { userId, providerId }: Entry,
+  { credential, revokedMs }: BrokerGrant
+): Credential | undefined => {
   if (credential === null || revokedMs !== null) return undefined
-  try { return JSON.parse(Buffer.from(seal.open(credential, purpose, `${userId}/${providerId}`)).toString("utf8")) as Credential } catch { return undefined }
+  try {
+    return JSON.parse(
+      Buffer.from(seal.open(credential, purpose, `${userId}/${providerId}`)).toString("utf8")
+    ) as Credential
+  } catch {
+    return undefined
+  }
 }

@@ -1,5 +1,6 @@
-/** Upstream credentials of users, and the tokens that are vended from them. Guarantee: per user and provider one refresh is in flight, and a rotated
- *  refresh token is durable before the access token that came with it is answered. Source: authorization section 12.5, steps 7 to 9. */
+/** Upstream credentials of users, and the tokens that are vended from them. Guarantee: per user and provider
+ *  one refresh is in flight, and a rotated refresh token is durable before the access token that came with it
+ *  is answered. Source: authorization section 12.5, steps 7 to 9. */
 import { createPrivateKey } from "node:crypto"
 import { SignJWT } from "jose"
 import type { Authority } from "../authority.ts"
@@ -7,11 +8,23 @@ import { Problem } from "../problems.ts"
 import { asClient, oauthConfig, secretOf, type Environment } from "./providers.ts"
 import { BrokerGrants, type BrokerGrant, type Provider } from "../records.ts"
 import { FetchFault, type Outbound, type SafeFetch } from "./safe-fetch.ts"
-import { isRefusal, isSpent, openCredential, readTokenAnswer, sealCredential, type Credential, type TokenAnswer, type TokenRefusal } from "./upstream-tokens.ts"
+import {
+  isRefusal,
+  isSpent,
+  openCredential,
+  readTokenAnswer,
+  sealCredential,
+  type Credential,
+  type TokenAnswer,
+  type TokenRefusal
+} from "./upstream-tokens.ts"
 
-export interface UpstreamToken { readonly accessToken: string; 
-/** Whole seconds left; undefined: not known. */
-readonly expiresIn: number | undefined }
+export interface UpstreamToken {
+  readonly accessToken: string
+  /** Whole seconds left; undefined: not known. */
+  readonly expiresIn: number | undefined
+}
+
 export const upstreamBodyBytesMax = 262_144
 export const upstreamTimeoutMs = 10_000
 const lifeLeftMsMin = 60_000
@@ -33,33 +46,57 @@ export class Vault {
   }
 
   /** The live grant whose credential opens. */
-  grant(userId: string, providerId: string): { readonly row: BrokerGrant; readonly credential: Credential } | undefined {
+  grant(
+    userId: string,
+    providerId: string
+  ): { readonly row: BrokerGrant; readonly credential: Credential } | undefined {
     const row = BrokerGrants.get(this.authority.books.store, [userId, providerId])
-    const credential = row === undefined ? undefined : openCredential(this.authority.seal, { userId, providerId }, row)
+    const credential =
+      row === undefined ? undefined : openCredential(this.authority.seal, { userId, providerId }, row)
     return row === undefined || credential === undefined ? undefined : { row, credential }
   }
+
   /** Bounds D and E, which only `oauth` has. Also for the look after minting. */
   bound(userId: string, provider: Provider, upstreamScopes: ReadonlyArray<string>): Problem | undefined {
     if (provider.protocol !== "oauth") return undefined
     const granted = this.grant(userId, provider.id)?.row.scopesGranted
     if (granted === undefined) return this.missing(provider)
-    return upstreamScopes.every((scope) => granted.includes(scope)) ? undefined
-      : this.consentRequired(provider, "scope_insufficient", `the user's connection to ${provider.slug} does not cover the scope`)
+    return upstreamScopes.every((scope) => granted.includes(scope))
+      ? undefined
+      : this.consentRequired(
+          provider,
+          "scope_insufficient",
+          `the user's connection to ${provider.slug} does not cover the scope`
+        )
   }
 
-  /** A token of the upstream with a minute of life at least, if the upstream lets tokens be refreshed. `scopes`: for a service account, which asks anew. */
-  async upstreamToken(user: { readonly id: string }, provider: Provider, nowMs: number, scopes: ReadonlyArray<string> = []): Promise<UpstreamToken | Problem> {
+  /** A token of the upstream with a minute of life at least, if the upstream lets tokens be refreshed.
+   *  `scopes`: for a service account, which asks anew. */
+  async upstreamToken(
+    user: { readonly id: string },
+    provider: Provider,
+    nowMs: number,
+    scopes: ReadonlyArray<string> = []
+  ): Promise<UpstreamToken | Problem> {
     switch (provider.protocol) {
-      case "api_key": return this.apiKey(provider)
-      case "service_account": return this.serviceToken(provider, scopes, nowMs)
+      case "api_key":
+        return this.apiKey(provider)
+      case "service_account":
+        return this.serviceToken(provider, scopes, nowMs)
       case "oauth": {
         const granted = this.grant(user.id, provider.id)
         if (granted === undefined) return this.missing(provider)
-        return isFresh(granted.credential, nowMs) ? vended(granted.credential, nowMs) : this.once(`${user.id}/${provider.id}`, () => this.refreshed(user.id, provider))
+        return isFresh(granted.credential, nowMs)
+          ? vended(granted.credential, nowMs)
+          : this.once(`${user.id}/${provider.id}`, () => this.refreshed(user.id, provider))
       }
     }
   }
-  private once(address: string, run: () => Promise<UpstreamToken | Problem>): Promise<UpstreamToken | Problem> {
+
+  private once(
+    address: string,
+    run: () => Promise<UpstreamToken | Problem>
+  ): Promise<UpstreamToken | Problem> {
     const running = this.refreshing.get(address)
     if (running !== undefined) return running
     const refreshing = run().finally(() => this.refreshing.delete(address))
@@ -69,7 +106,7 @@ export class Vault {
 
   private async refreshed(userId: string, provider: Provider): Promise<UpstreamToken | Problem> {
     const { books, seal, audit, nowMs } = this.authority
-const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
+    const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
     // More than once only when the user connected anew, or was disconnected, while the upstream was asked.
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       const granted = this.grant(userId, provider.id)
@@ -83,16 +120,34 @@ const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
       }
       const secret = secretOf(provider, seal, this.environment)
       if (secret === undefined) return this.unset(provider)
-      const answer = await this.ask(asClient(tokenUrl, tokenAuth, clientId, secret, { grant_type: "refresh_token", refresh_token: credential.refreshToken }), format, row.scopesGranted)
+      const answer = await this.ask(
+        asClient(tokenUrl, tokenAuth, clientId, secret, {
+          grant_type: "refresh_token",
+          refresh_token: credential.refreshToken
+        }),
+        format,
+        row.scopesGranted
+      )
       if (answer instanceof FetchFault) return this.unreachable(provider, answer.reason)
       if (isRefusal(answer)) {
         if (!isSpent(answer)) return this.unreachable(provider, "refused")
         if (await this.revoked(row, "upstream")) return this.missing(provider)
         continue
       }
-      const renewed = { ...answer.credential, refreshToken: answer.credential.refreshToken ?? credential.refreshToken }
-      const next: BrokerGrant = { ...row, credential: sealCredential(seal, { userId, providerId: provider.id }, renewed), scopesGranted: answer.scopes ?? row.scopesGranted, version: row.version + 1, updatedMs: nowMs() }
-      const stored = books.commit([BrokerGrants.put([userId, provider.id], next, BrokerGrants.unchanged(row))])
+      const renewed = {
+        ...answer.credential,
+        refreshToken: answer.credential.refreshToken ?? credential.refreshToken
+      }
+      const next: BrokerGrant = {
+        ...row,
+        credential: sealCredential(seal, { userId, providerId: provider.id }, renewed),
+        scopesGranted: answer.scopes ?? row.scopesGranted,
+        version: row.version + 1,
+        updatedMs: nowMs()
+      }
+      const stored = books.commit([
+        BrokerGrants.put([userId, provider.id], next, BrokerGrants.unchanged(row))
+      ])
       if (!(stored instanceof Promise)) continue
       await stored
       audit.later("upstream.token.refreshed", { actorId: userId, detail: { provider: provider.slug } })
@@ -100,77 +155,167 @@ const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
     }
     return this.unreachable(provider, "contention")
   }
+
   /** Ends a grant for good, with its credential; false when it is no longer the one that was read. */
-  async revoked(row: BrokerGrant, reason: string, action = "broker_grant.revoked", ip?: string): Promise<boolean> {
+  async revoked(
+    row: BrokerGrant,
+    reason: string,
+    action = "broker_grant.revoked",
+    ip?: string
+  ): Promise<boolean> {
     const { books, audit, nowMs } = this.authority
-    const ended: BrokerGrant = { ...row, credential: null, scopesGranted: [], version: row.version + 1, revokedMs: nowMs(), updatedMs: nowMs() }
-    const outcome = books.commit([BrokerGrants.put([row.userId, row.providerId], ended, BrokerGrants.unchanged(row)),
-      audit.event(action, { actorId: row.userId, ip, detail: { provider: row.providerId, reason } })])
+    const ended: BrokerGrant = {
+      ...row,
+      credential: null,
+      scopesGranted: [],
+      version: row.version + 1,
+      revokedMs: nowMs(),
+      updatedMs: nowMs()
+    }
+    const outcome = books.commit([
+      BrokerGrants.put([row.userId, row.providerId], ended, BrokerGrants.unchanged(row)),
+      audit.event(action, { actorId: row.userId, ip, detail: { provider: row.providerId, reason } })
+    ])
     if (!(outcome instanceof Promise)) return false
     await outcome
     return true
   }
-  /** Best effort: the upstream is told, not waited for, because here it is over already. `row` still holds its credential. */
+
+  /** Best effort: the upstream is told, not waited for, because here it is over already. `row` still holds
+   *  its credential. */
   revokeUpstream(row: BrokerGrant, provider: Provider): void {
     const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider)
-const { local, seal } = this.authority
+    const { local, seal } = this.authority
     const credential = openCredential(seal, row, row)
     if (provider.protocol !== "oauth" || revokeUrl === undefined || credential === undefined) return
     const { accessToken, refreshToken } = credential
-    const form = refreshToken === undefined ? { token: accessToken, token_type_hint: "access_token" } : { token: refreshToken, token_type_hint: "refresh_token" }
-    this.fetcher.fetch({ ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, this.environment), form), bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local })
+    const form =
+      refreshToken === undefined
+        ? { token: accessToken, token_type_hint: "access_token" }
+        : { token: refreshToken, token_type_hint: "refresh_token" }
+    this.fetcher
+      .fetch({
+        ...asClient(revokeUrl, tokenAuth, clientId, secretOf(provider, seal, this.environment), form),
+        bodyBytesMax: upstreamBodyBytesMax,
+        timeoutMs: upstreamTimeoutMs,
+        allowPrivateAddresses: local,
+        allowHttp: local
+      })
       .catch(() => {})
   }
-  private async ask(outbound: Pick<Outbound, "url" | "form" | "headers">, format: "standard" | "slack", asked: ReadonlyArray<string>): Promise<TokenAnswer | TokenRefusal | FetchFault> {
+
+  private async ask(
+    outbound: Pick<Outbound, "url" | "form" | "headers">,
+    format: "standard" | "slack",
+    asked: ReadonlyArray<string>
+  ): Promise<TokenAnswer | TokenRefusal | FetchFault> {
     const { local, nowMs } = this.authority
-    return readTokenAnswer(await this.fetcher.fetch({ ...outbound, bodyBytesMax: upstreamBodyBytesMax, timeoutMs: upstreamTimeoutMs, allowPrivateAddresses: local, allowHttp: local }), format, nowMs(), asked)
+    return readTokenAnswer(
+      await this.fetcher.fetch({
+        ...outbound,
+        bodyBytesMax: upstreamBodyBytesMax,
+        timeoutMs: upstreamTimeoutMs,
+        allowPrivateAddresses: local,
+        allowHttp: local
+      }),
+      format,
+      nowMs(),
+      asked
+    )
   }
 
   private apiKey(provider: Provider): UpstreamToken | Problem {
     const accessToken = secretOf(provider, this.authority.seal, this.environment)
-    return accessToken === undefined ? this.unset(provider) : { accessToken, expiresIn: provider.config["expires_in"] as number | undefined }
+    return accessToken === undefined
+      ? this.unset(provider)
+      : { accessToken, expiresIn: provider.config["expires_in"] as number | undefined }
   }
+
   /** One token per provider and scope serves all users: it is the provider's, not theirs. */
-  private async serviceToken(provider: Provider, scopes: ReadonlyArray<string>, nowMs: number): Promise<UpstreamToken | Problem> {
+  private async serviceToken(
+    provider: Provider,
+    scopes: ReadonlyArray<string>,
+    nowMs: number
+  ): Promise<UpstreamToken | Problem> {
     // A changed provider does not go on with tokens of its former configuration.
     const scope = [...scopes].sort().join(" ")
-const address = `${provider.id} ${provider.updatedMs} ${scope}`
+    const address = `${provider.id} ${provider.updatedMs} ${scope}`
     const known = this.serviceTokens.get(address)
     if (known !== undefined && isFresh(known, nowMs)) return vended(known, nowMs)
     return this.once(address, async () => {
       const form = await this.assertion(provider, scope)
       if (form instanceof Problem) return form
       const answer = await this.ask({ url: provider.config["token_url"] as string, form }, "standard", scopes)
-      if (answer instanceof FetchFault || isRefusal(answer)) return this.unreachable(provider, answer instanceof FetchFault ? answer.reason : "refused")
-      if (this.serviceTokens.size >= serviceTokensMax) this.serviceTokens.delete(this.serviceTokens.keys().next().value!)
+      if (answer instanceof FetchFault || isRefusal(answer))
+        return this.unreachable(provider, answer instanceof FetchFault ? answer.reason : "refused")
+      if (this.serviceTokens.size >= serviceTokensMax)
+        this.serviceTokens.delete(this.serviceTokens.keys().next().value!)
       // Without a time of expiry it cannot be kept.
       if (answer.credential.expiresMs !== undefined) this.serviceTokens.set(address, answer.credential)
       return vended(answer.credential, this.authority.nowMs())
     })
   }
+
   private async assertion(provider: Provider, scope: string): Promise<URLSearchParams | Problem> {
     const secret = secretOf(provider, this.authority.seal, this.environment)
     if (secret === undefined) return this.unset(provider)
     const { issuer, subject, audience, alg } = provider.config as Readonly<Record<string, string>>
     const now = Math.floor(this.authority.nowMs() / 1_000)
-const asked = scope === "" ? {} : { scope }
+    const asked = scope === "" ? {} : { scope }
     try {
-      const assertion = await new SignJWT({ ...asked }).setProtectedHeader({ alg: alg!, typ: "JWT" }).setIssuer(issuer!).setSubject(subject ?? issuer!).setAudience(audience!)
-        .setIssuedAt(now).setExpirationTime(now + assertionSeconds).setJti(this.authority.books.id()).sign(createPrivateKey(secret))
-      return new URLSearchParams({ grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer", assertion, ...asked })
-    } catch { return this.unreachable(provider, "private_key") }
+      const assertion = await new SignJWT({ ...asked })
+        .setProtectedHeader({ alg: alg!, typ: "JWT" })
+        .setIssuer(issuer!)
+        .setSubject(subject ?? issuer!)
+        .setAudience(audience!)
+        .setIssuedAt(now)
+        .setExpirationTime(now + assertionSeconds)
+        .setJti(this.authority.books.id())
+        .sign(createPrivateKey(secret))
+      return new URLSearchParams({
+        grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        assertion,
+        ...asked
+      })
+    } catch {
+      return this.unreachable(provider, "private_key")
+    }
   }
 
-  private missing(provider: Provider): Problem { return this.consentRequired(provider, "consent_missing", `the user has not connected ${provider.slug}`) }
-  private consentRequired(provider: Provider, cause: "consent_missing" | "scope_insufficient", description: string): Problem {
-    return new Problem("consent_required", description, { members: { consent_url: `${this.authority.settings.issuer}/connect/${encodeURIComponent(provider.slug)}`, cause } })
+  private missing(provider: Provider): Problem {
+    return this.consentRequired(provider, "consent_missing", `the user has not connected ${provider.slug}`)
   }
-  private unset(provider: Provider): Problem { return this.unreachable(provider, "its secret is not set") }
+
+  private consentRequired(
+    provider: Provider,
+    cause: "consent_missing" | "scope_insufficient",
+    description: string
+  ): Problem {
+    return new Problem("consent_required", description, {
+      members: {
+        consent_url: `${this.authority.settings.issuer}/connect/${encodeURIComponent(provider.slug)}`,
+        cause
+      }
+    })
+  }
+
+  private unset(provider: Provider): Problem {
+    return this.unreachable(provider, "its secret is not set")
+  }
+
   private unreachable(provider: Provider, reason: string): Problem {
     this.authority.log("warn", "an upstream gave no token", { provider: provider.slug, reason })
-    return new Problem("server_error", "the upstream is not available", { status: 503, headers: [["Retry-After", "5"]] })
+    return new Problem("server_error", "the upstream is not available", {
+      status: 503,
+      headers: [["Retry-After", "5"]]
+    })
   }
 }
 
-const isFresh = ({ expiresMs }: Credential, nowMs: number): boolean => expiresMs === undefined || expiresMs - nowMs >= lifeLeftMsMin
-const vended = ({ accessToken, expiresMs }: Credential, nowMs: number): UpstreamToken => ({ accessToken, expiresIn: expiresMs === undefined ? undefined : Math.max(0, Math.floor((expiresMs - nowMs) / 1_000)) })
+const isFresh = ({ expiresMs }: Credential, nowMs: number): boolean =>
+  expiresMs === undefined || expiresMs - nowMs >= lifeLeftMsMin
+
+const vended = ({ accessToken, expiresMs }: Credential, nowMs: number): UpstreamToken => ({
+  accessToken,
+  expiresIn: expiresMs === undefined ? undefined : Math.max(0, Math.floor((expiresMs - nowMs) / 1_000))
+})

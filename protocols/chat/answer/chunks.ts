@@ -1,4 +1,5 @@
-/** Events into the chunks of a chat stream. Everything gathered within one batch leaves in one write (hot path, bench/chat-stream).
+/** Events into the chunks of a chat stream. Everything gathered within one batch leaves in one write (hot
+ *  path, bench/chat-stream).
  *  Source: chat sections 8.3, 8.4, 19. */
 import type { Flow, ModelEvent } from "../../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../../shared/sse.ts"
@@ -6,11 +7,15 @@ import type { Output } from "../turn/filter.ts"
 import { chatUsage, type ErrorBody } from "../wire.ts"
 
 export interface ChunkOptions {
-  readonly id: string; readonly created: number; readonly model: string
-  readonly includeUsage: boolean; readonly legacy: boolean
+  readonly id: string
+  readonly created: number
+  readonly model: string
+  readonly includeUsage: boolean
+  readonly legacy: boolean
   readonly begun: (flow: Flow | undefined) => void
   readonly write: (text: string) => void
 }
+
 /** Of one text delta towards a client whose upstream could not stream. */
 const pieceChars = 2_048
 
@@ -22,45 +27,65 @@ export class ChatChunks implements Output {
   private readonly tail: string
   private readonly literalHead: string
   private readonly options: ChunkOptions
+
   /** The upstream did not stream: long texts leave in pieces. */
-private readonly pieces: boolean
+  private readonly pieces: boolean
 
   constructor(options: ChunkOptions, pieces = false) {
     this.options = options
     this.pieces = pieces
     const { id, created, model, includeUsage } = options
     this.head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":${JSON.stringify(model)},"system_fingerprint":null,"choices":[`
-    this.tail = `]${includeUsage ? ",\"usage\":null" : ""}}\n\n`
+    this.tail = `]${includeUsage ? ',"usage":null' : ""}}\n\n`
     this.literalHead = `${this.head}{"index":0,"delta":{"content":"`
     this.literalTail = `"},"logprobs":null,"finish_reason":null}${this.tail}`
   }
+
   private readonly literalTail: string
-  begun(flow?: Flow): void { this.started = true; this.options.begun(flow) }
-  reset(): void { this.out = "" }
+
+  begun(flow?: Flow): void {
+    this.started = true
+    this.options.begun(flow)
+  }
+
+  reset(): void {
+    this.out = ""
+  }
+
   flush(): void {
     const { out } = this
     if (out === "") return
     this.out = ""
     this.options.write(out)
   }
+
   readonly literal = (text: string): void => {
     if (this.open[0] !== true) this.role(0, false)
     this.out += this.literalHead + text + this.literalTail
   }
-  private delta(choice: number, delta: unknown, logprobs: unknown = null, finish: string | null = null): void {
+
+  private delta(
+    choice: number,
+    delta: unknown,
+    logprobs: unknown = null,
+    finish: string | null = null
+  ): void {
     this.out += `${this.head}${JSON.stringify({ index: choice, delta, logprobs, finish_reason: finish })}${this.tail}`
   }
+
   private role(choice: number, call: boolean): void {
     if (this.open[choice] === true) return
     this.open[choice] = true
     this.delta(choice, { role: "assistant", content: call ? null : "", refusal: null })
   }
+
   event(event: ModelEvent): void {
     const { legacy } = this.options
     switch (event.type) {
       case "text": {
         this.role(event.choice, false)
-        if (!this.pieces || event.logprobs !== undefined) return this.delta(event.choice, { content: event.text }, event.logprobs)
+        if (!this.pieces || event.logprobs !== undefined)
+          return this.delta(event.choice, { content: event.text }, event.logprobs)
         for (let at = 0; at < event.text.length;) {
           let end = at + pieceChars
           // Never between the halves of a surrogate pair.
@@ -70,25 +95,62 @@ private readonly pieces: boolean
         }
         return
       }
-      case "reasoning": this.role(event.choice, false); return this.delta(event.choice, { reasoning_content: event.text })
-      case "audio": this.role(event.choice, false); return this.delta(event.choice, { audio: event.value })
-      case "refusal": this.role(event.choice, false); return this.delta(event.choice, { refusal: event.text })
+      case "reasoning":
+        this.role(event.choice, false)
+        return this.delta(event.choice, { reasoning_content: event.text })
+      case "audio":
+        this.role(event.choice, false)
+        return this.delta(event.choice, { audio: event.value })
+      case "refusal":
+        this.role(event.choice, false)
+        return this.delta(event.choice, { refusal: event.text })
       case "call":
         this.role(event.choice, true)
-        if (legacy) return event.index === 0 ? this.delta(event.choice, { function_call: { name: event.name, arguments: "" } }) : undefined
-        return this.delta(event.choice, { tool_calls: [{ index: event.index, id: event.id, type: "function", function: { name: event.name, arguments: "" } }] })
+        if (legacy)
+          return event.index === 0
+            ? this.delta(event.choice, { function_call: { name: event.name, arguments: "" } })
+            : undefined
+        return this.delta(event.choice, {
+          tool_calls: [
+            {
+              index: event.index,
+              id: event.id,
+              type: "function",
+              function: { name: event.name, arguments: "" }
+            }
+          ]
+        })
       case "arguments":
-        if (legacy) return event.index === 0 ? this.delta(event.choice, { function_call: { arguments: event.text } }) : undefined
-        return this.delta(event.choice, { tool_calls: [{ index: event.index, function: { arguments: event.text } }] })
+        if (legacy)
+          return event.index === 0
+            ? this.delta(event.choice, { function_call: { arguments: event.text } })
+            : undefined
+        return this.delta(event.choice, {
+          tool_calls: [{ index: event.index, function: { arguments: event.text } }]
+        })
       case "finish":
         this.role(event.choice, false)
-        return this.delta(event.choice, {}, null, legacy && event.reason === "tool_calls" ? "function_call" : event.reason)
+        return this.delta(
+          event.choice,
+          {},
+          null,
+          legacy && event.reason === "tool_calls" ? "function_call" : event.reason
+        )
       case "usage":
         if (this.options.includeUsage) this.out += `${this.head}],"usage":${chatUsage(event.usage)}}\n\n`
         return
-      case "bound": return
+      case "bound":
+        return
     }
   }
-  done(): void { this.out += doneFrame; this.flush() }
-  fail(error: ErrorBody): void { this.out += frame(JSON.stringify({ error })); this.done() }
+
+  done(): void {
+    this.out += doneFrame
+    this.flush()
+  }
+
+  fail(error: ErrorBody): void {
+    this.out += frame(JSON.stringify({ error }))
+    this.done()
+  }
 }

@@ -3,8 +3,21 @@ import type { Finish, Flow, ModelEvent, Usage } from "../../../actors/engines/ch
 import type { Output } from "../turn/filter.ts"
 import type { Choice } from "../wire.ts"
 
-interface Call { readonly id: string; readonly name: string; arguments: string }
-interface Draft { text: string; reasoning: string; refusal: string; calls: Array<Call>; finish: Finish; audio: unknown; logprobs: { content: Array<unknown> } | undefined }
+interface Call {
+  readonly id: string
+  readonly name: string
+  arguments: string
+}
+
+interface Draft {
+  text: string
+  reasoning: string
+  refusal: string
+  calls: Array<Call>
+  finish: Finish
+  audio: unknown
+  logprobs: { content: Array<unknown> } | undefined
+}
 
 export class Collected implements Output {
   readonly started = false
@@ -12,8 +25,24 @@ export class Collected implements Output {
   usage: Usage | undefined = undefined
   begun(_flow?: Flow): void {}
   flush(): void {}
-  reset(): void { this.drafts = []; this.usage = undefined }
-  private of(choice: number): Draft { return this.drafts[choice] ??= { text: "", reasoning: "", refusal: "", calls: [], finish: "stop", audio: undefined, logprobs: undefined } }
+
+  reset(): void {
+    this.drafts = []
+    this.usage = undefined
+  }
+
+  private of(choice: number): Draft {
+    return (this.drafts[choice] ??= {
+      text: "",
+      reasoning: "",
+      refusal: "",
+      calls: [],
+      finish: "stop",
+      audio: undefined,
+      logprobs: undefined
+    })
+  }
+
   event(event: ModelEvent): void {
     switch (event.type) {
       case "text": {
@@ -23,16 +52,43 @@ export class Collected implements Output {
         if (Array.isArray(content)) (draft.logprobs ??= { content: [] }).content.push(...content)
         return
       }
-      case "reasoning": { this.of(event.choice).reasoning += event.text; return }
-      case "refusal": { this.of(event.choice).refusal += event.text; return }
-      case "audio": { this.of(event.choice).audio = event.value; return }
-      case "call": { this.of(event.choice).calls[event.index] = { id: event.id, name: event.name, arguments: "" }; return }
-      case "arguments": { this.of(event.choice).calls[event.index]!.arguments += event.text; return }
-      case "finish": { this.of(event.choice).finish = event.reason; return }
-      case "usage": { this.usage = event.usage; return }
-      case "bound": return
+      case "reasoning": {
+        this.of(event.choice).reasoning += event.text
+        return
+      }
+      case "refusal": {
+        this.of(event.choice).refusal += event.text
+        return
+      }
+      case "audio": {
+        this.of(event.choice).audio = event.value
+        return
+      }
+      case "call": {
+        this.of(event.choice).calls[event.index] = { id: event.id, name: event.name, arguments: "" }
+        return
+      }
+      case "arguments": {
+        this.of(event.choice).calls[event.index]!.arguments += event.text
+        return
+      }
+      case "finish": {
+        this.of(event.choice).finish = event.reason
+        return
+      }
+      case "usage": {
+        this.usage = event.usage
+        return
+      }
+      case "bound":
+        return
     }
   }
+
   /** Without those that never came. */
-  get choices(): ReadonlyArray<Choice> { return this.drafts.flatMap((draft) => draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }) }
+  get choices(): ReadonlyArray<Choice> {
+    return this.drafts.flatMap((draft) =>
+      draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }
+    )
+  }
 }

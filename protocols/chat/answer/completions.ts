@@ -12,12 +12,14 @@ import { completionJson, newCompletionId } from "../wire.ts"
 
 const jsonType = ["Content-Type", "application/json; charset=utf-8"] as const
 
-export const completions = (turns: Turns) => (request: Request): Promise<Response> => {
-  const { object, text } = readBody(request.body)
-const spec = readChat(object, text)
-  const turn = turns.begin(request)
-  return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
-}
+export const completions =
+  (turns: Turns) =>
+  (request: Request): Promise<Response> => {
+    const { object, text } = readBody(request.body)
+    const spec = readChat(object, text)
+    const turn = turns.begin(request)
+    return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
+  }
 
 const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> => {
   const output = new Collected()
@@ -25,10 +27,24 @@ const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response
     const { usage, estimated } = await turn.run(spec, output)
     const { choices } = output
     if (choices.length === 0) throw badResponse("no choices")
-    turn.end(choices.some(({ finish }) => finish === "length" || finish === "content_filter") ? "incomplete" : "completed")
+    turn.end(
+      choices.some(({ finish }) => finish === "length" || finish === "content_filter")
+        ? "incomplete"
+        : "completed"
+    )
     return {
-      status: 200, headers: estimated ? [jsonType, ...turn.headers, ["x-proxy-usage", "estimated"]] : [jsonType, ...turn.headers],
-      body: completionJson({ id: newCompletionId(), created: turns.nowS(), model: spec.model, choices, used: usage, legacy: spec.legacy })
+      status: 200,
+      headers: estimated
+        ? [jsonType, ...turn.headers, ["x-proxy-usage", "estimated"]]
+        : [jsonType, ...turn.headers],
+      body: completionJson({
+        id: newCompletionId(),
+        created: turns.nowS(),
+        model: spec.model,
+        choices,
+        used: usage,
+        legacy: spec.legacy
+      })
     }
   } catch (fault) {
     const refusal = turn.refusal(fault, spec.model)
@@ -41,26 +57,52 @@ const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response
 const streamed = (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> => {
   const { deadlines, settings, metrics } = turns.deps
   const reply = new StreamReply({
-    deadlines, commitMs: settings.commitMs, keepAliveMs: settings.keepAliveMs, headers: () => turn.headers,
-    onStalled: () => turn.stop("gone"), onBackpressure: () => metrics.backpressure()
+    deadlines,
+    commitMs: settings.commitMs,
+    keepAliveMs: settings.keepAliveMs,
+    headers: () => turn.headers,
+    onStalled: () => turn.stop("gone"),
+    onBackpressure: () => metrics.backpressure()
   })
   const unstreamed = turns.deps.upstreams.find(spec.model)?.upstream.record.supports?.stream === false
-  const chunks = new ChatChunks({
-    id: newCompletionId(), created: turns.nowS(), model: spec.model, includeUsage: spec.includeUsage, legacy: spec.legacy,
-    begun: (flow) => { turn.begunNow(); reply.commit(flow) }, write: (text) => reply.write(text)
-  }, unstreamed)
-  void turn.run(spec, chunks).then(() => {
-    reply.commit()
-    chunks.done()
-    turn.end("completed")
-    reply.end()
-  }, (fault: unknown) => {
-    const refusal = turn.refusal(fault, spec.model)
-    turn.end("failed")
-    if (turn.gone) { reply.instead(answerOf(refusal)); reply.abandon(); return }
-    if (!reply.committed) { const answer = answerOf(refusal); reply.instead({ ...answer, headers: [...answer.headers!, ...turn.headers] }); return }
-    chunks.fail(refusal.body)
-    reply.end()
-  })
+  const chunks = new ChatChunks(
+    {
+      id: newCompletionId(),
+      created: turns.nowS(),
+      model: spec.model,
+      includeUsage: spec.includeUsage,
+      legacy: spec.legacy,
+      begun: (flow) => {
+        turn.begunNow()
+        reply.commit(flow)
+      },
+      write: (text) => reply.write(text)
+    },
+    unstreamed
+  )
+  void turn.run(spec, chunks).then(
+    () => {
+      reply.commit()
+      chunks.done()
+      turn.end("completed")
+      reply.end()
+    },
+    (fault: unknown) => {
+      const refusal = turn.refusal(fault, spec.model)
+      turn.end("failed")
+      if (turn.gone) {
+        reply.instead(answerOf(refusal))
+        reply.abandon()
+        return
+      }
+      if (!reply.committed) {
+        const answer = answerOf(refusal)
+        reply.instead({ ...answer, headers: [...answer.headers!, ...turn.headers] })
+        return
+      }
+      chunks.fail(refusal.body)
+      reply.end()
+    }
+  )
   return reply.response
 }

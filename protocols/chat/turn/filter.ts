@@ -1,15 +1,25 @@
-/** Between a model and an answer: internal names out of calls and text, calls of nobody dropped, built-in calls kept aside, the finish held until
- *  the round is judged. A text literal passes untouched where nothing is to be looked for (hot path). Source: chat sections 7.3, 11.3, 11.7, 17.3. */
-import type { Finish, Flow, ModelEvent, ModelSink, Tool, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
+/** Between a model and an answer: internal names out of calls and text, calls of nobody dropped, built-in
+ *  calls kept aside, the finish held until the round is judged. A text literal passes untouched where nothing
+ *  is to be looked for (hot path). Source: chat sections 7.3, 11.3, 11.7, 17.3. */
+import type {
+  Finish,
+  Flow,
+  ModelEvent,
+  ModelSink,
+  Tool,
+  ToolCall,
+  Usage
+} from "../../../actors/engines/chat/model.ts"
 import type { RetrySink } from "../../../actors/engines/chat/attempts.ts"
 import { PerChoice } from "../../../actors/engines/chat/per-choice.ts"
 import { BridgeReader } from "../request/prompt-bridge.ts"
 import { Unmasking, type Namespace } from "../request/tools.ts"
 
 /** Where a turn's answer goes. `started`: it cannot be taken back. */
-export interface Output extends RetrySink { 
-/** A failure after that ends the answer. */
-readonly started: boolean }
+export interface Output extends RetrySink {
+  /** A failure after that ends the answer. */
+  readonly started: boolean
+}
 
 /** Text and arguments of one turn; above it the answer ends with `length`. */
 export const outputBytesMax = 16 * 1_048_576
@@ -17,27 +27,44 @@ export const outputBytesMax = 16 * 1_048_576
 export interface Rules {
   readonly names: Namespace
   /** By the model's name: is this call the client's to hear? */
-readonly external: ReadonlySet<string>
+  readonly external: ReadonlySet<string>
   readonly builtins: ReadonlySet<string>
-  readonly dropCalls: boolean; readonly oneCall: boolean
+  readonly dropCalls: boolean
+  readonly oneCall: boolean
   readonly bridge: ReadonlyArray<Tool> | undefined
   /** The text may have to be told to the model again. */
-readonly keepsText: boolean
+  readonly keepsText: boolean
   readonly onTooLong: () => void
 }
-interface ChoiceState { readonly text: Unmasking | undefined; readonly reasoning: Unmasking | undefined; readonly bridge: BridgeReader | undefined; forwarded: number
+
+interface ChoiceState {
+  readonly text: Unmasking | undefined
+  readonly reasoning: Unmasking | undefined
+  readonly bridge: BridgeReader | undefined
+  forwarded: number
   /** Forwarded calls that have no arguments yet. */
-bare: Set<number> | undefined
-  places: Map<number, number | ToolCallDraft | undefined> | undefined; finish: Finish | undefined; content: boolean }
-interface ToolCallDraft { readonly id: string; readonly name: string; arguments: string }
+  bare: Set<number> | undefined
+  places: Map<number, number | ToolCallDraft | undefined> | undefined
+  finish: Finish | undefined
+  content: boolean
+}
+
+interface ToolCallDraft {
+  readonly id: string
+  readonly name: string
+  arguments: string
+}
 
 export class Filter implements RetrySink {
   private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
+
   /** Calls that came through the prompt, by their public names. */
-readonly bridged: Array<ToolCall> = []
+  readonly bridged: Array<ToolCall> = []
+
   /** The text of choice 0, kept where a round may have to be told to the model again. */
-said = ""
+  said = ""
+
   unknownCalls = 0
   usage: Usage | undefined = undefined
   outputBytes = 0
@@ -53,21 +80,34 @@ said = ""
     this.begunOnce = begun
     this.literal = this.literalFor(rules)
   }
-  /** A fallback knows the tools by other names, or only through the prompt. Called while nothing has been heard. */
+
+  /** A fallback knows the tools by other names, or only through the prompt. Called while nothing has been
+   *  heard. */
   aim(rules: Rules): void {
     this.rules = rules
     this.literal = this.literalFor(rules)
   }
-  private literalFor({ names, bridge, keepsText }: Rules): ((text: string, bytes: number) => void) | undefined {
+
+  private literalFor({
+    names,
+    bridge,
+    keepsText
+  }: Rules): ((text: string, bytes: number) => void) | undefined {
     const { literal } = this.output
-    return literal === undefined || names.hides || bridge !== undefined || keepsText ? undefined : (text, bytes) => {
-      if (this.cut) return
-      this.of(0).content = true
-      this.grow(bytes)
-      literal(text, bytes)
-    }
+    return literal === undefined || names.hides || bridge !== undefined || keepsText
+      ? undefined
+      : (text, bytes) => {
+          if (this.cut) return
+          this.of(0).content = true
+          this.grow(bytes)
+          literal(text, bytes)
+        }
   }
-  get started(): boolean { return this.output.started }
+
+  get started(): boolean {
+    return this.output.started
+  }
+
   reset(): void {
     this.choices.clear()
     this.builtinCalls.length = this.bridged.length = 0
@@ -76,23 +116,54 @@ said = ""
     this.usage = undefined
     this.output.reset()
   }
-  begun(flow?: Flow): void { if (!this.begunOnce || flow !== undefined) this.output.begun(flow); this.begunOnce = true }
-  flush(): void { this.output.flush() }
+
+  begun(flow?: Flow): void {
+    if (!this.begunOnce || flow !== undefined) this.output.begun(flow)
+    this.begunOnce = true
+  }
+
+  flush(): void {
+    this.output.flush()
+  }
+
   private of(choice: number): ChoiceState {
     const known = this.choices.get(choice)
     if (known !== undefined) return known
     const { names, bridge } = this.rules
-    return this.choices.set(choice, { text: names.hides ? new Unmasking(names) : undefined, reasoning: names.hides ? new Unmasking(names) : undefined,
-      bridge: bridge === undefined ? undefined : new BridgeReader(bridge), forwarded: 0, bare: undefined, places: undefined, finish: undefined, content: false })
+    return this.choices.set(choice, {
+      text: names.hides ? new Unmasking(names) : undefined,
+      reasoning: names.hides ? new Unmasking(names) : undefined,
+      bridge: bridge === undefined ? undefined : new BridgeReader(bridge),
+      forwarded: 0,
+      bare: undefined,
+      places: undefined,
+      finish: undefined,
+      content: false
+    })
   }
-  private grow(bytes: number): void { if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) { this.cut = true; this.rules.onTooLong() } }
+
+  private grow(bytes: number): void {
+    if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) {
+      this.cut = true
+      this.rules.onTooLong()
+    }
+  }
 
   event(event: ModelEvent): void {
     if (this.cut) return
     switch (event.type) {
-      case "usage": { this.usage = event.usage; return }
-      case "bound": { this.output.event(event); return }
-      case "finish": { this.of(event.choice).finish = event.reason; return }
+      case "usage": {
+        this.usage = event.usage
+        return
+      }
+      case "bound": {
+        this.output.event(event)
+        return
+      }
+      case "finish": {
+        this.of(event.choice).finish = event.reason
+        return
+      }
       case "text": {
         const state = this.of(event.choice)
         this.grow(Buffer.byteLength(event.text))
@@ -101,39 +172,57 @@ said = ""
       }
       case "reasoning": {
         const state = this.of(event.choice)
-const text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
+        const text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
         this.grow(Buffer.byteLength(event.text))
         if (text !== "") this.output.event({ ...event, text })
         return
       }
-      case "refusal": { this.of(event.choice).content = true; this.grow(Buffer.byteLength(event.text)); this.output.event(event); return }
+      case "refusal": {
+        this.of(event.choice).content = true
+        this.grow(Buffer.byteLength(event.text))
+        this.output.event(event)
+        return
+      }
       case "audio": {
         this.of(event.choice).content = true
         this.grow(typeof event.value.data === "string" ? event.value.data.length : 0)
         this.output.event(event)
         return
       }
-      case "call": return this.call(this.of(event.choice), event)
+      case "call":
+        return this.call(this.of(event.choice), event)
       case "arguments": {
         const state = this.of(event.choice)
-const place = state.places?.get(event.index)
+        const place = state.places?.get(event.index)
         this.grow(Buffer.byteLength(event.text))
-        if (typeof place === "number") { state.bare?.delete(place); this.output.event({ ...event, index: place }) }
-        else if (place !== undefined) place.arguments += event.text
+        if (typeof place === "number") {
+          state.bare?.delete(place)
+          this.output.event({ ...event, index: place })
+        } else if (place !== undefined) place.arguments += event.text
       }
     }
   }
-  private text(state: ChoiceState, choice: number, certain: string, from: Extract<ModelEvent, { type: "text" }>): void {
+
+  private text(
+    state: ChoiceState,
+    choice: number,
+    certain: string,
+    from: Extract<ModelEvent, { type: "text" }>
+  ): void {
     const text = state.text === undefined ? certain : state.text.push(certain)
     if (text === "") return
     state.content = true
     if (this.rules.keepsText && choice === 0) this.said += text
     this.output.event(text === from.text ? from : { ...from, text })
   }
+
   private call(state: ChoiceState, event: Extract<ModelEvent, { type: "call" }>): void {
     const { names, external, builtins, dropCalls, oneCall } = this.rules
-    const places = state.places ??= new Map()
-    if (dropCalls) { places.set(event.index, undefined); return }
+    const places = (state.places ??= new Map())
+    if (dropCalls) {
+      places.set(event.index, undefined)
+      return
+    }
     const outward = names.outward(event.name) ?? (external.has(event.name) ? event.name : undefined)
     if (outward !== undefined && external.has(outward)) {
       const taken = oneCall && state.forwarded > 0
@@ -146,8 +235,12 @@ const place = state.places?.get(event.index)
       const draft: ToolCallDraft = { id: event.id, name: event.name, arguments: "" }
       this.builtinCalls.push(draft)
       places.set(event.index, draft)
-    } else { this.unknownCalls++; places.set(event.index, undefined) }
+    } else {
+      this.unknownCalls++
+      places.set(event.index, undefined)
+    }
   }
+
   /** Everything held is told; the finishes are still the caller's. */
   settle(): void {
     for (const [choice, state] of this.choices.list) {
@@ -161,24 +254,53 @@ const place = state.places?.get(event.index)
         }
       }
       // No arguments are published as an empty object, streamed or not.
-      if (state.bare !== undefined) for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
+      if (state.bare !== undefined)
+        for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
       const tail = state.text?.end() ?? ""
-const thought = state.reasoning?.end() ?? ""
+      const thought = state.reasoning?.end() ?? ""
       if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
-      if (tail !== "") { state.content = true; if (this.rules.keepsText && choice === 0) this.said += tail; this.output.event({ type: "text", choice, text: tail }) }
+      if (tail !== "") {
+        state.content = true
+        if (this.rules.keepsText && choice === 0) this.said += tail
+        this.output.event({ type: "text", choice, text: tail })
+      }
     }
   }
+
   /** A choice with calls ends by them, except when it was cut short or withheld. */
   finishes(): ReadonlyArray<Extract<ModelEvent, { type: "finish" }>> {
-    return this.choices.list.map(([choice, { finish = "stop", forwarded }]) => ({ type: "finish" as const, choice,
-      reason: this.cut ? "length" as const : finish === "length" || finish === "content_filter" ? finish : forwarded > 0 ? "tool_calls" as const : "stop" as const }))
+    return this.choices.list.map(([choice, { finish = "stop", forwarded }]) => ({
+      type: "finish" as const,
+      choice,
+      reason: this.cut
+        ? ("length" as const)
+        : finish === "length" || finish === "content_filter"
+          ? finish
+          : forwarded > 0
+            ? ("tool_calls" as const)
+            : ("stop" as const)
+    }))
   }
-  get calls(): number { return this.choices.list.reduce((calls, [, { forwarded }]) => calls + forwarded, 0) }
-  get content(): boolean { return this.choices.list.some(([, { content }]) => content) }
-  asToolCalls(): ReadonlyArray<ToolCall> { return this.builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args })) }
+
+  get calls(): number {
+    return this.choices.list.reduce((calls, [, { forwarded }]) => calls + forwarded, 0)
+  }
+
+  get content(): boolean {
+    return this.choices.list.some(([, { content }]) => content)
+  }
+
+  asToolCalls(): ReadonlyArray<ToolCall> {
+    return this.builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }))
+  }
 }
+
 /** Collects nothing, tells nothing: for a choice of its own among several parallel calls. */
 export const renumbered = (sink: ModelSink, choice: number, onUsage: (usage: Usage) => void): ModelSink => ({
-  begun: (flow) => sink.begun(flow), flush: () => sink.flush(),
-  event: (event) => { if (event.type === "usage") onUsage(event.usage); else sink.event("choice" in event ? { ...event, choice } : event) }
+  begun: (flow) => sink.begun(flow),
+  flush: () => sink.flush(),
+  event: (event) => {
+    if (event.type === "usage") onUsage(event.usage)
+    else sink.event("choice" in event ? { ...event, choice } : event)
+  }
 })

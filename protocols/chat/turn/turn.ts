@@ -1,5 +1,6 @@
-/** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client that goes, a limit or a shutdown abort
- *  the same controller; `refusal` tells them apart. Source: chat sections 1.3, 17, 18. */
+/** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client
+ *  that goes, a limit or a shutdown abort the same controller; `refusal` tells them apart. Source: chat
+ *  sections 1.3, 17, 18. */
 import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { Deadlines, type Clock, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
@@ -14,48 +15,99 @@ import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown
 import { TurnRun, type TurnCaller, type TurnDeps, type TurnResult } from "./turn-run.ts"
 
 export interface Settings {
-  readonly bodyBytesMax: number; readonly turnMs: number; readonly commitMs: number; readonly keepAliveMs: number
-  readonly inFlightMax: number; readonly sessionTurnsMax: number; readonly sessionsMax: number; readonly responseBytesMax: number; readonly retentionMs: number
-  readonly unsupported: "drop" | "error"; readonly backoffMs: number
+  readonly bodyBytesMax: number
+  readonly turnMs: number
+  readonly commitMs: number
+  readonly keepAliveMs: number
+  readonly inFlightMax: number
+  readonly sessionTurnsMax: number
+  readonly sessionsMax: number
+  readonly responseBytesMax: number
+  readonly retentionMs: number
+  readonly unsupported: "drop" | "error"
+  readonly backoffMs: number
 }
+
 /** As much of a request as a turn needs. */
 type Client = Pick<Request, "whenGone">
+
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
+
 export interface TurnsDeps {
-  readonly settings: Settings; readonly upstreams: Upstreams; readonly builtins: Builtins; readonly metrics: ChatMetrics; readonly clock: Clock
-  readonly deadlines: Deadlines; readonly log: (level: "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
+  readonly settings: Settings
+  readonly upstreams: Upstreams
+  readonly builtins: Builtins
+  readonly metrics: ChatMetrics
+  readonly clock: Clock
+  readonly deadlines: Deadlines
+  readonly log: (level: "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
 }
 
 export class Turns {
   readonly deps: TurnsDeps
+
   /** Of every turn. */
-readonly options: TurnDeps
+  readonly options: TurnDeps
+
   draining = false
   private readonly running = new Bag<Turn>()
+
   constructor(deps: TurnsDeps) {
-    const { upstreams, deadlines, clock, builtins, settings: { backoffMs, unsupported } } = deps
+    const {
+      upstreams,
+      deadlines,
+      clock,
+      builtins,
+      settings: { backoffMs, unsupported }
+    } = deps
     this.deps = deps
-    this.options = { upstreams, deadlines, nowMs: () => clock.nowMs(), backoffMs, builtins, unsupported,
-      told: ({ record: { id }, lastError }, rests) => rests ? deps.log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code }) : deps.log("info", "a chat upstream answers again", { upstream: id }) }
+    this.options = {
+      upstreams,
+      deadlines,
+      nowMs: () => clock.nowMs(),
+      backoffMs,
+      builtins,
+      unsupported,
+      told: ({ record: { id }, lastError }, rests) =>
+        rests
+          ? deps.log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code })
+          : deps.log("info", "a chat upstream answers again", { upstream: id })
+    }
   }
-  get inFlight(): number { return this.running.size }
-  nowS(): number { return Math.floor(this.deps.clock.nowMs() / 1_000) }
+
+  get inFlight(): number {
+    return this.running.size
+  }
+
+  nowS(): number {
+    return Math.floor(this.deps.clock.nowMs() / 1_000)
+  }
 
   /** Counts a turn in, or refuses it. Whoever begins one ends it. `client`: its going aborts. */
   begin(client: Client | undefined): Turn {
     if (this.draining) throw shuttingDown()
     if (this.running.size >= this.deps.settings.inFlightMax) throw overloaded()
-    const turn = new Turn(this, client, () => { this.running.delete(turn); if (this.running.size === 0) this.idle?.() })
+    const turn = new Turn(this, client, () => {
+      this.running.delete(turn)
+      if (this.running.size === 0) this.idle?.()
+    })
     this.running.add(turn)
     return turn
   }
+
   private idle: (() => void) | undefined
-  /** New turns are refused from now on; those under way get `graceMs`, then they are ended. Resolves when none is left. */
+
+  /** New turns are refused from now on; those under way get `graceMs`, then they are ended. Resolves when
+   *  none is left. */
   async drain(graceMs: number): Promise<void> {
     this.draining = true
     if (this.running.size === 0) return
-    const gone = new Promise<void>((resolve) => { this.idle = resolve })
-    const grace = this.deps.deadlines.start(graceMs, () => { this.running.each((turn) => turn.stop("shutdown")) })
+    const gone = new Promise<void>((resolve) => {
+      this.idle = resolve
+    })
+    const grace = this.deps.deadlines.start(graceMs, () => {
+      this.running.each((turn) => turn.stop("shutdown"))
+    })
     await gone
     grace.stop()
   }
@@ -82,54 +134,101 @@ export class Turn implements Placed, TurnCaller {
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
     client?.whenGone(() => this.stop("gone"))
   }
-  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void { if (!this.ended) { this.why ??= why; this.aborter.abort() } }
-  get gone(): boolean { return this.why === "gone" }
-  get cancelled(): boolean { return this.why === "cancelled" || this.why === "gone" }
-  get interrupted(): boolean { return this.why === "shutdown" }
+
+  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void {
+    if (!this.ended) {
+      this.why ??= why
+      this.aborter.abort()
+    }
+  }
+
+  get gone(): boolean {
+    return this.why === "gone"
+  }
+
+  get cancelled(): boolean {
+    return this.why === "cancelled" || this.why === "gone"
+  }
+
+  get interrupted(): boolean {
+    return this.why === "shutdown"
+  }
+
   attempted(target: Target, retryOf: UpstreamFault | undefined): void {
     this.attempts++
     // Counted for the one that failed.
-    if (retryOf !== undefined) this.turns.deps.metrics.retry((this.target ?? target).upstream.record.id, retryOf.reason)
+    if (retryOf !== undefined)
+      this.turns.deps.metrics.retry((this.target ?? target).upstream.record.id, retryOf.reason)
     this.target = target
   }
-  tooLong(): void { this.aborter.abort() }
-  begunNow(): void { this.firstMs ??= performance.now() }
+
+  tooLong(): void {
+    this.aborter.abort()
+  }
+
+  begunNow(): void {
+    this.firstMs ??= performance.now()
+  }
 
   /** The model's answer into the output. */
   run(spec: TurnSpec, output: Output): Promise<TurnResult> {
     const found = this.turns.deps.upstreams.resolve(spec.model)
-    return found instanceof Promise ? found.then((target) => this.ask(target, spec, output)) : this.ask(found, spec, output)
+    return found instanceof Promise
+      ? found.then((target) => this.ask(target, spec, output))
+      : this.ask(found, spec, output)
   }
+
   private ask(target: Target | undefined, spec: TurnSpec, output: Output): Promise<TurnResult> {
     if (target === undefined) return Promise.reject(modelNotFound(spec.model))
     this.target = target
-    if (this.signal.aborted) return Promise.reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
+    if (this.signal.aborted)
+      return Promise.reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
     return new TurnRun(spec, output, this.turns.options, this).run(target)
   }
+
   waited(ms: number, usage: Usage | undefined): void {
     this.upstreamMs += ms
     if (usage !== undefined) this.turns.deps.metrics.tokens(usage.input, usage.output)
   }
+
   get headers(): ReadonlyArray<readonly [string, string]> {
     const { target, attempts } = this
-    return target === undefined ? [] : attempts === 0 ? [["x-proxy-model", publicId(target)]] : [["x-proxy-model", publicId(target)], ["x-proxy-attempts", String(attempts)]]
+    return target === undefined
+      ? []
+      : attempts === 0
+        ? [["x-proxy-model", publicId(target)]]
+        : [
+            ["x-proxy-model", publicId(target)],
+            ["x-proxy-attempts", String(attempts)]
+          ]
   }
+
   refusal(fault: unknown, model: string): Refusal {
     if (this.why === "gone" || this.why === "cancelled") return clientGone()
     if (this.why === "shutdown") return shuttingDown()
-    if (this.why === "timeout") return refusalOf(new UpstreamFault({ reason: "timeout", detail: "the turn took too long" }))
+    if (this.why === "timeout")
+      return refusalOf(new UpstreamFault({ reason: "timeout", detail: "the turn took too long" }))
     const refusal = refusalOf(fault, model)
-    if (refusal.status === 500) this.turns.deps.log("error", "a turn failed", { fault: fault instanceof Error ? fault.name : "unknown" })
+    if (refusal.status === 500)
+      this.turns.deps.log("error", "a turn failed", {
+        fault: fault instanceof Error ? fault.name : "unknown"
+      })
     return refusal
   }
+
   private ended = false
+
   end(outcome: Outcome): void {
     if (this.ended) return
     this.ended = true
     this.deadline.stop()
     const { metrics } = this.turns.deps
-const now = performance.now()
-    metrics.turn(this.target?.upstream.record.id ?? "none", this.target?.model ?? "none", this.why === "gone" ? "client_disconnect" : outcome)
+    const now = performance.now()
+    metrics.turn(
+      this.target?.upstream.record.id ?? "none",
+      this.target?.model ?? "none",
+      this.why === "gone" ? "client_disconnect" : outcome
+    )
     metrics.duration.note((now - this.startedMs) / 1_000)
     metrics.overhead.note(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)
     if (this.firstMs !== undefined) metrics.firstToken.note((this.firstMs - this.startedMs) / 1_000)

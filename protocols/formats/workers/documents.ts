@@ -1,18 +1,42 @@
-/** One document in a thread: inspected, extracted, rebuilt. Formats never run on the event loop; what a document costs ends with its thread. */
+/** One document in a thread: inspected, extracted, rebuilt. Formats never run on the event loop; what a
+ *  document costs ends with its thread. */
 import { parentPort } from "node:worker_threads"
 import { documentTypeOf } from "../catalogue.ts"
 import { BadDocument, type Extraction, type ExtractOptions, type Segment } from "../document.ts"
 
 export type ToDocument =
-  | { readonly call: "inspect"; readonly bytes: Uint8Array; readonly extension: string; readonly source?: string | undefined; readonly target: string }
-  | { readonly call: "extract"; readonly bytes: Uint8Array; readonly extension: string; readonly options: ExtractOptions }
-  /** The next segments: those that arrive in one turn of the event loop are read in it, so each piece is asked for. */ | { readonly call: "more" }
-  | { readonly call: "rebuild"; readonly translated: ReadonlyArray<readonly [number, string]>; 
-/** Else more of them follow. */
-readonly last: boolean }
+  | {
+      readonly call: "inspect"
+      readonly bytes: Uint8Array
+      readonly extension: string
+      readonly source?: string | undefined
+      readonly target: string
+    }
+  | {
+      readonly call: "extract"
+      readonly bytes: Uint8Array
+      readonly extension: string
+      readonly options: ExtractOptions
+    }
+  /** The next segments: those that arrive in one turn of the event loop are read in it, so each piece is
+   *  asked for. */
+  | { readonly call: "more" }
+  | {
+      readonly call: "rebuild"
+      readonly translated: ReadonlyArray<readonly [number, string]>
+      /** Else more of them follow. */
+      readonly last: boolean
+    }
+
 export type FromDocument =
   | { readonly is: "inspected" }
-  | { readonly is: "segments"; readonly segments: ReadonlyArray<Segment>; readonly last: boolean; readonly characters: number; readonly warnings: ReadonlyArray<string> }
+  | {
+      readonly is: "segments"
+      readonly segments: ReadonlyArray<Segment>
+      readonly last: boolean
+      readonly characters: number
+      readonly warnings: ReadonlyArray<string>
+    }
   | { readonly is: "rebuilt"; readonly bytes: Uint8Array }
   | { readonly is: "bad"; readonly text: string }
   /** A fault of ours; `name` says where, without text of the document. */
@@ -24,11 +48,20 @@ let extraction: Extraction | undefined
 let sent = 0
 const translated = new Map<number, string>()
 const buffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-const say = (message: FromDocument, handed: ReadonlyArray<ArrayBuffer> = []): void => port.postMessage(message, handed as ReadonlyArray<any>)
+
+const say = (message: FromDocument, handed: ReadonlyArray<ArrayBuffer> = []): void =>
+  port.postMessage(message, handed as ReadonlyArray<any>)
+
 const sayMore = ({ segments, characters, warnings }: Extraction): void => {
   const from = sent
   sent += segmentsPerMessage
-  say({ is: "segments", segments: segments.slice(from, sent), last: sent >= segments.length, characters, warnings })
+  say({
+    is: "segments",
+    segments: segments.slice(from, sent),
+    last: sent >= segments.length,
+    characters,
+    warnings
+  })
 }
 
 const answer = async (message: ToDocument): Promise<void> => {
@@ -36,21 +69,31 @@ const answer = async (message: ToDocument): Promise<void> => {
     for (const [id, text] of message.translated) translated.set(id, text)
     if (!message.last) return
     const bytes = await extraction!.rebuild((id) => translated.get(id))
-const { buffer: memory } = bytes
-    return say({ is: "rebuilt", bytes }, memory instanceof ArrayBuffer && bytes.byteLength === memory.byteLength ? [memory] : [])
+    const { buffer: memory } = bytes
+    return say(
+      { is: "rebuilt", bytes },
+      memory instanceof ArrayBuffer && bytes.byteLength === memory.byteLength ? [memory] : []
+    )
   }
   if (message.call === "more") return sayMore(extraction!)
   const format = await documentTypeOf(message.extension)!.load()
   if (message.call === "inspect") {
-    await format.inspect(buffer(message.bytes), message.extension, { source: message.source, target: message.target })
+    await format.inspect(buffer(message.bytes), message.extension, {
+      source: message.source,
+      target: message.target
+    })
     return say({ is: "inspected" })
   }
   extraction = await format.extract(buffer(message.bytes), message.options)
   sayMore(extraction)
 }
+
 port.on("message", (message: ToDocument) => {
   answer(message).catch((cause: unknown) => {
     if (cause instanceof BadDocument) return say({ is: "bad", text: cause.message })
-    say({ is: "defect", name: cause instanceof Error ? `${cause.name} ${cause.stack?.split("\n")[1]?.trim() ?? ""}` : "unknown" })
+    say({
+      is: "defect",
+      name: cause instanceof Error ? `${cause.name} ${cause.stack?.split("\n")[1]?.trim() ?? ""}` : "unknown"
+    })
   })
 })

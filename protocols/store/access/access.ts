@@ -13,31 +13,85 @@ export const scopes = {
   import: "Import many records at once",
   decrypt: "See encrypted data, for users who may"
 } as const
-export type Scope = keyof typeof scopes
-export const isScope = (text: unknown): text is Scope => typeof text === "string" && Object.hasOwn(scopes, text)
 
-export const areas = ["Products", "ProductStatuses", "Categories", "Manufacturers", "VariationGroups", "ProductAttributes", "Customers", "CustomerTypes", "UserAccounts",
-  "StoreSettings", "Orders", "OrderStatuses", "CustomFields", "Warehouses", "Shipping", "TaxRates", "PaymentGateways", "FileBrowser", "Sessions", "DataImport", "EncryptedData"] as const
-export type Area = typeof areas[number]
+export type Scope = keyof typeof scopes
+
+export const isScope = (text: unknown): text is Scope =>
+  typeof text === "string" && Object.hasOwn(scopes, text)
+
+export const areas = [
+  "Products",
+  "ProductStatuses",
+  "Categories",
+  "Manufacturers",
+  "VariationGroups",
+  "ProductAttributes",
+  "Customers",
+  "CustomerTypes",
+  "UserAccounts",
+  "StoreSettings",
+  "Orders",
+  "OrderStatuses",
+  "CustomFields",
+  "Warehouses",
+  "Shipping",
+  "TaxRates",
+  "PaymentGateways",
+  "FileBrowser",
+  "Sessions",
+  "DataImport",
+  "EncryptedData"
+] as const
+
+export type Area = (typeof areas)[number]
 
 /** The scopes any of which suffices, and the area. */
-export interface Need { readonly scopes: ReadonlyArray<Scope>; readonly area: Area; 
-/** A second scope that must be there too. */
-readonly also?: Scope }
-export type Subject = "catalog" | "people" | "orders" | "custom_fields" | "settings" | "system"
-const readScopes: Record<Subject, ReadonlyArray<Scope>> = {
-  catalog: ["read_catalog", "catalog"], people: ["read_people", "people"], orders: ["read_orders", "orders"],
-  custom_fields: ["custom_fields"], settings: ["settings"], system: ["system"]
+export interface Need {
+  readonly scopes: ReadonlyArray<Scope>
+  readonly area: Area
+  /** A second scope that must be there too. */
+  readonly also?: Scope
 }
+
+export type Subject = "catalog" | "people" | "orders" | "custom_fields" | "settings" | "system"
+
+const readScopes: Record<Subject, ReadonlyArray<Scope>> = {
+  catalog: ["read_catalog", "catalog"],
+  people: ["read_people", "people"],
+  orders: ["read_orders", "orders"],
+  custom_fields: ["custom_fields"],
+  settings: ["settings"],
+  system: ["system"]
+}
+
 export const reading = (subject: Subject, area: Area): Need => ({ scopes: readScopes[subject], area })
 export const writing = (subject: Subject, area: Area): Need => ({ scopes: [subject], area })
 
 /** The areas of which a user needs one to grant a scope. */
 export const areasOf: { readonly [S in Scope]: ReadonlyArray<Area> } = {
-  read_catalog: ["Products", "ProductStatuses", "Categories", "Manufacturers", "VariationGroups", "ProductAttributes"],
-  catalog: ["Products", "ProductStatuses", "Categories", "Manufacturers", "VariationGroups", "ProductAttributes"],
-  read_people: ["Customers", "CustomerTypes", "UserAccounts", "StoreSettings"], people: ["Customers", "CustomerTypes", "UserAccounts", "StoreSettings"],
-  read_orders: ["Orders", "OrderStatuses"], orders: ["Orders", "OrderStatuses"],
-  custom_fields: ["CustomFields"], settings: ["Warehouses", "Shipping", "TaxRates", "PaymentGateways"], system: ["StoreSettings", "FileBrowser", "Sessions"],
-  import: ["DataImport"], decrypt: ["EncryptedData"]
+  read_catalog: [
+    "Products",
+    "ProductStatuses",
+    "Categories",
+    "Manufacturers",
+    "VariationGroups",
+    "ProductAttributes"
+  ],
+  catalog: [
+    "Products",
+    "ProductStatuses",
+    "Categories",
+    "Manufacturers",
+    "VariationGroups",
+    "ProductAttributes"
+  ],
+  read_people: ["Customers", "CustomerTypes", "UserAccounts", "StoreSettings"],
+  people: ["Customers", "CustomerTypes", "UserAccounts", "StoreSettings"],
+  read_orders: ["Orders", "OrderStatuses"],
+  orders: ["Orders", "OrderStatuses"],
+  custom_fields: ["CustomFields"],
+  settings: ["Warehouses", "Shipping", "TaxRates", "PaymentGateways"],
+  system: ["StoreSettings", "FileBrowser", "Sessions"],
+  import: ["DataImport"],
+  decrypt: ["EncryptedData"]
 }

@@ -1,5 +1,6 @@
-/** Who works in the store: users with areas, their passwords (scrypt), their console sessions (kept as hashes; 12 h, 30 min idle).
- *  Taking an area away works at the next request. Source: store sections 3.3.5, 3.4, 8.5 "users". */
+/** Who works in the store: users with areas, their passwords (scrypt), their console sessions (kept as
+ *  hashes; 12 h, 30 min idle). Taking an area away works at the next request. Source: store sections 3.3.5,
+ *  3.4, 8.5 "users". */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
@@ -9,59 +10,112 @@ import type { Engine } from "../engine/engine.ts"
 import { valueOf } from "../engine/resource.ts"
 
 const Access = Schema.Struct({
-  userId: Schema.Finite, username: Schema.String, areas: Schema.Array(Schema.String), enabled: Schema.Boolean,
+  userId: Schema.Finite,
+  username: Schema.String,
+  areas: Schema.Array(Schema.String),
+  enabled: Schema.Boolean,
   /** salt.hash, base64url; empty: signs in elsewhere. */
-password: Schema.String
+  password: Schema.String
 })
+
 /** [user id] */
 const Accesses = table("store-staff", Access)
+
 /** [subject of the authorization server] */
 const Subjects = table("store-staff-subjects", Schema.Struct({ userId: Schema.Finite }))
-/** [hash] */
-const Sessions = table("store-sessions", Schema.Struct({ userId: Schema.Finite, createdMs: Schema.Finite, seenMs: Schema.Finite }))
 
-export interface Member { readonly userId: number; readonly username: string; readonly areas: ReadonlySet<Area> }
+/** [hash] */
+const Sessions = table(
+  "store-sessions",
+  Schema.Struct({ userId: Schema.Finite, createdMs: Schema.Finite, seenMs: Schema.Finite })
+)
+
+export interface Member {
+  readonly userId: number
+  readonly username: string
+  readonly areas: ReadonlySet<Area>
+}
+
 export const sessionMs = 12 * 3_600_000
 const idleMs = 30 * 60_000
 const seenEveryMs = 60_000
 const sweptPerSession = 8
 const passwordLength = { min: 8, max: 200 }
 
-const derive = (password: string, salt: Buffer): Promise<Buffer> => new Promise((resolve, reject) => {
-  scrypt(password, salt, 32, { N: 16_384, r: 8, p: 1 }, (cause, key) => { if (cause === null) resolve(key); else reject(cause) })
-})
+const derive = (password: string, salt: Buffer): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    scrypt(password, salt, 32, { N: 16_384, r: 8, p: 1 }, (cause, key) => {
+      if (cause === null) resolve(key)
+      else reject(cause)
+    })
+  })
 
 export class Staff {
   private readonly engine: Engine
   private readonly store: Store
   private readonly secrets: Secrets
-  /** Heard after every change. */
-changed: () => void = () => {}
 
-  constructor(engine: Engine, secrets: Secrets) { this.engine = engine; this.store = engine.store; this.secrets = secrets }
+  /** Heard after every change. */
+  changed: () => void = () => {}
+
+  constructor(engine: Engine, secrets: Secrets) {
+    this.engine = engine
+    this.store = engine.store
+    this.secrets = secrets
+  }
 
   member(userId: number): Member | undefined {
     const access = Accesses.get(this.store, [userId])
-    return access === undefined || !access.enabled ? undefined : { userId, username: access.username, areas: new Set(access.areas as ReadonlyArray<Area>) }
+    return access === undefined || !access.enabled
+      ? undefined
+      : { userId, username: access.username, areas: new Set(access.areas as ReadonlyArray<Area>) }
   }
+
   bySubject(subject: string): Member | undefined {
     const found = Subjects.get(this.store, [subject])
     return found === undefined ? undefined : this.member(found.userId)
   }
+
   /** `subject`: how the authorization server names this user; the username when it is not told. */
-  async add({ username, password, areas = allAreas, subject = username, email = "" }: { readonly username: string; readonly password?: string; readonly areas?: ReadonlyArray<Area>; readonly subject?: string; readonly email?: string }): Promise<number> {
-    if (password !== undefined && (password.length < passwordLength.min || password.length > passwordLength.max)) throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
+  async add({
+    username,
+    password,
+    areas = allAreas,
+    subject = username,
+    email = ""
+  }: {
+    readonly username: string
+    readonly password?: string
+    readonly areas?: ReadonlyArray<Area>
+    readonly subject?: string
+    readonly email?: string
+  }): Promise<number> {
+    if (
+      password !== undefined &&
+      (password.length < passwordLength.min || password.length > passwordLength.max)
+    )
+      throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
     const salt = randomBytes(16)
-    const kept = password === undefined ? "" : `${salt.toString("base64url")}.${(await derive(password, salt)).toString("base64url")}`
+    const kept =
+      password === undefined
+        ? ""
+        : `${salt.toString("base64url")}.${(await derive(password, salt)).toString("base64url")}`
     const userId = await this.engine.write((tx) => {
       const { id } = tx.insert("users", { username, email })
-      tx.writes.push(Accesses.put([id], { userId: id, username, areas, enabled: true, password: kept }, "absent"), Subjects.put([subject], { userId: id }, "absent"))
+      tx.writes.push(
+        Accesses.put([id], { userId: id, username, areas, enabled: true, password: kept }, "absent"),
+        Subjects.put([subject], { userId: id }, "absent")
+      )
       return id
     })
     this.changed()
     return userId
   }
-  async change(userId: number, change: { readonly areas?: ReadonlyArray<Area>; readonly enabled?: boolean }): Promise<void> {
+
+  async change(
+    userId: number,
+    change: { readonly areas?: ReadonlyArray<Area>; readonly enabled?: boolean }
+  ): Promise<void> {
     const access = Accesses.get(this.store, [userId])
     if (access === undefined) throw new RangeError("there is no such user")
     await committed(this.store, [Accesses.put([userId], { ...access, ...change })])
@@ -71,36 +125,64 @@ changed: () => void = () => {}
   /** The new session's secret; undefined when name or password are wrong, after the same work either way. */
   async signIn(username: string, password: string): Promise<string | undefined> {
     const found = this.engine.byUnique("username", username)
-const access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
-    const [salt, hash] = (access?.password === undefined || access.password === "" ? `${"A".repeat(22)}.${"A".repeat(43)}` : access.password).split(".") as [string, string]
-    const right = timingSafeEqual(await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url")), Buffer.from(hash, "base64url"))
-    return right && access !== undefined && access.enabled && access.password !== "" ? this.open(access.userId) : undefined
+    const access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
+    const [salt, hash] = (
+      access?.password === undefined || access.password === ""
+        ? `${"A".repeat(22)}.${"A".repeat(43)}`
+        : access.password
+    ).split(".") as [string, string]
+    const right = timingSafeEqual(
+      await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url")),
+      Buffer.from(hash, "base64url")
+    )
+    return right && access !== undefined && access.enabled && access.password !== ""
+      ? this.open(access.userId)
+      : undefined
   }
+
   async open(userId: number): Promise<string> {
     const session = this.secrets.random()
-const nowMs = this.engine.clock()
+    const nowMs = this.engine.clock()
     await this.engine.write((tx) => {
       const hash = this.hash(session)
       // Hashes are random, so those after a new one are a fair sample: old sessions leave as new ones come.
-      for (const { key, value } of Sessions.range(this.store, { after: [hash], limit: sweptPerSession })) if (value.createdMs + sessionMs <= nowMs) tx.writes.push(Sessions.delete(key))
+      for (const { key, value } of Sessions.range(this.store, { after: [hash], limit: sweptPerSession }))
+        if (value.createdMs + sessionMs <= nowMs) tx.writes.push(Sessions.delete(key))
       tx.writes.push(Sessions.put([hash], { userId, createdMs: nowMs, seenMs: nowMs }))
       const row = tx.get("users", userId)
       if (row !== undefined) tx.update("users", row, { last_login_at: nowMs })
     })
     return session
   }
-  private hash(session: string): string { return this.secrets.hash(session, "store session") }
+
+  private hash(session: string): string {
+    return this.secrets.hash(session, "store session")
+  }
+
   /** Who is signed in by it now. */
   session(secret: string): Member | undefined {
     const hash = this.hash(secret)
-const found = Sessions.get(this.store, [hash])
-const nowMs = this.engine.clock()
-    if (found === undefined || found.createdMs + sessionMs <= nowMs || found.seenMs + idleMs <= nowMs) return undefined
-    if (found.seenMs + seenEveryMs <= nowMs) this.store.commit([Sessions.put([hash], { ...found, seenMs: nowMs }, "present")], () => {})
+    const found = Sessions.get(this.store, [hash])
+    const nowMs = this.engine.clock()
+    if (found === undefined || found.createdMs + sessionMs <= nowMs || found.seenMs + idleMs <= nowMs)
+      return undefined
+    if (found.seenMs + seenEveryMs <= nowMs)
+      this.store.commit([Sessions.put([hash], { ...found, seenMs: nowMs }, "present")], () => {})
     return this.member(found.userId)
   }
-  async signOut(secret: string): Promise<void> { await committed(this.store, [Sessions.delete([this.hash(secret)])]) }
+
+  async signOut(secret: string): Promise<void> {
+    await committed(this.store, [Sessions.delete([this.hash(secret)])])
+  }
+
   /** Bound to the session, so it needs no keeping. */
-  csrf(secret: string): string { return this.secrets.hash(secret, "store csrf") }
-  names(): ReadonlyArray<string> { return this.engine.all("users").map((row) => String(valueOf(this.engine.resource("users"), row, "username"))) }
+  csrf(secret: string): string {
+    return this.secrets.hash(secret, "store csrf")
+  }
+
+  names(): ReadonlyArray<string> {
+    return this.engine
+      .all("users")
+      .map((row) => String(valueOf(this.engine.resource("users"), row, "username")))
+  }
 }

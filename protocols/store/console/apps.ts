@@ -1,5 +1,6 @@
-/** Tools > Apps & Addons > API Apps & Integrations: the pages where apps and their tokens are made, and the JSON calls beneath them.
- *  A secret is on the page that answers its making, and nowhere after. Source: store sections 3.3, 3.7. */
+/** Tools > Apps & Addons > API Apps & Integrations: the pages where apps and their tokens are made, and the
+ *  JSON calls beneath them. A secret is on the page that answers its making, and nowhere after. Source: store
+ *  sections 3.3, 3.7. */
 import { json, type Response, type Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
 import { scopes, type Scope } from "../access/access.ts"
@@ -12,90 +13,256 @@ const home = `${root}/tools/apps`
 const crumbs = ["Tools", "Apps & Addons", "API Apps & Integrations"]
 const lines = (text: string): ReadonlyArray<string> => text.split(/\s+/).filter((line) => line !== "")
 const day = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace("T", " ")
-const scopeChoices = (held: ReadonlyArray<string>, without: ReadonlyArray<Scope> = []): Html =>
-  html`<fieldset><legend>Scopes</legend>${Object.entries(scopes).filter(([scope]) => !without.includes(scope as Scope)).map(([scope, about]) => choice("checkbox", "scopes", scope, scope, held.includes(scope), about))}</fieldset>`
 
-const appFields = (app: Partial<App>): Html => html`${input("name", "Name", app.name ?? "", { required: true })}
+const scopeChoices = (held: ReadonlyArray<string>, without: ReadonlyArray<Scope> = []): Html =>
+  html`<fieldset><legend>Scopes</legend>${Object.entries(scopes)
+    .filter(([scope]) => !without.includes(scope as Scope))
+    .map(([scope, about]) =>
+      choice("checkbox", "scopes", scope, scope, held.includes(scope), about)
+    )}</fieldset>`
+
+const appFields = (
+  app: Partial<App>
+): Html => html`${input("name", "Name", app.name ?? "", { required: true })}
 <fieldset><legend>Kind</legend>${choice("radio", "kind", "custom", "Custom", app.kind !== "installed", "made by hand for this store")}${choice("radio", "kind", "installed", "Installed", app.kind === "installed", "from the marketplace or a third party")}</fieldset>
 ${scopeChoices(app.scopes ?? [])}
 <label for="redirect_uris">Redirect addresses</label><p class="hint" id="redirect-hint">One a line; https, or http on this machine. Compared exactly.</p><textarea id="redirect_uris" name="redirect_uris" rows="3" aria-describedby="redirect-hint">${(app.redirectUris ?? []).join("\n")}</textarea>
 <label for="allowed_origins">Origins of browsers that may call</label><p class="hint" id="origins-hint">One a line, as https://page.example.</p><textarea id="allowed_origins" name="allowed_origins" rows="2" aria-describedby="origins-hint">${(app.allowedOrigins ?? []).join("\n")}</textarea>
 ${choice("checkbox", "run_without_user", "yes", "Runs without a user", app.runWithoutUser ?? false)}`
+
 const givenApp = (form: Form): Record<string, unknown> => ({
-  name: textOf(form, "name"), kind: textOf(form, "kind"), scopes: textsOf(form, "scopes"), redirect_uris: lines(textOf(form, "redirect_uris")), allowed_origins: lines(textOf(form, "allowed_origins")),
+  name: textOf(form, "name"),
+  kind: textOf(form, "kind"),
+  scopes: textsOf(form, "scopes"),
+  redirect_uris: lines(textOf(form, "redirect_uris")),
+  allowed_origins: lines(textOf(form, "allowed_origins")),
   run_without_user: textOf(form, "run_without_user") === "yes"
 })
-const draftOf = (form: Form): Partial<App> => ({ name: textOf(form, "name"), kind: textOf(form, "kind") === "installed" ? "installed" : "custom", scopes: textsOf(form, "scopes"), redirectUris: lines(textOf(form, "redirect_uris")), allowedOrigins: lines(textOf(form, "allowed_origins")), runWithoutUser: textOf(form, "run_without_user") === "yes" })
 
-const listPage = (apps: AppRegistry) => ({ user }: Visit): Response => page({ title: "API Apps & Integrations", crumbs, current: "apps", user },
-  html`<div class="row"><h1>API Apps &amp; Integrations</h1><a class="button" href="${home}/new">New</a></div><div class="card">${apps.list().length === 0 ? html`<p>There are no apps yet.</p>`
-    : html`<table><caption class="skip">Apps</caption><thead><tr><th scope="col">Name</th><th scope="col">App ID</th><th scope="col">Kind</th><th scope="col">Scopes</th><th scope="col">Made</th></tr></thead><tbody>${apps.list().map((app) =>
-      html`<tr><td><a href="${home}/${app.appId}">${app.name}</a></td><td><code>${app.appId}</code></td><td>${app.kind}${app.suspended && " (suspended)"}</td><td>${app.scopes.join(", ")}</td><td>${day(app.createdMs)}</td></tr>`)}</tbody></table>`}</div>`)
-const newPage = ({ user }: Visit, draft: Partial<App> = {}, problem?: string): Response => page({ title: "New app", crumbs: [...crumbs, "New"], current: "apps", user, problem, status: problem === undefined ? 200 : 400 },
-  html`<h1>New app</h1><form class="card" method="post" action="${home}/new">${csrfField(user.csrf)}${appFields(draft)}<p><button>Save</button> <a href="${home}">Cancel</a></p></form>`)
-const appPage = (apps: AppRegistry, { user }: Visit, appId: string, shown?: { readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }): Response => {
+const draftOf = (form: Form): Partial<App> => ({
+  name: textOf(form, "name"),
+  kind: textOf(form, "kind") === "installed" ? "installed" : "custom",
+  scopes: textsOf(form, "scopes"),
+  redirectUris: lines(textOf(form, "redirect_uris")),
+  allowedOrigins: lines(textOf(form, "allowed_origins")),
+  runWithoutUser: textOf(form, "run_without_user") === "yes"
+})
+
+const listPage =
+  (apps: AppRegistry) =>
+  ({ user }: Visit): Response =>
+    page(
+      { title: "API Apps & Integrations", crumbs, current: "apps", user },
+      html`<div class="row"><h1>API Apps &amp; Integrations</h1><a class="button" href="${home}/new">New</a></div><div class="card">${
+        apps.list().length === 0
+          ? html`<p>There are no apps yet.</p>`
+          : html`<table><caption class="skip">Apps</caption><thead><tr><th scope="col">Name</th><th scope="col">App ID</th><th scope="col">Kind</th><th scope="col">Scopes</th><th scope="col">Made</th></tr></thead><tbody>${apps
+              .list()
+              .map(
+                (app) =>
+                  html`<tr><td><a href="${home}/${app.appId}">${app.name}</a></td><td><code>${app.appId}</code></td><td>${app.kind}${app.suspended && " (suspended)"}</td><td>${app.scopes.join(", ")}</td><td>${day(app.createdMs)}</td></tr>`
+              )}</tbody></table>`
+      }</div>`
+    )
+
+const newPage = ({ user }: Visit, draft: Partial<App> = {}, problem?: string): Response =>
+  page(
+    {
+      title: "New app",
+      crumbs: [...crumbs, "New"],
+      current: "apps",
+      user,
+      problem,
+      status: problem === undefined ? 200 : 400
+    },
+    html`<h1>New app</h1><form class="card" method="post" action="${home}/new">${csrfField(user.csrf)}${appFields(draft)}<p><button>Save</button> <a href="${home}">Cancel</a></p></form>`
+  )
+
+const appPage = (
+  apps: AppRegistry,
+  { user }: Visit,
+  appId: string,
+  shown?: { readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }
+): Response => {
   const app = apps.get(appId)
   if (app === undefined) throw new Refused(404, "There is no such app.")
   const tokens = apps.listTokens(appId)
-const at = `${home}/${appId}`
-  return page({ title: app.name, crumbs: [...crumbs, app.name], current: "apps", user },
-    ...(shown === undefined ? [] : [html`<div class="card notice" role="status"><h2>${shown.title}</h2><p>Copy what is secret now: it is not shown again.</p><dl>${shown.rows.map(([name, value]) => html`<dt>${name}</dt><dd><code>${value}</code></dd>`)}</dl></div>`]),
+  const at = `${home}/${appId}`
+  return page(
+    { title: app.name, crumbs: [...crumbs, app.name], current: "apps", user },
+    ...(shown === undefined
+      ? []
+      : [
+          html`<div class="card notice" role="status"><h2>${shown.title}</h2><p>Copy what is secret now: it is not shown again.</p><dl>${shown.rows.map(([name, value]) => html`<dt>${name}</dt><dd><code>${value}</code></dd>`)}</dl></div>`
+        ]),
     html`<h1>${app.name}</h1><div class="card"><dl><dt>App ID</dt><dd><code>${app.appId}</code></dd><dt>Made</dt><dd>${day(app.createdMs)}</dd></dl>
 <form method="post" action="${at}">${csrfField(user.csrf)}${appFields(app)}${choice("checkbox", "suspended", "yes", "Suspended", app.suspended, "its tokens are refused")}<p><button>Save</button></p></form></div>`,
-    html`<div class="card"><h2>Admin tokens</h2><p>They never expire and never see encrypted data.</p>${tokens.length > 0 && html`<table><thead><tr><th scope="col">Label</th><th scope="col">Scopes</th><th scope="col">Made</th><th scope="col">Action</th></tr></thead><tbody>${tokens.map((token) =>
-      html`<tr><td>${token.label === "" ? `Token ${token.id}` : token.label}</td><td>${token.scopes.join(", ")}</td><td>${day(token.createdMs)}</td><td><form class="inline" method="post" action="${at}/tokens/${token.id}/revoke">${csrfField(user.csrf)}<button class="danger">Revoke<span class="skip"> ${token.label === "" ? `token ${token.id}` : token.label}</span></button></form></td></tr>`)}</tbody></table>`}
-<form method="post" action="${at}/tokens">${csrfField(user.csrf)}${input("label", "Label of a new token", "")}${scopeChoices(app.scopes.filter((scope) => scope !== "decrypt"), ["decrypt"])}<p><button>Create token</button></p></form></div>`,
-    html`<div class="card row"><form method="post" action="${at}/rotate_secret">${csrfField(user.csrf)}<button class="plain">New App Secret</button></form><form method="post" action="${at}/delete">${csrfField(user.csrf)}<button class="danger">Delete this app</button></form></div>`)
+    html`<div class="card"><h2>Admin tokens</h2><p>They never expire and never see encrypted data.</p>${
+      tokens.length > 0 &&
+      html`<table><thead><tr><th scope="col">Label</th><th scope="col">Scopes</th><th scope="col">Made</th><th scope="col">Action</th></tr></thead><tbody>${tokens.map(
+        (token) =>
+          html`<tr><td>${token.label === "" ? `Token ${token.id}` : token.label}</td><td>${token.scopes.join(", ")}</td><td>${day(token.createdMs)}</td><td><form class="inline" method="post" action="${at}/tokens/${token.id}/revoke">${csrfField(user.csrf)}<button class="danger">Revoke<span class="skip"> ${token.label === "" ? `token ${token.id}` : token.label}</span></button></form></td></tr>`
+      )}</tbody></table>`
+    }
+<form method="post" action="${at}/tokens">${csrfField(user.csrf)}${input("label", "Label of a new token", "")}${scopeChoices(
+      app.scopes.filter((scope) => scope !== "decrypt"),
+      ["decrypt"]
+    )}<p><button>Create token</button></p></form></div>`,
+    html`<div class="card row"><form method="post" action="${at}/rotate_secret">${csrfField(user.csrf)}<button class="plain">New App Secret</button></form><form method="post" action="${at}/delete">${csrfField(user.csrf)}<button class="danger">Delete this app</button></form></div>`
+  )
 }
+
 const id = ({ request }: Visit): string => request.params["id"]!
 
-const shownApp = ({ appId, name, kind, scopes: held, redirectUris, runWithoutUser, allowedOrigins, suspended, createdMs }: App) =>
-  ({ app_id: appId, name, kind, scopes: held, redirect_uris: redirectUris, run_without_user: runWithoutUser, allowed_origins: allowedOrigins, suspended, created_at: new Date(createdMs).toISOString() })
-const shownToken = ({ id: tokenId, scopes: held, label, createdMs }: AdminToken) => ({ id: tokenId, scopes: held, label, created_at: new Date(createdMs).toISOString() })
+const shownApp = ({
+  appId,
+  name,
+  kind,
+  scopes: held,
+  redirectUris,
+  runWithoutUser,
+  allowedOrigins,
+  suspended,
+  createdMs
+}: App) => ({
+  app_id: appId,
+  name,
+  kind,
+  scopes: held,
+  redirect_uris: redirectUris,
+  run_without_user: runWithoutUser,
+  allowed_origins: allowedOrigins,
+  suspended,
+  created_at: new Date(createdMs).toISOString()
+})
+
+const shownToken = ({ id: tokenId, scopes: held, label, createdMs }: AdminToken) => ({
+  id: tokenId,
+  scopes: held,
+  label,
+  created_at: new Date(createdMs).toISOString()
+})
+
 const given = ({ request }: Visit): Record<string, unknown> => {
   try {
     const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(request.body))
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch { /* told below */ }
+    if (typeof value === "object" && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>
+  } catch {
+    /* told below */
+  }
   throw new Refused(400, "the body is not a JSON object")
 }
+
 const ok = (status: number, value: unknown): Response => json(status, value, [noStore])
 
 export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> => {
   const body = { as: "buffer", bytesMax: bodyBytesMax } as const
-const area = "StoreSettings" as const
-const api = `${root}/api`
-  const post = (path: string, handle: Parameters<Gate["form"]>[1]): Route => ({ method: "POST", path: `${home}${path}`, body, handle: gate.form(area, handle) })
-  const call = (method: string, path: string, handle: (visit: Visit) => Response | Promise<Response>): Route =>
-    ({ method, path: `${api}${path}`, ...(method === "GET" ? {} : { body }), handle: gate.call(path === "/session" ? undefined : area, method !== "GET", handle) })
+  const area = "StoreSettings" as const
+  const api = `${root}/api`
+  const post = (path: string, handle: Parameters<Gate["form"]>[1]): Route => ({
+    method: "POST",
+    path: `${home}${path}`,
+    body,
+    handle: gate.form(area, handle)
+  })
+  const call = (
+    method: string,
+    path: string,
+    handle: (visit: Visit) => Response | Promise<Response>
+  ): Route => ({
+    method,
+    path: `${api}${path}`,
+    ...(method === "GET" ? {} : { body }),
+    handle: gate.call(path === "/session" ? undefined : area, method !== "GET", handle)
+  })
   return [
     { method: "GET", path: home, handle: gate.page(area, listPage(apps)) },
     { method: "GET", path: `${home}/new`, handle: gate.page(area, (visit) => newPage(visit)) },
     post("/new", async (visit, form) => {
       try {
         const { app, secret } = await apps.create(givenApp(form))
-        return appPage(apps, visit, app.appId, { title: "The app is saved", rows: [["App ID", app.appId], ["App Secret", secret]] })
-      } catch (cause) { if (cause instanceof Refused) return newPage(visit, draftOf(form), cause.details); throw cause }
+        return appPage(apps, visit, app.appId, {
+          title: "The app is saved",
+          rows: [
+            ["App ID", app.appId],
+            ["App Secret", secret]
+          ]
+        })
+      } catch (cause) {
+        if (cause instanceof Refused) return newPage(visit, draftOf(form), cause.details)
+        throw cause
+      }
     }),
-    { method: "GET", path: `${home}/:id`, handle: gate.page(area, (visit) => appPage(apps, visit, id(visit))) },
-    post("/:id", async (visit, form) => { await apps.change(id(visit), { ...givenApp(form), suspended: textOf(form, "suspended") === "yes" }); return seeOther(`${home}/${id(visit)}`) }),
-    post("/:id/rotate_secret", async (visit) => appPage(apps, visit, id(visit), { title: "The App Secret is new; the old one is dead", rows: [["App ID", id(visit)], ["App Secret", await apps.rotate(id(visit))]] })),
-    post("/:id/delete", async (visit) => { await apps.remove(id(visit)); return seeOther(home) }),
+    {
+      method: "GET",
+      path: `${home}/:id`,
+      handle: gate.page(area, (visit) => appPage(apps, visit, id(visit)))
+    },
+    post("/:id", async (visit, form) => {
+      await apps.change(id(visit), { ...givenApp(form), suspended: textOf(form, "suspended") === "yes" })
+      return seeOther(`${home}/${id(visit)}`)
+    }),
+    post("/:id/rotate_secret", async (visit) =>
+      appPage(apps, visit, id(visit), {
+        title: "The App Secret is new; the old one is dead",
+        rows: [
+          ["App ID", id(visit)],
+          ["App Secret", await apps.rotate(id(visit))]
+        ]
+      })
+    ),
+    post("/:id/delete", async (visit) => {
+      await apps.remove(id(visit))
+      return seeOther(home)
+    }),
     post("/:id/tokens", async (visit, form) => {
-      const { token } = await apps.createToken(id(visit), { scopes: textsOf(form, "scopes"), label: textOf(form, "label") })
+      const { token } = await apps.createToken(id(visit), {
+        scopes: textsOf(form, "scopes"),
+        label: textOf(form, "label")
+      })
       return appPage(apps, visit, id(visit), { title: "The token is made", rows: [["Token", token]] })
     }),
-    post("/:id/tokens/:token/revoke", async (visit) => { await apps.revokeToken(id(visit), Number(visit.request.params["token"])); return seeOther(`${home}/${id(visit)}`) }),
+    post("/:id/tokens/:token/revoke", async (visit) => {
+      await apps.revokeToken(id(visit), Number(visit.request.params["token"]))
+      return seeOther(`${home}/${id(visit)}`)
+    }),
 
-    call("GET", "/session", ({ csrf, member }) => ok(200, { csrf_token: csrf, username: member.username, areas: [...member.areas] })),
-    call("GET", "/apps", () => { const list = apps.list().map(shownApp); return ok(200, { total_count: list.length, apps: list }) }),
-    call("POST", "/apps", async (visit) => { const { app, secret } = await apps.create(given(visit)); return ok(201, { ...shownApp(app), app_secret: secret }) }),
-    call("GET", "/apps/:id", (visit) => { const app = apps.get(id(visit)); if (app === undefined) throw new Refused(404, "there is no such app"); return ok(200, shownApp(app)) }),
+    call("GET", "/session", ({ csrf, member }) =>
+      ok(200, { csrf_token: csrf, username: member.username, areas: [...member.areas] })
+    ),
+    call("GET", "/apps", () => {
+      const list = apps.list().map(shownApp)
+      return ok(200, { total_count: list.length, apps: list })
+    }),
+    call("POST", "/apps", async (visit) => {
+      const { app, secret } = await apps.create(given(visit))
+      return ok(201, { ...shownApp(app), app_secret: secret })
+    }),
+    call("GET", "/apps/:id", (visit) => {
+      const app = apps.get(id(visit))
+      if (app === undefined) throw new Refused(404, "there is no such app")
+      return ok(200, shownApp(app))
+    }),
     call("PUT", "/apps/:id", async (visit) => ok(200, shownApp(await apps.change(id(visit), given(visit))))),
-    call("DELETE", "/apps/:id", async (visit) => { await apps.remove(id(visit)); return { status: 204, headers: [noStore] } }),
-    call("POST", "/apps/:id/rotate_secret", async (visit) => ok(200, { app_id: id(visit), app_secret: await apps.rotate(id(visit)) })),
-    call("GET", "/apps/:id/tokens", (visit) => { const list = apps.listTokens(id(visit)).map(shownToken); return ok(200, { total_count: list.length, tokens: list }) }),
-    call("POST", "/apps/:id/tokens", async (visit) => { const { token, about } = await apps.createToken(id(visit), given(visit)); return ok(201, { ...shownToken(about), token }) }),
-    call("DELETE", "/apps/:id/tokens/:token", async (visit) => { await apps.revokeToken(id(visit), Number(visit.request.params["token"])); return { status: 204, headers: [noStore] } })
+    call("DELETE", "/apps/:id", async (visit) => {
+      await apps.remove(id(visit))
+      return { status: 204, headers: [noStore] }
+    }),
+    call("POST", "/apps/:id/rotate_secret", async (visit) =>
+      ok(200, { app_id: id(visit), app_secret: await apps.rotate(id(visit)) })
+    ),
+    call("GET", "/apps/:id/tokens", (visit) => {
+      const list = apps.listTokens(id(visit)).map(shownToken)
+      return ok(200, { total_count: list.length, tokens: list })
+    }),
+    call("POST", "/apps/:id/tokens", async (visit) => {
+      const { token, about } = await apps.createToken(id(visit), given(visit))
+      return ok(201, { ...shownToken(about), token })
+    }),
+    call("DELETE", "/apps/:id/tokens/:token", async (visit) => {
+      await apps.revokeToken(id(visit), Number(visit.request.params["token"]))
+      return { status: 204, headers: [noStore] }
+    })
   ]
 }

@@ -1,16 +1,45 @@
-/** Pages of the store's console: escaped by construction, no script at all, one stylesheet of our own, usable by keyboard and screen reader.
+/** Pages of the store's console: escaped by construction, no script at all, one stylesheet of our own, usable
+ *  by keyboard and screen reader.
  *  Source: store section 3.7; WCAG 2.2 for labels, landmarks and contrast. */
 import type { Response } from "../../../runtime/http.ts"
 
 /** Text that is HTML already; everything else is escaped. */
-export class Html { readonly text: string; constructor(text: string) { this.text = text } }
+export class Html {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
 type Part = Html | string | number | undefined | false | ReadonlyArray<Html>
-const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;" }
+
+const escapes: Record<string, string> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;"
+}
+
 export const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => escapes[char]!)
-const shown = (part: Part): string => part instanceof Html ? part.text : part === undefined || part === false ? "" : typeof part === "object" ? part.map(({ text }) => text).join("") : escaped(String(part))
-export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => new Html(strings.reduce((whole, text, at) => whole + text + (at < parts.length ? shown(parts[at]) : ""), ""))
+
+const shown = (part: Part): string =>
+  part instanceof Html
+    ? part.text
+    : part === undefined || part === false
+      ? ""
+      : typeof part === "object"
+        ? part.map(({ text }) => text).join("")
+        : escaped(String(part))
+
+export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
+  new Html(
+    strings.reduce((whole, text, at) => whole + text + (at < parts.length ? shown(parts[at]) : ""), "")
+  )
 
 export const root = "/store/admin"
+
 export const style = `
 :root{color-scheme:light dark;--ink:#1c2430;--soft:#55606e;--line:#d5dae1;--paper:#fff;--wash:#f4f6f8;--accent:#0b5cad;--bad:#a4262c;--good:#1b6e3c}
 @media(prefers-color-scheme:dark){:root{--ink:#e8ecf1;--soft:#a9b4c2;--line:#3a4450;--paper:#171c23;--wash:#1f262f;--accent:#7db8f5;--bad:#ff9a9e;--good:#86d9a4}}
@@ -31,31 +60,90 @@ button.plain{background:none;color:var(--accent)}button.danger{background:none;b
 export interface PageOptions {
   readonly title: string
   /** Names of what leads here. */
-readonly crumbs?: ReadonlyArray<string>
+  readonly crumbs?: ReadonlyArray<string>
   readonly current?: "apps" | "products" | "webhooks"
   readonly user?: { readonly name: string; readonly csrf: string }
   readonly problem?: string | undefined
   readonly status?: number
 }
-const links = [["apps", `${root}/tools/apps`, "API apps"], ["products", `${root}/products`, "Products"], ["webhooks", `${root}/tools/webhooks`, "Webhooks"]] as const
+
+const links = [
+  ["apps", `${root}/tools/apps`, "API apps"],
+  ["products", `${root}/products`, "Products"],
+  ["webhooks", `${root}/tools/webhooks`, "Webhooks"]
+] as const
+
 type Header = readonly [string, string]
+
 const guards: ReadonlyArray<Header> = [
-  ["Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"], ["X-Content-Type-Options", "nosniff"], ["Referrer-Policy", "same-origin"],
-  ["Cross-Origin-Opener-Policy", "same-origin"], ["X-Frame-Options", "DENY"], ["Cache-Control", "no-store"]
+  [
+    "Content-Security-Policy",
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+  ],
+  ["X-Content-Type-Options", "nosniff"],
+  ["Referrer-Policy", "same-origin"],
+  ["Cross-Origin-Opener-Policy", "same-origin"],
+  ["X-Frame-Options", "DENY"],
+  ["Cache-Control", "no-store"]
 ]
-export const page = ({ title, crumbs = [], current, user, problem, status = 200 }: PageOptions, ...content: ReadonlyArray<Html>): Response => ({
-  status, headers: [["Content-Type", "text/html; charset=utf-8"], ...guards],
-  body: `<!doctype html>${html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Store console</title><link rel="stylesheet" href="${root}/style.css"></head>
-<body><a class="skip" href="#main">Skip to content</a><header><strong>Store console</strong>${user !== undefined && html`<nav aria-label="Main"><ul>${links.map(([name, href, text]) => html`<li><a href="${href}"${name === current && new Html(" aria-current=\"page\"")}>${text}</a></li>`)}</ul></nav>
-<form method="post" action="${root}/logout">${csrfField(user.csrf)}<span>${user.name}</span> <button class="plain">Sign out</button></form>`}</header>
+
+export const page = (
+  { title, crumbs = [], current, user, problem, status = 200 }: PageOptions,
+  ...content: ReadonlyArray<Html>
+): Response => ({
+  status,
+  headers: [["Content-Type", "text/html; charset=utf-8"], ...guards],
+  body: `<!doctype html>${
+    html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Store console</title><link rel="stylesheet" href="${root}/style.css"></head>
+<body><a class="skip" href="#main">Skip to content</a><header><strong>Store console</strong>${
+      user !== undefined &&
+      html`<nav aria-label="Main"><ul>${links.map(([name, href, text]) => html`<li><a href="${href}"${name === current && new Html(' aria-current="page"')}>${text}</a></li>`)}</ul></nav>
+<form method="post" action="${root}/logout">${csrfField(user.csrf)}<span>${user.name}</span> <button class="plain">Sign out</button></form>`
+    }</header>
 <main id="main">${crumbs.length > 0 && html`<nav class="crumbs" aria-label="Breadcrumb"><ol>${crumbs.map((crumb) => html`<li>${crumb}</li>`)}</ol></nav>`}
-${problem !== undefined && html`<div class="card problem" role="alert">${problem}</div>`}${content}</main></body></html>`.text}`
+${problem !== undefined && html`<div class="card problem" role="alert">${problem}</div>`}${content}</main></body></html>`
+      .text
+  }`
 })
+
 export const csrfField = (csrf: string): Html => html`<input type="hidden" name="csrf" value="${csrf}">`
-export const stylesheet = (): Response => ({ status: 200, headers: [["Content-Type", "text/css; charset=utf-8"], ["X-Content-Type-Options", "nosniff"], ["Cache-Control", "private, max-age=300"]], body: style })
+
+export const stylesheet = (): Response => ({
+  status: 200,
+  headers: [
+    ["Content-Type", "text/css; charset=utf-8"],
+    ["X-Content-Type-Options", "nosniff"],
+    ["Cache-Control", "private, max-age=300"]
+  ],
+  body: style
+})
+
 /** After a POST, so that going back sends nothing twice. */
-export const seeOther = (path: string, ...headers: ReadonlyArray<Header>): Response => ({ status: 303, headers: [["Location", path], ...guards, ...headers] })
-export const input = (name: string, label: string, value: string, more: { readonly type?: string; readonly required?: boolean; readonly hint?: string; readonly autocomplete?: string; readonly invalid?: boolean } = {}): Html =>
-  html`<label for="${name}">${label}</label>${more.hint !== undefined && html`<p class="hint" id="${name}-hint">${more.hint}</p>`}<input id="${name}" name="${name}" type="${more.type ?? "text"}" value="${value}"${more.type === "number" && new Html(" step=\"any\"")}${more.required === true && new Html(" required")}${more.hint !== undefined && html` aria-describedby="${name}-hint"`} autocomplete="${more.autocomplete ?? "off"}">`
-export const choice = (type: "checkbox" | "radio", name: string, value: string, label: string, checked: boolean, about?: string): Html =>
+export const seeOther = (path: string, ...headers: ReadonlyArray<Header>): Response => ({
+  status: 303,
+  headers: [["Location", path], ...guards, ...headers]
+})
+
+export const input = (
+  name: string,
+  label: string,
+  value: string,
+  more: {
+    readonly type?: string
+    readonly required?: boolean
+    readonly hint?: string
+    readonly autocomplete?: string
+    readonly invalid?: boolean
+  } = {}
+): Html =>
+  html`<label for="${name}">${label}</label>${more.hint !== undefined && html`<p class="hint" id="${name}-hint">${more.hint}</p>`}<input id="${name}" name="${name}" type="${more.type ?? "text"}" value="${value}"${more.type === "number" && new Html(' step="any"')}${more.required === true && new Html(" required")}${more.hint !== undefined && html` aria-describedby="${name}-hint"`} autocomplete="${more.autocomplete ?? "off"}">`
+
+export const choice = (
+  type: "checkbox" | "radio",
+  name: string,
+  value: string,
+  label: string,
+  checked: boolean,
+  about?: string
+): Html =>
   html`<label class="choice"><input type="${type}" name="${name}" value="${value}"${checked && new Html(" checked")}>${label}${about !== undefined && html` <span>${about}</span>`}</label>`

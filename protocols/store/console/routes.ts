@@ -11,12 +11,28 @@ import { root, seeOther, stylesheet } from "./page.ts"
 import { productRoutes, webhookRoutes } from "./products.ts"
 import { signInRoutes } from "./sign-in.ts"
 
-export interface ConsoleDeps { readonly engine: Engine; readonly guard: Guard; readonly apps: AppRegistry; readonly staff: Staff; readonly webhooks: Webhooks }
-export const consoleRoutes = ({ engine, guard, apps, staff, webhooks }: ConsoleDeps): ReadonlyArray<Route> => {
+export interface ConsoleDeps {
+  readonly engine: Engine
+  readonly guard: Guard
+  readonly apps: AppRegistry
+  readonly staff: Staff
+  readonly webhooks: Webhooks
+}
+
+export const consoleRoutes = ({
+  engine,
+  guard,
+  apps,
+  staff,
+  webhooks
+}: ConsoleDeps): ReadonlyArray<Route> => {
   const gate = new Gate(guard, staff)
   return [
     { method: "GET", path: root, handle: gate.open(() => seeOther(`${root}/tools/apps`)) },
     { method: "GET", path: `${root}/style.css`, handle: stylesheet },
-    ...signInRoutes(gate, guard, staff), ...appRoutes(gate, apps), ...productRoutes(gate, engine, webhooks), ...webhookRoutes(gate, engine, webhooks)
+    ...signInRoutes(gate, guard, staff),
+    ...appRoutes(gate, apps),
+    ...productRoutes(gate, engine, webhooks),
+    ...webhookRoutes(gate, engine, webhooks)
   ]
 }

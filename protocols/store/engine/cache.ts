@@ -1,5 +1,6 @@
-/** Answers to GETs that were given before. An entry names the version of every collection it is made of; a write raises them, so nothing
- *  stale is ever served. Least recently used entries leave. Source: store section 7. */
+/** Answers to GETs that were given before. An entry names the version of every collection it is made of; a
+ *  write raises them, so nothing stale is ever served. Least recently used entries leave. Source: store
+ *  section 7. */
 
 export interface Entry {
   readonly body: string
@@ -8,10 +9,12 @@ export interface Entry {
   readonly storedMs: number
   readonly expiresMs: number
   /** Of the collections, when it was computed. */
-readonly versions: ReadonlyArray<readonly [collection: string, version: number]>
+  readonly versions: ReadonlyArray<readonly [collection: string, version: number]>
   zipped: Uint8Array | undefined
 }
+
 const bytesMaxDefault = 64 * 1_048_576
+
 /** An entry above this share of the whole is not worth what it pushes out. */
 const shareMax = 8
 
@@ -21,30 +24,50 @@ export class AnswerCache {
   private readonly bytesMax: number
   private bytes = 0
 
-  constructor(version: (collection: string) => number, bytesMax = bytesMaxDefault) { this.version = version; this.bytesMax = bytesMax }
+  constructor(version: (collection: string) => number, bytesMax = bytesMaxDefault) {
+    this.version = version
+    this.bytesMax = bytesMax
+  }
 
   get(key: string, nowMs: number): Entry | undefined {
     const entry = this.entries.get(key)
     if (entry === undefined) return undefined
-    if (entry.expiresMs <= nowMs || entry.versions.some(([collection, version]) => this.version(collection) !== version)) { this.drop(key); return undefined }
+    if (
+      entry.expiresMs <= nowMs ||
+      entry.versions.some(([collection, version]) => this.version(collection) !== version)
+    ) {
+      this.drop(key)
+      return undefined
+    }
     this.entries.delete(key)
     this.entries.set(key, entry)
     return entry
   }
-  private cost(key: string, { body }: Entry): number { return 2 * (key.length + body.length) + 200 }
+
+  private cost(key: string, { body }: Entry): number {
+    return 2 * (key.length + body.length) + 200
+  }
+
   set(key: string, entry: Entry): void {
     this.drop(key)
     const cost = this.cost(key, entry)
     if (cost > this.bytesMax / shareMax) return
-    for (const oldest of this.entries.keys()) { if (this.bytes + cost <= this.bytesMax) break; this.drop(oldest) }
+    for (const oldest of this.entries.keys()) {
+      if (this.bytes + cost <= this.bytesMax) break
+      this.drop(oldest)
+    }
     this.entries.set(key, entry)
     this.bytes += cost
   }
+
   drop(key: string): void {
     const entry = this.entries.get(key)
     if (entry === undefined) return
     this.entries.delete(key)
     this.bytes -= this.cost(key, entry)
   }
-  get size(): number { return this.entries.size }
+
+  get size(): number {
+    return this.entries.size
+  }
 }

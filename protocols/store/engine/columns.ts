@@ -1,24 +1,34 @@
-/** One resource's fields as columns in memory, for filters, sorts and counts over all records without reading them: 100,000 comparisons take
- *  a millisecond. Derived from the rows, read in slices so that no request waits long, kept up by every write, dropped when memory is
- *  short or a commit is lost. Source: store sections 6.3, 6.4, 10.8. */
+/** One resource's fields as columns in memory, for filters, sorts and counts over all records without reading
+ *  them: 100,000 comparisons take a millisecond. Derived from the rows, read in slices so that no request
+ *  waits long, kept up by every write, dropped when memory is short or a commit is lost. Source: store
+ *  sections 6.3, 6.4, 10.8. */
 import type { Store } from "../../../storage/store.ts"
 import { comparable } from "./fields.ts"
 import { valueOf, type Change, type Resource } from "./resource.ts"
 import { Rows } from "./records.ts"
 
 export type Cell = string | number | null
-interface Column { readonly cells: Array<Cell>; 
-/** Records up to this id are in it. */
-loadedTo: number; used: number }
+
+interface Column {
+  readonly cells: Array<Cell>
+  /** Records up to this id are in it. */
+  loadedTo: number
+  used: number
+}
 
 const sliceRows = 500
 const cellsMax = 16_000_000
 const ordersMax = 8
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
+
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve)
+  })
 
 export class Columns {
   /** Of every record that ever was in memory, ascending; `dead` marks deleted ones. */
   readonly ids: Array<number> = []
+
   readonly dead = new Set<number>()
   private readonly columns = new Map<string, Column>()
   private readonly orders = new Map<string, { readonly version: number; readonly order: Uint32Array }>()
@@ -29,33 +39,52 @@ export class Columns {
   private clock = 0
   private loading: Promise<void> | undefined
 
-  constructor(resource: Resource, store: Store) { this.resource = resource; this.store = store }
+  constructor(resource: Resource, store: Store) {
+    this.resource = resource
+    this.store = store
+  }
 
-  private get idsLoaded(): boolean { return this.idsTo === Infinity }
-  private missing(fields: ReadonlyArray<string>): ReadonlyArray<string> { return fields.filter((field) => field !== "id" && this.columns.get(field)?.loadedTo !== Infinity) }
+  private get idsLoaded(): boolean {
+    return this.idsTo === Infinity
+  }
+
+  private missing(fields: ReadonlyArray<string>): ReadonlyArray<string> {
+    return fields.filter((field) => field !== "id" && this.columns.get(field)?.loadedTo !== Infinity)
+  }
 
   /** Nothing when they are there; otherwise wait, then ask again. */
   ready(fields: ReadonlyArray<string>): Promise<void> | undefined {
     if (this.idsLoaded && this.missing(fields).length === 0) return undefined
     return (this.loading ?? this.load(fields)).then(() => this.ready(fields))
   }
+
   private load(fields: ReadonlyArray<string>): Promise<void> {
     const wanted = this.missing(fields)
     this.makeRoom(wanted.length)
     for (const field of wanted) this.columns.set(field, { cells: [], loadedTo: 0, used: ++this.clock })
-    return this.loading = (async () => {
+    return (this.loading = (async () => {
       try {
-        await Promise.resolve()                          // so that `loading` is set before it can be cleared
+        await Promise.resolve() // so that `loading` is set before it can be cleared
         for (let after = 0; ;) {
-          const rows = Rows.range(this.store, { prefix: [this.resource.name], ...(after === 0 ? {} : { after: [this.resource.name, after] }), limit: sliceRows })
+          const rows = Rows.range(this.store, {
+            prefix: [this.resource.name],
+            ...(after === 0 ? {} : { after: [this.resource.name, after] }),
+            limit: sliceRows
+          })
           for (const { key, value } of rows) {
             const id = key[1] as number
-const row = { id, ...value }
-            if (!this.idsLoaded && id > this.idsTo) { this.ids.push(id); this.idsTo = id }
+            const row = { id, ...value }
+            if (!this.idsLoaded && id > this.idsTo) {
+              this.ids.push(id)
+              this.idsTo = id
+            }
             const at = this.position(id)
             for (const field of wanted) {
               const column = this.columns.get(field)
-              if (column !== undefined && at >= 0) { column.cells[at] = this.cell(field, row); column.loadedTo = id }
+              if (column !== undefined && at >= 0) {
+                column.cells[at] = this.cell(field, row)
+                column.loadedTo = id
+              }
             }
             after = id
           }
@@ -63,44 +92,63 @@ const row = { id, ...value }
           await turn()
         }
         this.idsTo = Infinity
-        for (const field of wanted) { const column = this.columns.get(field); if (column !== undefined) column.loadedTo = Infinity }
-      } finally { this.loading = undefined }
-    })()
+        for (const field of wanted) {
+          const column = this.columns.get(field)
+          if (column !== undefined) column.loadedTo = Infinity
+        }
+      } finally {
+        this.loading = undefined
+      }
+    })())
   }
-  private cell(field: string, row: Parameters<typeof valueOf>[1]): Cell { return comparable(this.resource.fields[field]!, valueOf(this.resource, row, field)) }
+
+  private cell(field: string, row: Parameters<typeof valueOf>[1]): Cell {
+    return comparable(this.resource.fields[field]!, valueOf(this.resource, row, field))
+  }
 
   /** Least recently used columns leave. */
   private makeRoom(more: number): void {
     const rows = Math.max(1, this.ids.length)
-    const idle = [...this.columns].filter(([, { loadedTo }]) => loadedTo === Infinity).sort(([, a], [, b]) => a.used - b.used)
-    while ((this.columns.size + more) * rows > cellsMax && idle.length > 0) this.columns.delete(idle.shift()![0])
+    const idle = [...this.columns]
+      .filter(([, { loadedTo }]) => loadedTo === Infinity)
+      .sort(([, a], [, b]) => a.used - b.used)
+    while ((this.columns.size + more) * rows > cellsMax && idle.length > 0)
+      this.columns.delete(idle.shift()![0])
   }
 
   /** By binary search; -1 when it was never here. */
   position(id: number): number {
     let low = 0
-let high = this.ids.length - 1
+    let high = this.ids.length - 1
     while (low <= high) {
       const middle = (low + high) >> 1
-const found = this.ids[middle]!
+      const found = this.ids[middle]!
       if (found === id) return middle
       if (found < id) low = middle + 1
       else high = middle - 1
     }
     return -1
   }
+
   apply({ id, after }: Change): void {
     if (this.idsTo === 0) return
     this.version++
     let at = this.position(id)
-    if (after === undefined) { if (at >= 0) this.dead.add(at); return }
+    if (after === undefined) {
+      if (at >= 0) this.dead.add(at)
+      return
+    }
     if (at < 0) {
-      if (!this.idsLoaded) return                       // the load under way has not come so far, and will find it
+      if (!this.idsLoaded) return // the load under way has not come so far, and will find it
       at = this.ids.push(id) - 1
     }
-    for (const [field, column] of this.columns) if (id <= column.loadedTo) column.cells[at] = this.cell(field, after)
+    for (const [field, column] of this.columns)
+      if (id <= column.loadedTo) column.cells[at] = this.cell(field, after)
   }
-  get count(): number { return this.ids.length - this.dead.size }
+
+  get count(): number {
+    return this.ids.length - this.dead.size
+  }
 
   column(field: string): ReadonlyArray<Cell> {
     if (field === "id") return this.ids
@@ -108,10 +156,12 @@ const found = this.ids[middle]!
     column.used = ++this.clock
     return column.cells
   }
+
   /** Every position in the order of `key`, remembered until the next write. */
   order(key: string, compare: (a: number, b: number) => number): Uint32Array {
     const known = this.orders.get(key)
-    if (known !== undefined && known.version === this.version && known.order.length === this.ids.length) return known.order
+    if (known !== undefined && known.version === this.version && known.order.length === this.ids.length)
+      return known.order
     const order = Uint32Array.from(this.ids.keys()).sort(compare)
     this.orders.delete(key)
     if (this.orders.size >= ordersMax) this.orders.delete(this.orders.keys().next().value!)

@@ -1,13 +1,21 @@
-/** Durable rows of the store: records, what is unique among them, who refers to whom, when a collection last changed. */
+/** Durable rows of the store: records, what is unique among them, who refers to whom, when a collection last
+ *  changed. */
 import { Schema } from "effect"
 import { table } from "../../../storage/store.ts"
 import type { Row } from "./resource.ts"
 
-/** [resource, id]. Fields were checked at the border and differ per resource, so the rows are not decoded a second time. */
+/** [resource, id]. Fields were checked at the border and differ per resource, so the rows are not decoded a
+ *  second time. */
 export const Rows = table("store-rows", Schema.Any as Schema.Codec<Omit<Row, "id">, any>)
+
 /** [name space, folded value] */
-export const Uniques = table("store-uniques", Schema.Any as Schema.Codec<readonly [resource: string, id: number], any>)
+export const Uniques = table(
+  "store-uniques",
+  Schema.Any as Schema.Codec<readonly [resource: string, id: number], any>
+)
+
 /** [referring resource, field, id referred to, referring id] */
 export const References = table("store-references", Schema.Any as Schema.Codec<null, any>)
+
 /** [resource]: when any of its records last changed or went. */
 export const Collections = table("store-collections", Schema.Any as Schema.Codec<number, any>)

@@ -3,15 +3,66 @@ import { cartItems, carts } from "../calls/carts.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Resource } from "../engine/resource.ts"
 import { categories } from "./categories.ts"
-import { creditCards, customerPaymentMethods, orderAddresses, orderItems, orderPayments, orders, orderShipments, orderStatuses } from "./orders.ts"
-import { attributeGroups, attributes, customFields, customFieldValues, productLists, productPictures, productPricing, productVariants, stores, variantGroups, variantInventory, warehouses } from "./others.ts"
+import {
+  creditCards,
+  customerPaymentMethods,
+  orderAddresses,
+  orderItems,
+  orderPayments,
+  orders,
+  orderShipments,
+  orderStatuses
+} from "./orders.ts"
+import {
+  attributeGroups,
+  attributes,
+  customFields,
+  customFieldValues,
+  productLists,
+  productPictures,
+  productPricing,
+  productVariants,
+  stores,
+  variantGroups,
+  variantInventory,
+  warehouses
+} from "./others.ts"
 import { addresses, customers, customerTypes } from "./people.ts"
 import { manufacturers, products, productStatuses } from "./products.ts"
 import { users } from "./users.ts"
 
-export const resources: ReadonlyArray<Resource> = [products, productStatuses, categories, manufacturers, productVariants, variantGroups, variantInventory, productPictures, productPricing,
-  attributes, attributeGroups, productLists, customers, addresses, customerTypes, users, orders, orderItems, orderAddresses, orderPayments, orderShipments, orderStatuses, creditCards,
-  customerPaymentMethods, carts, cartItems, warehouses, stores, customFields, customFieldValues]
+export const resources: ReadonlyArray<Resource> = [
+  products,
+  productStatuses,
+  categories,
+  manufacturers,
+  productVariants,
+  variantGroups,
+  variantInventory,
+  productPictures,
+  productPricing,
+  attributes,
+  attributeGroups,
+  productLists,
+  customers,
+  addresses,
+  customerTypes,
+  users,
+  orders,
+  orderItems,
+  orderAddresses,
+  orderPayments,
+  orderShipments,
+  orderStatuses,
+  creditCards,
+  customerPaymentMethods,
+  carts,
+  cartItems,
+  warehouses,
+  stores,
+  customFields,
+  customFieldValues
+]
 
 /** Once: a store whose statuses are empty has never been booted. */
 export const firstBoot = async (engine: Engine): Promise<boolean> => {
@@ -22,18 +73,40 @@ export const firstBoot = async (engine: Engine): Promise<boolean> => {
     tx.insert("product_statuses", { name: "Back Ordered", is_back_ordered: true })
     tx.insert("product_statuses", { name: "Discontinued", is_unavailable: true, is_hidden: true })
     tx.insert("categories", { name: "Default" })
-    for (const [name, flags] of [["Pending Processing", { is_open: true }], ["Processing", { is_open: true }], ["Shipped", { is_shipped: true }], ["Cancelled", { is_cancelled: true }], ["Declined", { is_declined: true }], ["Refunded", { is_fully_refunded: true }]] as const) tx.insert("order_statuses", { name, ...flags })
+    for (const [name, flags] of [
+      ["Pending Processing", { is_open: true }],
+      ["Processing", { is_open: true }],
+      ["Shipped", { is_shipped: true }],
+      ["Cancelled", { is_cancelled: true }],
+      ["Declined", { is_declined: true }],
+      ["Refunded", { is_fully_refunded: true }]
+    ] as const)
+      tx.insert("order_statuses", { name, ...flags })
     tx.insert("stores", { name: "Default", is_default: true })
   })
   return true
 }
+
 /** A handful of products to look at. */
-export const demoProducts = (engine: Engine): Promise<void> => engine.write((tx) => {
-  const books = tx.insert("categories", { name: "Books" })
-const garden = tx.insert("categories", { name: "Garden" })
-const maker = tx.insert("manufacturers", { name: "Northwind Goods" })
-  for (const [item_name, item_number, price, quantity_on_hand, category] of [
-    ["Field Guide to Clouds", "BK-1001", 189_000, 12, books.id], ["The Quiet Harbour", "BK-1002", 145_000, 0, books.id], ["Copper Watering Can", "GD-2001", 349_000, 7, garden.id],
-    ["Wildflower Seeds, 20 g", "GD-2002", 49_500, 140, garden.id], ["Cedar Planter Box", "GD-2003", 620_000, 3, garden.id]
-  ] as const) tx.insert("products", { item_name, item_number, price, quantity_on_hand, primary_category_id: category, manufacturer_id: maker.id, product_status_id: quantity_on_hand > 0 ? 1 : 2 })
-})
+export const demoProducts = (engine: Engine): Promise<void> =>
+  engine.write((tx) => {
+    const books = tx.insert("categories", { name: "Books" })
+    const garden = tx.insert("categories", { name: "Garden" })
+    const maker = tx.insert("manufacturers", { name: "Northwind Goods" })
+    for (const [item_name, item_number, price, quantity_on_hand, category] of [
+      ["Field Guide to Clouds", "BK-1001", 189_000, 12, books.id],
+      ["The Quiet Harbour", "BK-1002", 145_000, 0, books.id],
+      ["Copper Watering Can", "GD-2001", 349_000, 7, garden.id],
+      ["Wildflower Seeds, 20 g", "GD-2002", 49_500, 140, garden.id],
+      ["Cedar Planter Box", "GD-2003", 620_000, 3, garden.id]
+    ] as const)
+      tx.insert("products", {
+        item_name,
+        item_number,
+        price,
+        quantity_on_hand,
+        primary_category_id: category,
+        manufacturer_id: maker.id,
+        product_status_id: quantity_on_hand > 0 ? 1 : 2
+      })
+  })

@@ -1,15 +1,35 @@
-/** Administration: an account's developer keys with their limits, and what was used, by key, by day, by tag. Admin keys only.
+/** Administration: an account's developer keys with their limits, and what was used, by key, by day, by tag.
+ *  Admin keys only.
  *  Source: translation section 15. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Params } from "../../shared/params.ts"
-import { keyJson, tagReportJson, usageReportJson, type Amounts, type KeyUsage, type Period, type TagUsage } from "./admin-wire.ts"
+import {
+  keyJson,
+  tagReportJson,
+  usageReportJson,
+  type Amounts,
+  type KeyUsage,
+  type Period,
+  type TagUsage
+} from "./admin-wire.ts"
 import { guardOf, type Guarded, type Limits } from "./guard.ts"
 import type { KeyRing } from "./keys.ts"
 import { problem } from "../problems.ts"
 import { createKey, type Account, type HashKey, type Key } from "./records.ts"
-import { bodyOf, breath, buffered, down, faultOf, invalid, isResponse, notFound, ok, queryOf } from "../resource.ts"
+import {
+  bodyOf,
+  breath,
+  buffered,
+  down,
+  faultOf,
+  invalid,
+  isResponse,
+  notFound,
+  ok,
+  queryOf
+} from "../resource.ts"
 import { codePoints, isUuid } from "../text/text-options.ts"
 import { dayCounter, tagCounter, tagsTable, units, usageTable, type Unit, type Usage } from "./usage.ts"
 
@@ -22,35 +42,67 @@ const tagsPerAccountMax = 100_000
 const labelDefault = "DeepL API Key"
 
 export interface AdminDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly ring: KeyRing; readonly usage: Usage; readonly hashKey: HashKey; readonly clock: () => number; readonly limits?: Limits | undefined
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly ring: KeyRing
+  readonly usage: Usage
+  readonly hashKey: HashKey
+  readonly clock: () => number
+  readonly limits?: Limits | undefined
 }
 
 export class AdminRoutes {
   private readonly deps: AdminDeps
-  constructor(deps: AdminDeps) { this.deps = deps }
+
+  constructor(deps: AdminDeps) {
+    this.deps = deps
+  }
 
   routes(): ReadonlyArray<Route> {
     const admin = guardOf(this.deps.ring, this.deps.actors, this.deps.limits, "admin")
-const guarded = (handle: Guarded) => admin(undefined, handle)
+    const guarded = (handle: Guarded) => admin(undefined, handle)
     const keys = "/v2/admin/developer-keys"
-const body = buffered(bytesMax)
+    const body = buffered(bytesMax)
     return [
       { method: "POST", path: keys, body, handle: guarded(this.create) },
-      { method: "GET", path: keys, handle: guarded((_, { account }) => ok(this.developerKeys(account).map((key) => keyJson(key)))) },
+      {
+        method: "GET",
+        path: keys,
+        handle: guarded((_, { account }) => ok(this.developerKeys(account).map((key) => keyJson(key))))
+      },
       // Its voice connections see it at their next look, within a second.
-      { method: "PUT", path: `${keys}/deactivate`, body, handle: guarded(this.with(({ accountId }, { keyId }) => this.changed(this.deps.ring.deactivate(accountId, keyId, this.deps.clock())))) },
+      {
+        method: "PUT",
+        path: `${keys}/deactivate`,
+        body,
+        handle: guarded(
+          this.with(({ accountId }, { keyId }) =>
+            this.changed(this.deps.ring.deactivate(accountId, keyId, this.deps.clock()))
+          )
+        )
+      },
       { method: "PUT", path: `${keys}/label`, body, handle: guarded(this.with(this.relabel)) },
       { method: "PUT", path: `${keys}/limits`, body, handle: guarded(this.with(this.limit)) },
       { method: "GET", path: "/v2/admin/analytics", handle: guarded(this.analytics) },
       { method: "GET", path: "/v2/admin/analytics/custom-tags", handle: guarded(this.tags) }
     ]
   }
-  private developerKeys({ accountId }: Account): ReadonlyArray<Key> { return this.deps.ring.list(accountId).filter(({ role }) => role === "developer") }
-  private changed(change: Promise<Key | undefined>): Promise<Response> {
-    return change.then((key) => key === undefined ? notFound("API key") : ok(keyJson(key)), () => down)
+
+  private developerKeys({ accountId }: Account): ReadonlyArray<Key> {
+    return this.deps.ring.list(accountId).filter(({ role }) => role === "developer")
   }
+
+  private changed(change: Promise<Key | undefined>): Promise<Response> {
+    return change.then(
+      (key) => (key === undefined ? notFound("API key") : ok(keyJson(key))),
+      () => down
+    )
+  }
+
   /** The key whose id stands in the body. */
-  private with(handle: (account: Account, key: Key, params: Params) => Response | Promise<Response>): Guarded {
+  private with(
+    handle: (account: Account, key: Key, params: Params) => Response | Promise<Response>
+  ): Guarded {
     return (request, { account }) => {
       const params = bodyOf(request)
       if (isResponse(params)) return params
@@ -58,66 +110,114 @@ const body = buffered(bytesMax)
       if (id === undefined || id === "") return problem({ _tag: "Missing", name: "key_id" })
       const [accountId = "", keyId = "", ...more] = id.toLowerCase().split(":")
       if (!isUuid(accountId) || !isUuid(keyId) || more.length > 0) return invalid("key_id")
-      const key = accountId === account.accountId ? this.developerKeys(account).find((one) => one.keyId === keyId) : undefined
+      const key =
+        accountId === account.accountId
+          ? this.developerKeys(account).find((one) => one.keyId === keyId)
+          : undefined
       return key === undefined ? notFound("API key") : handle(account, key, params)
     }
   }
+
   private labelIn(params: Params): string {
     const label = params.string("label") ?? ""
     if (codePoints(label) > labelCharsMax) params.invalid("label", `At most ${labelCharsMax} characters.`)
     return label === "" ? labelDefault : label
   }
+
   private readonly create: Guarded = (request, { account }) => {
     const { store, hashKey, clock } = this.deps
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const label = this.labelIn(params)
-const fault = faultOf(params)
+    const fault = faultOf(params)
     if (fault !== undefined) return fault
-    if (this.developerKeys(account).filter(({ deactivatedMs }) => deactivatedMs === null).length >= activeMax[account.tier]) {
+    if (
+      this.developerKeys(account).filter(({ deactivatedMs }) => deactivatedMs === null).length >=
+      activeMax[account.tier]
+    ) {
       return problem({ _tag: "Refused", message: `At most ${activeMax[account.tier]} keys can be active.` })
     }
-    return createKey(store, hashKey, account, { label, nowMs: clock() }).then(({ key, secret }) => ok(keyJson(key, secret)), () => down)
+    return createKey(store, hashKey, account, { label, nowMs: clock() }).then(
+      ({ key, secret }) => ok(keyJson(key, secret)),
+      () => down
+    )
   }
-  private readonly relabel = ({ accountId }: Account, { keyId }: Key, params: Params): Response | Promise<Response> => {
+
+  private readonly relabel = (
+    { accountId }: Account,
+    { keyId }: Key,
+    params: Params
+  ): Response | Promise<Response> => {
     if (!params.has("label")) return problem({ _tag: "Missing", name: "label" })
     const label = this.labelIn(params)
-    return faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, label })))
+    return (
+      faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, label })))
+    )
   }
+
   /** Replaces all: what is not given, or null, is unlimited. */
-  private readonly limit = ({ accountId }: Account, { keyId }: Key, params: Params): Response | Promise<Response> => {
+  private readonly limit = (
+    { accountId }: Account,
+    { keyId }: Key,
+    params: Params
+  ): Response | Promise<Response> => {
     const read = (name: string): number | null => params.integer(name, 0, Number.MAX_SAFE_INTEGER) ?? null
-    const limits = { characters: read("characters"), speechToTextMs: read("speech_to_text_milliseconds"), speechToSpeechMs: read("speech_to_speech_milliseconds") }
-    return faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, limits })))
+    const limits = {
+      characters: read("characters"),
+      speechToTextMs: read("speech_to_text_milliseconds"),
+      speechToSpeechMs: read("speech_to_speech_milliseconds")
+    }
+    return (
+      faultOf(params) ?? this.changed(this.deps.ring.change(accountId, keyId, (key) => ({ ...key, limits })))
+    )
   }
 
   private periodIn(params: Params): Period | Response {
     const days = ["start_date", "end_date"].map((name) => {
       const text = params.string(name)
-      if (text === undefined || text === "") { params.missing(name); return 0 }
+      if (text === undefined || text === "") {
+        params.missing(name)
+        return 0
+      }
       const atMs = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN
-      if (Number.isNaN(atMs) || new Date(atMs).toISOString().slice(0, 10) !== text) { params.invalid(name); return 0 }
+      if (Number.isNaN(atMs) || new Date(atMs).toISOString().slice(0, 10) !== text) {
+        params.invalid(name)
+        return 0
+      }
       return atMs / 86_400_000
     })
     const [fromDay, toDay] = days as [number, number]
-const reason = (text: string) => problem({ _tag: "Refused", message: `Bad request. Reason: ${text}` })
-    return faultOf(params) ?? (toDay < fromDay ? reason("The end date cannot be before the start date") : toDay - fromDay >= daysMax ? reason("Date range cannot exceed 366 days") : { fromDay, toDay })
+    const reason = (text: string) => problem({ _tag: "Refused", message: `Bad request. Reason: ${text}` })
+    return (
+      faultOf(params) ??
+      (toDay < fromDay
+        ? reason("The end date cannot be before the start date")
+        : toDay - fromDay >= daysMax
+          ? reason("Date range cannot exceed 366 days")
+          : { fromDay, toDay })
+    )
   }
+
   private amounts(keyOf: (unit: Unit) => ReadonlyArray<string | number>): Amounts {
     const amounts = {} as Record<Unit, number>
     for (const unit of units) amounts[unit] = this.deps.store.counter(usageTable, keyOf(unit))
     return amounts
   }
+
   private readonly analytics: Guarded = async (request: Request, { account }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const groupBy = query.string("group_by") ?? ""
     const period = this.periodIn(query)
     if (isResponse(period)) return period
-    if (groupBy !== "" && groupBy !== "key" && groupBy !== "key_and_day") return problem({ _tag: "Refused", message: "Value for 'group_by' not supported. Allowed: '', 'key', 'key_and_day'." })
+    if (groupBy !== "" && groupBy !== "key" && groupBy !== "key_and_day")
+      return problem({
+        _tag: "Refused",
+        message: "Value for 'group_by' not supported. Allowed: '', 'key', 'key_and_day'."
+      })
     await this.deps.usage.settled()
     const total = nothing()
-const rows: Array<KeyUsage> = []
+    const rows: Array<KeyUsage> = []
     for (const { keyId, masked, label } of this.developerKeys(account)) {
       const ofKey = nothing()
       for (let day = period.fromDay; day <= period.toDay; day++) {
@@ -133,20 +233,28 @@ const rows: Array<KeyUsage> = []
     rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0))
     return ok(usageReportJson(period, total, groupBy, rows))
   }
+
   private readonly tags: Guarded = async (request: Request, { account: { accountId } }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const by = query.string("aggregate_by") ?? ""
-const page = query.integer("page", 1, 1_000_000) ?? 1
+    const page = query.integer("page", 1, 1_000_000) ?? 1
     const period = this.periodIn(query)
     if (isResponse(period)) return period
-    if (by !== "" && by !== "period" && by !== "day") return problem({ _tag: "Refused", message: "Value for 'aggregate_by' not supported. Allowed: '', 'period', 'day'." })
+    if (by !== "" && by !== "period" && by !== "day")
+      return problem({
+        _tag: "Refused",
+        message: "Value for 'aggregate_by' not supported. Allowed: '', 'period', 'day'."
+      })
     await this.deps.usage.settled()
     const rows: Array<TagUsage> = []
-const wanted = page * rowsPerPage
-    for (const { key } of this.deps.store.range(tagsTable, { prefix: [accountId], limit: tagsPerAccountMax })) {
+    const wanted = page * rowsPerPage
+    for (const { key } of this.deps.store.range(tagsTable, {
+      prefix: [accountId],
+      limit: tagsPerAccountMax
+    })) {
       const tag = key[1] as string
-const ofTag = nothing()
+      const ofTag = nothing()
       for (let day = period.fromDay; day <= period.toDay; day++) {
         const amounts = this.amounts((unit) => tagCounter(accountId, tag, day, unit))
         if (!any(amounts)) continue
@@ -158,9 +266,27 @@ const ofTag = nothing()
       await breath()
       if (request.signal.aborted) return down
     }
-    return ok(tagReportJson(period, by === "day" ? "day" : "period", rows.slice(wanted - rowsPerPage, wanted), rows.length > wanted ? page + 1 : null))
+    return ok(
+      tagReportJson(
+        period,
+        by === "day" ? "day" : "period",
+        rows.slice(wanted - rowsPerPage, wanted),
+        rows.length > wanted ? page + 1 : null
+      )
+    )
   }
 }
-const nothing = (): Record<Unit, number> => ({ translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 })
+
+const nothing = (): Record<Unit, number> => ({
+  translate: 0,
+  document: 0,
+  write: 0,
+  speechToTextMs: 0,
+  speechToSpeechMs: 0
+})
+
 const any = (amounts: Amounts): boolean => units.some((unit) => amounts[unit] > 0)
-const add = (to: Record<Unit, number>, amounts: Amounts): void => { for (const unit of units) to[unit] += amounts[unit] }
+
+const add = (to: Record<Unit, number>, amounts: Amounts): void => {
+  for (const unit of units) to[unit] += amounts[unit]
+}

@@ -1,4 +1,5 @@
-/** Accounts and keys: durable rows. A key's secret leaves once, at its creation; what is kept is a keyed hash.
+/** Accounts and keys: durable rows. A key's secret leaves once, at its creation; what is kept is a keyed
+ *  hash.
  *  Source: translation sections 1.3, 15.1, 19.6. */
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
@@ -6,15 +7,19 @@ import { committed, table, type Store } from "../../../storage/store.ts"
 
 /** null: no limit. */
 const limit = Schema.NullOr(Schema.Int)
+
 export const SpeechLimits = { characters: limit, speechToTextMs: limit, speechToSpeechMs: limit }
+
 export const Account = Schema.Struct({
   accountId: Schema.String,
   tier: Schema.Literals(["free", "paid"]),
   /** Billing periods are calendar-month steps from here. */
-createdMs: Schema.Int,
+  createdMs: Schema.Int,
   limits: Schema.Struct({ ...SpeechLimits, documents: limit, teamDocuments: limit })
 })
+
 export type Account = typeof Account.Type
+
 export const Key = Schema.Struct({
   accountId: Schema.String,
   keyId: Schema.String,
@@ -24,42 +29,77 @@ export const Key = Schema.Struct({
   deactivatedMs: Schema.NullOr(Schema.Int),
   limits: Schema.Struct(SpeechLimits),
   /** null: unrestricted. */
-scopes: Schema.NullOr(Schema.Array(Schema.String)),
+  scopes: Schema.NullOr(Schema.Array(Schema.String)),
   /** First four, ****, last four characters of the secret. */
-masked: Schema.String
+  masked: Schema.String
 })
+
 export type Key = typeof Key.Type
 
 /** [accountId] */
 export const Accounts = table("translation-accounts", Account)
+
 /** [accountId, keyId] */
 export const Keys = table("translation-keys", Key)
+
 /** [keyed hash of the secret] */
-export const KeyHashes = table("translation-key-hashes", Schema.Struct({ accountId: Schema.String, keyId: Schema.String }))
+export const KeyHashes = table(
+  "translation-key-hashes",
+  Schema.Struct({ accountId: Schema.String, keyId: Schema.String })
+)
 
 export type HashKey = (secret: string) => string
 export const labelDefault = "DeepL API Key"
 const unlimited = { characters: null, speechToTextMs: null, speechToSpeechMs: null }
 
-export interface NewAccount { readonly accountId?: string; readonly tier: Account["tier"]; readonly nowMs: number; readonly limits?: Partial<Account["limits"]> }
+export interface NewAccount {
+  readonly accountId?: string
+  readonly tier: Account["tier"]
+  readonly nowMs: number
+  readonly limits?: Partial<Account["limits"]>
+}
+
 /** Rejects with Conflict when the id is taken, with StorageFault when it could not be kept. */
-export const createAccount = async (store: Store, { accountId = randomUUID(), tier, nowMs, limits }: NewAccount): Promise<Account> => {
-  const account: Account = { accountId, tier, createdMs: nowMs, limits: { ...unlimited, documents: null, teamDocuments: null, ...limits } }
+export const createAccount = async (
+  store: Store,
+  { accountId = randomUUID(), tier, nowMs, limits }: NewAccount
+): Promise<Account> => {
+  const account: Account = {
+    accountId,
+    tier,
+    createdMs: nowMs,
+    limits: { ...unlimited, documents: null, teamDocuments: null, ...limits }
+  }
   await committed(store, [Accounts.put([accountId], account, "absent")])
   return account
 }
 
 export interface NewKey {
-  readonly role?: Key["role"]; readonly label?: string; readonly nowMs: number
-  readonly limits?: Partial<Key["limits"]>; readonly scopes?: ReadonlyArray<string>
+  readonly role?: Key["role"]
+  readonly label?: string
+  readonly nowMs: number
+  readonly limits?: Partial<Key["limits"]>
+  readonly scopes?: ReadonlyArray<string>
 }
+
 /** The secret is in this answer and nowhere else. */
-export const createKey = async (store: Store, hashKey: HashKey, account: Account, given: NewKey): Promise<{ readonly key: Key; readonly secret: string }> => {
+export const createKey = async (
+  store: Store,
+  hashKey: HashKey,
+  account: Account,
+  given: NewKey
+): Promise<{ readonly key: Key; readonly secret: string }> => {
   const role = given.role ?? "developer"
   const secret = `${randomUUID()}${role === "admin" ? ":adm" : account.tier === "free" ? ":fx" : ""}`
   const key: Key = {
-    accountId: account.accountId, keyId: randomUUID(), role, label: given.label === undefined || given.label === "" ? labelDefault : given.label,
-    createdMs: given.nowMs, deactivatedMs: null, limits: { ...unlimited, ...given.limits }, scopes: given.scopes ?? null,
+    accountId: account.accountId,
+    keyId: randomUUID(),
+    role,
+    label: given.label === undefined || given.label === "" ? labelDefault : given.label,
+    createdMs: given.nowMs,
+    deactivatedMs: null,
+    limits: { ...unlimited, ...given.limits },
+    scopes: given.scopes ?? null,
     masked: `${secret.slice(0, 4)}****${secret.slice(-4)}`
   }
   await committed(store, [
@@ -70,18 +110,28 @@ export const createKey = async (store: Store, hashKey: HashKey, account: Account
   return { key, secret }
 }
 
-/** The billing period that holds `nowMs`: calendar months from the creation instant, the day clipped to the month's length (UTC). */
-export const periodOf = (createdMs: number, nowMs: number): { readonly startMs: number; readonly endMs: number } => {
+/** The billing period that holds `nowMs`: calendar months from the creation instant, the day clipped to the
+ *  month's length (UTC). */
+export const periodOf = (
+  createdMs: number,
+  nowMs: number
+): { readonly startMs: number; readonly endMs: number } => {
   const created = new Date(createdMs)
-const now = new Date(nowMs)
+  const now = new Date(nowMs)
   const at = (months: number): number => {
     const moved = new Date(createdMs)
     moved.setUTCDate(1)
     moved.setUTCMonth(created.getUTCMonth() + months)
-    moved.setUTCDate(Math.min(created.getUTCDate(), new Date(Date.UTC(moved.getUTCFullYear(), moved.getUTCMonth() + 1, 0)).getUTCDate()))
+    moved.setUTCDate(
+      Math.min(
+        created.getUTCDate(),
+        new Date(Date.UTC(moved.getUTCFullYear(), moved.getUTCMonth() + 1, 0)).getUTCDate()
+      )
+    )
     return moved.getTime()
   }
-  let months = (now.getUTCFullYear() - created.getUTCFullYear()) * 12 + now.getUTCMonth() - created.getUTCMonth()
+  let months =
+    (now.getUTCFullYear() - created.getUTCFullYear()) * 12 + now.getUTCMonth() - created.getUTCMonth()
   if (at(months) > nowMs) months--
   return { startMs: at(months), endMs: at(months + 1) }
 }

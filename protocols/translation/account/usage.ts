@@ -1,6 +1,7 @@
-/** What has been used: exact in memory, where quotas are checked; bookings go to disk together, one counter write per key and commit,
- *  at most `behindMs` after the answer (0: before it, which cost 23 instead of 15 µs of CPU a request and a flush of latency).
- *  Guarantee: account and key never pass their limit, whatever runs at once. A crash forgets at most the last `behindMs`, in the client's favour.
+/** What has been used: exact in memory, where quotas are checked; bookings go to disk together, one counter
+ *  write per key and commit, at most `behindMs` after the answer (0: before it, which cost 23 instead of 15
+ *  µs of CPU a request and a flush of latency). Guarantee: account and key never pass their limit, whatever
+ *  runs at once. A crash forgets at most the last `behindMs`, in the client's favour.
  *  Source: translation 6.1, 15.5, 19.7. */
 import { documentCounts, usedCount } from "../../../actors/document-job.ts"
 import type { Key as RowKey, Store, StorageFault, Write } from "../../../storage/store.ts"
@@ -8,26 +9,64 @@ import type { KeyInUse } from "./keys.ts"
 import { periodOf } from "./records.ts"
 
 export const units = ["translate", "document", "write", "speechToTextMs", "speechToSpeechMs"] as const
-export type Unit = typeof units[number]
+export type Unit = (typeof units)[number]
+
 /** What a limit counts together. */
 export type Quota = "characters" | "speechToTextMs" | "speechToSpeechMs"
-const quotaOf = (unit: Unit): Quota => unit === "speechToTextMs" || unit === "speechToSpeechMs" ? unit : "characters"
+
+const quotaOf = (unit: Unit): Quota =>
+  unit === "speechToTextMs" || unit === "speechToSpeechMs" ? unit : "characters"
 
 export const usageTable = "translation-usage"
 export const dayOf = (atMs: number): number => Math.floor(atMs / 86_400_000)
+
 /** Counter keys. Days are counted from 1970-01-01 UTC. */
-export const accountCounter = (accountId: string, startMs: number, unit: Unit): RowKey => ["account", accountId, startMs, unit]
-export const keyCounter = (accountId: string, keyId: string, startMs: number, unit: Unit): RowKey => ["key", accountId, keyId, startMs, unit]
-export const dayCounter = (accountId: string, keyId: string, day: number, unit: Unit): RowKey => ["day", accountId, day, keyId, unit]
-export const tagCounter = (accountId: string, tag: string, day: number, unit: Unit): RowKey => ["tag", accountId, tag, day, unit]
+export const accountCounter = (accountId: string, startMs: number, unit: Unit): RowKey => [
+  "account",
+  accountId,
+  startMs,
+  unit
+]
+
+export const keyCounter = (accountId: string, keyId: string, startMs: number, unit: Unit): RowKey => [
+  "key",
+  accountId,
+  keyId,
+  startMs,
+  unit
+]
+
+export const dayCounter = (accountId: string, keyId: string, day: number, unit: Unit): RowKey => [
+  "day",
+  accountId,
+  day,
+  keyId,
+  unit
+]
+
+export const tagCounter = (accountId: string, tag: string, day: number, unit: Unit): RowKey => [
+  "tag",
+  accountId,
+  tag,
+  day,
+  unit
+]
+
 /** Rows, without content, that say which tags an account has used. */
 export const tagsTable = "translation-tags"
 
 type Counts = Record<Unit, number>
+
 /** One account's or key's period. */
-interface Meter { readonly startMs: number; readonly endMs: number; readonly used: Counts; readonly reserved: Record<Quota, number>
+interface Meter {
+  readonly startMs: number
+  readonly endMs: number
+  readonly used: Counts
+  readonly reserved: Record<Quota, number>
   /** The commit that holds its last booking. */
-within: Batch | undefined }
+  within: Batch | undefined
+}
+
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
   quota === "characters" ? meter.used.translate + meter.used.document + meter.used.write : meter.used[quota]
 
@@ -38,24 +77,53 @@ const noBytes = new Uint8Array(0)
 
 /** Set aside until it is booked or released, once. */
 export interface Reservation {
-  /** Books `amount` (at most what was reserved, default all of it). With `behindMs` 0 the answer waits for what this returns: it
-   *  resolves when it is on disk, and rejects, nothing being counted, when it could not be kept. */
+  /** Books `amount` (at most what was reserved, default all of it). With `behindMs` 0 the answer waits for
+   *  what this returns: it resolves when it is on disk, and rejects, nothing being counted, when it could not
+   *  be kept. */
   book(amount?: number, tag?: string): Promise<void> | undefined
-  /** Books like `book`, but leaves the writing to the caller's own commit; `undo` when that did not happen. undefined: it was settled before. */
+  /** Books like `book`, but leaves the writing to the caller's own commit; `undo` when that did not happen.
+   *  undefined: it was settled before. */
   bill(tag: string | null): Bill | undefined
   release(): void
 }
+
 /** `amount` null: a row without content. */
-export interface Bill { readonly rows: ReadonlyArray<{ readonly table: string; readonly key: ReadonlyArray<string | number>; readonly amount: number | null }>; readonly undo: () => void }
+export interface Bill {
+  readonly rows: ReadonlyArray<{
+    readonly table: string
+    readonly key: ReadonlyArray<string | number>
+    readonly amount: number | null
+  }>
+  readonly undo: () => void
+}
+
 /** One key's bookings of one day since the last commit. */
-interface Tally { readonly accountId: string; readonly keyId: string; readonly startMs: number; readonly day: number; readonly amounts: Counts }
+interface Tally {
+  readonly accountId: string
+  readonly keyId: string
+  readonly startMs: number
+  readonly day: number
+  readonly amounts: Counts
+}
+
 interface Batch {
   kept: boolean
   readonly tallies: Map<string, Tally>
-  readonly tags: Map<string, { readonly accountId: string; readonly tag: string; readonly day: number; readonly unit: Unit; amount: number }>
+  readonly tags: Map<
+    string,
+    {
+      readonly accountId: string
+      readonly tag: string
+      readonly day: number
+      readonly unit: Unit
+      amount: number
+    }
+  >
   /** What takes it back, for those whose answer waits. */
-readonly undo: Array<() => void>
-  readonly settled: Promise<void>; readonly resolve: () => void; readonly reject: (fault: StorageFault) => void
+  readonly undo: Array<() => void>
+  readonly settled: Promise<void>
+  readonly resolve: () => void
+  readonly reject: (fault: StorageFault) => void
 }
 
 export class Usage {
@@ -77,41 +145,73 @@ export class Usage {
   read(using: KeyInUse): { readonly account: Meter; readonly key: Meter } {
     const { account, key } = using
     return {
-      account: this.meter(this.accounts, account.accountId, account.createdMs, (startMs, unit) => accountCounter(account.accountId, startMs, unit)),
-      key: this.meter(this.keys, key.keyId, account.createdMs, (startMs, unit) => keyCounter(key.accountId, key.keyId, startMs, unit))
+      account: this.meter(this.accounts, account.accountId, account.createdMs, (startMs, unit) =>
+        accountCounter(account.accountId, startMs, unit)
+      ),
+      key: this.meter(this.keys, key.keyId, account.createdMs, (startMs, unit) =>
+        keyCounter(key.accountId, key.keyId, startMs, unit)
+      )
     }
   }
+
   /** Documents that the account has had taken in the period. */
-  documents(accountId: string, startMs: number): number { return this.store.counter(documentCounts, usedCount(accountId, startMs)) }
-  private meter(meters: Map<string, Meter>, id: string, createdMs: number, keyOf: (startMs: number, unit: Unit) => RowKey): Meter {
+  documents(accountId: string, startMs: number): number {
+    return this.store.counter(documentCounts, usedCount(accountId, startMs))
+  }
+
+  private meter(
+    meters: Map<string, Meter>,
+    id: string,
+    createdMs: number,
+    keyOf: (startMs: number, unit: Unit) => RowKey
+  ): Meter {
     const nowMs = this.nowMs()
     const known = meters.get(id)
     if (known !== undefined && nowMs < known.endMs && nowMs >= known.startMs) return known
     const { startMs, endMs } = periodOf(createdMs, nowMs)
     const used = {} as Counts
     for (const unit of units) used[unit] = this.store.counter(usageTable, keyOf(startMs, unit))
-    const made: Meter = { startMs, endMs, used, reserved: { characters: 0, speechToTextMs: 0, speechToSpeechMs: 0 }, within: undefined }
+    const made: Meter = {
+      startMs,
+      endMs,
+      used,
+      reserved: { characters: 0, speechToTextMs: 0, speechToSpeechMs: 0 },
+      within: undefined
+    }
     if (known === undefined && meters.size >= metersMax) this.forgetOne(meters)
     meters.set(id, made)
     return made
   }
+
   /** One of the oldest whose numbers are all on disk: what has left memory is counted again from there. */
   private forgetOne(meters: Map<string, Meter>): void {
     let looked = 0
     for (const [id, { reserved, within }] of meters) {
       if (++looked > forgetLooksMax) return
-      if (within?.kept !== false && reserved.characters + reserved.speechToTextMs + reserved.speechToSpeechMs === 0) { meters.delete(id); return }
+      if (
+        within?.kept !== false &&
+        reserved.characters + reserved.speechToTextMs + reserved.speechToSpeechMs === 0
+      ) {
+        meters.delete(id)
+        return
+      }
     }
   }
 
   /** "account" or "key": whose quota it would pass; then nothing is set aside. */
   reserve(using: KeyInUse, unit: Unit, amount: number): Reservation | "account" | "key" {
     const { account, key } = this.read(using)
-const quota = quotaOf(unit)
+    const quota = quotaOf(unit)
     const accountMax = using.account.limits[quota]
-const keyMax = using.key.limits[quota]
-    if (amount > 0 && accountMax !== null && usedOf(account, quota) + account.reserved[quota] + amount > accountMax) return "account"
-    if (amount > 0 && keyMax !== null && usedOf(key, quota) + key.reserved[quota] + amount > keyMax) return "key"
+    const keyMax = using.key.limits[quota]
+    if (
+      amount > 0 &&
+      accountMax !== null &&
+      usedOf(account, quota) + account.reserved[quota] + amount > accountMax
+    )
+      return "account"
+    if (amount > 0 && keyMax !== null && usedOf(key, quota) + key.reserved[quota] + amount > keyMax)
+      return "key"
     account.reserved[quota] += amount
     key.reserved[quota] += amount
     let open = true
@@ -123,19 +223,39 @@ const keyMax = using.key.limits[quota]
       return true
     }
     return {
-      release: () => { release() },
+      release: () => {
+        release()
+      },
       bill: (tag) => {
         if (!release()) return undefined
         account.used[unit] += amount
         key.used[unit] += amount
-        const { account: { accountId }, key: { keyId } } = using
-const day = dayOf(this.nowMs())
-const { startMs } = key
+        const {
+          account: { accountId },
+          key: { keyId }
+        } = using
+        const day = dayOf(this.nowMs())
+        const { startMs } = key
         const counted = (key: RowKey) => ({ table: usageTable, key, amount })
         return {
-          rows: amount === 0 ? [] : [counted(accountCounter(accountId, startMs, unit)), counted(keyCounter(accountId, keyId, startMs, unit)), counted(dayCounter(accountId, keyId, day, unit)),
-            ...(tag === null ? [] : [counted(tagCounter(accountId, tag, day, unit)), { table: tagsTable, key: [accountId, tag], amount: null }])],
-          undo: () => { account.used[unit] -= amount; key.used[unit] -= amount }
+          rows:
+            amount === 0
+              ? []
+              : [
+                  counted(accountCounter(accountId, startMs, unit)),
+                  counted(keyCounter(accountId, keyId, startMs, unit)),
+                  counted(dayCounter(accountId, keyId, day, unit)),
+                  ...(tag === null
+                    ? []
+                    : [
+                        counted(tagCounter(accountId, tag, day, unit)),
+                        { table: tagsTable, key: [accountId, tag], amount: null }
+                      ])
+                ],
+          undo: () => {
+            account.used[unit] -= amount
+            key.used[unit] -= amount
+          }
         }
       },
       book: (booked = amount, tag) => {
@@ -143,21 +263,37 @@ const { startMs } = key
         account.used[unit] += booked
         key.used[unit] += booked
         const batch = this.gather()
-const day = dayOf(this.nowMs())
+        const day = dayOf(this.nowMs())
         account.within = key.within = batch
         this.tally(batch, using, key.startMs, day).amounts[unit] += booked
         if (tag !== undefined) tagged(batch, using.account.accountId, tag, day, unit, booked)
         if (this.behindMs > 0) return undefined
-        batch.undo.push(() => { account.used[unit] -= booked; key.used[unit] -= booked })
+        batch.undo.push(() => {
+          account.used[unit] -= booked
+          key.used[unit] -= booked
+        })
         return batch.settled
       }
     }
   }
-  private tally(batch: Batch, { account: { accountId }, key: { keyId } }: KeyInUse, startMs: number, day: number): Tally {
+
+  private tally(
+    batch: Batch,
+    { account: { accountId }, key: { keyId } }: KeyInUse,
+    startMs: number,
+    day: number
+  ): Tally {
     const known = batch.tallies.get(keyId)
     if (known !== undefined && known.day === day && known.startMs === startMs) return known
-    const made: Tally = { accountId, keyId, startMs, day, amounts: { translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 } }
-    if (known !== undefined) batch.tallies.set(`${keyId} ${known.startMs} ${known.day}`, known)      // of the day or period before
+    const made: Tally = {
+      accountId,
+      keyId,
+      startMs,
+      day,
+      amounts: { translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 }
+    }
+    // of the day or period before
+    if (known !== undefined) batch.tallies.set(`${keyId} ${known.startMs} ${known.day}`, known)
     batch.tallies.set(keyId, made)
     return made
   }
@@ -168,10 +304,12 @@ const day = dayOf(this.nowMs())
     if (!this.flushing) this.schedule()
     return this.batch
   }
+
   private schedule(): void {
     if (this.behindMs === 0) setImmediate(() => this.flush())
     else setTimeout(() => this.flush(), this.behindMs).unref()
   }
+
   private flush(): void {
     const batch = this.batch
     if (batch === undefined || this.flushing) return
@@ -179,58 +317,89 @@ const day = dayOf(this.nowMs())
     this.flushing = true
     const conflict = this.store.commit(writesOf(batch), (fault) => {
       this.flushing = false
-      if (fault === undefined) { batch.kept = true; batch.resolve() }
-      else this.lost(batch, fault)
+      if (fault === undefined) {
+        batch.kept = true
+        batch.resolve()
+      } else this.lost(batch, fault)
       if (this.batch !== undefined) this.schedule()
     })
-    if (conflict !== undefined) throw conflict                          // a counter cannot fall below zero by additions: our defect
+    if (conflict !== undefined) throw conflict // a counter cannot fall below zero by additions: our defect
   }
+
   /** Those who wait hear it; what was answered already is counted again with the next commit. */
   private lost(batch: Batch, fault: StorageFault): void {
     for (const undo of batch.undo) undo()
     if (this.behindMs > 0) {
-      const next = this.batch ??= emptyBatch()
+      const next = (this.batch ??= emptyBatch())
       for (const [name, { accountId, keyId, startMs, day, amounts }] of batch.tallies) {
         const known = next.tallies.get(name)
-        if (known !== undefined && known.day === day && known.startMs === startMs) for (const unit of units) known.amounts[unit] += amounts[unit]
-        else next.tallies.set(known === undefined ? name : `${keyId} ${startMs} ${day}`, { accountId, keyId, startMs, day, amounts })
+        if (known !== undefined && known.day === day && known.startMs === startMs)
+          for (const unit of units) known.amounts[unit] += amounts[unit]
+        else
+          next.tallies.set(known === undefined ? name : `${keyId} ${startMs} ${day}`, {
+            accountId,
+            keyId,
+            startMs,
+            day,
+            amounts
+          })
       }
-      for (const { accountId, tag, day, unit, amount } of batch.tags.values()) tagged(next, accountId, tag, day, unit, amount)
+      for (const { accountId, tag, day, unit, amount } of batch.tags.values())
+        tagged(next, accountId, tag, day, unit, amount)
     }
     batch.reject(fault)
   }
+
   /** All that was booked is on disk. At a stop. Rejects when it cannot be kept. */
   async settled(): Promise<void> {
     if (this.flushing) await this.store.flushed()
     const batch = this.batch
-    if (batch !== undefined) { this.flush(); await batch.settled }
+    if (batch !== undefined) {
+      this.flush()
+      await batch.settled
+    }
     await this.store.flushed()
   }
 }
 
 const emptyBatch = (): Batch => {
   let resolve!: () => void
-let reject!: (fault: StorageFault) => void
-  const settled = new Promise<void>((yes, no) => { resolve = yes; reject = no })
-  settled.catch(() => {})                                               // each booker hears it; an abandoned one must not end the process
+  let reject!: (fault: StorageFault) => void
+  const settled = new Promise<void>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  settled.catch(() => {}) // each booker hears it; an abandoned one must not end the process
   return { kept: false, tallies: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
 }
-const tagged = ({ tags }: Batch, accountId: string, tag: string, day: number, unit: Unit, amount: number): void => {
+
+const tagged = (
+  { tags }: Batch,
+  accountId: string,
+  tag: string,
+  day: number,
+  unit: Unit,
+  amount: number
+): void => {
   const name = `${accountId} ${tag} ${day} ${unit}`
-const known = tags.get(name)
+  const known = tags.get(name)
   if (known === undefined) tags.set(name, { accountId, tag, day, unit, amount })
   else known.amount += amount
 }
+
 const writesOf = ({ tallies, tags }: Batch): ReadonlyArray<Write> => {
   const writes: Array<Write> = []
-  const add = (key: RowKey, amount: number): void => { writes.push({ op: "add", table: usageTable, key, amount }) }
-  for (const { accountId, keyId, startMs, day, amounts } of tallies.values()) for (const unit of units) {
-    const amount = amounts[unit]
-    if (amount === 0) continue
-    add(accountCounter(accountId, startMs, unit), amount)
-    add(keyCounter(accountId, keyId, startMs, unit), amount)
-    add(dayCounter(accountId, keyId, day, unit), amount)
+  const add = (key: RowKey, amount: number): void => {
+    writes.push({ op: "add", table: usageTable, key, amount })
   }
+  for (const { accountId, keyId, startMs, day, amounts } of tallies.values())
+    for (const unit of units) {
+      const amount = amounts[unit]
+      if (amount === 0) continue
+      add(accountCounter(accountId, startMs, unit), amount)
+      add(keyCounter(accountId, keyId, startMs, unit), amount)
+      add(dayCounter(accountId, keyId, day, unit), amount)
+    }
   for (const { accountId, tag, day, unit, amount } of tags.values()) {
     add(tagCounter(accountId, tag, day, unit), amount)
     writes.push({ op: "put", table: tagsTable, key: [accountId, tag], value: noBytes })

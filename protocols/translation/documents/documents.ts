@@ -1,11 +1,38 @@
-/** Documents over HTTP: upload streamed into sealed storage, status, the one download. The edge holds the client's key for the length of a request;
- *  the job is its actor's. Guarantee: a refused or broken upload leaves nothing; a download counts when its last byte has left.
+/** Documents over HTTP: upload streamed into sealed storage, status, the one download. The edge holds the
+ *  client's key for the length of a request; the job is its actor's. Guarantee: a refused or broken upload
+ *  leaves nothing; a download counts when its last byte has left.
  *  Source: translation section 4; documents 9, 11. */
 import { cpus } from "node:os"
 import { Effect } from "effect"
-import { DocumentJob, Documents as Rows, openCount, documentCounts, openMax, type Look } from "../../../actors/document-job.ts"
-import { blobOf, Desk, jobOfBlob, Vault, type JobFault, type JobMeta, type Ports } from "../../../actors/documents/ports.ts"
-import { keysOf, newDocumentId, newDocumentKey, opened, openedText, opening, sameCheck, sealedText, sealing, type DocumentKeys } from "../../../actors/documents/sealed.ts"
+import {
+  DocumentJob,
+  Documents as Rows,
+  openCount,
+  documentCounts,
+  openMax,
+  type Look
+} from "../../../actors/document-job.ts"
+import {
+  blobOf,
+  Desk,
+  jobOfBlob,
+  Vault,
+  type JobFault,
+  type JobMeta,
+  type Ports
+} from "../../../actors/documents/ports.ts"
+import {
+  keysOf,
+  newDocumentId,
+  newDocumentKey,
+  opened,
+  openedText,
+  opening,
+  sameCheck,
+  sealedText,
+  sealing,
+  type DocumentKeys
+} from "../../../actors/documents/sealed.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { BodyFault, json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
@@ -26,20 +53,26 @@ import type { Reservation, Usage } from "../account/usage.ts"
 import { documentHandle, documentStatus } from "../wire.ts"
 
 export interface DocumentDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines
+  readonly usage: Usage
+  readonly ring: KeyRing
   readonly clock: () => number
   readonly log?: Log
-  /** What a request names (glossaries, style lists, memories): whether it exists for the account and covers the pair. Nothing does by default. */
+  /** What a request names (glossaries, style lists, memories): whether it exists for the account and covers
+   *  the pair. Nothing does by default. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
   /** Glossaries, style lists and memories, above every engine. */
-readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
+  readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
   /** Default: the translator, sentence by sentence. */
-readonly translate?: Ports["translate"]
+  readonly translate?: Ports["translate"]
   /** Stands before the work of each job of an account: delays and failures of test mode. */
-readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
+  readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
   /** Documents translating at once. */
-readonly atOnce?: number
+  readonly atOnce?: number
 }
+
 const path = "/v2/document"
 const mebibyte = 1_048_576
 const uploadBytesMax = 101 * mebibyte
@@ -49,17 +82,32 @@ const queryBodyBytesMax = 65_536
 const charactersMax = { free: 500_000, paid: 1_000_000 } as const
 const perAccount = 2
 const noStore = ["Cache-Control", "no-store"] as const
+
 /** An account is its own team. */
-const leastOf = (own: number | null, team: number | null): number | null => own === null ? team : team === null ? own : Math.min(own, team)
+const leastOf = (own: number | null, team: number | null): number | null =>
+  own === null ? team : team === null ? own : Math.min(own, team)
+
 const notFound: Refusal = { _tag: "NotFound", what: "Document" }
 const noFile: Refusal = { _tag: "Refused", message: "Invalid file data." }
 
-const unknownReferences = (_: string, { steering: { glossaryIds, styleId, memoryId } }: DocumentOptions): Refusal | undefined =>
-  glossaryIds.length > 0 ? { _tag: "NotFound", what: "Glossary" } : styleId !== null ? { _tag: "NotFound", what: "Style list" }
-    : memoryId !== null ? { _tag: "NotFound", what: "Translation memory" } : undefined
+const unknownReferences = (
+  _: string,
+  { steering: { glossaryIds, styleId, memoryId } }: DocumentOptions
+): Refusal | undefined =>
+  glossaryIds.length > 0
+    ? { _tag: "NotFound", what: "Glossary" }
+    : styleId !== null
+      ? { _tag: "NotFound", what: "Style list" }
+      : memoryId !== null
+        ? { _tag: "NotFound", what: "Translation memory" }
+        : undefined
 
 /** One upload while it arrives. */
-interface Arrived { readonly fields: Record<string, Array<string>>; fileName: string | undefined; bytes: number | undefined }
+interface Arrived {
+  readonly fields: Record<string, Array<string>>
+  fileName: string | undefined
+  bytes: number | undefined
+}
 
 export class DocumentService {
   readonly ports: Ports
@@ -73,37 +121,75 @@ export class DocumentService {
     const { store, engines, log = () => {}, clock } = deps
     this.threads = new DocumentThreads(log)
     this.ports = {
-      blobs: store.blobs, vault: this.vault, log,
+      blobs: store.blobs,
+      vault: this.vault,
+      log,
       desk: new Desk({ atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1), perAccount, nowMs: clock }),
-      work: (meta, source) => Effect.andThen(deps.before?.(meta.accountId) ?? Effect.void, this.threads.work(source, meta.format, {
-        target: meta.target, charactersMax: meta.charactersMax, ...(meta.source === null ? {} : { source: meta.source }),
-        ...(meta.watermark ? { watermark: "Translated by Troupe" } : {}), ...(meta.convertTo === null ? {} : { convertTo: meta.convertTo })
-      })),
+      work: (meta, source) =>
+        Effect.andThen(
+          deps.before?.(meta.accountId) ?? Effect.void,
+          this.threads.work(source, meta.format, {
+            target: meta.target,
+            charactersMax: meta.charactersMax,
+            ...(meta.source === null ? {} : { source: meta.source }),
+            ...(meta.watermark ? { watermark: "Translated by Troupe" } : {}),
+            ...(meta.convertTo === null ? {} : { convertTo: meta.convertTo })
+          })
+        ),
       languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
       translate: deps.translate ?? ((batch) => translateBatch(engines, deps.aids, batch)),
-      fingerprint: ({ accountId, target, options }, source) => JSON.stringify([source, target, options, this.named({ accountId, source, target, options }), engines.all().filter(({ port, readiness }) => port === "translator" && readiness().ready).map(({ info }) => [info.id, info.version])]),
+      fingerprint: ({ accountId, target, options }, source) =>
+        JSON.stringify([
+          source,
+          target,
+          options,
+          this.named({ accountId, source, target, options }),
+          engines
+            .all()
+            .filter(({ port, readiness }) => port === "translator" && readiness().ready)
+            .map(({ info }) => [info.id, info.version])
+        ]),
       reserve: (id, meta, characters) => this.reserve(id, meta, characters),
       release: (id) => this.release(id),
-      billed: ({ format }, characters) => { const min = documentTypeOf(format)!.billedMin; return min === null ? 0 : Math.max(min, characters) }
+      billed: ({ format }, characters) => {
+        const min = documentTypeOf(format)!.billedMin
+        return min === null ? 0 : Math.max(min, characters)
+      }
     }
   }
 
   /** Glossaries and style with their versions. */
-  private named(batch: Parameters<AidOf>[0]): string { const aid = this.deps.aids?.of(batch); return aid === undefined || "_tag" in aid ? "" : aid.name }
+  private named(batch: Parameters<AidOf>[0]): string {
+    const aid = this.deps.aids?.of(batch)
+    return aid === undefined || "_tag" in aid ? "" : aid.name
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const small = { as: "buffer", bytesMax: queryBodyBytesMax } as const
-    const each = (method: string, under: string, handle: Guarded): Route => ({ method, path: `${path}/:id${under}`, body: small, handle: guard("translate:document", handle) })
+    const each = (method: string, under: string, handle: Guarded): Route => ({
+      method,
+      path: `${path}/:id${under}`,
+      body: small,
+      handle: guard("translate:document", handle)
+    })
     return [
-      { method: "POST", path, body: { as: "stream", bytesMax: uploadBytesMax }, handle: guard("translate:document", this.upload) },
-      each("POST", "", this.status), each("GET", "", this.status), each("POST", "/result", this.result), each("GET", "/result", this.result)
+      {
+        method: "POST",
+        path,
+        body: { as: "stream", bytesMax: uploadBytesMax },
+        handle: guard("translate:document", this.upload)
+      },
+      each("POST", "", this.status),
+      each("GET", "", this.status),
+      each("POST", "/result", this.result),
+      each("GET", "/result", this.result)
     ]
   }
 
   /** At a start, before listening: what no job owns goes; what is to be billed is set aside again. */
   async recover(): Promise<void> {
     const { store } = this.deps
-const living = new Set<string>()
+    const living = new Set<string>()
     for (let after: string | undefined; ;) {
       const ids = store.ids(DocumentJob.kind, after, 1_000)
       for (const id of ids) {
@@ -114,9 +200,15 @@ const living = new Set<string>()
       if (ids.length === 0) break
       after = ids.at(-1)
     }
-    for (const blob of await store.blobs.ids()) { const id = jobOfBlob(blob); if (id !== undefined && !living.has(id)) await store.blobs.delete(blob) }
+    for (const blob of await store.blobs.ids()) {
+      const id = jobOfBlob(blob)
+      if (id !== undefined && !living.has(id)) await store.blobs.delete(blob)
+    }
   }
-  private look(id: string): Promise<typeof Look.Type> { return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Look", {})) }
+
+  private look(id: string): Promise<typeof Look.Type> {
+    return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Look", {}))
+  }
 
   private reserve(id: string, meta: Pick<JobMeta, "accountId" | "keyId">, amount: number): boolean {
     const known = this.reservations.get(id)
@@ -125,23 +217,40 @@ const living = new Set<string>()
     if (using === undefined) return true
     known?.held.release()
     const held = this.deps.usage.reserve(using, "document", amount)
-    if (typeof held === "string") { this.reservations.delete(id); return false }
+    if (typeof held === "string") {
+      this.reservations.delete(id)
+      return false
+    }
     this.reservations.set(id, { amount, held })
     return true
   }
-  private release(id: string): void { this.reservations.get(id)?.held.release(); this.reservations.delete(id) }
+
+  private release(id: string): void {
+    this.reservations.get(id)?.held.release()
+    this.reservations.delete(id)
+  }
 
   private readonly upload: Guarded = async (request, using) => {
     const boundary = boundaryOf(request.headers.get("content-type"))
-    if (boundary === undefined) return problem({ _tag: "BodyRefusal", reason: "content-type", detail: "Content type must be multipart/form-data." })
+    if (boundary === undefined)
+      return problem({
+        _tag: "BodyRefusal",
+        reason: "content-type",
+        detail: "Content type must be multipart/form-data."
+      })
     const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
     const id = newDocumentId()
-const key = newDocumentKey()
-const keys = keysOf(key, id)!
+    const key = newDocumentKey()
+    const keys = keysOf(key, id)!
     const remove = (): Promise<void> => this.deps.store.blobs.delete(blobOf.source(id))
     try {
       const arrived = await this.arrive(request, using, boundary, id, keys)
-      const refused = "refusal" in tagged ? tagged.refusal : "_tag" in arrived ? arrived : await this.accept(arrived, using, id, keys, tagged.tag ?? null)
+      const refused =
+        "refusal" in tagged
+          ? tagged.refusal
+          : "_tag" in arrived
+            ? arrived
+            : await this.accept(arrived, using, id, keys, tagged.tag ?? null)
       if (refused === undefined) return json(200, documentHandle(id, key), [noStore])
       await remove()
       this.release(id)
@@ -149,31 +258,48 @@ const keys = keysOf(key, id)!
     } catch (cause) {
       await remove()
       this.release(id)
-      if (cause instanceof MultipartFault) return problem({ _tag: "Refused", message: "The multipart body is not acceptable." })
+      if (cause instanceof MultipartFault)
+        return problem({ _tag: "Refused", message: "The multipart body is not acceptable." })
       throw cause
     }
   }
+
   /** The parts, in whatever order; the file goes sealed to disk while it comes. */
-  private async arrive(request: Request, { account }: KeyInUse, boundary: string, id: string, keys: DocumentKeys): Promise<Arrived | Refusal> {
+  private async arrive(
+    request: Request,
+    { account }: KeyInUse,
+    boundary: string,
+    id: string,
+    keys: DocumentKeys
+  ): Promise<Arrived | Refusal> {
     const arrived: Arrived = { fields: {}, fileName: undefined, bytes: undefined }
     let fault: unknown
-let refused: Refusal | undefined
-let fields = 0
+    let refused: Refusal | undefined
+    let fields = 0
     for await (const part of multipart(request.stream, boundary)) {
       if (part.name === "file" && arrived.bytes === undefined) {
         arrived.fileName = part.fileName
         const bytesMax = bytesMaxOf(part.fileName ?? "", account.tier)
-const counted = { bytes: 0 }
-        try { await this.deps.store.blobs.write(blobOf.source(id), sealing(limited(part.bytes, bytesMax, counted), keys, "source")) } catch (cause) {
+        const counted = { bytes: 0 }
+        try {
+          await this.deps.store.blobs.write(
+            blobOf.source(id),
+            sealing(limited(part.bytes, bytesMax, counted), keys, "source")
+          )
+        } catch (cause) {
           if (cause instanceof BodyFault || cause instanceof MultipartFault) throw cause
-          fault = cause                                                 // the rest is read all the same, so that the client hears the answer
+          fault = cause // the rest is read all the same, so that the client hears the answer
         }
         arrived.bytes = counted.bytes
       } else {
         const text: Array<Buffer> = []
         let bytes = 0
-        for await (const piece of part.bytes) if ((bytes += piece.length) <= fieldBytesMax) text.push(Buffer.from(piece))
-        if (bytes > fieldBytesMax || ++fields > fieldsMax) { refused ??= { _tag: "Invalid", name: part.name.slice(0, 100) }; continue }
+        for await (const piece of part.bytes)
+          if ((bytes += piece.length) <= fieldBytesMax) text.push(Buffer.from(piece))
+        if (bytes > fieldBytesMax || ++fields > fieldsMax) {
+          refused ??= { _tag: "Invalid", name: part.name.slice(0, 100) }
+          continue
+        }
         const name = part.name.endsWith("[]") ? part.name.slice(0, -2) : part.name
         ;(arrived.fields[name] ??= []).push(Buffer.concat(text).toString("utf8"))
       }
@@ -181,61 +307,116 @@ const counted = { bytes: 0 }
     if (fault !== undefined) throw fault
     return refused ?? arrived
   }
-  private async accept(arrived: Arrived, using: KeyInUse, id: string, keys: DocumentKeys, tag: string | null): Promise<Refusal | undefined> {
+
+  private async accept(
+    arrived: Arrived,
+    using: KeyInUse,
+    id: string,
+    keys: DocumentKeys,
+    tag: string | null
+  ): Promise<Refusal | undefined> {
     const { engines, store, usage, references = unknownReferences } = this.deps
-const { account, key } = using
+    const { account, key } = using
     if (arrived.bytes === undefined) return noFile
-    const read = readDocumentOptions(Object.assign(Object.create(null), arrived.fields) as Bag, arrived.fileName, engines.translator)
+    const read = readDocumentOptions(
+      Object.assign(Object.create(null), arrived.fields) as Bag,
+      arrived.fileName,
+      engines.translator
+    )
     if ("refusal" in read) return read.refusal
     const { options } = read
-const { type, source, target } = options
+    const { type, source, target } = options
     if (arrived.bytes > bytesMaxOf(`.${options.extension}`, account.tier)) return { _tag: "TooLarge" }
     const missing = references(account.accountId, options)
     if (missing !== undefined) return missing
-    if (store.counter(documentCounts, openCount(account.accountId)) >= openMax) return { _tag: "Limited", retryAfterMs: 60_000 }
-    const bad = await this.threads.inspect(() => opened(store.blobs.read(blobOf.source(id))!, keys, "source"), options.extension, source?.code.toLowerCase(), target.code.toLowerCase())
+    if (store.counter(documentCounts, openCount(account.accountId)) >= openMax)
+      return { _tag: "Limited", retryAfterMs: 60_000 }
+    const bad = await this.threads.inspect(
+      () => opened(store.blobs.read(blobOf.source(id))!, keys, "source"),
+      options.extension,
+      source?.code.toLowerCase(),
+      target.code.toLowerCase()
+    )
     if (bad !== undefined) return { _tag: "Refused", message: bad }
     const meta: JobMeta = {
-      accountId: account.accountId, keyId: key.keyId, format: options.extension, extension: options.outExtension, convertTo: options.outType.id === type.id ? null : options.outType.id,
-      sealedName: await sealedText(options.baseName, keys), check: keys.check, sourceBytes: arrived.bytes, source: source?.base ?? null, target: target.code,
-      options: options.steering, watermark: options.watermark, tag, charactersMax: charactersMax[account.tier], periodMs: usage.read(using).account.startMs
+      accountId: account.accountId,
+      keyId: key.keyId,
+      format: options.extension,
+      extension: options.outExtension,
+      convertTo: options.outType.id === type.id ? null : options.outType.id,
+      sealedName: await sealedText(options.baseName, keys),
+      check: keys.check,
+      sourceBytes: arrived.bytes,
+      source: source?.base ?? null,
+      target: target.code,
+      options: options.steering,
+      watermark: options.watermark,
+      tag,
+      charactersMax: charactersMax[account.tier],
+      periodMs: usage.read(using).account.startMs
     }
-    if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0)))) return { _tag: "QuotaExceeded", whose: "account" }
+    if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0))))
+      return { _tag: "QuotaExceeded", whose: "account" }
     this.vault.put(id, keys)
-    const received = await Effect.runPromise(Effect.result(this.deps.actors.ref(DocumentJob, id).ask("Receive", { meta, documentsMax: leastOf(account.limits.documents, account.limits.teamDocuments) })))
+    const received = await Effect.runPromise(
+      Effect.result(
+        this.deps.actors
+          .ref(DocumentJob, id)
+          .ask("Receive", {
+            meta,
+            documentsMax: leastOf(account.limits.documents, account.limits.teamDocuments)
+          })
+      )
+    )
     if (received._tag === "Success") return undefined
     this.vault.drop(id)
     if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", whose: "account" }
     return { _tag: "Down", status: 504 }
   }
 
-  /** The document that a request may see: of its account, with the right key. Anything else is the same 404 after the same work. */
-  private find(request: Request, { account: { accountId } }: KeyInUse): { readonly id: string; readonly keys: DocumentKeys } | Refusal {
+  /** The document that a request may see: of its account, with the right key. Anything else is the same 404
+   *  after the same work. */
+  private find(
+    request: Request,
+    { account: { accountId } }: KeyInUse
+  ): { readonly id: string; readonly keys: DocumentKeys } | Refusal {
     const bag = bagOf(request)
     if ("_tag" in bag) return bag
     const params = new Params(bag.bag)
-const shown = params.string("document_key")
+    const shown = params.string("document_key")
     if (shown === undefined || shown === "") return { _tag: "Missing", name: "document_key" }
     const id = request.params["id"]!.toUpperCase()
     const keys = keysOf(shown, id) ?? keysOf("0".repeat(64), id)!
     const row = /^[0-9A-F]{32}$/.test(id) ? Rows.get(this.deps.store, [accountId, id]) : undefined
-    return sameCheck(keys.check, row?.check ?? "AAAAAAAAAAAAAAAAAAAAAA==") && row !== undefined ? { id, keys } : notFound
+    return sameCheck(keys.check, row?.check ?? "AAAAAAAAAAAAAAAAAAAAAA==") && row !== undefined
+      ? { id, keys }
+      : notFound
   }
+
   private readonly status: Guarded = async (request, using) => {
     const found = this.find(request, using)
     if ("_tag" in found) return problem(found)
     const { id, keys } = found
-const ok = (...status: Parameters<typeof documentStatus>): Response => json(200, documentStatus(...status), [noStore])
+    const ok = (...status: Parameters<typeof documentStatus>): Response =>
+      json(200, documentStatus(...status), [noStore])
     const look = await this.look(id)
     switch (look._tag) {
-      case "Unknown": return problem(notFound)
-      case "Locked": this.unlock(id, keys); return ok(id, "queued", {})
-      case "Queued": return ok(id, "queued", {})
-      case "Translating": return ok(id, "translating", { secondsRemaining: this.ports.desk.secondsRemaining(id) })
-      case "Done": return ok(id, "done", { billed: look.billed })
-      case "Failed": return ok(id, "error", { error: look.text })
+      case "Unknown":
+        return problem(notFound)
+      case "Locked":
+        this.unlock(id, keys)
+        return ok(id, "queued", {})
+      case "Queued":
+        return ok(id, "queued", {})
+      case "Translating":
+        return ok(id, "translating", { secondsRemaining: this.ports.desk.secondsRemaining(id) })
+      case "Done":
+        return ok(id, "done", { billed: look.billed })
+      case "Failed":
+        return ok(id, "error", { error: look.text })
     }
   }
+
   private unlock(id: string, keys: DocumentKeys): void {
     this.vault.put(id, keys)
     this.deps.actors.ref(DocumentJob, id).tell("Unlock", {})
@@ -245,16 +426,21 @@ const ok = (...status: Parameters<typeof documentStatus>): Response => json(200,
     const found = this.find(request, using)
     if ("_tag" in found) return problem(found)
     const { id, keys } = found
-const look = await this.look(id)
+    const look = await this.look(id)
     if (look._tag === "Locked") this.unlock(id, keys)
     if (look._tag === "Unknown" || look._tag === "Failed") return problem(notFound)
     if (look._tag !== "Done") return problem({ _tag: "DocumentNotReady" })
     const sealed = this.deps.store.blobs.read(blobOf.result(id))
-const { meta, billed } = look
+    const { meta, billed } = look
     if (sealed === undefined) return problem(notFound)
     const name = await openedText(meta.sealedName, keys)
     return {
-      status: 200, headers: [["Content-Type", documentTypeOf(meta.extension)!.mime], ["Content-Disposition", disposition(`${name}.${meta.extension}`)], noStore],
+      status: 200,
+      headers: [
+        ["Content-Type", documentTypeOf(meta.extension)!.mime],
+        ["Content-Disposition", disposition(`${name}.${meta.extension}`)],
+        noStore
+      ],
       body: async (sink) => {
         for await (const chunk of opening(sealed, keys, "result")) {
           if (sink.signal.aborted) return
@@ -264,22 +450,37 @@ const { meta, billed } = look
       }
     }
   }
+
   /** Billed and gone in one commit. */
   private async downloaded(id: string, meta: JobMeta, billed: number): Promise<void> {
     this.reserve(id, meta, billed)
     const bill = this.reservations.get(id)?.held.bill(meta.tag)
     this.reservations.delete(id)
-    const counted = await Effect.runPromise(Effect.result(this.deps.actors.ref(DocumentJob, id).ask("Downloaded", { bill: bill?.rows.map((row) => ({ ...row, key: [...row.key] })) ?? [] })))
+    const counted = await Effect.runPromise(
+      Effect.result(
+        this.deps.actors
+          .ref(DocumentJob, id)
+          .ask("Downloaded", { bill: bill?.rows.map((row) => ({ ...row, key: [...row.key] })) ?? [] })
+      )
+    )
     if (counted._tag === "Failure" || !counted.success) bill?.undo()
   }
 }
 
 const bytesMaxOf = (fileName: string, tier: "free" | "paid"): number => {
   const type = documentTypeOf(fileNameOf(fileName).extension)
-  return type === undefined ? uploadBytesMax : Math.floor((tier === "free" ? type.freeMiB : type.paidMiB) * mebibyte)
+  return type === undefined
+    ? uploadBytesMax
+    : Math.floor((tier === "free" ? type.freeMiB : type.paidMiB) * mebibyte)
 }
-/** Over the limit nothing more is read: the transport answers 413 and closes. Whoever stops reading leaves the rest to the parser. */
-async function* limited(bytes: AsyncIterable<Buffer>, bytesMax: number, counted: { bytes: number }): AsyncGenerator<Buffer> {
+
+/** Over the limit nothing more is read: the transport answers 413 and closes. Whoever stops reading leaves
+ *  the rest to the parser. */
+async function* limited(
+  bytes: AsyncIterable<Buffer>,
+  bytesMax: number,
+  counted: { bytes: number }
+): AsyncGenerator<Buffer> {
   const source = bytes[Symbol.asyncIterator]()
   for (;;) {
     const next = await source.next()
@@ -288,6 +489,7 @@ async function* limited(bytes: AsyncIterable<Buffer>, bytesMax: number, counted:
     yield next.value
   }
 }
+
 /** Body and query together: older clients send the key in the query of a GET. */
 const bagOf = (request: Request): { readonly bag: Bag } | Refusal => {
   const query = readForm(request.query)
@@ -296,9 +498,13 @@ const bagOf = (request: Request): { readonly bag: Bag } | Refusal => {
   const body = readBody(request.headers.get("content-type"), request.body)
   return "_tag" in body ? body : { bag: { ...query.bag, ...body.bag } }
 }
+
 /** RFC 6266: a plain name for old readers, the true one beside it. */
 const disposition = (name: string): string => {
   const plain = name.replace(/[^\x20-\x7E]|["\\%]/g, "_")
-const encoded = encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`
+  )
   return `attachment; filename="${plain}"${plain === name ? "" : `; filename*=UTF-8''${encoded}`}`
 }

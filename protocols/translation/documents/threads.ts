@@ -1,5 +1,6 @@
-/** Documents in threads of their own, one thread each: whatever a file does to its reader ends with that thread, as a refusal or a failed job.
- *  Bounded: inspections at once, heap and time of a thread. Source: documents 10, 11. */
+/** Documents in threads of their own, one thread each: whatever a file does to its reader ends with that
+ *  thread, as a refusal or a failed job. Bounded: inspections at once, heap and time of a thread. Source:
+ *  documents 10, 11. */
 import { Effect, type Scope } from "effect"
 import { startWorker, type EngineWorker } from "../../../actors/engines/worker.ts"
 import { JobFault, type DocumentWork } from "../../../actors/documents/ports.ts"
@@ -11,34 +12,74 @@ const inspectMsMax = 10_000
 const extractMsMax = 300_000
 const rebuildMsMax = 600_000
 const inspectionsAtOnce = 2
+
 /** Copied to the thread in one turn of the event loop. */
 const piecesMax = 1_000
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
+
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+
 const tooLarge = "Invalid file: too large to process"
 const ours = "The document could not be processed."
 
 export type Log = (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
 type Thread = EngineWorker<ToDocument, FromDocument>
 const start = (): Thread => startWorker<ToDocument, FromDocument>("documents", undefined, heapMiBMax)
+
 /** Bytes that are handed over, not copied, where they own their memory. */
-const handed = (bytes: Buffer): { readonly bytes: Uint8Array; readonly transfer: ReadonlyArray<ArrayBuffer> } => {
-  const own = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength ? new Uint8Array(bytes.buffer as ArrayBuffer) : new Uint8Array(bytes)
+const handed = (
+  bytes: Buffer
+): { readonly bytes: Uint8Array; readonly transfer: ReadonlyArray<ArrayBuffer> } => {
+  const own =
+    bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
+      ? new Uint8Array(bytes.buffer as ArrayBuffer)
+      : new Uint8Array(bytes)
   return { bytes: own, transfer: [own.buffer as ArrayBuffer] }
 }
 
 /** One question to a thread: `heard` says when it is answered. */
-const asked = <A>(thread: Thread, log: Log, msMax: number, question: ToDocument, transfer: ReadonlyArray<ArrayBuffer>, heard: (message: FromDocument) => { readonly value: A } | undefined): Promise<A> =>
+const asked = <A>(
+  thread: Thread,
+  log: Log,
+  msMax: number,
+  question: ToDocument,
+  transfer: ReadonlyArray<ArrayBuffer>,
+  heard: (message: FromDocument) => { readonly value: A } | undefined
+): Promise<A> =>
   new Promise((resolve, reject) => {
     let settled = false
-    const over = (): void => { settled = true; clearTimeout(timer); thread.listen(undefined) }
-    const fail = (text: string): void => { over(); reject(new JobFault({ text })) }
-    const timer = setTimeout(() => { thread.kill(); fail(tooLarge) }, msMax)
-    thread.onDeath((reason) => { if (!settled) { log("warn", "a document's thread ended", { reason }); fail(tooLarge) } })
+    const over = (): void => {
+      settled = true
+      clearTimeout(timer)
+      thread.listen(undefined)
+    }
+    const fail = (text: string): void => {
+      over()
+      reject(new JobFault({ text }))
+    }
+    const timer = setTimeout(() => {
+      thread.kill()
+      fail(tooLarge)
+    }, msMax)
+    thread.onDeath((reason) => {
+      if (!settled) {
+        log("warn", "a document's thread ended", { reason })
+        fail(tooLarge)
+      }
+    })
     thread.listen((message) => {
       if (message.is === "bad") return fail(message.text)
-      if (message.is === "defect") { log("warn", "a document's format failed", { at: message.name }); return fail(ours) }
+      if (message.is === "defect") {
+        log("warn", "a document's format failed", { at: message.name })
+        return fail(ours)
+      }
       const found = heard(message)
-      if (found !== undefined) { over(); resolve(found.value) }
+      if (found !== undefined) {
+        over()
+        resolve(found.value)
+      }
     })
     thread.send(question, transfer as ReadonlyArray<any>)
   })
@@ -47,18 +88,36 @@ export class DocumentThreads {
   private readonly log: Log
   private inspecting = 0
   private readonly waiting: Array<() => void> = []
-  constructor(log: Log) { this.log = log }
 
-  /** Resolves with the refusal's text, or undefined when the document may come in. `read` is called when it is its turn. */
-  async inspect(read: () => Promise<Buffer>, extension: string, source: string | undefined, target: string): Promise<string | undefined> {
-    if (this.inspecting >= inspectionsAtOnce) await new Promise<void>((resolve) => { this.waiting.push(resolve) })
+  constructor(log: Log) {
+    this.log = log
+  }
+
+  /** Resolves with the refusal's text, or undefined when the document may come in. `read` is called when it
+   *  is its turn. */
+  async inspect(
+    read: () => Promise<Buffer>,
+    extension: string,
+    source: string | undefined,
+    target: string
+  ): Promise<string | undefined> {
+    if (this.inspecting >= inspectionsAtOnce)
+      await new Promise<void>((resolve) => {
+        this.waiting.push(resolve)
+      })
     else this.inspecting++
     let thread: Thread | undefined
     try {
       thread = start()
       const { bytes, transfer } = handed(await read())
-      return await asked<undefined>(thread, this.log, inspectMsMax, { call: "inspect", bytes, extension, source, target }, transfer,
-        (message) => message.is === "inspected" ? { value: undefined } : undefined)
+      return await asked<undefined>(
+        thread,
+        this.log,
+        inspectMsMax,
+        { call: "inspect", bytes, extension, source, target },
+        transfer,
+        (message) => (message.is === "inspected" ? { value: undefined } : undefined)
+      )
     } catch (cause) {
       if (cause instanceof JobFault) return cause.text
       throw cause
@@ -70,34 +129,75 @@ export class DocumentThreads {
     }
   }
 
-  work(source: Buffer, extension: string, options: ExtractOptions): Effect.Effect<DocumentWork, JobFault, Scope.Scope> {
-    const faultOf = (cause: unknown): JobFault => cause instanceof JobFault ? cause : new JobFault({ text: ours })
+  work(
+    source: Buffer,
+    extension: string,
+    options: ExtractOptions
+  ): Effect.Effect<DocumentWork, JobFault, Scope.Scope> {
+    const faultOf = (cause: unknown): JobFault =>
+      cause instanceof JobFault ? cause : new JobFault({ text: ours })
     const { log } = this
-    return Effect.acquireRelease(Effect.sync(start), (thread) => Effect.sync(() => thread.kill())).pipe(Effect.flatMap((thread) => Effect.tryPromise({
-      try: async (): Promise<DocumentWork> => {
-        const { bytes, transfer } = handed(source)
-const segments: Array<Segment> = []
-        const characters = await asked<number>(thread, log, extractMsMax, { call: "extract", bytes, extension, options }, transfer, (message) => {
-          if (message.is !== "segments") return undefined
-          for (const segment of message.segments) segments.push(segment)
-          if (!message.last) thread.send({ call: "more" })
-          if (message.last && message.warnings.length > 0) log("info", "a document has its limits", { warnings: message.warnings })
-          return message.last ? { value: message.characters } : undefined
-        })
-        return { segments, characters, rebuild: (translated) => Effect.tryPromise({
-          try: async () => {
-            let piece: Array<readonly [number, string]> = []
-            for (const pair of translated) {
-              if (piece.length === piecesMax) { thread.send({ call: "rebuild", translated: piece, last: false }); piece = []; await turn() }
-              piece.push(pair)
+    return Effect.acquireRelease(Effect.sync(start), (thread) => Effect.sync(() => thread.kill())).pipe(
+      Effect.flatMap((thread) =>
+        Effect.tryPromise({
+          try: async (): Promise<DocumentWork> => {
+            const { bytes, transfer } = handed(source)
+            const segments: Array<Segment> = []
+            const characters = await asked<number>(
+              thread,
+              log,
+              extractMsMax,
+              { call: "extract", bytes, extension, options },
+              transfer,
+              (message) => {
+                if (message.is !== "segments") return undefined
+                for (const segment of message.segments) segments.push(segment)
+                if (!message.last) thread.send({ call: "more" })
+                if (message.last && message.warnings.length > 0)
+                  log("info", "a document has its limits", { warnings: message.warnings })
+                return message.last ? { value: message.characters } : undefined
+              }
+            )
+            return {
+              segments,
+              characters,
+              rebuild: (translated) =>
+                Effect.tryPromise({
+                  try: async () => {
+                    let piece: Array<readonly [number, string]> = []
+                    for (const pair of translated) {
+                      if (piece.length === piecesMax) {
+                        thread.send({ call: "rebuild", translated: piece, last: false })
+                        piece = []
+                        await turn()
+                      }
+                      piece.push(pair)
+                    }
+                    return asked<Buffer>(
+                      thread,
+                      log,
+                      rebuildMsMax,
+                      { call: "rebuild", translated: piece, last: true },
+                      [],
+                      (message) =>
+                        message.is === "rebuilt"
+                          ? {
+                              value: Buffer.from(
+                                message.bytes.buffer,
+                                message.bytes.byteOffset,
+                                message.bytes.byteLength
+                              )
+                            }
+                          : undefined
+                    )
+                  },
+                  catch: faultOf
+                })
             }
-            return asked<Buffer>(thread, log, rebuildMsMax, { call: "rebuild", translated: piece, last: true }, [], (message) =>
-              message.is === "rebuilt" ? { value: Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength) } : undefined)
           },
           catch: faultOf
-        }) }
-      },
-      catch: faultOf
-    })))
+        })
+      )
+    )
   }
 }

@@ -1,4 +1,5 @@
-/** Segments of a document through the translator: cut into sentences like any text, codes as opaque units, and joined again.
+/** Segments of a document through the translator: cut into sentences like any text, codes as opaque units,
+ *  and joined again.
  *  Source: documents 2 "To the engine and back", 3.6; translation 3.3. */
 import { Effect } from "effect"
 import type { Ports, TranslateBatch } from "../../../actors/documents/ports.ts"
@@ -13,6 +14,7 @@ import type { Refusal } from "../problems.ts"
 import { withPlaceholders, type Piece } from "../text/segments.ts"
 
 const batchMsMax = 60_000
+
 /** Marks may not come out of an engine's text by themselves. */
 const piecesOf = (text: string): Array<Piece> => {
   const pieces: Array<Piece> = []
@@ -20,40 +22,97 @@ const piecesOf = (text: string): Array<Piece> => {
   for (const found of text.matchAll(mark)) {
     withPlaceholders(text.slice(from, found.index), pieces)
     const edge = found[2]!
-    pieces.push({ raw: found[0], role: edge === "\uFDD1" ? "open" : edge === "\uFDD2" ? "close" : edge === "\uFDD3" ? "void" : "inside" })
+    pieces.push({
+      raw: found[0],
+      role: edge === "\uFDD1" ? "open" : edge === "\uFDD2" ? "close" : edge === "\uFDD3" ? "void" : "inside"
+    })
     from = found.index + found[0].length
   }
   return withPlaceholders(text.slice(from), pieces)
 }
+
 const marks = /[\uFDD0-\uFDD4]/g
 const hasMarks = (text: string): boolean => text.search(marks) >= 0
-const clean = ({ units }: Segment): Segment => ({ units: units.map((unit) => unit.kind === "text" ? { kind: "text", text: unit.text.replace(marks, "") } : unit) })
 
-/** Of the account that owns the job, resolved anew for each batch: what is gone by then fails the job, and is never passed over. */
-export type AidOf = (batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">) => Aid | Refusal
-
-export const translateBatch = (engines: Engines, aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined, batch: TranslateBatch): ReturnType<Ports["translate"]> => Effect.suspend(() => {
-  const { translator } = engines
-const { source, target, options, texts, context } = batch
-const known = languageOf(target)!
-const pair = pairFor(translator, source, known)
-  const unfit = (detail: string) => Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
-  if (pair === undefined) return unfit(`${source} to ${target}`)
-  const aid = aids?.of(batch) ?? noAid
-  if ("_tag" in aid) return Effect.fail(new EngineFault({ reason: "bad-input", engine: aidsEngine, detail: aid._tag === "NotFound" && aid.what !== undefined ? `${aid.what} not found` : "What the document names does not fit any more." }))
-  return assisted({ translator, memories: aids?.memories ?? noMemories }, aid, {
-    texts, source: languageOf(source)!, target: known, pair, formality: options.formality, piecesOf: (text) => ({ pieces: piecesOf(text), coded: hasMarks(text) }), clean, ...(context === undefined ? {} : { context })
-  }).pipe(
-    Effect.timeoutOrElse({ duration: batchMsMax, orElse: () => Effect.fail(new EngineFault({ reason: "timeout", engine: translator.info.id, detail: `no answer within ${batchMsMax} ms` })) }),
-    Effect.map((made) => ({ texts: made.texts, engine: made.engine === "" ? translator.info.id : made.engine })))
+const clean = ({ units }: Segment): Segment => ({
+  units: units.map((unit) =>
+    unit.kind === "text" ? { kind: "text", text: unit.text.replace(marks, "") } : unit
+  )
 })
+
+/** Of the account that owns the job, resolved anew for each batch: what is gone by then fails the job, and is
+ *  never passed over. */
+export type AidOf = (
+  batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">
+) => Aid | Refusal
+
+export const translateBatch = (
+  engines: Engines,
+  aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined,
+  batch: TranslateBatch
+): ReturnType<Ports["translate"]> =>
+  Effect.suspend(() => {
+    const { translator } = engines
+    const { source, target, options, texts, context } = batch
+    const known = languageOf(target)!
+    const pair = pairFor(translator, source, known)
+    const unfit = (detail: string) =>
+      Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
+    if (pair === undefined) return unfit(`${source} to ${target}`)
+    const aid = aids?.of(batch) ?? noAid
+    if ("_tag" in aid)
+      return Effect.fail(
+        new EngineFault({
+          reason: "bad-input",
+          engine: aidsEngine,
+          detail:
+            aid._tag === "NotFound" && aid.what !== undefined
+              ? `${aid.what} not found`
+              : "What the document names does not fit any more."
+        })
+      )
+    return assisted({ translator, memories: aids?.memories ?? noMemories }, aid, {
+      texts,
+      source: languageOf(source)!,
+      target: known,
+      pair,
+      formality: options.formality,
+      piecesOf: (text) => ({ pieces: piecesOf(text), coded: hasMarks(text) }),
+      clean,
+      ...(context === undefined ? {} : { context })
+    }).pipe(
+      Effect.timeoutOrElse({
+        duration: batchMsMax,
+        orElse: () =>
+          Effect.fail(
+            new EngineFault({
+              reason: "timeout",
+              engine: translator.info.id,
+              detail: `no answer within ${batchMsMax} ms`
+            })
+          )
+      }),
+      Effect.map((made) => ({
+        texts: made.texts,
+        engine: made.engine === "" ? translator.info.id : made.engine
+      }))
+    )
+  })
+
 const noMemories: Pick<MemorySearch, "find"> = { find: async () => undefined }
 
 /** The given source, or the detected one; a document in its target language is refused. */
-export const sourceLanguageOf = (engines: Engines, source: string | null, target: string, texts: ReadonlyArray<string>): string | JobFault => {
+export const sourceLanguageOf = (
+  engines: Engines,
+  source: string | null,
+  target: string,
+  texts: ReadonlyArray<string>
+): string | JobFault => {
   const known = languageOf(target)!
   const found = source ?? engines.detector.detect(texts.map(plainOf).join("\n")).language?.split("-")[0]
   const base = (found === undefined ? undefined : languageOf(found))?.base ?? "en"
   if (base === known.base) return new JobFault({ text: "Source and target language are equal." })
-  return pairFor(engines.translator, base, known) === undefined ? new JobFault({ text: "Value for 'target_lang' not supported." }) : base
+  return pairFor(engines.translator, base, known) === undefined
+    ? new JobFault({ text: "Value for 'target_lang' not supported." })
+    : base
 }

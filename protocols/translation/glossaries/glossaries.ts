@@ -1,4 +1,5 @@
-/** Glossaries of the newer interface: several dictionaries each, merged, replaced, read, deleted; every answer after its commit.
+/** Glossaries of the newer interface: several dictionaries each, merged, replaced, read, deleted; every
+ *  answer after its commit.
  *  Source: translation section 7. */
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
@@ -7,17 +8,53 @@ import type { Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { glossaryLanguages, languageOf } from "../languages.ts"
 import { problem } from "../problems.ts"
-import { bodyOf, buffered, bytesOf, durable, faultOf, idIn, isResponse, noContent, notFound, objectsIn, ok, queryOf } from "../resource.ts"
+import {
+  bodyOf,
+  buffered,
+  bytesOf,
+  durable,
+  faultOf,
+  idIn,
+  isResponse,
+  noContent,
+  notFound,
+  objectsIn,
+  ok,
+  queryOf
+} from "../resource.ts"
 import { fromTsv, parseEntries, type EntriesFormat } from "./entries.ts"
 import { dictionaryJson, glossaryJson } from "./glossaries-wire.ts"
-import { dictionaryBytesMax, dictionaryOf, Glossaries, glossariesMax, glossariesOf, GlossaryEntries, kept, tsvOf, type Dictionary, type Glossary, type NewDictionary } from "./records.ts"
+import {
+  dictionaryBytesMax,
+  dictionaryOf,
+  Glossaries,
+  glossariesMax,
+  glossariesOf,
+  GlossaryEntries,
+  kept,
+  tsvOf,
+  type Dictionary,
+  type Glossary,
+  type NewDictionary
+} from "./records.ts"
 
 export const glossaryBytesMax = 64 * 1_048_576
 const nameBytesMax = 1_024
 
-export interface GlossaryDeps { readonly store: Store; readonly clock: () => number }
-const badArgument = (name: string): Response => problem({ _tag: "Refused", message: "Bad request", detail: `Missing or invalid argument: ${name}` })
-const unsupportedPair: Response = problem({ _tag: "Refused", message: "Unsupported glossary source and target language pair", code: "unsupported_language_pair" })
+export interface GlossaryDeps {
+  readonly store: Store
+  readonly clock: () => number
+}
+
+const badArgument = (name: string): Response =>
+  problem({ _tag: "Refused", message: "Bad request", detail: `Missing or invalid argument: ${name}` })
+
+const unsupportedPair: Response = problem({
+  _tag: "Refused",
+  message: "Unsupported glossary source and target language pair",
+  code: "unsupported_language_pair"
+})
+
 export const tooLarge: Response = problem({ _tag: "TooLarge" })
 export const gone: Response = notFound("Glossary")
 const withoutDictionary: Response = notFound("Dictionary")
@@ -26,6 +63,7 @@ export const nameIn = (params: Params): string | Response => {
   const name = params.string("name")
   return name === undefined || name.trim() === "" || bytesOf(name) > nameBytesMax ? badArgument("name") : name
 }
+
 /** Both languages as base codes, different, and of those a glossary can have. */
 export const pairIn = (params: Params): { readonly source: string; readonly target: string } | Response => {
   const codes: Array<string> = []
@@ -35,43 +73,63 @@ export const pairIn = (params: Params): { readonly source: string; readonly targ
     codes.push(languageOf(given)?.base ?? "")
   }
   const [source, target] = codes as [string, string]
-  return source === target || !glossaryLanguages.has(source) || !glossaryLanguages.has(target) ? unsupportedPair : { source, target }
+  return source === target || !glossaryLanguages.has(source) || !glossaryLanguages.has(target)
+    ? unsupportedPair
+    : { source, target }
 }
+
 export const dictionaryIn = (params: Params): NewDictionary | Response => {
   const pair = pairIn(params)
   if (isResponse(pair)) return pair
   const text = params.string("entries")
-const format: EntriesFormat = params.choice("entries_format", ["tsv", "csv"]) ?? "tsv"
+  const format: EntriesFormat = params.choice("entries_format", ["tsv", "csv"]) ?? "tsv"
   if (text === undefined || text === "") return badArgument("entries")
   const fault = faultOf(params)
   if (fault !== undefined) return fault
   // What is read has no more bytes than what was sent, except for white space around phrases.
   const entries = parseEntries(text, format, pair)
-  return "detail" in entries ? problem({ _tag: "Refused", message: "Invalid glossary entries provided", detail: entries.detail }) : { ...pair, entries }
+  return "detail" in entries
+    ? problem({ _tag: "Refused", message: "Invalid glossary entries provided", detail: entries.detail })
+    : { ...pair, entries }
 }
 
 export class GlossaryRoutes {
   private readonly store: Store
   private readonly clock: () => number
-  constructor({ store, clock }: GlossaryDeps) { this.store = store; this.clock = clock }
+
+  constructor({ store, clock }: GlossaryDeps) {
+    this.store = store
+    this.clock = clock
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const base = "/v3/glossaries"
-const one = `${base}/:glossary_id`
-const body = buffered(glossaryBytesMax)
+    const one = `${base}/:glossary_id`
+    const body = buffered(glossaryBytesMax)
     const read = (handle: Guarded) => guard("glossaries:read", handle)
-const write = (handle: Guarded) => guard("glossaries:write", handle)
+    const write = (handle: Guarded) => guard("glossaries:write", handle)
     return [
       { method: "POST", path: base, body, handle: write(this.create) },
-      { method: "GET", path: base, handle: read((_, { account }) => ok({ glossaries: glossariesOf(this.store, account.accountId).map(glossaryJson) })) },
+      {
+        method: "GET",
+        path: base,
+        handle: read((_, { account }) =>
+          ok({ glossaries: glossariesOf(this.store, account.accountId).map(glossaryJson) })
+        )
+      },
       { method: "GET", path: one, handle: read(this.with((glossary) => ok(glossaryJson(glossary)))) },
       { method: "PATCH", path: one, body, handle: write(this.with(this.patch)) },
-      { method: "DELETE", path: one, handle: write(this.with((glossary) => durable(this.store, forget(glossary), () => noContent))) },
+      {
+        method: "DELETE",
+        path: one,
+        handle: write(this.with((glossary) => durable(this.store, forget(glossary), () => noContent)))
+      },
       { method: "GET", path: `${one}/entries`, handle: read(this.with(this.entries)) },
       { method: "PUT", path: `${one}/dictionaries`, body, handle: write(this.with(this.replace)) },
       { method: "DELETE", path: `${one}/dictionaries`, handle: write(this.with(this.drop)) }
     ]
   }
+
   /** The account's glossary in the path. */
   private with(handle: (glossary: Glossary, request: Request) => Response | Promise<Response>): Guarded {
     return (request, { account }) => {
@@ -94,12 +152,24 @@ const write = (handle: Guarded) => guard("glossaries:write", handle)
     for (const one of given) {
       const dictionary = dictionaryIn(one)
       if (isResponse(dictionary)) return dictionary
-      if (dictionaries.some(({ source, target }) => source === dictionary.source && target === dictionary.target)) {
-        return problem({ _tag: "Refused", message: "Bad request", detail: `More than one dictionary for ${dictionary.source} to ${dictionary.target}` })
+      if (
+        dictionaries.some(
+          ({ source, target }) => source === dictionary.source && target === dictionary.target
+        )
+      ) {
+        return problem({
+          _tag: "Refused",
+          message: "Bad request",
+          detail: `More than one dictionary for ${dictionary.source} to ${dictionary.target}`
+        })
       }
       dictionaries.push(dictionary)
     }
-    return createGlossary(this.store, { accountId, name, dictionaries, edited: true, nowMs: this.clock() }, (glossary) => ok(glossaryJson(glossary), 201))
+    return createGlossary(
+      this.store,
+      { accountId, name, dictionaries, edited: true, nowMs: this.clock() },
+      (glossary) => ok(glossaryJson(glossary), 201)
+    )
   }
 
   private readonly patch = (glossary: Glossary, request: Request): Response | Promise<Response> => {
@@ -110,22 +180,40 @@ const write = (handle: Guarded) => guard("glossaries:write", handle)
     const given = objectsIn(params, "dictionaries") ?? []
     const fault = faultOf(params)
     if (fault !== undefined) return fault
-    if (given.length > 1) return problem({ _tag: "Refused", message: "Bad request", detail: "At most one dictionary can be changed in one request" })
+    if (given.length > 1)
+      return problem({
+        _tag: "Refused",
+        message: "Bad request",
+        detail: "At most one dictionary can be changed in one request"
+      })
     if (given.length === 0 && !params.has("name")) return ok(glossaryJson(glossary))
     if (given.length === 0) return this.keep({ ...glossary, name, edited: true }, [], ok)
     const added = dictionaryIn(given[0]!)
     if (isResponse(added)) return added
     const { glossaryId } = glossary
-const before = dictionaryOf(glossary, added.source, added.target)
+    const before = dictionaryOf(glossary, added.source, added.target)
     const merged = new Map(before === undefined ? [] : fromTsv(tsvOf(this.store, glossaryId, before)))
     for (const [source, target] of added.entries) merged.set(source, target)
     const { dictionary, write, bytes } = kept(glossaryId, { ...added, entries: [...merged] }, randomUUID())
     if (bytes > dictionaryBytesMax) return tooLarge
-    const dictionaries = before === undefined ? [...glossary.dictionaries, dictionary] : glossary.dictionaries.map((one) => one === before ? dictionary : one)
+    const dictionaries =
+      before === undefined
+        ? [...glossary.dictionaries, dictionary]
+        : glossary.dictionaries.map((one) => (one === before ? dictionary : one))
     return this.keep({ ...glossary, name, edited: true, dictionaries }, [write], ok)
   }
-  private keep(glossary: Glossary, writes: ReadonlyArray<Write>, answer: (record: unknown) => Response): Promise<Response> {
-    return durable(this.store, [Glossaries.put([glossary.accountId, glossary.glossaryId], glossary, "present"), ...writes], () => answer(glossaryJson(glossary)), () => gone)
+
+  private keep(
+    glossary: Glossary,
+    writes: ReadonlyArray<Write>,
+    answer: (record: unknown) => Response
+  ): Promise<Response> {
+    return durable(
+      this.store,
+      [Glossaries.put([glossary.accountId, glossary.glossaryId], glossary, "present"), ...writes],
+      () => answer(glossaryJson(glossary)),
+      () => gone
+    )
   }
 
   private readonly replace = (glossary: Glossary, request: Request): Response | Promise<Response> => {
@@ -135,42 +223,87 @@ const before = dictionaryOf(glossary, added.source, added.target)
     if (isResponse(given)) return given
     const { dictionary, write, bytes } = kept(glossary.glossaryId, given, randomUUID())
     if (bytes > dictionaryBytesMax) return tooLarge
-    return this.keep({ ...glossary, edited: true, dictionaries: [...without(glossary, dictionary), dictionary] }, [write], () => ok(dictionaryJson(dictionary)))
+    return this.keep(
+      { ...glossary, edited: true, dictionaries: [...without(glossary, dictionary), dictionary] },
+      [write],
+      () => ok(dictionaryJson(dictionary))
+    )
   }
+
   /** The dictionary a query names. */
   private named(glossary: Glossary, request: Request): Dictionary | Response {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const pair = pairIn(query)
-    return isResponse(pair) ? pair : dictionaryOf(glossary, pair.source, pair.target) ?? withoutDictionary
+    return isResponse(pair) ? pair : (dictionaryOf(glossary, pair.source, pair.target) ?? withoutDictionary)
   }
+
   private readonly entries = (glossary: Glossary, request: Request): Response => {
     const dictionary = this.named(glossary, request)
     if (isResponse(dictionary)) return dictionary
     const { source, target } = dictionary
-    return ok({ dictionaries: [{ source_lang: source, target_lang: target, entries: tsvOf(this.store, glossary.glossaryId, dictionary), entries_format: "tsv" }] })
+    return ok({
+      dictionaries: [
+        {
+          source_lang: source,
+          target_lang: target,
+          entries: tsvOf(this.store, glossary.glossaryId, dictionary),
+          entries_format: "tsv"
+        }
+      ]
+    })
   }
+
   private readonly drop = (glossary: Glossary, request: Request): Response | Promise<Response> => {
     const dictionary = this.named(glossary, request)
     if (isResponse(dictionary)) return dictionary
-    return this.keep({ ...glossary, edited: true, dictionaries: without(glossary, dictionary) },
-      [GlossaryEntries.delete([glossary.glossaryId, dictionary.source, dictionary.target])], () => noContent)
+    return this.keep(
+      { ...glossary, edited: true, dictionaries: without(glossary, dictionary) },
+      [GlossaryEntries.delete([glossary.glossaryId, dictionary.source, dictionary.target])],
+      () => noContent
+    )
   }
 }
 
 const without = (glossary: Glossary, { source, target }: Dictionary): ReadonlyArray<Dictionary> =>
   glossary.dictionaries.filter((one) => one.source !== source || one.target !== target)
-/** The glossary and all its entries. */
-export const forget = ({ accountId, glossaryId, dictionaries }: Glossary): ReadonlyArray<Write> =>
-  [Glossaries.delete([accountId, glossaryId], "present"), ...dictionaries.map(({ source, target }) => GlossaryEntries.delete([glossaryId, source, target]))]
 
-export interface NewGlossary { readonly accountId: string; readonly name: string; readonly dictionaries: ReadonlyArray<NewDictionary>; readonly edited: boolean; readonly nowMs: number }
+/** The glossary and all its entries. */
+export const forget = ({ accountId, glossaryId, dictionaries }: Glossary): ReadonlyArray<Write> => [
+  Glossaries.delete([accountId, glossaryId], "present"),
+  ...dictionaries.map(({ source, target }) => GlossaryEntries.delete([glossaryId, source, target]))
+]
+
+export interface NewGlossary {
+  readonly accountId: string
+  readonly name: string
+  readonly dictionaries: ReadonlyArray<NewDictionary>
+  readonly edited: boolean
+  readonly nowMs: number
+}
+
 /** 456 when the account has as many as it may. */
-export const createGlossary = (store: Store, { accountId, name, dictionaries, edited, nowMs }: NewGlossary, answer: (glossary: Glossary) => Response): Response | Promise<Response> => {
+export const createGlossary = (
+  store: Store,
+  { accountId, name, dictionaries, edited, nowMs }: NewGlossary,
+  answer: (glossary: Glossary) => Response
+): Response | Promise<Response> => {
   const glossaryId = randomUUID()
-const made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
+  const made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
   if (made.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge
-  if (glossariesOf(store, accountId).length >= glossariesMax) return problem({ _tag: "QuotaExceeded", whose: "account" })
-  const glossary: Glossary = { glossaryId, accountId, name, createdMs: nowMs, edited, dictionaries: made.map(({ dictionary }) => dictionary) }
-  return durable(store, [Glossaries.put([accountId, glossaryId], glossary, "absent"), ...made.map(({ write }) => write)], () => answer(glossary))
+  if (glossariesOf(store, accountId).length >= glossariesMax)
+    return problem({ _tag: "QuotaExceeded", whose: "account" })
+  const glossary: Glossary = {
+    glossaryId,
+    accountId,
+    name,
+    createdMs: nowMs,
+    edited,
+    dictionaries: made.map(({ dictionary }) => dictionary)
+  }
+  return durable(
+    store,
+    [Glossaries.put([accountId, glossaryId], glossary, "absent"), ...made.map(({ write }) => write)],
+    () => answer(glossary)
+  )
 }

@@ -6,44 +6,82 @@ import { fromTsv, toTsv, type Entry } from "./entries.ts"
 import { termsOf, type Terms } from "./terms.ts"
 
 /** Base codes. `version` names the content: it changes with every write. */
-export const Dictionary = Schema.Struct({ source: Schema.String, target: Schema.String, entries: Schema.Int, version: Schema.String })
-export type Dictionary = typeof Dictionary.Type
-export const Glossary = Schema.Struct({
-  glossaryId: Schema.String, accountId: Schema.String, name: Schema.String, createdMs: Schema.Int,
-  /** Touched by the newer interface: the older one no longer deletes it. */
-edited: Schema.Boolean,
-  /** In order of creation; a replaced one moves to the end. */
-dictionaries: Schema.Array(Dictionary)
+export const Dictionary = Schema.Struct({
+  source: Schema.String,
+  target: Schema.String,
+  entries: Schema.Int,
+  version: Schema.String
 })
+
+export type Dictionary = typeof Dictionary.Type
+
+export const Glossary = Schema.Struct({
+  glossaryId: Schema.String,
+  accountId: Schema.String,
+  name: Schema.String,
+  createdMs: Schema.Int,
+  /** Touched by the newer interface: the older one no longer deletes it. */
+  edited: Schema.Boolean,
+  /** In order of creation; a replaced one moves to the end. */
+  dictionaries: Schema.Array(Dictionary)
+})
+
 export type Glossary = typeof Glossary.Type
 
 /** [accountId, glossaryId] */
 export const Glossaries = table("translation-glossaries", Glossary)
+
 /** [glossaryId, source, target] → TSV */
 export const GlossaryEntries = table("translation-glossary-entries", Schema.String)
 
 export const glossariesMax = 1_000
 export const dictionaryBytesMax = 10_485_760
+
 export const glossariesOf = (store: Store, accountId: string): ReadonlyArray<Glossary> =>
-  Glossaries.range(store, { prefix: [accountId], limit: glossariesMax }).map(({ value }) => value).sort((a, b) => a.createdMs - b.createdMs)
+  Glossaries.range(store, { prefix: [accountId], limit: glossariesMax })
+    .map(({ value }) => value)
+    .sort((a, b) => a.createdMs - b.createdMs)
+
 export const dictionaryOf = (glossary: Glossary, source: string, target: string): Dictionary | undefined =>
   glossary.dictionaries.find((one) => one.source === source && one.target === target)
-export const tsvOf = (store: Store, glossaryId: string, { source, target }: Pick<Dictionary, "source" | "target">): string => GlossaryEntries.get(store, [glossaryId, source, target]) ?? ""
 
-export interface NewDictionary { readonly source: string; readonly target: string; readonly entries: ReadonlyArray<Entry> }
+export const tsvOf = (
+  store: Store,
+  glossaryId: string,
+  { source, target }: Pick<Dictionary, "source" | "target">
+): string => GlossaryEntries.get(store, [glossaryId, source, target]) ?? ""
+
+export interface NewDictionary {
+  readonly source: string
+  readonly target: string
+  readonly entries: ReadonlyArray<Entry>
+}
+
 /** The dictionary and the write that keeps its entries. */
-export const kept = (glossaryId: string, { source, target, entries }: NewDictionary, version: string): { readonly dictionary: Dictionary; readonly write: Write; readonly bytes: number } => {
+export const kept = (
+  glossaryId: string,
+  { source, target, entries }: NewDictionary,
+  version: string
+): { readonly dictionary: Dictionary; readonly write: Write; readonly bytes: number } => {
   const tsv = toTsv(entries)
-  return { dictionary: { source, target, entries: entries.length, version }, write: GlossaryEntries.put([glossaryId, source, target], tsv), bytes: Buffer.byteLength(tsv) }
+  return {
+    dictionary: { source, target, entries: entries.length, version },
+    write: GlossaryEntries.put([glossaryId, source, target], tsv),
+    bytes: Buffer.byteLength(tsv)
+  }
 }
 
 const charsMax = 64_000_000
+
 /** Dictionaries made ready, least recently used leaving first. */
 export class TermCache {
   private readonly ready = new Map<string, { readonly terms: Terms; readonly chars: number }>()
   private chars = 0
   private readonly store: Store
-  constructor(store: Store) { this.store = store }
+
+  constructor(store: Store) {
+    this.store = store
+  }
 
   /** `used`: in order of priority. */
   of(used: ReadonlyArray<{ readonly glossaryId: string; readonly dictionary: Dictionary }>): Terms {
@@ -55,7 +93,10 @@ export class TermCache {
       return known.terms
     }
     const texts = used.map(({ glossaryId, dictionary }) => tsvOf(this.store, glossaryId, dictionary))
-    const made = { terms: termsOf(texts.map(fromTsv)), chars: texts.reduce((sum, text) => sum + text.length, 0) }
+    const made = {
+      terms: termsOf(texts.map(fromTsv)),
+      chars: texts.reduce((sum, text) => sum + text.length, 0)
+    }
     this.ready.set(name, made)
     this.chars += made.chars
     for (const [oldest, { chars }] of this.ready) {

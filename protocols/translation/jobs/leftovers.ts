@@ -1,4 +1,5 @@
-/** Files that a crash left between their last byte and the record of their job: looked for once, at the start, before anything is uploaded. */
+/** Files that a crash left between their last byte and the record of their job: looked for once, at the
+ *  start, before anything is uploaded. */
 import { MemoryJob, type MemoryJobView } from "../../../actors/memory-job.ts"
 import { QualityJob, type QualityView } from "../../../actors/quality-job.ts"
 import { VoiceJob, type VoiceJobView } from "../../../actors/voice-job.ts"
@@ -12,18 +13,34 @@ const qualityFile = new RegExp(`^quality-(${uuid})(?:-report)?$`)
 
 export const dropLeftovers = async (store: Store, actors: ActorSystem): Promise<void> => {
   const ids = await store.blobs.ids()
-  const viewOf = <V>(kind: typeof MemoryJob | typeof VoiceJob | typeof QualityJob, jobId: string): Promise<V | undefined | "unknown"> => new Promise((resolve) =>
-    actors.ref(kind as typeof MemoryJob, jobId).askNow("Read", {}, (answer) => resolve("reply" in answer ? answer.reply as V : "refuse" in answer ? "unknown" : undefined)))
+  const viewOf = <V>(
+    kind: typeof MemoryJob | typeof VoiceJob | typeof QualityJob,
+    jobId: string
+  ): Promise<V | undefined | "unknown"> =>
+    new Promise((resolve) =>
+      actors
+        .ref(kind as typeof MemoryJob, jobId)
+        .askNow("Read", {}, (answer) =>
+          resolve("reply" in answer ? (answer.reply as V) : "refuse" in answer ? "unknown" : undefined)
+        )
+    )
   for (const id of ids) {
     const memory = memoryFile.exec(id)?.[1]
-const voice = memory === undefined ? voiceFile.exec(id)?.[1] : undefined
+    const voice = memory === undefined ? voiceFile.exec(id)?.[1] : undefined
     let needed = true
     if (memory !== undefined) {
       const view = await viewOf<MemoryJobView>(MemoryJob, memory)
-      needed = view === undefined || (view !== "unknown" && (view._tag === "Exporting" || ("blob" in view && view.blob === id)))
+      needed =
+        view === undefined ||
+        (view !== "unknown" && (view._tag === "Exporting" || ("blob" in view && view.blob === id)))
     } else if (voice !== undefined) {
       const view = await viewOf<VoiceJobView>(VoiceJob, voice)
-      needed = view === undefined || (view !== "unknown" && (view._tag === "Processing" ? view.blob === id || !id.includes("-source-") : view._tag === "Done" && view.results.some(({ blob }) => blob === id)))
+      needed =
+        view === undefined ||
+        (view !== "unknown" &&
+          (view._tag === "Processing"
+            ? view.blob === id || !id.includes("-source-")
+            : view._tag === "Done" && view.results.some(({ blob }) => blob === id)))
     }
     const quality = memory ?? voice ?? qualityFile.exec(id)?.[1]
     if (quality !== undefined && memory === undefined && voice === undefined) {

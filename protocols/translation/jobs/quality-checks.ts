@@ -1,105 +1,274 @@
-/** What can be told of a translation without a model: numbers, placeholders, length, marks, language, encoding, repeated words. Each finding
- *  names its place in code points. Good for errors of form, poor for meaning. Pure. Source: translation section 14.2, spec engines 10. */
+/** What can be told of a translation without a model: numbers, placeholders, length, marks, language,
+ *  encoding, repeated words. Each finding names its place in code points. Good for errors of form, poor for
+ *  meaning. Pure. Source: translation section 14.2, spec engines 10. */
 import { codePoints } from "../text/text-options.ts"
 
-export interface Span { readonly start: number; readonly end: number }
-export type Severity = "Critical" | "Major" | "Minor"
-export interface Issue {
-  readonly type: "Accuracy" | "Fluency" | "Style" | "Miscellaneous"; readonly sub_type: string; readonly severity: Severity; readonly explanation: string
-  readonly source_spans: ReadonlyArray<Span>; readonly target_spans: ReadonlyArray<Span>
+export interface Span {
+  readonly start: number
+  readonly end: number
 }
-export interface Pair { readonly source: string; readonly target: string }
-interface Found { readonly text: string; readonly from: number; readonly to: number }
+
+export type Severity = "Critical" | "Major" | "Minor"
+
+export interface Issue {
+  readonly type: "Accuracy" | "Fluency" | "Style" | "Miscellaneous"
+  readonly sub_type: string
+  readonly severity: Severity
+  readonly explanation: string
+  readonly source_spans: ReadonlyArray<Span>
+  readonly target_spans: ReadonlyArray<Span>
+}
+
+export interface Pair {
+  readonly source: string
+  readonly target: string
+}
+
+interface Found {
+  readonly text: string
+  readonly from: number
+  readonly to: number
+}
 
 /** UTF-16 offsets as code points. */
-export const spanOf = (text: string, from: number, to: number): Span => { const start = codePoints(text.slice(0, from)); return { start, end: start + codePoints(text.slice(from, to)) } }
-const all = (text: string, pattern: RegExp, key: (found: string) => string = (found) => found): Array<Found> => [...text.matchAll(pattern)].map((found) => ({ text: key(found[0]), from: found.index, to: found.index + found[0].length }))
+export const spanOf = (text: string, from: number, to: number): Span => {
+  const start = codePoints(text.slice(0, from))
+  return { start, end: start + codePoints(text.slice(from, to)) }
+}
+
+const all = (
+  text: string,
+  pattern: RegExp,
+  key: (found: string) => string = (found) => found
+): Array<Found> =>
+  [...text.matchAll(pattern)].map((found) => ({
+    text: key(found[0]),
+    from: found.index,
+    to: found.index + found[0].length
+  }))
+
 /** What `a` has more often than `b`. */
 const missing = (a: ReadonlyArray<Found>, b: ReadonlyArray<Found>): ReadonlyArray<Found> => {
   const left = new Map<string, number>()
   for (const { text } of b) left.set(text, (left.get(text) ?? 0) + 1)
-  return a.filter(({ text }) => { const count = left.get(text) ?? 0; left.set(text, count - 1); return count <= 0 })
+  return a.filter(({ text }) => {
+    const count = left.get(text) ?? 0
+    left.set(text, count - 1)
+    return count <= 0
+  })
 }
+
 const number = /\d+(?:[.,'\u00A0\u202F ]\d{3})*(?:[.,]\d+)?/g
+
 /** 1.249,50 = 1,249.50 = 1249.5 */
 const normalNumber = (text: string): string => {
   const plain = text.replace(/['\u00A0\u202F ]/g, "")
-const last = Math.max(plain.lastIndexOf("."), plain.lastIndexOf(","))
-const tail = last < 0 ? "" : plain.slice(last + 1)
-  const grouped = last >= 0 && tail.length === 3 && !/[.,].*[.,]/.test(plain.replaceAll(plain[last]!, "")) && plain[0] !== "0"
-  return grouped || last < 0 ? plain.replace(/[.,]/g, "") : `${plain.slice(0, last).replace(/[.,]/g, "")}.${tail.replace(/0+$/, "")}`.replace(/\.$/, "")
+  const last = Math.max(plain.lastIndexOf("."), plain.lastIndexOf(","))
+  const tail = last < 0 ? "" : plain.slice(last + 1)
+  const grouped =
+    last >= 0 &&
+    tail.length === 3 &&
+    !/[.,].*[.,]/.test(plain.replaceAll(plain[last]!, "")) &&
+    plain[0] !== "0"
+  return grouped || last < 0
+    ? plain.replace(/[.,]/g, "")
+    : `${plain.slice(0, last).replace(/[.,]/g, "")}.${tail.replace(/0+$/, "")}`.replace(/\.$/, "")
 }
-const fixed = /https?:\/\/[^\s<>"']+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|<\/?[A-Za-z][^<>]*>|\$?\{\{?[^{}\s]+\}?\}|%\(?\w*\)?[sd]\b/g
-const letters = (text: string): string => text.toLowerCase().replace(/[^\p{L}]+/gu, " ").trim()
-const endOf = (text: string): string => /([.!?\u2026\u3002\uFF01\uFF1F])["'»”’)\]]*\s*$/u.exec(text)?.[1] ?? ""
+
+const fixed =
+  /https?:\/\/[^\s<>"']+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|<\/?[A-Za-z][^<>]*>|\$?\{\{?[^{}\s]+\}?\}|%\(?\w*\)?[sd]\b/g
+
+const letters = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/[^\p{L}]+/gu, " ")
+    .trim()
+
+const endOf = (text: string): string =>
+  /([.!?\u2026\u3002\uFF01\uFF1F])["'»”’)\]]*\s*$/u.exec(text)?.[1] ?? ""
+
 const sameEnd: Readonly<Record<string, string>> = { "。": ".", "！": "!", "？": "?" }
 const mojibake = /\uFFFD|Ã[\u0080-\u00BF€¤©«¼]|â€[™œ\u009D“”¦]/u
 const unspaced = new Set(["ja", "zh", "zh-hans", "zh-hant"])
 
 /** `detected`: the target text's language where it is certain. */
-export const checked = ({ source, target }: Pair, languages: Pair, detected: string | undefined): ReadonlyArray<Issue> => {
+export const checked = (
+  { source, target }: Pair,
+  languages: Pair,
+  detected: string | undefined
+): ReadonlyArray<Issue> => {
   const issues: Array<Issue> = []
-  const tell = (type: Issue["type"], sub_type: string, severity: Severity, explanation: string, sources: ReadonlyArray<Found> = [], targets: ReadonlyArray<Found> = []): void => {
-    issues.push({ type, sub_type, severity, explanation, source_spans: sources.map(({ from, to }) => spanOf(source, from, to)), target_spans: targets.map(({ from, to }) => spanOf(target, from, to)) })
+  const tell = (
+    type: Issue["type"],
+    sub_type: string,
+    severity: Severity,
+    explanation: string,
+    sources: ReadonlyArray<Found> = [],
+    targets: ReadonlyArray<Found> = []
+  ): void => {
+    issues.push({
+      type,
+      sub_type,
+      severity,
+      explanation,
+      source_spans: sources.map(({ from, to }) => spanOf(source, from, to)),
+      target_spans: targets.map(({ from, to }) => spanOf(target, from, to))
+    })
   }
   const whole = (text: string): ReadonlyArray<Found> => [{ text, from: 0, to: text.length }]
   const base = (language: string): string => language.split("-")[0]!
-  if (letters(source) !== "" && letters(source) === letters(target) && letters(source).split(" ").length > 2) {
-    tell("Accuracy", "Untranslated text", "Critical", "The target repeats the source.", whole(source), whole(target))
+  if (
+    letters(source) !== "" &&
+    letters(source) === letters(target) &&
+    letters(source).split(" ").length > 2
+  ) {
+    tell(
+      "Accuracy",
+      "Untranslated text",
+      "Critical",
+      "The target repeats the source.",
+      whole(source),
+      whole(target)
+    )
     return issues
   }
   if (detected !== undefined && detected !== base(languages.target) && codePoints(target) >= 20) {
-    tell("Accuracy", detected === base(languages.source) ? "Untranslated text" : "Mistranslation", "Critical", `The target seems to be ${detected}, not ${languages.target}.`, [], whole(target))
+    tell(
+      "Accuracy",
+      detected === base(languages.source) ? "Untranslated text" : "Mistranslation",
+      "Critical",
+      `The target seems to be ${detected}, not ${languages.target}.`,
+      [],
+      whole(target)
+    )
   }
-  for (const [pattern, key, what] of [[number, normalNumber, "Number"], [fixed, (text: string) => text, "Placeholder, tag or address"]] as const) {
-    const plain = (text: string): string => pattern === number ? text.replace(fixed, (found) => " ".repeat(found.length)) : text
+  for (const [pattern, key, what] of [
+    [number, normalNumber, "Number"],
+    [fixed, (text: string) => text, "Placeholder, tag or address"]
+  ] as const) {
+    const plain = (text: string): string =>
+      pattern === number ? text.replace(fixed, (found) => " ".repeat(found.length)) : text
     const inSource = all(plain(source), pattern, key)
-const inTarget = all(plain(target), pattern, key)
-    for (const found of missing(inSource, inTarget)) tell("Accuracy", "Omission", "Major", `${what} of the source is missing in the target.`, [found])
-    for (const found of missing(inTarget, inSource)) tell("Accuracy", "Addition", "Major", `${what} of the target is not in the source.`, [], [found])
+    const inTarget = all(plain(target), pattern, key)
+    for (const found of missing(inSource, inTarget))
+      tell("Accuracy", "Omission", "Major", `${what} of the source is missing in the target.`, [found])
+    for (const found of missing(inTarget, inSource))
+      tell("Accuracy", "Addition", "Major", `${what} of the target is not in the source.`, [], [found])
   }
   const ratio = codePoints(target) / codePoints(source)
-const scale = unspaced.has(languages.target) && !unspaced.has(languages.source) ? 2.5 : !unspaced.has(languages.target) && unspaced.has(languages.source) ? 0.4 : 1
-  if (codePoints(source) >= 20 && ratio * scale > 3) tell("Accuracy", "Over-translation", "Minor", "The target is much longer than the source.", [], whole(target))
-  if (codePoints(source) >= 20 && ratio * scale < 1 / 3) tell("Accuracy", "Under-translation", "Major", "The target is much shorter than the source.", whole(source))
+  const scale =
+    unspaced.has(languages.target) && !unspaced.has(languages.source)
+      ? 2.5
+      : !unspaced.has(languages.target) && unspaced.has(languages.source)
+        ? 0.4
+        : 1
+  if (codePoints(source) >= 20 && ratio * scale > 3)
+    tell(
+      "Accuracy",
+      "Over-translation",
+      "Minor",
+      "The target is much longer than the source.",
+      [],
+      whole(target)
+    )
+  if (codePoints(source) >= 20 && ratio * scale < 1 / 3)
+    tell(
+      "Accuracy",
+      "Under-translation",
+      "Major",
+      "The target is much shorter than the source.",
+      whole(source)
+    )
   const [sourceEnd, targetEnd] = [endOf(source), endOf(target)].map((mark) => sameEnd[mark] ?? mark)
-  if (sourceEnd !== targetEnd) tell("Fluency", "Punctuation", "Minor", "The final punctuation mark differs from the source's.", [], [{ text: "", from: Math.max(0, target.length - 1), to: target.length }])
+  if (sourceEnd !== targetEnd)
+    tell(
+      "Fluency",
+      "Punctuation",
+      "Minor",
+      "The final punctuation mark differs from the source's.",
+      [],
+      [{ text: "", from: Math.max(0, target.length - 1), to: target.length }]
+    )
   for (const [open, close] of ["()", "[]", "«»", "“”"]) {
     const count = (text: string, mark: string): number => text.split(mark).length - 1
-    if (count(target, open!) !== count(target, close!) && count(source, open!) === count(source, close!)) tell("Fluency", "Punctuation", "Minor", `Unpaired ${open}${close}.`)
+    if (count(target, open!) !== count(target, close!) && count(source, open!) === count(source, close!))
+      tell("Fluency", "Punctuation", "Minor", `Unpaired ${open}${close}.`)
   }
   const broken = mojibake.exec(target)
-  if (broken !== null && !mojibake.test(source)) tell("Fluency", "Character encoding", "Major", "Characters of a wrong encoding.", [], [{ text: "", from: broken.index, to: broken.index + broken[0].length }])
+  if (broken !== null && !mojibake.test(source))
+    tell(
+      "Fluency",
+      "Character encoding",
+      "Major",
+      "Characters of a wrong encoding.",
+      [],
+      [{ text: "", from: broken.index, to: broken.index + broken[0].length }]
+    )
   for (const found of target.matchAll(/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/giu)) {
-    if (!/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/iu.test(source)) tell("Fluency", "Grammar", "Minor", "A word stands twice.", [], [{ text: "", from: found.index, to: found.index + found[0].length }])
+    if (!/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/iu.test(source))
+      tell(
+        "Fluency",
+        "Grammar",
+        "Minor",
+        "A word stands twice.",
+        [],
+        [{ text: "", from: found.index, to: found.index + found[0].length }]
+      )
   }
   if (base(languages.target) === "de") {
     const informal = /(?<!\p{L})(?:du|dich|dir|dein\w*)(?!\p{L})/u.exec(target)
-const formal = /(?<=\p{L}[ ,])(?:Sie|Ihnen|Ihr\w*)(?!\p{L})/u.exec(target)
-    if (informal !== null && formal !== null) tell("Fluency", "Grammatical register", "Minor", "Formal and informal address are mixed.", [], [informal, formal].sort((a, b) => a.index - b.index).map((found) => ({ text: "", from: found.index, to: found.index + found[0].length })))
+    const formal = /(?<=\p{L}[ ,])(?:Sie|Ihnen|Ihr\w*)(?!\p{L})/u.exec(target)
+    if (informal !== null && formal !== null)
+      tell(
+        "Fluency",
+        "Grammatical register",
+        "Minor",
+        "Formal and informal address are mixed.",
+        [],
+        [informal, formal]
+          .sort((a, b) => a.index - b.index)
+          .map((found) => ({ text: "", from: found.index, to: found.index + found[0].length }))
+      )
   }
   return issues
 }
+
 /** Segments with the same source and different targets. */
 export const inconsistent = (segments: ReadonlyArray<Pair>): ReadonlyMap<number, Issue> => {
   const first = new Map<string, string>()
-const issues = new Map<number, Issue>()
+  const issues = new Map<number, Issue>()
   for (const [i, { source, target }] of segments.entries()) {
     const before = first.get(source)
     if (before === undefined) first.set(source, target)
-    else if (before !== target) issues.set(i, { type: "Fluency", sub_type: "Inconsistency", severity: "Minor", explanation: "The same source was translated differently before.", source_spans: [], target_spans: [spanOf(target, 0, target.length)] })
+    else if (before !== target)
+      issues.set(i, {
+        type: "Fluency",
+        sub_type: "Inconsistency",
+        severity: "Minor",
+        explanation: "The same source was translated differently before.",
+        source_spans: [],
+        target_spans: [spanOf(target, 0, target.length)]
+      })
   }
   return issues
 }
+
 const weight: Readonly<Record<Severity, number>> = { Critical: 25, Major: 5, Minor: 1 }
-export const summaryOf = (segments: ReadonlyArray<Pair>, found: ReadonlyArray<ReadonlyArray<Issue>>): { readonly overall_score: number; readonly granular_counts: object } => {
+
+export const summaryOf = (
+  segments: ReadonlyArray<Pair>,
+  found: ReadonlyArray<ReadonlyArray<Issue>>
+): { readonly overall_score: number; readonly granular_counts: object } => {
   const words = segments.reduce((sum, { source }) => sum + (source.match(/\S+/g)?.length ?? 0), 0)
-const counts: Record<string, Record<string, Record<string, number>>> = {}
+  const counts: Record<string, Record<string, Record<string, number>>> = {}
   let penalty = 0
   for (const { type, sub_type, severity } of found.flat()) {
     penalty += weight[severity]
-    const of = (counts[type] ??= {})[sub_type] ??= {}
+    const of = ((counts[type] ??= {})[sub_type] ??= {})
     of[severity] = (of[severity] ?? 0) + 1
   }
-  return { overall_score: Math.max(0, Math.round(100 - 100 * penalty / Math.max(100, words))), granular_counts: counts }
+  return {
+    overall_score: Math.max(0, Math.round(100 - (100 * penalty) / Math.max(100, words))),
+    granular_counts: counts
+  }
 }

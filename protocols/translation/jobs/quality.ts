@@ -1,4 +1,5 @@
-/** Quality evaluation over HTTP: segments in, a job, then what was found in each. Errors carry a message only.
+/** Quality evaluation over HTTP: segments in, a job, then what was found in each. Errors carry a message
+ *  only.
  *  Source: translation section 14. */
 import { Effect, Result } from "effect"
 import { randomUUID } from "node:crypto"
@@ -21,7 +22,18 @@ const charsMax = 10_000
 const minuteMs = 60_000
 const postsPerMinute = 100
 const getsPerMinute = 1_000
-const pairs: Readonly<Record<string, string>> = { de: "en-gb en-us", en: "de es es-419 fr it ja ko", es: "en-gb en-us", fr: "en-gb en-us", it: "en-gb en-us", ja: "en-gb en-us ko zh-hans zh-hant", ko: "en-gb en-us ja", zh: "ja" }
+
+const pairs: Readonly<Record<string, string>> = {
+  de: "en-gb en-us",
+  en: "de es es-419 fr it ja ko",
+  es: "en-gb en-us",
+  fr: "en-gb en-us",
+  it: "en-gb en-us",
+  ja: "en-gb en-us ko zh-hans zh-hant",
+  ko: "en-gb en-us ja",
+  zh: "ja"
+}
+
 const refused = (status: number, message: string): Response => json(status, { message }, noStore)
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
@@ -30,104 +42,216 @@ const spellingMax = 20
 export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect<void>): QualityWorking => {
   const spelling = (target: string, language: string): Effect.Effect<ReadonlyArray<Issue>> => {
     const { corrector } = engines
-    if (corrector === undefined || !corrector.languages().includes(language.split("-")[0]!)) return Effect.succeed([])
-    return Effect.map(Effect.result(corrector.correct(target, language)), (result) => !Result.isSuccess(result) ? [] : result.success.slice(0, spellingMax).map(({ from, to, kind }): Issue => ({
-      type: "Fluency", sub_type: kind === "spelling" ? "Spelling" : kind === "punctuation" ? "Punctuation" : "Grammar", severity: "Minor", explanation: "A checker of the target language would change this.", source_spans: [], target_spans: [spanOf(target, from, to)]
-    })))
+    if (corrector === undefined || !corrector.languages().includes(language.split("-")[0]!))
+      return Effect.succeed([])
+    return Effect.map(Effect.result(corrector.correct(target, language)), (result) =>
+      !Result.isSuccess(result)
+        ? []
+        : result.success
+            .slice(0, spellingMax)
+            .map(({ from, to, kind }): Issue => ({
+              type: "Fluency",
+              sub_type: kind === "spelling" ? "Spelling" : kind === "punctuation" ? "Punctuation" : "Grammar",
+              severity: "Minor",
+              explanation: "A checker of the target language would change this.",
+              source_spans: [],
+              target_spans: [spanOf(target, from, to)]
+            }))
+    )
   }
-  const evaluate = async ({ source, target, blob }: { readonly source: string; readonly target: string; readonly blob: string }, jobId: string): Promise<string> => {
+  const evaluate = async (
+    { source, target, blob }: { readonly source: string; readonly target: string; readonly blob: string },
+    jobId: string
+  ): Promise<string> => {
     const bytes = store.blobs.read(blob)
-const parts: Array<Uint8Array> = []
+    const parts: Array<Uint8Array> = []
     if (bytes === undefined) throw new Error("the segments are gone")
     for await (const part of bytes) parts.push(part)
     const segments = JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>
-const twice = inconsistent(segments)
-const found: Array<ReadonlyArray<Issue>> = []
+    const twice = inconsistent(segments)
+    const found: Array<ReadonlyArray<Issue>> = []
     for (const [i, segment] of segments.entries()) {
       const is = engines.detector.detect(segment.target)
-const issues = checked(segment, { source, target }, is.reliable ? is.language?.split("-")[0] : undefined)
-      found.push([...issues, ...issues.some(({ severity }) => severity === "Critical") ? [] : await Effect.runPromise(spelling(segment.target, target)), ...twice.has(i) ? [twice.get(i)!] : []])
+      const issues = checked(
+        segment,
+        { source, target },
+        is.reliable ? is.language?.split("-")[0] : undefined
+      )
+      found.push([
+        ...issues,
+        ...(issues.some(({ severity }) => severity === "Critical")
+          ? []
+          : await Effect.runPromise(spelling(segment.target, target))),
+        ...(twice.has(i) ? [twice.get(i)!] : [])
+      ])
       await breath()
     }
     const report = `quality-${jobId}-report`
-    await store.blobs.write(report, (async function* () {
-      yield Buffer.from(`"segments":[`)
-      for (const [i, errors] of found.entries()) yield Buffer.from(`${i === 0 ? "" : ","}${JSON.stringify({ segment_index: i, errors })}`)
-      yield Buffer.from(`],"summary":${JSON.stringify(summaryOf(segments, found))}`)
-    })())
+    await store.blobs.write(
+      report,
+      (async function* () {
+        yield Buffer.from(`"segments":[`)
+        for (const [i, errors] of found.entries())
+          yield Buffer.from(`${i === 0 ? "" : ","}${JSON.stringify({ segment_index: i, errors })}`)
+        yield Buffer.from(`],"summary":${JSON.stringify(summaryOf(segments, found))}`)
+      })()
+    )
     return report
   }
-  return { evaluate: (job, jobId) => Effect.mapError(Effect.tryPromise({ try: () => evaluate(job, jobId), catch: (cause) => cause }), () => ({ message: "The evaluation failed." })), clean }
+  return {
+    evaluate: (job, jobId) =>
+      Effect.mapError(
+        Effect.tryPromise({ try: () => evaluate(job, jobId), catch: (cause) => cause }),
+        () => ({ message: "The evaluation failed." })
+      ),
+    clean
+  }
 }
 
-export interface QualityDeps { readonly store: Store; readonly actors: ActorSystem }
+export interface QualityDeps {
+  readonly store: Store
+  readonly actors: ActorSystem
+}
 
 export class QualityRoutes {
   private readonly deps: QualityDeps
-  constructor(deps: QualityDeps) { this.deps = deps }
+
+  constructor(deps: QualityDeps) {
+    this.deps = deps
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const base = "/v1/quality-evaluation"
     return [
-      { method: "POST", path: base, body: buffered(bytesMax), handle: guard(undefined, this.within("post", postsPerMinute, this.create)) },
-      { method: "GET", path: `${base}/:job_id`, handle: guard(undefined, this.within("get", getsPerMinute, this.read)) }
+      {
+        method: "POST",
+        path: base,
+        body: buffered(bytesMax),
+        handle: guard(undefined, this.within("post", postsPerMinute, this.create))
+      },
+      {
+        method: "GET",
+        path: `${base}/:job_id`,
+        handle: guard(undefined, this.within("get", getsPerMinute, this.read))
+      }
     ]
   }
+
   /** The group's own rate, per key and minute. */
   private within(what: string, limit: number, handle: Guarded): Guarded {
-    return (request, using) => using.account.tier === "free" ? refused(403, "Forbidden") : new Promise((resolve, reject) =>
-      this.deps.actors.ref(RateWindow, `quality-${what}/${using.key.keyId}`).askNow("Take", { cost: 1, limit, windowMs: minuteMs }, (answer) => {
-        if ("refuse" in answer) return resolve(json(429, { message: "Too many requests." }, [...noStore, ["Retry-After", String(Math.max(1, Math.ceil(answer.refuse.retryAfterMs / 1_000)))]]))
-        if ("fault" in answer) return resolve(problem({ _tag: "Overloaded" }))
-        Promise.resolve(handle(request, using)).then(resolve, reject)
-      }))
+    return (request, using) =>
+      using.account.tier === "free"
+        ? refused(403, "Forbidden")
+        : new Promise((resolve, reject) =>
+            this.deps.actors
+              .ref(RateWindow, `quality-${what}/${using.key.keyId}`)
+              .askNow("Take", { cost: 1, limit, windowMs: minuteMs }, (answer) => {
+                if ("refuse" in answer)
+                  return resolve(
+                    json(429, { message: "Too many requests." }, [
+                      ...noStore,
+                      ["Retry-After", String(Math.max(1, Math.ceil(answer.refuse.retryAfterMs / 1_000)))]
+                    ])
+                  )
+                if ("fault" in answer) return resolve(problem({ _tag: "Overloaded" }))
+                Promise.resolve(handle(request, using)).then(resolve, reject)
+              })
+          )
   }
-  private readonly create = async (request: Request, { account: { accountId } }: KeyInUse): Promise<Response> => {
-    const type = (request.headers.get("content-type") ?? "application/json").split(";")[0]!.trim().toLowerCase()
+
+  private readonly create = async (
+    request: Request,
+    { account: { accountId } }: KeyInUse
+  ): Promise<Response> => {
+    const type = (request.headers.get("content-type") ?? "application/json")
+      .split(";")[0]!
+      .trim()
+      .toLowerCase()
     if (type !== "application/json") return refused(415, "The body must be application/json.")
     const params = bodyOf(request)
     if (isResponse(params)) return refused(params.status, "The body is not valid JSON.")
     const metadata = objectIn(params, "metadata")
-const language = (name: string): string => { const value = metadata?.bag[name]; return typeof value === "string" ? value.toLowerCase() : "" }
+    const language = (name: string): string => {
+      const value = metadata?.bag[name]
+      return typeof value === "string" ? value.toLowerCase() : ""
+    }
     const source = language("source_language")
-const target = language("target_language")
+    const target = language("target_language")
     if (metadata === undefined) return refused(400, "metadata is required.")
     if (source === "") return refused(400, "metadata.source_language is required.")
     if (target === "") return refused(400, "metadata.target_language is required.")
     if (!Object.hasOwn(pairs, source)) return refused(400, "metadata.source_language is not supported.")
-    if (!pairs[source]!.split(" ").includes(target)) return refused(400, "metadata.target_language is not supported for this source_language.")
+    if (!pairs[source]!.split(" ").includes(target))
+      return refused(400, "metadata.target_language is not supported for this source_language.")
     const given = params.bag["segments"]
     if (!Array.isArray(given) || given.length === 0) return refused(400, "segments is required.")
     if (given.length > segmentsMax) return refused(400, `segments must hold at most ${segmentsMax} items.`)
     const segments: Array<Pair> = []
-    for (const [i, one] of given.entries()) for (const name of ["source", "target"] as const) {
-      const text: unknown = typeof one === "object" && one !== null ? one[name] : undefined
-      if (text === undefined || text === null || text === "") return refused(400, `segments[${i}].${name} is required.`)
-      if (typeof text !== "string") return refused(400, `segments[${i}].${name} must be a string.`)
-      if (text.length > charsMax && codePoints(text) > charsMax) return refused(400, `segments[${i}].${name} must have at most ${charsMax} characters.`)
-      if (name === "target") segments.push({ source: one.source, target: text })
-    }
+    for (const [i, one] of given.entries())
+      for (const name of ["source", "target"] as const) {
+        const text: unknown = typeof one === "object" && one !== null ? one[name] : undefined
+        if (text === undefined || text === null || text === "")
+          return refused(400, `segments[${i}].${name} is required.`)
+        if (typeof text !== "string") return refused(400, `segments[${i}].${name} must be a string.`)
+        if (text.length > charsMax && codePoints(text) > charsMax)
+          return refused(400, `segments[${i}].${name} must have at most ${charsMax} characters.`)
+        if (name === "target") segments.push({ source: one.source, target: text })
+      }
     const jobId = randomUUID()
-const blob = `quality-${jobId}`
-    await this.deps.store.blobs.write(blob, (async function* () { yield Buffer.from(JSON.stringify(segments)) })())
-    return new Promise((resolve) => this.deps.actors.ref(QualityJob, jobId).askNow("Accept", { accountId, source, target, blob }, (answer) =>
-      resolve("reply" in answer ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter) : down)))
+    const blob = `quality-${jobId}`
+    await this.deps.store.blobs.write(
+      blob,
+      (async function* () {
+        yield Buffer.from(JSON.stringify(segments))
+      })()
+    )
+    return new Promise((resolve) =>
+      this.deps.actors
+        .ref(QualityJob, jobId)
+        .askNow("Accept", { accountId, source, target, blob }, (answer) =>
+          resolve(
+            "reply" in answer
+              ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter)
+              : down
+          )
+        )
+    )
   }
-  private readonly read = async (request: Request, { account: { accountId } }: KeyInUse): Promise<Response> => {
+
+  private readonly read = async (
+    request: Request,
+    { account: { accountId } }: KeyInUse
+  ): Promise<Response> => {
     const jobId = (request.params["job_id"] ?? "").toLowerCase()
     if (!isUuid(jobId)) return refused(400, "job_id must be a valid UUID.")
-    const view = await new Promise<QualityView | undefined | "down">((resolve) => this.deps.actors.ref(QualityJob, jobId).askNow("Read", {}, (answer) =>
-      resolve("reply" in answer ? answer.reply : "refuse" in answer ? undefined : "down")))
+    const view = await new Promise<QualityView | undefined | "down">((resolve) =>
+      this.deps.actors
+        .ref(QualityJob, jobId)
+        .askNow("Read", {}, (answer) =>
+          resolve("reply" in answer ? answer.reply : "refuse" in answer ? undefined : "down")
+        )
+    )
     if (view === "down") return down
     if (view === undefined || view.accountId !== accountId) return refused(404, "The job was not found.")
     if (view._tag === "Processing") return json(202, { job_id: jobId, status: "processing" }, pollAfter)
-    if (view._tag === "Failed") return json(200, { job_id: jobId, status: "error", error: { code: "evaluation_failed", message: view.message } }, noStore)
+    if (view._tag === "Failed")
+      return json(
+        200,
+        { job_id: jobId, status: "error", error: { code: "evaluation_failed", message: view.message } },
+        noStore
+      )
     const report = this.deps.store.blobs.read(view.blob)
-    return report === undefined ? refused(404, "The job was not found.") : { status: 200, headers: [["Content-Type", "application/json"], ...noStore], body: async (sink) => {
-      sink.write(`{"job_id":"${jobId}","status":"done",`)
-      for await (const chunk of report) if (!sink.write(chunk)) await sink.drained()
-      sink.write("}")
-      await sink.end()
-    } }
+    return report === undefined
+      ? refused(404, "The job was not found.")
+      : {
+          status: 200,
+          headers: [["Content-Type", "application/json"], ...noStore],
+          body: async (sink) => {
+            sink.write(`{"job_id":"${jobId}","status":"done",`)
+            for await (const chunk of report) if (!sink.write(chunk)) await sink.drained()
+            sink.write("}")
+            await sink.end()
+          }
+        }
   }
 }

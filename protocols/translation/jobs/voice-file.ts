@@ -1,30 +1,60 @@
-/** What a voice job reads and writes: the declared file types as PCM, transcripts as text and subtitles. Pure but for the decoders.
+/** What a voice job reads and writes: the declared file types as PCM, transcripts as text and subtitles. Pure
+ *  but for the decoders.
  *  Source: translation section 13.1. */
 import { AudioFault, type Pcm } from "../../../actors/engines/ports.ts"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 
 /** Types a job may declare, of those our decoders read (no AAC, so no MP4). */
-const decoders: Readonly<Record<string, string | "wav">> = { "audio/mpeg": "audio/mpeg", "audio/ogg": "audio/ogg", "audio/flac": "audio/flac", "audio/webm": "audio/webm", "audio/wav": "wav" }
+const decoders: Readonly<Record<string, string | "wav">> = {
+  "audio/mpeg": "audio/mpeg",
+  "audio/ogg": "audio/ogg",
+  "audio/flac": "audio/flac",
+  "audio/webm": "audio/webm",
+  "audio/wav": "wav"
+}
+
 export const readable = (contentType: string): boolean => Object.hasOwn(decoders, contentType.toLowerCase())
 
 const headerBytesMax = 65_536
-interface Wave { readonly rate: number; readonly channels: number; readonly dataAt: number }
+
+interface Wave {
+  readonly rate: number
+  readonly channels: number
+  readonly dataAt: number
+}
+
 /** 16-bit PCM of a rate that is resampled; undefined: more bytes are needed. */
 const waveOf = (head: Buffer): Wave | undefined => {
   if (head.length < 12) return undefined
-  if (head.toString("latin1", 0, 4) !== "RIFF" || head.toString("latin1", 8, 12) !== "WAVE") throw new AudioFault({ detail: "no WAV file" })
+  if (head.toString("latin1", 0, 4) !== "RIFF" || head.toString("latin1", 8, 12) !== "WAVE")
+    throw new AudioFault({ detail: "no WAV file" })
   let format: { readonly rate: number; readonly channels: number } | undefined
   for (let at = 12; at + 8 <= head.length;) {
     const name = head.toString("latin1", at, at + 4)
-const size = head.readUInt32LE(at + 4)
-    if (name === "data") { if (format === undefined) throw new AudioFault({ detail: "a WAV file without format" }); return { ...format, dataAt: at + 8 } }
+    const size = head.readUInt32LE(at + 4)
+    if (name === "data") {
+      if (format === undefined) throw new AudioFault({ detail: "a WAV file without format" })
+      return { ...format, dataAt: at + 8 }
+    }
     if (name === "fmt ") {
       if (at + 24 > head.length) return undefined
-      const [kind, channels, rate, bits] = [head.readUInt16LE(at + 8), head.readUInt16LE(at + 10), head.readUInt32LE(at + 12), head.readUInt16LE(at + 22)]
-      if (!(kind === 1 || kind === 0xFFFE) || bits !== 16 || channels < 1 || channels > 8 || ![8_000, 16_000, 44_100, 48_000].includes(rate)) throw new AudioFault({ detail: "a WAV file of another kind than 16-bit PCM" })
+      const [kind, channels, rate, bits] = [
+        head.readUInt16LE(at + 8),
+        head.readUInt16LE(at + 10),
+        head.readUInt32LE(at + 12),
+        head.readUInt16LE(at + 22)
+      ]
+      if (
+        !(kind === 1 || kind === 0xfffe) ||
+        bits !== 16 ||
+        channels < 1 ||
+        channels > 8 ||
+        ![8_000, 16_000, 44_100, 48_000].includes(rate)
+      )
+        throw new AudioFault({ detail: "a WAV file of another kind than 16-bit PCM" })
       format = { rate, channels }
     }
-    at += 8 + size + size % 2
+    at += 8 + size + (size % 2)
   }
   if (head.length > headerBytesMax) throw new AudioFault({ detail: "a WAV file without sound" })
   return undefined
@@ -35,8 +65,8 @@ export async function* pcmOf(contentType: string, bytes: AsyncIterable<Uint8Arra
   const type = decoders[contentType.toLowerCase()]!
   let decoder = type === "wav" ? undefined : decoderFor(type)!()
   let head = Buffer.alloc(0)
-let channels = 1
-let odd = Buffer.alloc(0)
+  let channels = 1
+  let odd = Buffer.alloc(0)
   try {
     for await (const chunk of bytes) {
       let sound = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -50,8 +80,8 @@ let odd = Buffer.alloc(0)
       }
       if (type === "wav") {
         const whole = Buffer.concat([odd, sound])
-const frame = 2 * channels
-const usable = whole.length - whole.length % frame
+        const frame = 2 * channels
+        const usable = whole.length - (whole.length % frame)
         odd = whole.subarray(usable)
         sound = channels === 1 ? whole.subarray(0, usable) : mono(whole, usable / frame, channels)
       }
@@ -59,22 +89,37 @@ const usable = whole.length - whole.length % frame
     }
     if (decoder === undefined) throw new AudioFault({ detail: "a WAV file without sound" })
     for (const pcm of await decoder.flush()) if (pcm.length > 0) yield pcm
-  } finally { decoder?.close() }
+  } finally {
+    decoder?.close()
+  }
 }
+
 const mono = (bytes: Buffer, frames: number, channels: number): Buffer => {
   const out = Buffer.alloc(frames * 2)
   for (let i = 0; i < frames; i++) {
     let sum = 0
-    for (let channel = 0; channel < channels; channel++) sum += bytes.readInt16LE((i * channels + channel) * 2)
+    for (let channel = 0; channel < channels; channel++)
+      sum += bytes.readInt16LE((i * channels + channel) * 2)
     out.writeInt16LE(Math.trunc(sum / channels), i * 2)
   }
   return out
 }
 
-export interface Line { readonly text: string; readonly startMs: number; readonly endMs: number }
+export interface Line {
+  readonly text: string
+  readonly startMs: number
+  readonly endMs: number
+}
+
 const stamp = (ms: number): string => {
   const two = (n: number): string => String(Math.floor(n)).padStart(2, "0")
-  return `${two(ms / 3_600_000)}:${two(ms / 60_000 % 60)}:${two(ms / 1_000 % 60)},${String(Math.floor(ms % 1_000)).padStart(3, "0")}`
+  return `${two(ms / 3_600_000)}:${two((ms / 60_000) % 60)}:${two((ms / 1_000) % 60)},${String(Math.floor(ms % 1_000)).padStart(3, "0")}`
 }
-export const srtOf = (lines: ReadonlyArray<Line>): string => lines.map(({ text, startMs, endMs }, i) => `${i + 1}\n${stamp(startMs)} --> ${stamp(endMs)}\n${text}\n`).join("\n")
-export const textOf = (lines: ReadonlyArray<Line>, spaced: boolean): string => lines.map(({ text }) => text).join(spaced ? " " : "")
+
+export const srtOf = (lines: ReadonlyArray<Line>): string =>
+  lines
+    .map(({ text, startMs, endMs }, i) => `${i + 1}\n${stamp(startMs)} --> ${stamp(endMs)}\n${text}\n`)
+    .join("\n")
+
+export const textOf = (lines: ReadonlyArray<Line>, spaced: boolean): string =>
+  lines.map(({ text }) => text).join(spaced ? " " : "")

@@ -1,8 +1,15 @@
-/** Voice translation jobs over HTTP: declare, upload, poll, download; each file has a signature of its own. Source: translation section 13. */
+/** Voice translation jobs over HTTP: declare, upload, poll, download; each file has a signature of its own.
+ *  Source: translation section 13. */
 import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
-import { OpenVoiceJobs, uploadWithinMs, VoiceJob, type Job, type VoiceJobView } from "../../../actors/voice-job.ts"
+import {
+  OpenVoiceJobs,
+  uploadWithinMs,
+  VoiceJob,
+  type Job,
+  type VoiceJobView
+} from "../../../actors/voice-job.ts"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -11,7 +18,25 @@ import type { Guard, Guarded } from "../account/guard.ts"
 import { pairFor, sourceOf, targetOf, voiceSources, voiceTargets } from "../languages.ts"
 import { problem } from "../problems.ts"
 import type { HashKey } from "../account/records.ts"
-import { bodyOf, buffered, bytesOf, download, down, idIn, isResponse, noContent, notFound, objectIn, objectsIn, ok, publicBaseOf, queryOf, sameSignature, smallBytesMax, takeUpload } from "../resource.ts"
+import {
+  bodyOf,
+  buffered,
+  bytesOf,
+  download,
+  down,
+  idIn,
+  isResponse,
+  noContent,
+  notFound,
+  objectIn,
+  objectsIn,
+  ok,
+  publicBaseOf,
+  queryOf,
+  sameSignature,
+  smallBytesMax,
+  takeUpload
+} from "../resource.ts"
 import { usedOf, type Usage } from "../account/usage.ts"
 import { readable } from "./voice-file.ts"
 
@@ -24,39 +49,71 @@ const largeBytes = 104_857_600
 const texts = new Set(["text/plain", "application/x-subrip"])
 const gone = notFound("Job")
 const assets = "/v1/assets/voice"
-const at = (pointer: string, what = "Value is not valid"): Response => problem({ _tag: "Refused", message: `${pointer}: ${what}` })
+
+const at = (pointer: string, what = "Value is not valid"): Response =>
+  problem({ _tag: "Refused", message: `${pointer}: ${what}` })
+
 const baseOf = (language: string): string => language.split("-")[0]!
 
 export interface VoiceJobDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly clock: () => number; readonly sign: HashKey
-  readonly publicBase?: string | undefined; 
-/** A job is gone. */
-readonly ended?: () => void
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines
+  readonly usage: Usage
+  readonly clock: () => number
+  readonly sign: HashKey
+  readonly publicBase?: string | undefined
+  /** A job is gone. */
+  readonly ended?: () => void
 }
-type Asked<A> = { readonly reply: A } | { readonly refuse: { readonly _tag: string } } | { readonly fault: unknown }
+
+type Asked<A> =
+  | { readonly reply: A }
+  | { readonly refuse: { readonly _tag: string } }
+  | { readonly fault: unknown }
 
 export class VoiceJobRoutes {
   private readonly deps: VoiceJobDeps
-  constructor(deps: VoiceJobDeps) { this.deps = deps }
+
+  constructor(deps: VoiceJobDeps) {
+    this.deps = deps
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const base = "/v1/jobs/voice/translate"
     return [
       { method: "POST", path: base, body: buffered(smallBytesMax), handle: guard(undefined, this.create) },
       { method: "GET", path: `${base}/:job_id`, handle: guard(undefined, this.read) },
-      { method: "PUT", path: `${assets}/:job_id/upload`, body: { as: "stream", bytesMax: fileBytesMax }, handle: this.upload },
+      {
+        method: "PUT",
+        path: `${assets}/:job_id/upload`,
+        body: { as: "stream", bytesMax: fileBytesMax },
+        handle: this.upload
+      },
       { method: "GET", path: `${assets}/:job_id/results/:index`, handle: this.fetch }
     ]
   }
+
   private ask<A>(jobId: string, command: "Read" | "Create" | "Upload", payload: any): Promise<Asked<A>> {
-    return new Promise((resolve) => this.deps.actors.ref(VoiceJob, jobId).askNow(command, payload, (answer) => resolve(answer as Asked<A>)))
+    return new Promise((resolve) =>
+      this.deps.actors.ref(VoiceJob, jobId).askNow(command, payload, (answer) => resolve(answer as Asked<A>))
+    )
   }
-  private signature(jobId: string, what: string): string { return this.deps.sign(`voice job ${what} ${jobId}`) }
-  private asset(request: Request, jobId: string, what: string): { readonly url: string; readonly signature: string; readonly signed: string } {
+
+  private signature(jobId: string, what: string): string {
+    return this.deps.sign(`voice job ${what} ${jobId}`)
+  }
+
+  private asset(
+    request: Request,
+    jobId: string,
+    what: string
+  ): { readonly url: string; readonly signature: string; readonly signed: string } {
     const url = `${publicBaseOf(request, this.deps.publicBase)}${assets}/${jobId}/${what}`
-const signature = this.signature(jobId, what)
+    const signature = this.signature(jobId, what)
     return { url, signature, signed: `${url}?X-Signature=${encodeURIComponent(signature)}` }
   }
+
   /** Whether signed addresses are wanted. */
   private includes(request: Request): boolean | Response {
     const query = queryOf(request)
@@ -64,55 +121,87 @@ const signature = this.signature(jobId, what)
   }
 
   private readonly create: Guarded = async (request, using) => {
-    const { account: { accountId, tier, limits }, key } = using
-const { store, clock, usage, actors } = this.deps
+    const {
+      account: { accountId, tier, limits },
+      key
+    } = using
+    const { store, clock, usage, actors } = this.deps
     if (tier === "free") return problem({ _tag: "Forbidden" })
     const include = this.includes(request)
-const params = bodyOf(request)
+    const params = bodyOf(request)
     if (isResponse(params)) return params
     if (typeof include !== "boolean") return include
     const read = this.jobIn(params)
     if (isResponse(read)) return read
     const { account, key: ofKey } = usage.read(using)
-const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
-    if (full(limits.speechToTextMs, usedOf(account, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "account" })
-    if (full(key.limits.speechToTextMs, usedOf(ofKey, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "key" })
+    const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
+    if (full(limits.speechToTextMs, usedOf(account, "speechToTextMs")))
+      return problem({ _tag: "QuotaExceeded", whose: "account" })
+    if (full(key.limits.speechToTextMs, usedOf(ofKey, "speechToTextMs")))
+      return problem({ _tag: "QuotaExceeded", whose: "key" })
     const open = OpenVoiceJobs.range(store, { prefix: [accountId], limit: openMax })
-    if (open.length >= openMax || (read.contentLength > largeBytes && open.filter(({ value }) => value > largeBytes).length >= largeMax)) return problem({ _tag: "Limited", retryAfterMs: 30_000 })
+    if (
+      open.length >= openMax ||
+      (read.contentLength > largeBytes && open.filter(({ value }) => value > largeBytes).length >= largeMax)
+    )
+      return problem({ _tag: "Limited", retryAfterMs: 30_000 })
     const jobId = randomUUID()
-const nowMs = clock()
-const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
+    const nowMs = clock()
+    const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
     actors.watch("voice-job", jobId, () => this.deps.ended?.())
     const answer = await this.ask<void>(jobId, "Create", { job })
     if (!("reply" in answer)) return down
     const { url, signature, signed } = this.asset(request, jobId, "upload")
-    return ok({ job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) }, 201)
+    return ok(
+      { job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) },
+      201
+    )
   }
+
   private jobIn(params: Params): Omit<Job, "accountId" | "keyId" | "createdMs" | "updatedMs"> | Response {
     const { recognizer, translator, synthesizer } = this.deps.engines
     const file = objectIn(params, "source_file")
-    if (file === undefined) return at("/source_file", params.fault === undefined ? "Value is required" : undefined)
+    if (file === undefined)
+      return at("/source_file", params.fault === undefined ? "Value is required" : undefined)
     const name = file.string("name") ?? ""
-const contentType = file.string("content_type") ?? ""
-const contentLength = file.integer("content_length", 1, fileBytesMax)
+    const contentType = file.string("content_type") ?? ""
+    const contentLength = file.integer("content_length", 1, fileBytesMax)
     if (name === "" || bytesOf(name) > nameBytesMax) return at("/source_file/name")
     if (!readable(contentType)) return at("/source_file/content_type")
     if (contentLength === undefined) return at("/source_file/content_length")
     const given = objectIn(params, "parameters")?.string("source_language")
     if (params.fault !== undefined) return at(`/${params.fault.name}`)
     const hears = recognizer.languages().map(baseOf)
-const source = given === undefined || given === "" ? undefined : sourceOf(given)
-    if (given !== undefined && given !== "" && (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))) return at("/parameters/source_language")
+    const source = given === undefined || given === "" ? undefined : sourceOf(given)
+    if (
+      given !== undefined &&
+      given !== "" &&
+      (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))
+    )
+      return at("/parameters/source_language")
     const targets = objectsIn(params, "targets") ?? []
-const sources = source === undefined ? hears : [source.base]
-    if (params.fault !== undefined || targets.length === 0 || targets.length > targetsMax) return at("/targets")
+    const sources = source === undefined ? hears : [source.base]
+    if (params.fault !== undefined || targets.length === 0 || targets.length > targetsMax)
+      return at("/targets")
     const read: Array<Job["targets"][number]> = []
     for (const [i, one] of targets.entries()) {
       const language = one.string("language") ?? ""
-const type = (one.string("type") ?? "").replace(/\s+/g, "").toLowerCase()
-const target = targetOf(language)
-      if (target === undefined || !(voiceTargets.has(target.code) || voiceTargets.has(target.base)) || !sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined)) return at(`/targets/${i}/language`)
-      if (!texts.has(type) && (encoderFor(type) === undefined || type === "audio/webm" || type === "audio/ogg" || !synthesizer.languages().map(baseOf).includes(target.base))) return at(`/targets/${i}/type`)
+      const type = (one.string("type") ?? "").replace(/\s+/g, "").toLowerCase()
+      const target = targetOf(language)
+      if (
+        target === undefined ||
+        !(voiceTargets.has(target.code) || voiceTargets.has(target.base)) ||
+        !sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined)
+      )
+        return at(`/targets/${i}/language`)
+      if (
+        !texts.has(type) &&
+        (encoderFor(type) === undefined ||
+          type === "audio/webm" ||
+          type === "audio/ogg" ||
+          !synthesizer.languages().map(baseOf).includes(target.base))
+      )
+        return at(`/targets/${i}/type`)
       read.push({ language, type })
     }
     return { name, contentType, contentLength, sourceLanguage: source?.code ?? null, targets: read }
@@ -120,65 +209,106 @@ const target = targetOf(language)
 
   private readonly read: Guarded = async (request, { account }) => {
     const jobId = idIn(request, "job_id")
-const include = this.includes(request)
+    const include = this.includes(request)
     if (isResponse(jobId)) return jobId
     if (typeof include !== "boolean") return include
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
     if ("fault" in answer) return down
-    return "reply" in answer && answer.reply.job.accountId === account.accountId ? ok(this.shown(request, jobId, answer.reply, include)) : gone
+    return "reply" in answer && answer.reply.job.accountId === account.accountId
+      ? ok(this.shown(request, jobId, answer.reply, include))
+      : gone
   }
+
   private shown(request: Request, jobId: string, view: VoiceJobView, include: boolean): object {
     const { job } = view
-const { name, contentType, contentLength, sourceLanguage, targets, createdMs, updatedMs } = job
-    const stored = view._tag === "Waiting" ? 0 : view._tag === "Processing" ? contentLength : view.results.reduce((sum, { bytes }) => sum + bytes, 0)
+    const { name, contentType, contentLength, sourceLanguage, targets, createdMs, updatedMs } = job
+    const stored =
+      view._tag === "Waiting"
+        ? 0
+        : view._tag === "Processing"
+          ? contentLength
+          : view.results.reduce((sum, { bytes }) => sum + bytes, 0)
     return {
-      job_id: jobId, product: "voice", operation: "translate", created_at: new Date(createdMs).toISOString(), updated_at: new Date(updatedMs).toISOString(), usage: { storage_used: stored },
-      source_file: { name, content_type: contentType, content_length: contentLength }, ...(sourceLanguage === null ? {} : { parameters: { source_language: sourceLanguage } }), targets,
+      job_id: jobId,
+      product: "voice",
+      operation: "translate",
+      created_at: new Date(createdMs).toISOString(),
+      updated_at: new Date(updatedMs).toISOString(),
+      usage: { storage_used: stored },
+      source_file: { name, content_type: contentType, content_length: contentLength },
+      ...(sourceLanguage === null ? {} : { parameters: { source_language: sourceLanguage } }),
+      targets,
       results: targets.map((_, i) => {
         if (view._tag !== "Done") return { status: view._tag === "Waiting" ? "pending" : "processing" }
         const { blob, message, fetched } = view.results[i]!
         if (blob === "") return { status: "failed", error: { message } }
         if (fetched) return { status: "downloaded" }
         const { url, signature, signed } = this.asset(request, jobId, `results/${i}`)
-        return { status: "complete", download_url: url, signature, ...(include ? { signed_download_url: signed } : {}) }
+        return {
+          status: "complete",
+          download_url: url,
+          signature,
+          ...(include ? { signed_download_url: signed } : {})
+        }
       })
     }
   }
 
   /** The job of an asset whose signature, in the header or the query, is right. */
-  private async signed(request: Request, what: string): Promise<{ readonly jobId: string; readonly view: VoiceJobView } | Response> {
+  private async signed(
+    request: Request,
+    what: string
+  ): Promise<{ readonly jobId: string; readonly view: VoiceJobView } | Response> {
     const jobId = idIn(request, "job_id")
-const query = queryOf(request)
+    const query = queryOf(request)
     if (isResponse(jobId) || isResponse(query)) return problem({ _tag: "Forbidden" })
-    const shown = /^deepl-signature\s+(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? query.string("X-Signature") ?? ""
+    const shown =
+      /^deepl-signature\s+(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ??
+      query.string("X-Signature") ??
+      ""
     if (!sameSignature(shown, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
     return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? gone : down
   }
+
   private readonly upload = async (request: Request): Promise<Response> => {
     const found = await this.signed(request, "upload")
     if (isResponse(found)) return found
     const { jobId, view } = found
-const { store, clock } = this.deps
-    if (view._tag !== "Waiting" || clock() >= view.job.createdMs + uploadWithinMs) return problem({ _tag: "Forbidden", detail: "The file was uploaded already, or the time for it is over." })
+    const { store, clock } = this.deps
+    if (view._tag !== "Waiting" || clock() >= view.job.createdMs + uploadWithinMs)
+      return problem({
+        _tag: "Forbidden",
+        detail: "The file was uploaded already, or the time for it is over."
+      })
     const wrongLength = at("/source_file/content_length", "Another length than declared")
-const declared = request.headers.get("content-length")
+    const declared = request.headers.get("content-length")
     if (declared !== undefined && Number(declared) !== view.job.contentLength) return wrongLength
     const blob = `voice-${jobId}-source-${randomUUID()}`
-    if (!await takeUpload(store, blob, view.job.contentLength, request.stream)) return wrongLength
+    if (!(await takeUpload(store, blob, view.job.contentLength, request.stream))) return wrongLength
     const answer = await this.ask<void>(jobId, "Upload", { blob })
     if ("reply" in answer) return noContent
     await store.blobs.delete(blob)
     return "refuse" in answer ? problem({ _tag: "Forbidden" }) : down
   }
+
   private readonly fetch = async (request: Request): Promise<Response> => {
     const index = request.params["index"] ?? ""
     const found = await this.signed(request, `results/${index}`)
     if (isResponse(found)) return found
     const { jobId, view } = found
-const result = view._tag === "Done" ? view.results[Number(index)] : undefined
+    const result = view._tag === "Done" ? view.results[Number(index)] : undefined
     if (result === undefined || result.blob === "") return gone
     const { type } = view.job.targets[Number(index)]!
-    return download(this.deps.store, result.blob, [["Content-Type", type === "text/plain" ? "text/plain; charset=utf-8" : type]], () => { this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) }) }) ?? gone
+    return (
+      download(
+        this.deps.store,
+        result.blob,
+        [["Content-Type", type === "text/plain" ? "text/plain; charset=utf-8" : type]],
+        () => {
+          this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) })
+        }
+      ) ?? gone
+    )
   }
 }

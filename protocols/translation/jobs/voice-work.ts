@@ -1,4 +1,5 @@
-/** The work of a voice job: decode, hear, translate, write one file per target. One target that fails does not fail the others.
+/** The work of a voice job: decode, hear, translate, write one file per target. One target that fails does
+ *  not fail the others.
  *  Source: translation sections 13.1, 13.5. */
 import { Effect, Stream } from "effect"
 import { AudioFault, EngineFault, type Engines, type Heard } from "../../../actors/engines/ports.ts"
@@ -16,70 +17,182 @@ const linesPerCall = 20
 const baseOf = (language: string): string => language.split("-")[0]!.toLowerCase()
 const unspaced = new Set(["ja", "zh", "th"])
 class Refused extends Error {}
-interface Told { readonly message: string }
 
-export interface VoiceWorkDeps { readonly store: Store; readonly engines: Engines; readonly ring: KeyRing; readonly usage: Usage; readonly clean: Effect.Effect<void> }
+interface Told {
+  readonly message: string
+}
+
+export interface VoiceWorkDeps {
+  readonly store: Store
+  readonly engines: Engines
+  readonly ring: KeyRing
+  readonly usage: Usage
+  readonly clean: Effect.Effect<void>
+}
+
 export const resultBlob = (jobId: string, index: number): string => `voice-${jobId}-${index}`
 
 export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps): VoiceJobWorking => {
-  const hear = (job: Job, blob: string): Effect.Effect<{ readonly lines: ReadonlyArray<Line>; readonly language: string; readonly audioMs: number }, EngineFault | Told> => Effect.suspend(() => {
-    const bytes = store.blobs.read(blob)
-    if (bytes === undefined) return Effect.fail({ message: "The uploaded file is gone." })
-    let samples = 0
-let broken: Told | undefined
-    const sound = async function* () {
-      try {
-        for await (const pcm of pcmOf(job.contentType, bytes)) {
-          samples += pcm.length
-          if (samples > audioMsMax * samplesPerMs) throw new Refused("The file holds more than 3 hours of audio.")
-          yield pcm
+  const hear = (
+    job: Job,
+    blob: string
+  ): Effect.Effect<
+    { readonly lines: ReadonlyArray<Line>; readonly language: string; readonly audioMs: number },
+    EngineFault | Told
+  > =>
+    Effect.suspend(() => {
+      const bytes = store.blobs.read(blob)
+      if (bytes === undefined) return Effect.fail({ message: "The uploaded file is gone." })
+      let samples = 0
+      let broken: Told | undefined
+      const sound = async function* () {
+        try {
+          for await (const pcm of pcmOf(job.contentType, bytes)) {
+            samples += pcm.length
+            if (samples > audioMsMax * samplesPerMs)
+              throw new Refused("The file holds more than 3 hours of audio.")
+            yield pcm
+          }
+        } catch (cause) {
+          if (!(cause instanceof AudioFault) && !(cause instanceof Refused)) throw cause
+          broken = {
+            message:
+              cause instanceof AudioFault ? "The file is not audio of the declared type." : cause.message
+          }
         }
-      } catch (cause) {
-        if (!(cause instanceof AudioFault) && !(cause instanceof Refused)) throw cause
-        broken = { message: cause instanceof AudioFault ? "The file is not audio of the declared type." : cause.message }
       }
-    }
-    const language = job.sourceLanguage === null ? undefined : baseOf(job.sourceLanguage)
-    const lines: Array<Line & { readonly language: string }> = []
-    return Stream.runForEach(engines.recognizer.hear(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), { language }), (heard: Heard) => Effect.sync(() => {
-      if (heard.type === "final" && heard.text !== "") lines.push({ text: heard.text, startMs: heard.startMs, endMs: heard.endMs, language: heard.language })
-    })).pipe(Effect.flatMap(() => broken !== undefined ? Effect.fail(broken) : Effect.succeed({ lines, language: language ?? baseOf(lines[0]?.language ?? "en"), audioMs: Math.round(samples / samplesPerMs) })))
-  })
-  const translated = (lines: ReadonlyArray<Line>, source: string, target: string): Effect.Effect<ReadonlyArray<Line>, EngineFault | Told> => {
+      const language = job.sourceLanguage === null ? undefined : baseOf(job.sourceLanguage)
+      const lines: Array<Line & { readonly language: string }> = []
+      return Stream.runForEach(
+        engines.recognizer.hear(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), {
+          language
+        }),
+        (heard: Heard) =>
+          Effect.sync(() => {
+            if (heard.type === "final" && heard.text !== "")
+              lines.push({
+                text: heard.text,
+                startMs: heard.startMs,
+                endMs: heard.endMs,
+                language: heard.language
+              })
+          })
+      ).pipe(
+        Effect.flatMap(() =>
+          broken !== undefined
+            ? Effect.fail(broken)
+            : Effect.succeed({
+                lines,
+                language: language ?? baseOf(lines[0]?.language ?? "en"),
+                audioMs: Math.round(samples / samplesPerMs)
+              })
+        )
+      )
+    })
+  const translated = (
+    lines: ReadonlyArray<Line>,
+    source: string,
+    target: string
+  ): Effect.Effect<ReadonlyArray<Line>, EngineFault | Told> => {
     const known = targetOf(target)
-const code = known === undefined ? undefined : pairFor(engines.translator, source, known)
+    const code = known === undefined ? undefined : pairFor(engines.translator, source, known)
     if (source === baseOf(target)) return Effect.succeed(lines)
     if (code === undefined) return Effect.fail({ message: `Nothing translates ${source} to ${target}.` })
-    const parts = Array.from({ length: Math.ceil(lines.length / linesPerCall) }, (_, i) => lines.slice(i * linesPerCall, (i + 1) * linesPerCall))
-    return Effect.map(Effect.forEach(parts, (part) => Effect.map(
-      engines.translator.translate({ source, target: code, segments: part.map(({ text }) => ({ units: [{ kind: "text" as const, text }] })) }),
-      ({ segments }) => part.map((line, i) => ({ ...line, text: segments[i]!.units.map((unit) => unit.kind === "text" ? unit.text : "").join("") })))), (made) => made.flat())
+    const parts = Array.from({ length: Math.ceil(lines.length / linesPerCall) }, (_, i) =>
+      lines.slice(i * linesPerCall, (i + 1) * linesPerCall)
+    )
+    return Effect.map(
+      Effect.forEach(parts, (part) =>
+        Effect.map(
+          engines.translator.translate({
+            source,
+            target: code,
+            segments: part.map(({ text }) => ({ units: [{ kind: "text" as const, text }] }))
+          }),
+          ({ segments }) =>
+            part.map((line, i) => ({
+              ...line,
+              text: segments[i]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")
+            }))
+        )
+      ),
+      (made) => made.flat()
+    )
   }
-  const written = (lines: ReadonlyArray<Line>, language: string, type: string): Effect.Effect<Uint8Array, EngineFault | Told> => {
-    if (type === "text/plain") return Effect.succeed(Buffer.from(textOf(lines, !unspaced.has(baseOf(language)))))
+  const written = (
+    lines: ReadonlyArray<Line>,
+    language: string,
+    type: string
+  ): Effect.Effect<Uint8Array, EngineFault | Told> => {
+    if (type === "text/plain")
+      return Effect.succeed(Buffer.from(textOf(lines, !unspaced.has(baseOf(language)))))
     if (type === "application/x-subrip") return Effect.succeed(Buffer.from(srtOf(lines)))
     return Effect.suspend(() => {
       const encoder = encoderFor(type)!()
-      return Effect.forEach(lines, ({ text }) => Effect.flatMap(engines.synthesizer.speak(text, { language: baseOf(language) }), ({ pcm, rate }) => Effect.promise(() => encoder.encode(pcm, rate)))).pipe(
-        Effect.map((parts) => Buffer.concat([...encoder.headers, ...parts.flatMap(({ packets }) => packets)])), Effect.ensuring(Effect.sync(() => encoder.close())))
+      return Effect.forEach(lines, ({ text }) =>
+        Effect.flatMap(engines.synthesizer.speak(text, { language: baseOf(language) }), ({ pcm, rate }) =>
+          Effect.promise(() => encoder.encode(pcm, rate))
+        )
+      ).pipe(
+        Effect.map((parts) =>
+          Buffer.concat([...encoder.headers, ...parts.flatMap(({ packets }) => packets)])
+        ),
+        Effect.ensuring(Effect.sync(() => encoder.close()))
+      )
     })
   }
-  const wording = (fault: EngineFault | Told): Told => fault instanceof EngineFault ? { message: fault.reason === "unsupported" ? "Not supported by the installed engines." : "The engines are not available." } : fault
+  const wording = (fault: EngineFault | Told): Told =>
+    fault instanceof EngineFault
+      ? {
+          message:
+            fault.reason === "unsupported"
+              ? "Not supported by the installed engines."
+              : "The engines are not available."
+        }
+      : fault
   return {
-    run: (job, blob, jobId) => Effect.mapError(Effect.flatMap(hear(job, blob), ({ lines, language, audioMs }) => Effect.map(
-      Effect.forEach(job.targets, (target, index): Effect.Effect<Result> => translated(lines, language, target.language).pipe(
-        Effect.flatMap((made) => written(made, target.language, target.type)),
-        Effect.flatMap((bytes) => Effect.promise(async () => {
-          await store.blobs.write(resultBlob(jobId, index), (async function* () { yield bytes })())
-          return { blob: resultBlob(jobId, index), bytes: bytes.length, message: "", fetched: false }
-        })),
-        Effect.catch((fault: EngineFault | Told) => Effect.succeed({ blob: "", bytes: 0, message: wording(fault).message, fetched: false }))), { concurrency: 2 }),
-      (results) => ({ results, audioMs }))), wording),
-    bill: ({ accountId, keyId }, audioMs) => Effect.promise(async () => {
-      const using = ring.byKeyId(accountId, keyId)
-const reserved = using === undefined ? undefined : usage.reserve(using, "speechToTextMs", audioMs)
-      if (reserved !== undefined && typeof reserved !== "string") await reserved.book()
-    }),
+    run: (job, blob, jobId) =>
+      Effect.mapError(
+        Effect.flatMap(hear(job, blob), ({ lines, language, audioMs }) =>
+          Effect.map(
+            Effect.forEach(
+              job.targets,
+              (target, index): Effect.Effect<Result> =>
+                translated(lines, language, target.language).pipe(
+                  Effect.flatMap((made) => written(made, target.language, target.type)),
+                  Effect.flatMap((bytes) =>
+                    Effect.promise(async () => {
+                      await store.blobs.write(
+                        resultBlob(jobId, index),
+                        (async function* () {
+                          yield bytes
+                        })()
+                      )
+                      return {
+                        blob: resultBlob(jobId, index),
+                        bytes: bytes.length,
+                        message: "",
+                        fetched: false
+                      }
+                    })
+                  ),
+                  Effect.catch((fault: EngineFault | Told) =>
+                    Effect.succeed({ blob: "", bytes: 0, message: wording(fault).message, fetched: false })
+                  )
+                ),
+              { concurrency: 2 }
+            ),
+            (results) => ({ results, audioMs })
+          )
+        ),
+        wording
+      ),
+    bill: ({ accountId, keyId }, audioMs) =>
+      Effect.promise(async () => {
+        const using = ring.byKeyId(accountId, keyId)
+        const reserved = using === undefined ? undefined : usage.reserve(using, "speechToTextMs", audioMs)
+        if (reserved !== undefined && typeof reserved !== "string") await reserved.book()
+      }),
     clean
   }
 }

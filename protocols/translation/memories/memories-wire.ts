@@ -1,43 +1,101 @@
-/** Translation memories, their segments and jobs as they leave. Source: translation sections 9.1, 9.4, 9.8. */
+/** Translation memories, their segments and jobs as they leave. Source: translation sections 9.1, 9.4, 9.8.
+ *  */
 const time = (atMs: number): string => new Date(atMs).toISOString()
-interface Memory { readonly memoryId: string; readonly name: string; readonly source: string; readonly targets: ReadonlyArray<string>; readonly segments: number; readonly createdMs: number; readonly updatedMs: number }
+
+interface Memory {
+  readonly memoryId: string
+  readonly name: string
+  readonly source: string
+  readonly targets: ReadonlyArray<string>
+  readonly segments: number
+  readonly createdMs: number
+  readonly updatedMs: number
+}
+
 export const memoryJson = ({ memoryId, name, source, targets, segments, createdMs, updatedMs }: Memory) => ({
-  translation_memory_id: memoryId, name, source_language: source, target_languages: targets, segment_count: segments,
-  creation_time: time(createdMs), updated_time: time(updatedMs)
+  translation_memory_id: memoryId,
+  name,
+  source_language: source,
+  target_languages: targets,
+  segment_count: segments,
+  creation_time: time(createdMs),
+  updated_time: time(updatedMs)
 })
+
 export interface SegmentShown {
-  readonly id: string; readonly text: string; readonly usedMs: number | undefined
+  readonly id: string
+  readonly text: string
+  readonly usedMs: number | undefined
   readonly targets: ReadonlyArray<{ readonly id: string; readonly language: string; readonly text: string }>
 }
+
 export const segmentJson = ({ id, text, usedMs, targets }: SegmentShown) => ({
-  source_segment_id: id, source_text: text, ...(usedMs === undefined ? {} : { last_used_time: time(usedMs) }),
-  targets: targets.map((target) => ({ target_segment_id: target.id, target_language: target.language, target_text: target.text }))
+  source_segment_id: id,
+  source_text: text,
+  ...(usedMs === undefined ? {} : { last_used_time: time(usedMs) }),
+  targets: targets.map((target) => ({
+    target_segment_id: target.id,
+    target_language: target.language,
+    target_text: target.text
+  }))
 })
 
 interface Job {
-  readonly operation: "import" | "export"; readonly memoryId: string; readonly name: string | null; readonly contentType: string; readonly contentLength: number
-  readonly createdMs: number; readonly updatedMs: number
+  readonly operation: "import" | "export"
+  readonly memoryId: string
+  readonly name: string | null
+  readonly contentType: string
+  readonly contentLength: number
+  readonly createdMs: number
+  readonly updatedMs: number
 }
+
 export type JobShown = { readonly job: Job } & (
   | { readonly _tag: "Awaiting" | "Importing" | "Exporting" | "Expired" }
   | { readonly _tag: "Imported"; readonly skipped: number }
   | { readonly _tag: "Exported"; readonly expiresMs: number; readonly fetched: boolean }
-  | { readonly _tag: "Failed"; readonly message: string })
+  | { readonly _tag: "Failed"; readonly message: string }
+)
+
 const resultOf = (shown: JobShown, downloadUrl: string): object => {
   switch (shown._tag) {
-    case "Awaiting": return { status: "awaiting_input", status_metadata: { required_action: "Waiting for upload" } }
-    case "Importing": case "Exporting": return { status: "processing" }
-    case "Imported": return { status: "completed", translation_memory_id: shown.job.memoryId, skipped_segment_count: shown.skipped }
-    case "Exported": return { status: shown.fetched ? "downloaded" : "completed", download_url: downloadUrl, expires_at: time(shown.expiresMs) }
-    case "Failed": return { status: "failed", error: { message: shown.message } }
-    case "Expired": return { status: "expired" }
+    case "Awaiting":
+      return { status: "awaiting_input", status_metadata: { required_action: "Waiting for upload" } }
+    case "Importing":
+    case "Exporting":
+      return { status: "processing" }
+    case "Imported":
+      return {
+        status: "completed",
+        translation_memory_id: shown.job.memoryId,
+        skipped_segment_count: shown.skipped
+      }
+    case "Exported":
+      return {
+        status: shown.fetched ? "downloaded" : "completed",
+        download_url: downloadUrl,
+        expires_at: time(shown.expiresMs)
+      }
+    case "Failed":
+      return { status: "failed", error: { message: shown.message } }
+    case "Expired":
+      return { status: "expired" }
   }
 }
+
 export const jobJson = (jobId: string, shown: JobShown, downloadUrl: string) => {
   const { operation, memoryId, name, contentType, contentLength, createdMs, updatedMs } = shown.job
   return {
-    job_id: jobId, product: "translation_memory", operation, creation_time: time(createdMs), updated_time: time(updatedMs),
-    ...(operation === "import" ? { source_file: { content_type: contentType, content_length: contentLength }, ...(name === null ? {} : { parameters: { display_name: name } }) }
+    job_id: jobId,
+    product: "translation_memory",
+    operation,
+    creation_time: time(createdMs),
+    updated_time: time(updatedMs),
+    ...(operation === "import"
+      ? {
+          source_file: { content_type: contentType, content_length: contentLength },
+          ...(name === null ? {} : { parameters: { display_name: name } })
+        }
       : { parameters: { translation_memory_id: memoryId } }),
     results: [resultOf(shown, downloadUrl)]
   }

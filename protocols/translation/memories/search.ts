@@ -1,5 +1,6 @@
-/** Look-ups in translation memories: the same text by hash from disk, the likest by an index in memory that is built at first use and
- *  leaves when others need the room. Long look-ups give way to other work every few milliseconds. Source: translation 3.1, 3.3.5. */
+/** Look-ups in translation memories: the same text by hash from disk, the likest by an index in memory that
+ *  is built at first use and leaves when others need the room. Long look-ups give way to other work every few
+ *  milliseconds. Source: translation 3.1, 3.3.5. */
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 import type { Known } from "../languages.ts"
@@ -8,15 +9,25 @@ import { exactPlaces, LastUsed, normalized, Segments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
 
 /** A memory as one request uses it. */
-export interface MemoryUse { readonly memory: Memory; 
-/** Languages of targets that serve, best first. */
-readonly targets: ReadonlyArray<string>; readonly threshold: number }
-export interface MemoryHit { readonly place: number; readonly similarity: number; readonly target: string }
+export interface MemoryUse {
+  readonly memory: Memory
+  /** Languages of targets that serve, best first. */
+  readonly targets: ReadonlyArray<string>
+  readonly threshold: number
+}
+
+export interface MemoryHit {
+  readonly place: number
+  readonly similarity: number
+  readonly target: string
+}
 
 /** Of all indexes together; one memory's index holds at most the segments that fit. */
 const indexBytesMax = 256 * 1_048_576
+
 /** Texts measured per look-up, likeliest first. */
 const measuredMax = 5_000
+
 const measuredSlice = 200
 const pageRows = 1_000
 
@@ -24,28 +35,46 @@ export class MemorySearch {
   private readonly store: Store
   private readonly bytesMax: number
   private readonly indexes = new Map<string, { readonly index: Promise<SimilarityIndex>; bytes: number }>()
-  constructor(store: Store, bytesMax = indexBytesMax) { this.store = store; this.bytesMax = bytesMax }
+
+  constructor(store: Store, bytesMax = indexBytesMax) {
+    this.store = store
+    this.bytesMax = bytesMax
+  }
 
   /** Undefined: unknown, another account's, or not of this pair. */
-  use(accountId: string, memoryId: string, source: Known | undefined, target: Known, threshold: number): MemoryUse | undefined {
+  use(
+    accountId: string,
+    memoryId: string,
+    source: Known | undefined,
+    target: Known,
+    threshold: number
+  ): MemoryUse | undefined {
     const memory = Memories.get(this.store, [accountId, memoryId])
     if (memory === undefined || (source !== undefined && source.base !== memory.source)) return undefined
     const code = target.code.toLowerCase()
-    const targets = [code, target.base].filter((language, i, all) => all.indexOf(language) === i && memory.targets.includes(language))
+    const targets = [code, target.base].filter(
+      (language, i, all) => all.indexOf(language) === i && memory.targets.includes(language)
+    )
     return targets.length === 0 ? undefined : { memory, targets, threshold }
   }
 
-  async find({ memory: { memoryId }, targets, threshold }: MemoryUse, given: string): Promise<MemoryHit | undefined> {
+  async find(
+    { memory: { memoryId }, targets, threshold }: MemoryUse,
+    given: string
+  ): Promise<MemoryHit | undefined> {
     const text = normalized(given)
     if (text === "") return undefined
     const found: { best?: MemoryHit } = {}
     const measure = (place: number): void => {
       const segment = Segments.get(this.store, [memoryId, place])
       if (segment === undefined) return
-      const target = targets.map((language) => segment.targets.find(([known]) => known === language)).find((found) => found !== undefined)
+      const target = targets
+        .map((language) => segment.targets.find(([known]) => known === language))
+        .find((found) => found !== undefined)
       if (target === undefined) return
       const similarity = similarityOf(text, normalized(segment.text))
-      if (similarity >= threshold && similarity > (found.best?.similarity ?? -1)) found.best = { place, similarity, target: target[1] }
+      if (similarity >= threshold && similarity > (found.best?.similarity ?? -1))
+        found.best = { place, similarity, target: target[1] }
     }
     for (const place of exactPlaces(this.store, memoryId, text)) measure(place)
     const exact = found.best as MemoryHit | undefined
@@ -58,11 +87,19 @@ export class MemorySearch {
     }
     return found.best
   }
+
   /** Rows that say when segments were applied. */
-  applied({ memory: { memoryId } }: MemoryUse, places: ReadonlyArray<number>, nowMs: number): ReadonlyArray<Write> {
+  applied(
+    { memory: { memoryId } }: MemoryUse,
+    places: ReadonlyArray<number>,
+    nowMs: number
+  ): ReadonlyArray<Write> {
     return [...new Set(places)].map((place) => LastUsed.put([memoryId, place], nowMs))
   }
-  forget(memoryId: string): void { this.indexes.delete(memoryId) }
+
+  forget(memoryId: string): void {
+    this.indexes.delete(memoryId)
+  }
 
   private indexOf(memoryId: string): Promise<SimilarityIndex> {
     const known = this.indexes.get(memoryId)
@@ -73,13 +110,24 @@ export class MemorySearch {
     }
     const held = { index: this.build(memoryId), bytes: 0 }
     this.indexes.set(memoryId, held)
-    held.index.then((index) => { held.bytes = index.bytes; this.makeRoom(memoryId) }, () => this.indexes.delete(memoryId))
+    held.index.then(
+      (index) => {
+        held.bytes = index.bytes
+        this.makeRoom(memoryId)
+      },
+      () => this.indexes.delete(memoryId)
+    )
     return held.index
   }
+
   private async build(memoryId: string): Promise<SimilarityIndex> {
     const index = new SimilarityIndex()
     for (let after: number | undefined; index.bytes < this.bytesMax;) {
-      const rows = Segments.range(this.store, { prefix: [memoryId], limit: pageRows, ...(after === undefined ? {} : { after: [memoryId, after] }) })
+      const rows = Segments.range(this.store, {
+        prefix: [memoryId],
+        limit: pageRows,
+        ...(after === undefined ? {} : { after: [memoryId, after] })
+      })
       for (const { key, value } of rows) index.add(key[1] as number, normalized(value.text))
       if (rows.length < pageRows) break
       after = rows.at(-1)!.key[1] as number
@@ -88,6 +136,7 @@ export class MemorySearch {
     index.seal()
     return index
   }
+
   private makeRoom(keeping: string): void {
     let sum = 0
     for (const { bytes } of this.indexes.values()) sum += bytes

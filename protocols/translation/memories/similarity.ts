@@ -1,6 +1,7 @@
-/** The likest of many texts, without comparing with each: a signature of letter pairs per text gives a floor of the edit distance, so that
- *  only likely texts are read and measured. Plain loops over typed arrays (bench/memory). Pure. Source: translation section 3.3.5.
- *  Similarity = round(100·(1 − Levenshtein/longer)), in UTF-16 units; below 100 unless the texts are the same. */
+/** The likest of many texts, without comparing with each: a signature of letter pairs per text gives a floor
+ *  of the edit distance, so that only likely texts are read and measured. Plain loops over typed arrays
+ *  (bench/memory). Pure. Source: translation section 3.3.5. Similarity = round(100·(1 − Levenshtein/longer)),
+ *  in UTF-16 units; below 100 unless the texts are the same. */
 import { distance } from "fastest-levenshtein"
 
 export const similarityOf = (a: string, b: string): number => {
@@ -10,22 +11,31 @@ export const similarityOf = (a: string, b: string): number => {
   return Math.min(99, Math.round(100 * (1 - distance(a, b) / longer)))
 }
 
-/** Words of a signature, by the text's length: about five bits a letter pair, so that few pairs meet in one bit. With fewer, unlike texts
- *  cannot be told from texts that are three quarters the same (two bits a pair let 80 % of them through). */
-const classes = [{ words: 16, charsMax: 96 }, { words: 40, charsMax: 224 }, { words: 80, charsMax: Infinity }] as const
+/** Words of a signature, by the text's length: about five bits a letter pair, so that few pairs meet in one
+ *  bit. With fewer, unlike texts cannot be told from texts that are three quarters the same (two bits a pair
+ *  let 80 % of them through). */
+const classes = [
+  { words: 16, charsMax: 96 },
+  { words: 40, charsMax: 224 },
+  { words: 80, charsMax: Infinity }
+] as const
+
 const classOf = (length: number): number => classes.findIndex(({ charsMax }) => length <= charsMax)
+
 const sign = (text: string, words: number, into: Uint32Array, at: number): void => {
   const bits = words * 32
   for (let i = 0; i + 1 < text.length; i++) {
-    const bit = (Math.imul(text.charCodeAt(i) * 31 + text.charCodeAt(i + 1), 0x9E3779B1) >>> 12) % bits
+    const bit = (Math.imul(text.charCodeAt(i) * 31 + text.charCodeAt(i + 1), 0x9e3779b1) >>> 12) % bits
     into[at + (bit >> 5)]! |= 1 << (bit & 31)
   }
 }
+
 const ones = (word: number): number => {
-  let x = word - (word >>> 1 & 0x55555555)
-  x = (x & 0x33333333) + (x >>> 2 & 0x33333333)
-  return Math.imul(x + (x >>> 4) & 0x0F0F0F0F, 0x01010101) >>> 24
+  let x = word - ((word >>> 1) & 0x55555555)
+  x = (x & 0x33333333) + ((x >>> 2) & 0x33333333)
+  return Math.imul((x + (x >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
+
 /** An edit removes at most two pairs and adds at most two. */
 const bitsPerEdit = 4
 
@@ -36,10 +46,18 @@ class Shelf {
   lengths = new Uint16Array(256)
   signatures: Uint32Array
   readonly words: number
-  constructor(words: number) { this.words = words; this.signatures = new Uint32Array(256 * words) }
+
+  constructor(words: number) {
+    this.words = words
+    this.signatures = new Uint32Array(256 * words)
+  }
+
   add(place: number, text: string): void {
     if (this.count === this.places.length) {
-      const grown = <A extends Uint32Array | Uint16Array>(old: A, made: A): A => { made.set(old as any); return made }
+      const grown = <A extends Uint32Array | Uint16Array>(old: A, made: A): A => {
+        made.set(old as any)
+        return made
+      }
       const size = this.count * 2
       this.places = grown(this.places, new Uint32Array(size))
       this.lengths = grown(this.lengths, new Uint16Array(size))
@@ -49,12 +67,15 @@ class Shelf {
     this.lengths[this.count] = Math.min(65_535, text.length)
     sign(text, this.words, this.signatures, this.count++ * this.words)
   }
+
   seal(): void {
     const { count, words } = this
-const order = new Uint32Array(count).map((_, i) => i).sort((a, b) => this.lengths[a]! - this.lengths[b]! || a - b)
+    const order = new Uint32Array(count)
+      .map((_, i) => i)
+      .sort((a, b) => this.lengths[a]! - this.lengths[b]! || a - b)
     const places = new Uint32Array(count)
-const lengths = new Uint16Array(count)
-const signatures = new Uint32Array(count * words)
+    const lengths = new Uint16Array(count)
+    const signatures = new Uint32Array(count * words)
     for (let i = 0; i < count; i++) {
       const from = order[i]!
       places[i] = this.places[from]!
@@ -65,48 +86,74 @@ const signatures = new Uint32Array(count * words)
     this.lengths = lengths
     this.signatures = signatures
   }
+
   firstAtLeast(length: number): number {
     let low = 0
-let high = this.count
-    while (low < high) { const middle = low + high >> 1; if (this.lengths[middle]! < length) low = middle + 1; else high = middle }
+    let high = this.count
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.lengths[middle]! < length) low = middle + 1
+      else high = middle
+    }
     return low
   }
-  get bytes(): number { return this.places.byteLength + this.lengths.byteLength + this.signatures.byteLength }
+
+  get bytes(): number {
+    return this.places.byteLength + this.lengths.byteLength + this.signatures.byteLength
+  }
 }
 
-export interface Likely { readonly place: number; 
-/** No similarity is higher. */
-readonly ceiling: number }
+export interface Likely {
+  readonly place: number
+  /** No similarity is higher. */
+  readonly ceiling: number
+}
+
 /** Looked at before others may run: about two milliseconds. */
 const sliceEntries = 50_000
 
 export class SimilarityIndex {
   private readonly shelves = classes.map(({ words }) => new Shelf(words))
+
   /** `text`: normalized. */
-  add(place: number, text: string): void { this.shelves[classOf(text.length)]!.add(place, text) }
+  add(place: number, text: string): void {
+    this.shelves[classOf(text.length)]!.add(place, text)
+  }
+
   /** After the last `add`. */
-  seal(): void { for (const shelf of this.shelves) shelf.seal() }
-  get size(): number { return this.shelves.reduce((sum, { count }) => sum + count, 0) }
-  get bytes(): number { return this.shelves.reduce((sum, { bytes }) => sum + bytes, 0) }
+  seal(): void {
+    for (const shelf of this.shelves) shelf.seal()
+  }
+
+  get size(): number {
+    return this.shelves.reduce((sum, { count }) => sum + count, 0)
+  }
+
+  get bytes(): number {
+    return this.shelves.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
 
   /** What may be as similar as `threshold`, likeliest first. Yields between slices. */
   async likely(text: string, threshold: number, breath: () => Promise<void>): Promise<ReadonlyArray<Likely>> {
     const share = Math.min(1, (100.5 - threshold) / 100)
-const { length } = text
-const found: Array<Likely> = []
+    const { length } = text
+    const found: Array<Likely> = []
     const shortest = Math.ceil(length * (1 - share))
-const longest = share >= 1 ? Infinity : length / (1 - share)
+    const longest = share >= 1 ? Infinity : length / (1 - share)
     let looked = 0
     for (const shelf of this.shelves) {
       const { words, lengths, signatures, places, count } = shelf
-const own = new Uint32Array(words)
+      const own = new Uint32Array(words)
       sign(text, words, own, 0)
       for (let i = shelf.firstAtLeast(shortest); i < count && lengths[i]! <= longest; i++) {
         if (++looked % sliceEntries === 0) await breath()
         const longer = Math.max(length, lengths[i]!)
-const bitsMax = Math.floor(longer * share) * bitsPerEdit
+        const bitsMax = Math.floor(longer * share) * bitsPerEdit
         let bits = 0
-        for (let word = 0, at = i * words; word < words; word++, at++) { bits += ones(own[word]! ^ signatures[at]!); if (bits > bitsMax) break }
+        for (let word = 0, at = i * words; word < words; word++, at++) {
+          bits += ones(own[word]! ^ signatures[at]!)
+          if (bits > bitsMax) break
+        }
         if (bits > bitsMax) continue
         const edits = Math.max(Math.ceil(bits / bitsPerEdit), Math.abs(length - lengths[i]!))
         found.push({ place: places[i]!, ceiling: Math.round(100 * (1 - edits / longer)) })

@@ -1,5 +1,6 @@
-/** Style lists over HTTP: rules checked against the published values, instructions with ids of their own, a version that rises with each
- *  change; every answer after its commit. Paid accounts. Source: translation section 10. */
+/** Style lists over HTTP: rules checked against the published values, instructions with ids of their own, a
+ *  version that rises with each change; every answer after its commit. Paid accounts. Source: translation
+ *  section 10. */
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -7,7 +8,22 @@ import type { Bag, Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { instructionLanguages, sourceOf } from "../languages.ts"
 import { problem } from "../problems.ts"
-import { bodyOf, buffered, durable, faultOf, idIn, invalid, isResponse, noContent, notFound, objectIn, objectsIn, ok, pageOf, queryOf } from "../resource.ts"
+import {
+  bodyOf,
+  buffered,
+  durable,
+  faultOf,
+  idIn,
+  invalid,
+  isResponse,
+  noContent,
+  notFound,
+  objectIn,
+  objectsIn,
+  ok,
+  pageOf,
+  queryOf
+} from "../resource.ts"
 import { codePoints } from "../text/text-options.ts"
 import { StyleLists, stylesOf, type Instruction, type StyleList } from "./records.ts"
 import { ruleValues } from "./rule-values.ts"
@@ -26,71 +42,135 @@ export const rulesIn = (given: Bag): Rules | { readonly unknown: string } => {
   const rules: Record<string, Record<string, string>> = {}
   for (const [category, chosen] of Object.entries(given)) {
     const known = Object.hasOwn(ruleValues, category) ? ruleValues[category]! : undefined
-    if (known === undefined || typeof chosen !== "object" || chosen === null || Array.isArray(chosen)) return { unknown: category }
+    if (known === undefined || typeof chosen !== "object" || chosen === null || Array.isArray(chosen))
+      return { unknown: category }
     const of: Record<string, string> = {}
     for (const [rule, value] of Object.entries(chosen)) {
-      if (!Object.hasOwn(known, rule) || typeof value !== "string" || !known[rule]!.split("|").includes(value)) return { unknown: `${category}.${rule}` }
+      if (
+        !Object.hasOwn(known, rule) ||
+        typeof value !== "string" ||
+        !known[rule]!.split("|").includes(value)
+      )
+        return { unknown: `${category}.${rule}` }
       of[rule] = value
     }
     rules[category] = of
   }
   return rules
 }
+
 const checkedRules = (given: Bag): Rules | Response => {
   const rules = rulesIn(given)
-  return "unknown" in rules && typeof rules["unknown"] === "string" ? invalid(`configured_rules.${rules["unknown"]}`) : rules as Rules
+  return "unknown" in rules && typeof rules["unknown"] === "string"
+    ? invalid(`configured_rules.${rules["unknown"]}`)
+    : (rules as Rules)
 }
+
 const textIn = (params: Params, name: string, charsMax: number): string => {
   const text = params.string(name)
-  if (text === undefined || text.trim() === "") { params.missing(name); return "" }
+  if (text === undefined || text.trim() === "") {
+    params.missing(name)
+    return ""
+  }
   if (codePoints(text) > charsMax) params.invalid(name, `At most ${charsMax} characters.`)
   return text
 }
+
 const instructionIn = (params: Params, language: string, id: string): Instruction => {
   const label = textIn(params, "label", labelCharsMax)
-const prompt = textIn(params, "prompt", promptCharsMax)
-const given = params.string("source_language")
+  const prompt = textIn(params, "prompt", promptCharsMax)
+  const given = params.string("source_language")
   const source = given === undefined || given === "" ? undefined : sourceOf(given)
   if (given !== undefined && given !== "" && source === undefined) params.invalid("source_language")
   return { id, label, prompt, sourceLanguage: source?.code ?? language }
 }
 
-export interface StyleDeps { readonly store: Store; readonly clock: () => number; 
-/** Seen by every account, after its own; never changed. */
-readonly fixtures?: ReadonlyArray<StyleList> }
+export interface StyleDeps {
+  readonly store: Store
+  readonly clock: () => number
+  /** Seen by every account, after its own; never changed. */
+  readonly fixtures?: ReadonlyArray<StyleList>
+}
 
 export class StyleRoutes {
   private readonly store: Store
   private readonly clock: () => number
   private readonly fixtures: ReadonlyArray<StyleList>
-  constructor({ store, clock, fixtures = [] }: StyleDeps) { this.store = store; this.clock = clock; this.fixtures = fixtures }
+
+  constructor({ store, clock, fixtures = [] }: StyleDeps) {
+    this.store = store
+    this.clock = clock
+    this.fixtures = fixtures
+  }
 
   find(accountId: string, styleId: string): StyleList | undefined {
-    return StyleLists.get(this.store, [accountId, styleId]) ?? this.fixtures.find((one) => one.styleId === styleId)
+    return (
+      StyleLists.get(this.store, [accountId, styleId]) ?? this.fixtures.find((one) => one.styleId === styleId)
+    )
   }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const base = "/v3/style_rules"
-const one = `${base}/:style_id`
-const each = `${one}/custom_instructions`
-const body = buffered(bytesMax)
-    const paid = (handle: Guarded): Guarded => (request, using) => using.account.tier === "free" ? problem({ _tag: "Forbidden" }) : handle(request, using)
+    const one = `${base}/:style_id`
+    const each = `${one}/custom_instructions`
+    const body = buffered(bytesMax)
+    const paid =
+      (handle: Guarded): Guarded =>
+      (request, using) =>
+        using.account.tier === "free" ? problem({ _tag: "Forbidden" }) : handle(request, using)
     const read = (handle: Guarded) => guard("style_rules:read", paid(handle))
-const write = (handle: Guarded) => guard("style_rules:write", paid(handle))
+    const write = (handle: Guarded) => guard("style_rules:write", paid(handle))
     return [
       { method: "GET", path: base, handle: read(this.list) },
       { method: "POST", path: base, body, handle: write(this.create) },
       { method: "GET", path: one, handle: read(this.with((list) => ok(styleJson(list, true)))) },
       { method: "PATCH", path: one, body, handle: write(this.with(this.rename)) },
-      { method: "DELETE", path: one, handle: write(this.with((list) => this.own(list, () => durable(this.store, [StyleLists.delete([list.accountId, list.styleId], "present")], () => noContent)))) },
+      {
+        method: "DELETE",
+        path: one,
+        handle: write(
+          this.with((list) =>
+            this.own(list, () =>
+              durable(
+                this.store,
+                [StyleLists.delete([list.accountId, list.styleId], "present")],
+                () => noContent
+              )
+            )
+          )
+        )
+      },
       { method: "PUT", path: `${one}/configured_rules`, body, handle: write(this.with(this.configure)) },
       { method: "POST", path: each, body, handle: write(this.with(this.instruct)) },
-      { method: "GET", path: `${each}/:instruction_id`, handle: read(this.with(this.one((_, instruction) => ok(instructionJson(instruction))))) },
-      { method: "PUT", path: `${each}/:instruction_id`, body, handle: write(this.with(this.one(this.reword))) },
-      { method: "DELETE", path: `${each}/:instruction_id`, handle: write(this.with(this.one((list, { id }) =>
-        this.change(list, { instructions: list.instructions.filter((one) => one.id !== id) }, () => noContent)))) }
+      {
+        method: "GET",
+        path: `${each}/:instruction_id`,
+        handle: read(this.with(this.one((_, instruction) => ok(instructionJson(instruction)))))
+      },
+      {
+        method: "PUT",
+        path: `${each}/:instruction_id`,
+        body,
+        handle: write(this.with(this.one(this.reword)))
+      },
+      {
+        method: "DELETE",
+        path: `${each}/:instruction_id`,
+        handle: write(
+          this.with(
+            this.one((list, { id }) =>
+              this.change(
+                list,
+                { instructions: list.instructions.filter((one) => one.id !== id) },
+                () => noContent
+              )
+            )
+          )
+        )
+      }
     ]
   }
+
   private with(handle: (list: StyleList, request: Request) => Response | Promise<Response>): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "style_id")
@@ -99,7 +179,10 @@ const write = (handle: Guarded) => guard("style_rules:write", paid(handle))
       return list === undefined ? notFound("Style list") : handle(list, request)
     }
   }
-  private one(handle: (list: StyleList, instruction: Instruction, request: Request) => Response | Promise<Response>) {
+
+  private one(
+    handle: (list: StyleList, instruction: Instruction, request: Request) => Response | Promise<Response>
+  ) {
     return (list: StyleList, request: Request): Response | Promise<Response> => {
       const id = idIn(request, "instruction_id")
       if (isResponse(id)) return id
@@ -107,26 +190,47 @@ const write = (handle: Guarded) => guard("style_rules:write", paid(handle))
       return instruction === undefined ? notFound("Custom instruction") : handle(list, instruction, request)
     }
   }
+
   private own(list: StyleList, change: () => Promise<Response>): Response | Promise<Response> {
     return this.fixtures.includes(list) ? problem({ _tag: "Forbidden" }) : change()
   }
-  private change(list: StyleList, change: Partial<StyleList>, answer: (changed: StyleList) => Response): Response | Promise<Response> {
+
+  private change(
+    list: StyleList,
+    change: Partial<StyleList>,
+    answer: (changed: StyleList) => Response
+  ): Response | Promise<Response> {
     const changed = { ...list, ...change, version: list.version + 1, updatedMs: this.clock() }
-    return this.own(list, () => durable(this.store, [StyleLists.put([list.accountId, list.styleId], changed, "present")], () => answer(changed), () => notFound("Style list")))
+    return this.own(list, () =>
+      durable(
+        this.store,
+        [StyleLists.put([list.accountId, list.styleId], changed, "present")],
+        () => answer(changed),
+        () => notFound("Style list")
+      )
+    )
   }
 
   private readonly list: Guarded = (request, { account: { accountId } }) => {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const { from, size } = pageOf(query, 25, 10)
-const detailed = query.boolean("detailed") ?? false
-    return faultOf(query) ?? ok({ style_rules: [...stylesOf(this.store, accountId), ...this.fixtures].slice(from, from + size).map((list) => styleJson(list, detailed)) })
+    const detailed = query.boolean("detailed") ?? false
+    return (
+      faultOf(query) ??
+      ok({
+        style_rules: [...stylesOf(this.store, accountId), ...this.fixtures]
+          .slice(from, from + size)
+          .map((list) => styleJson(list, detailed))
+      })
+    )
   }
+
   private readonly create: Guarded = (request, { account: { accountId } }) => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const name = textIn(params, "name", nameCharsMax)
-const language = params.string("language")?.toLowerCase()
+    const language = params.string("language")?.toLowerCase()
     if (language === undefined || language === "") params.missing("language")
     else if (!instructionLanguages.has(language)) params.invalid("language")
     const rules = checkedRules(objectIn(params, "configured_rules")?.bag ?? {})
@@ -134,42 +238,77 @@ const language = params.string("language")?.toLowerCase()
     const fault = faultOf(params)
     if (fault !== undefined) return fault
     if (isResponse(rules)) return rules
-    if (given.length > instructionsMax) return invalid("custom_instructions", `At most ${instructionsMax} instructions.`)
+    if (given.length > instructionsMax)
+      return invalid("custom_instructions", `At most ${instructionsMax} instructions.`)
     const instructions: Array<Instruction> = []
     for (const one of given) {
       instructions.push(instructionIn(one, language!, randomUUID()))
       const wrong = faultOf(one)
       if (wrong !== undefined) return wrong
     }
-    if (stylesOf(this.store, accountId).length >= listsPerAccountMax) return problem({ _tag: "QuotaExceeded", whose: "account" })
+    if (stylesOf(this.store, accountId).length >= listsPerAccountMax)
+      return problem({ _tag: "QuotaExceeded", whose: "account" })
     const nowMs = this.clock()
-const styleId = randomUUID()
-    const list: StyleList = { styleId, accountId, name, language: language!, version: 1, createdMs: nowMs, updatedMs: nowMs, rules, instructions }
-    return durable(this.store, [StyleLists.put([accountId, styleId], list, "absent")], () => ok(styleJson(list, true), 201))
+    const styleId = randomUUID()
+    const list: StyleList = {
+      styleId,
+      accountId,
+      name,
+      language: language!,
+      version: 1,
+      createdMs: nowMs,
+      updatedMs: nowMs,
+      rules,
+      instructions
+    }
+    return durable(this.store, [StyleLists.put([accountId, styleId], list, "absent")], () =>
+      ok(styleJson(list, true), 201)
+    )
   }
+
   private readonly rename = (list: StyleList, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const name = textIn(params, "name", nameCharsMax)
     return faultOf(params) ?? this.change(list, { name }, (changed) => ok(styleJson(changed, true)))
   }
+
   private readonly configure = (list: StyleList, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const rules = checkedRules(params.bag)
     return isResponse(rules) ? rules : this.change(list, { rules }, (changed) => ok(styleJson(changed, true)))
   }
+
   private readonly instruct = (list: StyleList, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const instruction = instructionIn(params, list.language, randomUUID())
-    if (params.fault === undefined && list.instructions.length >= instructionsMax) return invalid("custom_instructions", `At most ${instructionsMax} instructions.`)
-    return faultOf(params) ?? this.change(list, { instructions: [...list.instructions, instruction] }, () => ok(instructionJson(instruction), 201))
+    if (params.fault === undefined && list.instructions.length >= instructionsMax)
+      return invalid("custom_instructions", `At most ${instructionsMax} instructions.`)
+    return (
+      faultOf(params) ??
+      this.change(list, { instructions: [...list.instructions, instruction] }, () =>
+        ok(instructionJson(instruction), 201)
+      )
+    )
   }
-  private readonly reword = (list: StyleList, { id }: Instruction, request: Request): Response | Promise<Response> => {
+
+  private readonly reword = (
+    list: StyleList,
+    { id }: Instruction,
+    request: Request
+  ): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const instruction = instructionIn(params, list.language, id)
-    return faultOf(params) ?? this.change(list, { instructions: list.instructions.map((one) => one.id === id ? instruction : one) }, () => ok(instructionJson(instruction)))
+    return (
+      faultOf(params) ??
+      this.change(
+        list,
+        { instructions: list.instructions.map((one) => (one.id === id ? instruction : one)) },
+        () => ok(instructionJson(instruction))
+      )
+    )
   }
 }

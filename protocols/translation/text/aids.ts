@@ -1,5 +1,6 @@
-/** What stands above every engine: the glossaries, the style list and the memory that a translation names. Resolved once per request, for
- *  text, documents and voice alike. No engine knows of them. Source: translation sections 3.1, 3.3.3–5, 7, 9, 10. */
+/** What stands above every engine: the glossaries, the style list and the memory that a translation names.
+ *  Resolved once per request, for text, documents and voice alike. No engine knows of them. Source:
+ *  translation sections 3.1, 3.3.3–5, 7, 9, 10. */
 import type { Store } from "../../../storage/store.ts"
 import { dictionaryOf, Glossaries, TermCache } from "../glossaries/records.ts"
 import type { Terms } from "../glossaries/terms.ts"
@@ -10,31 +11,47 @@ import { effectOf } from "../styles/effect.ts"
 import type { StyleList } from "../styles/records.ts"
 
 export interface AidsNamed {
-  readonly source: Known | undefined; readonly target: Known
-  readonly glossaryIds: ReadonlyArray<string>; readonly styleId: string | undefined
-  readonly memoryId: string | undefined; readonly memoryThreshold: number
+  readonly source: Known | undefined
+  readonly target: Known
+  readonly glossaryIds: ReadonlyArray<string>
+  readonly styleId: string | undefined
+  readonly memoryId: string | undefined
+  readonly memoryThreshold: number
 }
+
 export interface Aid {
   /** Names glossaries and style with their versions, for what is remembered of answers. */
-readonly name: string
+  readonly name: string
   readonly terms: Terms | undefined
   readonly memory: MemoryUse | undefined
   /** For engines that take instructions. */
-readonly instructions: ReadonlyArray<string>
+  readonly instructions: ReadonlyArray<string>
   /** Typography of the style list, for text that an engine or memory wrote. */
-readonly finish: ((text: string) => string) | undefined
+  readonly finish: ((text: string) => string) | undefined
 }
-export const noAid: Aid = { name: "", terms: undefined, memory: undefined, instructions: [], finish: undefined }
+
+export const noAid: Aid = {
+  name: "",
+  terms: undefined,
+  memory: undefined,
+  instructions: [],
+  finish: undefined
+}
 
 export interface AidsDeps {
   readonly store: Store
   readonly styles: { find(accountId: string, styleId: string): StyleList | undefined }
   readonly memories: Pick<MemorySearch, "use">
 }
+
 export class Aids {
   private readonly deps: AidsDeps
   private readonly cache: TermCache
-  constructor(deps: AidsDeps) { this.deps = deps; this.cache = new TermCache(deps.store) }
+
+  constructor(deps: AidsDeps) {
+    this.deps = deps
+    this.cache = new TermCache(deps.store)
+  }
 
   of(accountId: string, named: AidsNamed): Aid | Refusal {
     const { glossaryIds, styleId, memoryId, target } = named
@@ -45,19 +62,35 @@ export class Aids {
       const glossary = Glossaries.get(store, [accountId, glossaryId.toLowerCase()])
       if (glossary === undefined) return { _tag: "NotFound", what: "Glossary" }
       const dictionary = dictionaryOf(glossary, named.source?.base ?? "", target.base)
-      if (dictionary === undefined) return { _tag: "Refused", message: "No dictionary found for language pair", code: "unsupported_language_pair" }
+      if (dictionary === undefined)
+        return {
+          _tag: "Refused",
+          message: "No dictionary found for language pair",
+          code: "unsupported_language_pair"
+        }
       used.push({ glossaryId: glossary.glossaryId, dictionary })
     }
     const style = styleId === undefined ? undefined : styles.find(accountId, styleId)
     if (styleId !== undefined && style === undefined) return { _tag: "NotFound", what: "Style list" }
-    if (style !== undefined && style.language !== target.base) return { _tag: "Invalid", name: "style_id", detail: "The style list is of another language than target_lang." }
-    const memory = memoryId === undefined ? undefined : memories.use(accountId, memoryId, named.source, target, named.memoryThreshold)
-    if (memoryId !== undefined && memory === undefined) return { _tag: "NotFound", what: "Translation memory" }
+    if (style !== undefined && style.language !== target.base)
+      return {
+        _tag: "Invalid",
+        name: "style_id",
+        detail: "The style list is of another language than target_lang."
+      }
+    const memory =
+      memoryId === undefined
+        ? undefined
+        : memories.use(accountId, memoryId, named.source, target, named.memoryThreshold)
+    if (memoryId !== undefined && memory === undefined)
+      return { _tag: "NotFound", what: "Translation memory" }
     const effect = style === undefined ? undefined : effectOf(style)
     return {
       name: `${used.map(({ dictionary }) => dictionary.version).join()} ${style === undefined ? "" : `${style.styleId} ${style.version}`}`,
-      terms: used.length === 0 ? undefined : this.cache.of(used), memory,
-      instructions: effect?.instructions ?? [], finish: effect?.finish
+      terms: used.length === 0 ? undefined : this.cache.of(used),
+      memory,
+      instructions: effect?.instructions ?? [],
+      finish: effect?.finish
     }
   }
 }

@@ -1,5 +1,6 @@
-/** Texts of one language pair through memory, glossaries and the engine, in that order: for services that bring texts of their own
- *  (documents). What quota, detection and answers are is the caller's. Source: translation sections 3.3.4–5, 4.1. */
+/** Texts of one language pair through memory, glossaries and the engine, in that order: for services that
+ *  bring texts of their own (documents). What quota, detection and answers are is the caller's. Source:
+ *  translation sections 3.3.4–5, 4.1. */
 import { Effect } from "effect"
 import type { EngineFault, Formality, Language, Segment, Translator } from "../../../actors/engines/ports.ts"
 import type { Aid } from "./aids.ts"
@@ -9,45 +10,94 @@ import { cut, Draft, withPlaceholders, type Piece, type Split } from "./segments
 import { lined, Sheet } from "./sheet.ts"
 
 export interface AssistedRequest {
-  readonly texts: ReadonlyArray<string>; readonly source: Known; readonly target: Known
+  readonly texts: ReadonlyArray<string>
+  readonly source: Known
+  readonly target: Known
   /** The engine's code of the target (`pairFor`). */
-readonly pair: Language
-  readonly split?: Split; readonly formality?: Formality; readonly context?: string
+  readonly pair: Language
+  readonly split?: Split
+  readonly formality?: Formality
+  readonly context?: string
   /** Of texts with codes of their own (documents): their pieces. Default: plain text with placeholders. */
-readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
+  readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
   /** What an engine's text must not hold. */
-readonly clean?: (segment: Segment) => Segment
+  readonly clean?: (segment: Segment) => Segment
 }
+
 export interface Assisted {
   /** One per text, same order. */
-readonly texts: ReadonlyArray<string>
+  readonly texts: ReadonlyArray<string>
   /** Places of the memory's segments that served: `memories.applied` makes the rows that say so. */
-readonly places: ReadonlyArray<number>
+  readonly places: ReadonlyArray<number>
   /** Ids of the engines that answered; empty when none was needed. */
-readonly engine: string
+  readonly engine: string
 }
-export const assisted = ({ translator, memories }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> }, aid: Aid,
-  { texts, source, target, pair, split = "1", formality = "default", context, piecesOf, clean = (segment) => segment }: AssistedRequest): Effect.Effect<Assisted, EngineFault> => Effect.gen(function* () {
-  const places: Array<number> = []
-const sheets: Array<Sheet> = []
-  for (const text of texts) {
-    const draft = new Draft()
-const own = piecesOf?.(text)
-    cut(own?.coded === true ? own.pieces : aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms), split, source.base, draft)
-    const sheet = new Sheet(text, draft, own?.coded === true)
-    const { memory, terms } = aid
-    if (memory !== undefined && memory.memory.source === source.base) places.push(...yield* Effect.promise(() => sheet.remember(memory, memories)))
-    if (terms !== undefined) sheet.protect(terms)
-    sheets.push(sheet)
-  }
-  const segments = sheets.flatMap(({ left }) => left)
-  const made = segments.length === 0 ? { segments, engine: "" } : yield* translator.translate({
-    source: source.base, target: pair, segments, formality, ...(context === undefined ? {} : { context }), ...(aid.instructions.length === 0 ? {} : { instructions: aid.instructions })
+
+export const assisted = (
+  {
+    translator,
+    memories
+  }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> },
+  aid: Aid,
+  {
+    texts,
+    source,
+    target,
+    pair,
+    split = "1",
+    formality = "default",
+    context,
+    piecesOf,
+    clean = (segment) => segment
+  }: AssistedRequest
+): Effect.Effect<Assisted, EngineFault> =>
+  Effect.gen(function* () {
+    const places: Array<number> = []
+    const sheets: Array<Sheet> = []
+    for (const text of texts) {
+      const draft = new Draft()
+      const own = piecesOf?.(text)
+      cut(
+        own?.coded === true
+          ? own.pieces
+          : aid.terms === undefined
+            ? withPlaceholders(text)
+            : lined(text, aid.terms),
+        split,
+        source.base,
+        draft
+      )
+      const sheet = new Sheet(text, draft, own?.coded === true)
+      const { memory, terms } = aid
+      if (memory !== undefined && memory.memory.source === source.base)
+        places.push(...(yield* Effect.promise(() => sheet.remember(memory, memories))))
+      if (terms !== undefined) sheet.protect(terms)
+      sheets.push(sheet)
+    }
+    const segments = sheets.flatMap(({ left }) => left)
+    const made =
+      segments.length === 0
+        ? { segments, engine: "" }
+        : yield* translator.translate({
+            source: source.base,
+            target: pair,
+            segments,
+            formality,
+            ...(context === undefined ? {} : { context }),
+            ...(aid.instructions.length === 0 ? {} : { instructions: aid.instructions })
+          })
+    const answers = made.segments.map(clean)
+    let from = 0
+    return {
+      places,
+      engine: made.engine,
+      texts: sheets.map((sheet) => {
+        from += sheet.take(answers, from, aid.finish)
+        return sheet.text({
+          repair: translator.verbatim !== true,
+          escape: false,
+          target: target.code.toLowerCase()
+        })
+      })
+    }
   })
-  const answers = made.segments.map(clean)
-  let from = 0
-  return { places, engine: made.engine, texts: sheets.map((sheet) => {
-    from += sheet.take(answers, from, aid.finish)
-    return sheet.text({ repair: translator.verbatim !== true, escape: false, target: target.code.toLowerCase() })
-  }) }
-})

@@ -1,10 +1,14 @@
-/** Answers already given, per account: a text translated once with the same options costs no engine. Two generations: what is used
- *  moves to the young one, and when that is full the old one is dropped, so neither a hit nor an entry leaving costs a search.
- *  What it holds never outlives the process, and it changes no bill: a hit is counted like a miss. */
+/** Answers already given, per account: a text translated once with the same options costs no engine. Two
+ *  generations: what is used moves to the young one, and when that is full the old one is dropped, so neither
+ *  a hit nor an entry leaving costs a search. What it holds never outlives the process, and it changes no
+ *  bill: a hit is counted like a miss. */
 
-export interface Remembered { readonly text: string; 
-/** Upper-case base code. */
-readonly detected: string; readonly engine: string }
+export interface Remembered {
+  readonly text: string
+  /** Upper-case base code. */
+  readonly detected: string
+  readonly engine: string
+}
 
 export class TranslationCache {
   private young = new Map<string, Remembered>()
@@ -18,6 +22,7 @@ export class TranslationCache {
     this.entriesMax = entriesMax
     this.charsMax = charsMax
   }
+
   get(key: string): Remembered | undefined {
     const known = this.young.get(key)
     if (known !== undefined) return known
@@ -25,6 +30,7 @@ export class TranslationCache {
     if (older !== undefined) this.set(key, older)
     return older
   }
+
   /** A text of more than a hundredth of the whole is not worth what it would push out. */
   set(key: string, remembered: Remembered): void {
     const chars = key.length + remembered.text.length
@@ -37,5 +43,8 @@ export class TranslationCache {
     this.young.set(key, remembered)
     this.chars += chars
   }
-  get size(): number { return this.young.size + this.old.size }
+
+  get size(): number {
+    return this.young.size + this.old.size
+  }
 }

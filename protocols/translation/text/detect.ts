@@ -1,4 +1,5 @@
-/** POST /v3/detect/language: what the detector says of each text, and how sure it is. Source: translation section 16. */
+/** POST /v3/detect/language: what the detector says of each text, and how sure it is. Source: translation
+ *  section 16. */
 import type { Engines } from "../../../actors/engines/ports.ts"
 import type { Guarded } from "../account/guard.ts"
 import { languageOf } from "../languages.ts"
@@ -8,17 +9,28 @@ import { textsMax } from "./text-options.ts"
 
 export const detectBytesMax = 131_072
 
-export const detectLanguage = ({ detector }: Engines): Guarded => (request) => {
-  const params = bodyOf(request)
-  if (isResponse(params)) return params
-  const texts = params.strings("text") ?? []
-  if (params.fault === undefined && texts.length === 0) return problem({ _tag: "Refused", message: "Missing parameter text.", code: "missing_parameter" })
-  if (texts.length > textsMax) params.invalid("text", `At most ${textsMax} texts.`)
-  return faultOf(params) ?? ok({ results: texts.map((text) => {
-    const { language, reliable } = detector.detect(text)
-    if (language === undefined || !/\p{L}/u.test(text)) return { detection_status: "no_language_detected" }
-    const known = languageOf(language.split("-")[0]!)
-    if (known === undefined || !known.source) return { detection_status: "unsupported_language" }
-    return reliable ? { detected_language: known.code, detection_status: "success" } : { detection_status: "insufficient_confidence" }
-  }) })
-}
+export const detectLanguage =
+  ({ detector }: Engines): Guarded =>
+  (request) => {
+    const params = bodyOf(request)
+    if (isResponse(params)) return params
+    const texts = params.strings("text") ?? []
+    if (params.fault === undefined && texts.length === 0)
+      return problem({ _tag: "Refused", message: "Missing parameter text.", code: "missing_parameter" })
+    if (texts.length > textsMax) params.invalid("text", `At most ${textsMax} texts.`)
+    return (
+      faultOf(params) ??
+      ok({
+        results: texts.map((text) => {
+          const { language, reliable } = detector.detect(text)
+          if (language === undefined || !/\p{L}/u.test(text))
+            return { detection_status: "no_language_detected" }
+          const known = languageOf(language.split("-")[0]!)
+          if (known === undefined || !known.source) return { detection_status: "unsupported_language" }
+          return reliable
+            ? { detected_language: known.code, detection_status: "success" }
+            : { detection_status: "insufficient_confidence" }
+        })
+      })
+    )
+  }

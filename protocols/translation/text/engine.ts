@@ -1,18 +1,27 @@
-/** One call of the translator from a request: its answer or its fault as a value, within the time in which clients wait.
- *  A client that goes, or the end of the time, interrupts it. Source: translation 2.3, 2.4. */
+/** One call of the translator from a request: its answer or its fault as a value, within the time in which
+ *  clients wait. A client that goes, or the end of the time, interrupts it. Source: translation 2.3, 2.4. */
 import { Cause, Effect, Exit, Result } from "effect"
-import { EngineFault, type TranslateRequest, type TranslateResult, type Translator } from "../../../actors/engines/ports.ts"
+import {
+  EngineFault,
+  type TranslateRequest,
+  type TranslateResult,
+  type Translator
+} from "../../../actors/engines/ports.ts"
 import type { Request } from "../../../runtime/http.ts"
 import type { Refusal } from "../problems.ts"
 
 /** Clients repeat a request after 5 s. */
 const engineMsMax = 4_500
 
-export const translated = (translator: Translator, request: TranslateRequest, client: Pick<Request, "signal">): Promise<TranslateResult | EngineFault> =>
+export const translated = (
+  translator: Translator,
+  request: TranslateRequest,
+  client: Pick<Request, "signal">
+): Promise<TranslateResult | EngineFault> =>
   new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined
-let signal: AbortSignal | undefined
-let over = false
+    let signal: AbortSignal | undefined
+    let over = false
     const stop = (reason: "timeout" | "unavailable", detail: string) => (): void => {
       if (over) return
       end()
@@ -25,13 +34,15 @@ let over = false
       clearTimeout(timer)
       signal?.removeEventListener("abort", gone)
     }
-    const interrupt = Effect.runCallback(Effect.result(translator.translate(request)), { onExit: (exit) => {
-      if (over) return
-      end()
-      if (Exit.isFailure(exit)) reject(Cause.squash(exit.cause))
-      else resolve(Result.isSuccess(exit.value) ? exit.value.success : exit.value.failure)
-    } })
-    if (over) return                                                   // answered in this turn: no timer, no listener
+    const interrupt = Effect.runCallback(Effect.result(translator.translate(request)), {
+      onExit: (exit) => {
+        if (over) return
+        end()
+        if (Exit.isFailure(exit)) reject(Cause.squash(exit.cause))
+        else resolve(Result.isSuccess(exit.value) ? exit.value.success : exit.value.failure)
+      }
+    })
+    if (over) return // answered in this turn: no timer, no listener
     signal = client.signal
     timer = setTimeout(stop("timeout", `no answer within ${engineMsMax} ms`), engineMsMax)
     signal.addEventListener("abort", gone)
@@ -40,9 +51,16 @@ let over = false
 
 export const refusalOf = ({ reason }: EngineFault): Refusal => {
   switch (reason) {
-    case "unsupported": return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
-    case "bad-input": return { _tag: "Invalid", name: "text" }
-    case "overloaded": return { _tag: "Overloaded" }
-    case "timeout": case "crashed": case "upstream": case "unavailable": return { _tag: "Down", status: 504 }
+    case "unsupported":
+      return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
+    case "bad-input":
+      return { _tag: "Invalid", name: "text" }
+    case "overloaded":
+      return { _tag: "Overloaded" }
+    case "timeout":
+    case "crashed":
+    case "upstream":
+    case "unavailable":
+      return { _tag: "Down", status: 504 }
   }
 }

@@ -1,21 +1,36 @@
-/** Text to engine segments and back: sentences by punctuation and line, placeholders and markup as opaque units, white space around
- *  sentences kept outside. Guarantee: with an engine that changes nothing, what comes back is byte for byte what went in, and every
- *  opaque unit stands in the answer exactly once. Pure. Source: translation 3.1 split_sentences, 3.3. */
+/** Text to engine segments and back: sentences by punctuation and line, placeholders and markup as opaque
+ *  units, white space around sentences kept outside. Guarantee: with an engine that changes nothing, what
+ *  comes back is byte for byte what went in, and every opaque unit stands in the answer exactly once. Pure.
+ *  Source: translation 3.1 split_sentences, 3.3. */
 import type { Language, Segment, Unit } from "../../../actors/engines/ports.ts"
 
-/** `open`, `close`, `void`: markup without width between letters. `inside`: stands for words (placeholder, entity, ignored element). */
+/** `open`, `close`, `void`: markup without width between letters. `inside`: stands for words (placeholder,
+ *  entity, ignored element). */
 export type Piece =
   | { readonly text: string }
   | { readonly raw: string; readonly role: "open" | "close" | "void" | "inside" }
+
 export type Split = "0" | "1" | "nonewlines"
 
-interface Sentence { readonly segment: Segment; readonly raws: ReadonlyArray<string>; readonly first: string; readonly last: string }
+interface Sentence {
+  readonly segment: Segment
+  readonly raws: ReadonlyArray<string>
+  readonly first: string
+  readonly last: string
+}
+
 /** What goes out around the sentences (strings), and where each sentence goes (its index). */
 export class Draft {
   readonly parts: Array<string | number> = []
   readonly sentences: Array<Sentence> = []
-  literal(text: string): void { if (text !== "") this.parts.push(text) }
-  get segments(): ReadonlyArray<Segment> { return this.sentences.map(({ segment }) => segment) }
+
+  literal(text: string): void {
+    if (text !== "") this.parts.push(text)
+  }
+
+  get segments(): ReadonlyArray<Segment> {
+    return this.sentences.map(({ segment }) => segment)
+  }
 }
 
 const url = String.raw`\b(?:https?|ftp):\/\/[^\s<>"'{}|]{0,2000}[^\s<>"'{}|.,;:!?)\]]`
@@ -25,9 +40,13 @@ const percent = String.raw`%(?:\(\w{1,64}\)|\d{1,2}\$)?[-+0#]{0,3}\d{0,3}(?:\.\d
 const placeholder = new RegExp(`${url}|${mail}|${braces}|${percent}`, "g")
 const mayHold = /[{%@]|:\/\//
 
-/** What programs fill in or follow, and people do not translate: URLs, mail addresses, {name}, ${x}, {{ y }}, %s, %(n)d. */
+/** What programs fill in or follow, and people do not translate: URLs, mail addresses, {name}, ${x}, {{ y }},
+ *  %s, %(n)d. */
 export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<Piece> => {
-  if (!mayHold.test(text)) { if (text !== "") into.push({ text }); return into }
+  if (!mayHold.test(text)) {
+    if (text !== "") into.push({ text })
+    return into
+  }
   let from = 0
   for (const found of text.matchAll(placeholder)) {
     if (found.index > from) into.push({ text: text.slice(from, found.index) })
@@ -38,42 +57,62 @@ export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<P
   return into
 }
 
-/** Stands for an opaque unit while sentences are looked for: upper case, so that a sentence may begin with it. */
+/** Stands for an opaque unit while sentences are looked for: upper case, so that a sentence may begin with
+ *  it. */
 const standIn = "\u046A"
+
 const wide = (piece: Piece): boolean => "text" in piece || piece.role === "inside"
 const ends = /[.!?\u2026\u3002\uFF01\uFF1F\u061F\u06D4\u0964\uFF0E\uFF61\n\r\u2028\u2029\u0085]/
 const lineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/
 const allLineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/g
-/** Words after which a full stop seldom ends a sentence, and single initials. Without the stop, lower case. */
-const abbreviations = new Set(("mr mrs ms dr prof st sr jr vs etc eg e.g i.e ie cf no vol fig approx dept gen col sgt capt rev hon " +
-  "z.b d.h u.a bzw ca usw nr str hr fr vgl evtl ggf inkl zzgl m mme mlle p.ex cad ex av sra srta dra ud uds ej pág núm sig dott ing avv ecc pag").split(" "))
+
+/** Words after which a full stop seldom ends a sentence, and single initials. Without the stop, lower case.
+ *  */
+const abbreviations = new Set(
+  (
+    "mr mrs ms dr prof st sr jr vs etc eg e.g i.e ie cf no vol fig approx dept gen col sgt capt rev hon " +
+    "z.b d.h u.a bzw ca usw nr str hr fr vgl evtl ggf inkl zzgl m mme mlle p.ex cad ex av sra srta dra ud uds ej pág núm sig dott ing avv ecc pag"
+  ).split(" ")
+)
+
 const german = new Set(["de", "da", "nb", "cs", "sk", "fi", "et", "hu", "lv", "sl", "hr"])
 
 const segmenters = new Map<Language, Intl.Segmenter>()
+
 const segmenterOf = (language: Language): Intl.Segmenter => {
   let segmenter = segmenters.get(language)
-  if (segmenter === undefined) segmenters.set(language, segmenter = new Intl.Segmenter(language, { granularity: "sentence" }))
+  if (segmenter === undefined)
+    segmenters.set(language, (segmenter = new Intl.Segmenter(language, { granularity: "sentence" })))
   return segmenter
 }
 
-/** True when the piece of text cannot end a sentence: "Dr. ", "J. ", and in languages that write ordinals so, "3. ". */
+/** True when the piece of text cannot end a sentence: "Dr. ", "J. ", and in languages that write ordinals so,
+ *  "3. ". */
 const goesOn = (sentence: string, language: Language): boolean => {
   const tail = sentence.slice(-40).trimEnd()
   if (!tail.endsWith(".") || lineBreaks.test(sentence.slice(sentence.trimEnd().length))) return false
   const word = /([^\s("'[]*)\.$/.exec(tail)?.[1] ?? ""
-  return /^[A-Z]$/.test(word) || abbreviations.has(word.toLowerCase()) || (german.has(language) && /^\d{1,2}$/.test(word))
+  return (
+    /^[A-Z]$/.test(word) ||
+    abbreviations.has(word.toLowerCase()) ||
+    (german.has(language) && /^\d{1,2}$/.test(word))
+  )
 }
 
 const plainAscii = /^[\x20-\x3A\x3C-\x7E]*$/
 const isTerm = (code: number): boolean => code === 46 || code === 33 || code === 63
 const isUpper = (code: number): boolean => code >= 65 && code <= 90
 const isLower = (code: number): boolean => code >= 97 && code <= 122
+
 /** " ' ( ) [ ] { } */
-const isClose = (code: number): boolean => code === 34 || (code >= 39 && code <= 41) || code === 91 || code === 93 || code === 123 || code === 125
-/** The rules SB6–SB11 of UAX 29 for one line of printable ASCII: the platform's answer at a tenth of its price. */
+const isClose = (code: number): boolean =>
+  code === 34 || (code >= 39 && code <= 41) || code === 91 || code === 93 || code === 123 || code === 125
+
+/** The rules SB6–SB11 of UAX 29 for one line of printable ASCII: the platform's answer at a tenth of its
+ *  price. */
 export const asciiBreaks = (text: string): Array<number> => {
   const breaks: Array<number> = []
-const length = text.length
+  const length = text.length
   for (let i = 0; i < length; i++) {
     const term = text.charCodeAt(i)
     if (!isTerm(term)) continue
@@ -85,10 +124,23 @@ const length = text.length
     if (isTerm(next) || next === 44 || next === 45 || next === 58) continue
     if (term === 46) {
       const before = i === 0 ? 0 : text.charCodeAt(i - 1)
-      if (at === i + 1 && ((next >= 48 && next <= 57) || (isUpper(next) && (isUpper(before) || isLower(before))))) continue
+      if (
+        at === i + 1 &&
+        ((next >= 48 && next <= 57) || (isUpper(next) && (isUpper(before) || isLower(before))))
+      )
+        continue
       let ahead = at
-      while (ahead < length && !isUpper(text.charCodeAt(ahead)) && !isLower(text.charCodeAt(ahead)) && !isTerm(text.charCodeAt(ahead))) ahead++
-      if (ahead < length && isLower(text.charCodeAt(ahead))) { i = ahead; continue }
+      while (
+        ahead < length &&
+        !isUpper(text.charCodeAt(ahead)) &&
+        !isLower(text.charCodeAt(ahead)) &&
+        !isTerm(text.charCodeAt(ahead))
+      )
+        ahead++
+      if (ahead < length && isLower(text.charCodeAt(ahead))) {
+        i = ahead
+        continue
+      }
     }
     breaks.push(at)
   }
@@ -96,8 +148,10 @@ const length = text.length
   return breaks
 }
 
-/** The platform's segmenter pays for the length of the whole text at every sentence, so long texts go to it by the window. */
+/** The platform's segmenter pays for the length of the whole text at every sentence, so long texts go to it
+ *  by the window. */
 const windowChars = 2_000
+
 /** Without those that do not end a sentence. */
 const merged = (ends: ReadonlyArray<number>, text: string, language: Language): ReadonlyArray<number> => {
   let from = 0
@@ -107,6 +161,7 @@ const merged = (ends: ReadonlyArray<number>, text: string, language: Language): 
     return true
   })
 }
+
 /** Offsets at which a new sentence begins, the text's length last. */
 const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray<number> => {
   if (split === "0" || !ends.test(flat)) return [flat.length]
@@ -117,10 +172,10 @@ const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray
   let from = 0
   for (let start = 0, size = windowChars; start < looked.length;) {
     const window = looked.slice(start, start + size)
-const whole = start + size >= looked.length
+    const whole = start + size >= looked.length
     let end = start
     for (const { index, segment } of segmenter.segment(window)) {
-      if (!whole && index + segment.length === window.length) break    // may go on in the next window
+      if (!whole && index + segment.length === window.length) break // may go on in the next window
       end = start + index + segment.length
       if (end < looked.length && goesOn(looked.slice(from, end), language)) continue
       breaks.push(end)
@@ -140,12 +195,20 @@ export const cut = (pieces: ReadonlyArray<Piece>, split: Split, language: Langua
   const breaks = breaksOf(flat, split, language)
   if (breaks.length === 1) return emit(pieces, draft)
   let sentence: Array<Piece> = []
-let at = 0
-let next = 0
-  const turn = (): void => { emit(sentence, draft); sentence = []; next++ }
+  let at = 0
+  let next = 0
+  const turn = (): void => {
+    emit(sentence, draft)
+    sentence = []
+    next++
+  }
   for (const piece of pieces) {
     if (at === breaks[next] && ("text" in piece || piece.role !== "close")) turn()
-    if (!("text" in piece)) { sentence.push(piece); if (wide(piece)) at++; continue }
+    if (!("text" in piece)) {
+      sentence.push(piece)
+      if (wide(piece)) at++
+      continue
+    }
     for (let rest = piece.text; rest !== "";) {
       if (at === breaks[next]) turn()
       const taken = rest.slice(0, breaks[next]! - at)
@@ -158,35 +221,40 @@ let next = 0
 }
 
 const letters = /\p{L}/u
+
 /** For each tag the index of its partner, or -1. */
 const partners = (pieces: ReadonlyArray<Piece>): ReadonlyArray<number> => {
   const partner = new Array<number>(pieces.length).fill(-1)
-const open: Array<number> = []
+  const open: Array<number> = []
   for (const [i, piece] of pieces.entries()) {
     if ("text" in piece) continue
     if (piece.role === "open") open.push(i)
     else if (piece.role === "close") {
       const at = open.pop()
-      if (at !== undefined) { partner[at] = i; partner[i] = at }
+      if (at !== undefined) {
+        partner[at] = i
+        partner[i] = at
+      }
     }
   }
   return partner
 }
 
-/** One sentence: white space and tags that merely surround it stay outside; without a letter it is not translated. */
+/** One sentence: white space and tags that merely surround it stay outside; without a letter it is not
+ *  translated. */
 const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
   if (!all.some((piece) => "text" in piece && letters.test(piece.text))) {
     for (const piece of all) draft.literal("text" in piece ? piece.text : piece.raw)
     return
   }
   const pieces = [...all]
-const partner = partners(all)
+  const partner = partners(all)
   let from = 0
-let to = pieces.length
+  let to = pieces.length
   const tail: Array<string> = []
   for (;;) {
     const first = pieces[from]!
-const last = pieces[to - 1]!
+    const last = pieces[to - 1]!
     if ("text" in first) {
       const kept = first.text.trimStart()
       if (kept.length < first.text.length) {
@@ -195,13 +263,19 @@ const last = pieces[to - 1]!
         else pieces[from] = { text: kept }
         continue
       }
-    } else if (first.role === "void" || first.role === "close") { draft.literal(first.raw); from++; continue }
-    else if (first.role === "open") {
+    } else if (first.role === "void" || first.role === "close") {
+      draft.literal(first.raw)
+      from++
+      continue
+    } else if (first.role === "open") {
       const close = partner[from]!
       if (close < 0 || close === to - 1) {
         draft.literal(first.raw)
         from++
-        if (close >= 0) { tail.push((last as { readonly raw: string }).raw); to-- }
+        if (close >= 0) {
+          tail.push((last as { readonly raw: string }).raw)
+          to--
+        }
         continue
       }
     }
@@ -211,33 +285,57 @@ const last = pieces[to - 1]!
       tail.push(last.text.slice(kept.length))
       if (kept === "") to--
       else pieces[to - 1] = { text: kept }
-    } else if (last.role === "void" || last.role === "open" || (last.role === "close" && partner[to - 1]! < 0)) { tail.push(last.raw); to-- }
-    else break
+    } else if (
+      last.role === "void" ||
+      last.role === "open" ||
+      (last.role === "close" && partner[to - 1]! < 0)
+    ) {
+      tail.push(last.raw)
+      to--
+    } else break
   }
   const units: Array<Unit> = []
-const raws: Array<string> = []
+  const raws: Array<string> = []
   for (let i = from; i < to; i++) {
     const piece = pieces[i]!
-    if (!("text" in piece)) { units.push({ kind: "opaque", id: raws.length }); raws.push(piece.raw); continue }
+    if (!("text" in piece)) {
+      units.push({ kind: "opaque", id: raws.length })
+      raws.push(piece.raw)
+      continue
+    }
     const before = units.at(-1)
     if (before?.kind === "text") units[units.length - 1] = { kind: "text", text: before.text + piece.text }
     else units.push({ kind: "text", text: piece.text })
   }
   const first = pieces[from]!
-const last = pieces[to - 1]!
+  const last = pieces[to - 1]!
   draft.parts.push(draft.sentences.length)
-  draft.sentences.push({ segment: { units }, raws, first: "text" in first ? first.text : "", last: "text" in last ? last.text : "" })
+  draft.sentences.push({
+    segment: { units },
+    raws,
+    first: "text" in first ? first.text : "",
+    last: "text" in last ? last.text : ""
+  })
   for (let i = tail.length - 1; i >= 0; i--) draft.literal(tail[i]!)
 }
 
 /** What a memory compares with: the sentence's text, placeholders included, markup left out. */
 export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: boolean): string =>
-  segment.units.map((unit) => unit.kind === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!).join("")
-/** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the sentence's own. */
+  segment.units
+    .map((unit) =>
+      unit.kind === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!
+    )
+    .join("")
+
+/** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the
+ *  sentence's own. */
 export const answerWith = ({ raws }: Draft["sentences"][number], text: string): Segment => {
   const units: Array<Unit> = []
   let from = 0
-  const places = raws.map((raw, id) => ({ id, at: raw === "" ? -1 : text.indexOf(raw), raw })).filter(({ at }) => at >= 0).sort((a, b) => a.at - b.at)
+  const places = raws
+    .map((raw, id) => ({ id, at: raw === "" ? -1 : text.indexOf(raw), raw }))
+    .filter(({ at }) => at >= 0)
+    .sort((a, b) => a.at - b.at)
   for (const { id, at, raw } of places) {
     if (at < from) continue
     if (at > from) units.push({ kind: "text", text: text.slice(from, at) })
@@ -247,13 +345,25 @@ export const answerWith = ({ raws }: Draft["sentences"][number], text: string): 
   if (from < text.length) units.push({ kind: "text", text: text.slice(from) })
   return { units }
 }
-/** Parts of a sentence's text become opaque units that come out as `target`. True when nothing is left to translate. */
-export const protect = (draft: Draft, at: number, find: (text: string) => ReadonlyArray<{ readonly from: number; readonly to: number; readonly target: string }>, escape: boolean): boolean => {
+
+/** Parts of a sentence's text become opaque units that come out as `target`. True when nothing is left to
+ *  translate. */
+export const protect = (
+  draft: Draft,
+  at: number,
+  find: (
+    text: string
+  ) => ReadonlyArray<{ readonly from: number; readonly to: number; readonly target: string }>,
+  escape: boolean
+): boolean => {
   const { segment, raws: known, first, last } = draft.sentences[at]!
-const units: Array<Unit> = []
-const raws = [...known]
+  const units: Array<Unit> = []
+  const raws = [...known]
   for (const unit of segment.units) {
-    if (unit.kind === "opaque") { units.push(unit); continue }
+    if (unit.kind === "opaque") {
+      units.push(unit)
+      continue
+    }
     let rest = 0
     for (const { from, to, target } of find(unit.text)) {
       if (from > rest) units.push({ kind: "text", text: unit.text.slice(rest, from) })
@@ -269,13 +379,14 @@ const raws = [...known]
 
 export interface Rendering {
   /** Give back a first capital and an end mark that the source has and the engine lost. */
-readonly repair: boolean
+  readonly repair: boolean
   /** Text from the engine goes into markup. */
-readonly escape: boolean
+  readonly escape: boolean
   readonly target: Language
   /** Sentences whose answer is not repaired: it is somebody's own wording. */
-readonly verbatim?: ReadonlySet<number>
+  readonly verbatim?: ReadonlySet<number>
 }
+
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 const endMark = /[.!?\u2026\u3002\uFF01\uFF1F]$/
 const anyEnd = /[\p{P}\p{S}]["'\u00BB\u201D\u2019)\]]*$/u
@@ -283,32 +394,49 @@ const wideMarks: Readonly<Record<string, string>> = { ".": "。", "!": "！", "?
 
 const repaired = (texts: Array<string>, { first, last }: Sentence, target: Language): void => {
   const begin = texts[0]!
-const end = texts.at(-1)!
+  const end = texts.at(-1)!
   const [letter] = first
   const [now] = begin
-  if (letter !== undefined && now !== undefined && letter !== letter.toLowerCase() && now !== now.toUpperCase()) texts[0] = now.toUpperCase() + begin.slice(now.length)
+  if (
+    letter !== undefined &&
+    now !== undefined &&
+    letter !== letter.toLowerCase() &&
+    now !== now.toUpperCase()
+  )
+    texts[0] = now.toUpperCase() + begin.slice(now.length)
   const mark = endMark.exec(last)?.[0]
   if (mark !== undefined && end !== "" && !anyEnd.test(end.trimEnd())) {
     const base = target.split("-")[0]
-    texts[texts.length - 1] = (texts.at(-1) ?? "") + (base === "ja" || base === "zh" ? wideMarks[mark] ?? mark : mark)
+    texts[texts.length - 1] =
+      (texts.at(-1) ?? "") + (base === "ja" || base === "zh" ? (wideMarks[mark] ?? mark) : mark)
   }
 }
 
 const rendered = (sentence: Sentence, answer: Segment, { repair, escape, target }: Rendering): string => {
-  const parts: Array<string> = answer.units.map((unit) => unit.kind === "text" ? unit.text : "")
+  const parts: Array<string> = answer.units.map((unit) => (unit.kind === "text" ? unit.text : ""))
   const edgesAreText = answer.units[0]?.kind === "text" && answer.units.at(-1)?.kind === "text"
   if (repair && edgesAreText) repaired(parts, sentence, target)
   if (escape) for (let i = 0; i < parts.length; i++) parts[i] = escaped(parts[i]!)
   const left = new Set(sentence.raws.keys())
-  for (const [i, unit] of answer.units.entries()) if (unit.kind === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
+  for (const [i, unit] of answer.units.entries())
+    if (unit.kind === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
   let text = parts.join("")
-  for (const id of left) text += sentence.raws[id]!                    // an engine that loses a unit loses its place, not the unit
+  // an engine that loses a unit loses its place, not the unit
+  for (const id of left) text += sentence.raws[id]!
   return text
 }
+
 /** `answers`: one segment per sentence of the draft, in order. */
 export const render = (draft: Draft, answers: ReadonlyArray<Segment>, how: Rendering): string => {
   let text = ""
-  for (const part of draft.parts) text += typeof part === "string" ? part
-    : rendered(draft.sentences[part]!, answers[part]!, how.verbatim?.has(part) === true ? { ...how, repair: false } : how)
+  for (const part of draft.parts)
+    text +=
+      typeof part === "string"
+        ? part
+        : rendered(
+            draft.sentences[part]!,
+            answers[part]!,
+            how.verbatim?.has(part) === true ? { ...how, repair: false } : how
+          )
   return text
 }

@@ -1,18 +1,33 @@
-/** One text's sentences while their translations come together: from the memory, from the glossaries, the rest from the engine.
- *  Guarantee: what the memory gave is left as it is; a glossary's target stands letter for letter. Source: translation section 3.3.4–5. */
+/** One text's sentences while their translations come together: from the memory, from the glossaries, the
+ *  rest from the engine. Guarantee: what the memory gave is left as it is; a glossary's target stands letter
+ *  for letter. Source: translation section 3.3.4–5. */
 import { repaired } from "../../../actors/engines/router.ts"
 import type { Segment } from "../../../actors/engines/ports.ts"
 import type { Terms } from "../glossaries/terms.ts"
 import type { MemorySearch, MemoryUse } from "../memories/search.ts"
-import { answerWith, protect, render, textOf, withPlaceholders, type Draft, type Piece, type Rendering } from "./segments.ts"
+import {
+  answerWith,
+  protect,
+  render,
+  textOf,
+  withPlaceholders,
+  type Draft,
+  type Piece,
+  type Rendering
+} from "./segments.ts"
 
-/** Plain text in which every line that is an entry, letter for letter, stands as its target; placeholders as they are. */
+/** Plain text in which every line that is an entry, letter for letter, stands as its target; placeholders as
+ *  they are. */
 export const lined = (text: string, terms: Terms): ReadonlyArray<Piece> => {
   const whole = terms.exactly(text.trim())
   const around = (line: string, target: string): Array<Piece> => {
     const start = line.length - line.trimStart().length
-const end = line.trimEnd().length
-    return [{ text: line.slice(0, start) }, { raw: target, role: "inside" as const }, { text: line.slice(end) }].filter((piece) => !("text" in piece) || piece.text !== "")
+    const end = line.trimEnd().length
+    return [
+      { text: line.slice(0, start) },
+      { raw: target, role: "inside" as const },
+      { text: line.slice(end) }
+    ].filter((piece) => !("text" in piece) || piece.text !== "")
   }
   if (whole !== undefined) return around(text, whole)
   if (!text.includes("\n")) return withPlaceholders(text)
@@ -20,7 +35,10 @@ const end = line.trimEnd().length
   let plain = ""
   for (const line of text.split(/(?<=\n)/)) {
     const target = terms.exactly(line.trim())
-    if (target === undefined) { plain += line; continue }
+    if (target === undefined) {
+      plain += line
+      continue
+    }
     withPlaceholders(plain, pieces)
     plain = ""
     pieces.push(...around(line, target))
@@ -35,6 +53,7 @@ export class Sheet {
   private readonly made: Array<Segment | undefined>
   private readonly verbatim = new Set<number>()
   private whole: string | undefined
+
   constructor(source: string, draft: Draft, markup: boolean) {
     this.source = source
     this.draft = draft
@@ -48,11 +67,17 @@ export class Sheet {
       const hit = await search.find(use, this.source)
       if (hit !== undefined) {
         const { source } = this
-const end = source.trimEnd().length
-        this.whole = source.slice(0, source.length - source.trimStart().length) + hit.target + source.slice(end)
+        const end = source.trimEnd().length
+        this.whole =
+          source.slice(0, source.length - source.trimStart().length) + hit.target + source.slice(end)
         return [hit.place]
       }
-      if (this.draft.sentences.length < 2 && this.draft.sentences[0] !== undefined && textOf(this.draft.sentences[0], false) === this.source) return []
+      if (
+        this.draft.sentences.length < 2 &&
+        this.draft.sentences[0] !== undefined &&
+        textOf(this.draft.sentences[0], false) === this.source
+      )
+        return []
     }
     const places: Array<number> = []
     for (const [i, sentence] of this.draft.sentences.entries()) {
@@ -64,28 +89,53 @@ const end = source.trimEnd().length
     }
     return places
   }
+
   protect(terms: Terms): void {
     if (this.whole !== undefined) return
     for (let i = 0; i < this.made.length; i++) {
-      if (this.made[i] === undefined && protect(this.draft, i, terms.find, this.markup)) this.made[i] = this.draft.sentences[i]!.segment
+      if (this.made[i] === undefined && protect(this.draft, i, terms.find, this.markup))
+        this.made[i] = this.draft.sentences[i]!.segment
     }
   }
-  get done(): boolean { return this.whole !== undefined || !this.made.includes(undefined) }
+
+  get done(): boolean {
+    return this.whole !== undefined || !this.made.includes(undefined)
+  }
+
   /** What the engine has to translate. */
   get left(): ReadonlyArray<Segment> {
-    return this.whole !== undefined ? [] : this.draft.sentences.flatMap(({ segment }, i) => this.made[i] === undefined ? [segment] : [])
+    return this.whole !== undefined
+      ? []
+      : this.draft.sentences.flatMap(({ segment }, i) => (this.made[i] === undefined ? [segment] : []))
   }
+
   /** The engine's answers for what was left, from `from` on; how many they were. */
-  take(answers: ReadonlyArray<Segment>, from: number, finish: ((text: string) => string) | undefined): number {
+  take(
+    answers: ReadonlyArray<Segment>,
+    from: number,
+    finish: ((text: string) => string) | undefined
+  ): number {
     if (this.whole !== undefined) return 0
     let taken = 0
-    for (let i = 0; i < this.made.length; i++) if (this.made[i] === undefined) {
-      const answer = answers[from + taken++]!
-      this.made[i] = finish === undefined ? answer : { units: answer.units.map((unit) => unit.kind === "text" ? { kind: "text", text: finish(unit.text) } : unit) }
-    }
+    for (let i = 0; i < this.made.length; i++)
+      if (this.made[i] === undefined) {
+        const answer = answers[from + taken++]!
+        this.made[i] =
+          finish === undefined
+            ? answer
+            : {
+                units: answer.units.map((unit) =>
+                  unit.kind === "text" ? { kind: "text", text: finish(unit.text) } : unit
+                )
+              }
+      }
     return taken
   }
+
   text(how: Rendering): string {
-    return this.whole ?? render(this.draft, this.made as ReadonlyArray<Segment>, { ...how, verbatim: this.verbatim })
+    return (
+      this.whole ??
+      render(this.draft, this.made as ReadonlyArray<Segment>, { ...how, verbatim: this.verbatim })
+    )
   }
 }

@@ -1,4 +1,5 @@
-/** The parameters of POST /v2/translate, read and checked. The first thing wrong is the answer. Source: translation section 3.1. */
+/** The parameters of POST /v2/translate, read and checked. The first thing wrong is the answer. Source:
+ *  translation section 3.1. */
 import type { Formality, Translator } from "../../../actors/engines/ports.ts"
 import type { Bag } from "../../shared/params.ts"
 import { Params } from "../../shared/params.ts"
@@ -16,7 +17,7 @@ export const thresholdDefault = 75
 export interface TextOptions {
   readonly texts: ReadonlyArray<string>
   /** undefined: to be detected. */
-readonly source: Known | undefined
+  readonly source: Known | undefined
   readonly target: Known
   readonly context: string | undefined
   readonly showBilled: boolean
@@ -24,7 +25,7 @@ readonly source: Known | undefined
   readonly preserveFormatting: boolean
   readonly formality: Formality
   /** What `model_type_used` says; undefined when it was not asked for. */
-readonly model: "quality_optimized" | "latency_optimized" | undefined
+  readonly model: "quality_optimized" | "latency_optimized" | undefined
   readonly glossaryIds: ReadonlyArray<string>
   readonly styleId: string | undefined
   readonly memoryId: string | undefined
@@ -35,6 +36,7 @@ readonly model: "quality_optimized" | "latency_optimized" | undefined
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => uuid.test(text)
+
 /** "" counts as absent. */
 export const idOf = (params: Params, name: string): string | undefined => {
   const id = params.string(name)
@@ -42,35 +44,46 @@ export const idOf = (params: Params, name: string): string | undefined => {
   if (!isUuid(id)) params.invalid(name)
   return id.toLowerCase()
 }
+
 export const codePoints = (text: string): number => {
   let count = text.length
   for (let i = 0; i < text.length - 1; i++) {
     const code = text.charCodeAt(i)
-    if (code >= 0xD800 && code <= 0xDBFF && (text.charCodeAt(i + 1) & 0xFC00) === 0xDC00) { count--; i++ }
+    if (code >= 0xd800 && code <= 0xdbff && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) {
+      count--
+      i++
+    }
   }
   return count
 }
+
 const none: ReadonlyArray<never> = []
 const modelTypes = ["quality_optimized", "prefer_quality_optimized", "latency_optimized"] as const
 const formalities = ["default", "more", "less", "prefer_more", "prefer_less"] as const
 const splits = ["0", "1", "nonewlines"] as const
 
 /** Free of faults: `options`; else the refusal. */
-export const readTextOptions = (bag: Bag, translator: Translator): { readonly options: TextOptions } | { readonly refusal: Refusal } => {
+export const readTextOptions = (
+  bag: Bag,
+  translator: Translator
+): { readonly options: TextOptions } | { readonly refusal: Refusal } => {
   const params = new Params(bag)
   const texts = params.strings("text") ?? none
   if (texts.length === 0) params.missing("text")
-  else if (texts.length > textsMax) params.invalid("text", `At most ${textsMax} texts can be translated in one request.`)
+  else if (texts.length > textsMax)
+    params.invalid("text", `At most ${textsMax} texts can be translated in one request.`)
 
   const targetCode = params.string("target_lang")
-const sourceCode = params.string("source_lang")
+  const sourceCode = params.string("source_lang")
   if (targetCode === undefined || targetCode === "") params.missing("target_lang")
   if (params.fault !== undefined) return { refusal: params.fault }
   const target = targetOf(targetCode!)
-  if (target === undefined) return { refusal: { _tag: "UnsupportedLanguage", name: "target_lang", pair: false } }
+  if (target === undefined)
+    return { refusal: { _tag: "UnsupportedLanguage", name: "target_lang", pair: false } }
   const detects = sourceCode === undefined || sourceCode === ""
   const source = detects ? undefined : sourceOf(sourceCode)
-  if (!detects && source === undefined) return { refusal: { _tag: "UnsupportedLanguage", name: "source_lang", pair: false } }
+  if (!detects && source === undefined)
+    return { refusal: { _tag: "UnsupportedLanguage", name: "source_lang", pair: false } }
 
   const context = params.string("context")
   const showBilled = params.boolean("show_billed_characters") ?? false
@@ -81,24 +94,51 @@ const sourceCode = params.string("source_lang")
   const markup = readMarkup(params)
 
   const glossaryId = idOf(params, "glossary_id")
-const listed = params.names("glossary_ids")
-  if (glossaryId !== undefined && listed.length > 0) params.invalid("glossary_ids", "Only one of glossary_id and glossary_ids can be given.")
-  if (listed.length > glossariesMax) params.invalid("glossary_ids", `At most ${glossariesMax} glossaries can be used.`)
+  const listed = params.names("glossary_ids")
+  if (glossaryId !== undefined && listed.length > 0)
+    params.invalid("glossary_ids", "Only one of glossary_id and glossary_ids can be given.")
+  if (listed.length > glossariesMax)
+    params.invalid("glossary_ids", `At most ${glossariesMax} glossaries can be used.`)
   for (const id of listed) if (!isUuid(id)) params.invalid("glossary_ids")
   if (detects && (glossaryId !== undefined || listed.length > 0)) params.missing("source_lang")
   const styleId = idOf(params, "style_id")
-const memoryId = idOf(params, "translation_memory_id")
+  const memoryId = idOf(params, "translation_memory_id")
   const memoryThreshold = params.integer("translation_memory_threshold", 0, 100) ?? thresholdDefault
   const instructions = params.strings("custom_instructions") ?? none
-  if (instructions.length > instructionsMax) params.invalid("custom_instructions", `At most ${instructionsMax} instructions can be given.`)
-  for (const text of instructions) if (text.length > instructionCharsMax && codePoints(text) > instructionCharsMax) params.invalid("custom_instructions", `An instruction has at most ${instructionCharsMax} characters.`)
-  if (instructions.length > 0 && !instructionLanguages.has(target.base)) params.invalid("custom_instructions", "Custom instructions are not available for this target_lang.")
+  if (instructions.length > instructionsMax)
+    params.invalid("custom_instructions", `At most ${instructionsMax} instructions can be given.`)
+  for (const text of instructions)
+    if (text.length > instructionCharsMax && codePoints(text) > instructionCharsMax)
+      params.invalid("custom_instructions", `An instruction has at most ${instructionCharsMax} characters.`)
+  if (instructions.length > 0 && !instructionLanguages.has(target.base))
+    params.invalid("custom_instructions", "Custom instructions are not available for this target_lang.")
 
-  return params.fault !== undefined ? { refusal: params.fault } : { options: {
-    texts, source, target, context, showBilled, split: split ?? (markup?.kind === "html" ? "nonewlines" : "1"), preserveFormatting, formality,
-    model: modelType === undefined ? undefined : modelType === "latency_optimized" ? modelType : "quality_optimized",
-    glossaryIds: glossaryId !== undefined ? [glossaryId] : listed, styleId, memoryId, memoryThreshold, instructions, markup
-  } }
+  return params.fault !== undefined
+    ? { refusal: params.fault }
+    : {
+        options: {
+          texts,
+          source,
+          target,
+          context,
+          showBilled,
+          split: split ?? (markup?.kind === "html" ? "nonewlines" : "1"),
+          preserveFormatting,
+          formality,
+          model:
+            modelType === undefined
+              ? undefined
+              : modelType === "latency_optimized"
+                ? modelType
+                : "quality_optimized",
+          glossaryIds: glossaryId !== undefined ? [glossaryId] : listed,
+          styleId,
+          memoryId,
+          memoryThreshold,
+          instructions,
+          markup
+        }
+      }
 }
 
 /** `more` and `less` bind, `prefer_…` falls back silently. */
@@ -106,7 +146,8 @@ export const formalityFor = (params: Params, target: Known, translator: Translat
   const wanted = params.choice("formality", formalities)
   if (wanted === undefined || wanted === "default") return "default"
   const can = formalityOf(translator, target)
-  if (!can && !wanted.startsWith("prefer_")) params.invalid("formality", "Formality is not available for this target_lang.")
+  if (!can && !wanted.startsWith("prefer_"))
+    params.invalid("formality", "Formality is not available for this target_lang.")
   return !can ? "default" : wanted.endsWith("more") ? "more" : "less"
 }
 
@@ -114,16 +155,27 @@ const readMarkup = (params: Params): TextOptions["markup"] => {
   const kind = params.choice("tag_handling", ["xml", "html"])
   if (kind === undefined) return undefined
   const version = params.choice("tag_handling_version", ["v1", "v2"]) ?? "v2"
-  const folded = (name: string): ReadonlySet<string> => new Set(kind === "html" ? params.names(name).map((tag) => tag.toLowerCase()) : params.names(name))
+  const folded = (name: string): ReadonlySet<string> =>
+    new Set(kind === "html" ? params.names(name).map((tag) => tag.toLowerCase()) : params.names(name))
   return {
-    kind, version, strict: kind === "xml" && version === "v2", outline: kind === "xml" && (params.boolean("outline_detection") ?? true),
-    splitting: folded("splitting_tags"), nonSplitting: folded("non_splitting_tags"), ignored: folded("ignore_tags")
+    kind,
+    version,
+    strict: kind === "xml" && version === "v2",
+    outline: kind === "xml" && (params.boolean("outline_detection") ?? true),
+    splitting: folded("splitting_tags"),
+    nonSplitting: folded("non_splitting_tags"),
+    ignored: folded("ignore_tags")
   }
 }
 
-/** The header X-DeepL-Reporting-Tag; "" after trimming is absent. Sent twice it holds a blank, and is refused like any other. */
-export const readReportingTag = (header: string | undefined): { readonly tag: string | undefined } | { readonly refusal: Refusal } => {
+/** The header X-DeepL-Reporting-Tag; "" after trimming is absent. Sent twice it holds a blank, and is refused
+ *  like any other. */
+export const readReportingTag = (
+  header: string | undefined
+): { readonly tag: string | undefined } | { readonly refusal: Refusal } => {
   const tag = header?.trim().toLowerCase() ?? ""
   if (tag === "") return { tag: undefined }
-  return /^[\x21-\x7E]{1,100}$/.test(tag) ? { tag } : { refusal: { _tag: "Invalid", name: "X-DeepL-Reporting-Tag" } }
+  return /^[\x21-\x7E]{1,100}$/.test(tag)
+    ? { tag }
+    : { refusal: { _tag: "Invalid", name: "X-DeepL-Reporting-Tag" } }
 }

@@ -1,6 +1,12 @@
-/** POST /v2/translate: parameters, quota, detection, memory, glossaries and then the engine for the sentences, the bill. Nothing is billed
- *  unless the answer is 200. Source: translation section 3. */
-import { EngineFault, type Engines, type Segment, type TranslateRequest, type TranslateResult } from "../../../actors/engines/ports.ts"
+/** POST /v2/translate: parameters, quota, detection, memory, glossaries and then the engine for the
+ *  sentences, the bill. Nothing is billed unless the answer is 200. Source: translation section 3. */
+import {
+  EngineFault,
+  type Engines,
+  type Segment,
+  type TranslateRequest,
+  type TranslateResult
+} from "../../../actors/engines/ports.ts"
 import type { Request, Response } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import { readBody } from "../../shared/body.ts"
@@ -20,29 +26,42 @@ import type { Usage } from "../account/usage.ts"
 import { translationsJson, type Translated } from "../wire.ts"
 
 export const translateBytesMax = 131_072
+
 /** When nothing can be detected. */
 const fallback = languageOf("en")!
 
 export interface TextDeps {
-  readonly engines: Engines; readonly usage: Usage; readonly aids: Aids; readonly memories: MemorySearch; readonly store: Store; readonly clock: () => number
+  readonly engines: Engines
+  readonly usage: Usage
+  readonly aids: Aids
+  readonly memories: MemorySearch
+  readonly store: Store
+  readonly clock: () => number
   readonly cache?: TranslationCache
 }
 
 /** A text that is to be translated: where its answer goes, and what it is made of. */
-interface Job { readonly at: number; readonly source: Known; readonly pair: string; readonly sheet: Sheet; 
-/** Absent: not to be remembered. */
-readonly key: string | undefined }
+interface Job {
+  readonly at: number
+  readonly source: Known
+  readonly pair: string
+  readonly sheet: Sheet
+  /** Absent: not to be remembered. */
+  readonly key: string | undefined
+}
+
 /** One request while it is worked on. */
 interface Run {
   readonly options: TextOptions
   readonly aid: Aid
   /** Places of the memory's segments that were applied. */
-readonly applied: Array<number>
+  readonly applied: Array<number>
   readonly billed: ReadonlyArray<number>
   readonly answers: Array<Translated>
   readonly engineIds: Set<string>
   readonly cachePrefix: string
 }
+
 const refusedTags: Refusal = { _tag: "Refused", message: "Tag handling parsing failed, please check input." }
 
 export class TextTranslation {
@@ -73,35 +92,64 @@ export class TextTranslation {
 
     const billed: Array<number> = []
     let characters = 0
-    for (const text of options.texts) { const count = codePoints(text); billed.push(count); characters += count }
+    for (const text of options.texts) {
+      const count = codePoints(text)
+      billed.push(count)
+      characters += count
+    }
     const reservation = this.usage.reserve(using, "translate", characters)
     if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", whose: reservation })
 
-    const run: Run = { options, aid, applied: [], billed, answers: new Array(options.texts.length), engineIds: new Set(), cachePrefix: cachePrefix(using.account.accountId, options, aid) }
+    const run: Run = {
+      options,
+      aid,
+      applied: [],
+      billed,
+      answers: new Array(options.texts.length),
+      engineIds: new Set(),
+      cachePrefix: cachePrefix(using.account.accountId, options, aid)
+    }
     const finish = (refusal: Refusal | undefined): Response | Promise<Response> => {
-      if (refusal !== undefined) { reservation.release(); return problem(refusal) }
+      if (refusal !== undefined) {
+        reservation.release()
+        return problem(refusal)
+      }
       const kept = reservation.book(characters, tagged.tag)
       const last = (): Response | Promise<Response> => this.marked(run, () => answer(run))
       return kept === undefined ? last() : kept.then(last, () => problem({ _tag: "Down", status: 504 }))
     }
-    const release = (defect: unknown): never => { reservation.release(); throw defect }
+    const release = (defect: unknown): never => {
+      reservation.release()
+      throw defect
+    }
     try {
       const jobs = this.plan(run)
       if ("_tag" in jobs) return finish(jobs)
       return jobs.length === 0 ? finish(undefined) : this.work(run, jobs, request).then(finish).catch(release)
-    } catch (defect) { return release(defect) }
+    } catch (defect) {
+      return release(defect)
+    }
   }
 
   /** A given source that cannot be had in the target language. */
   private unsupported({ source, target }: TextOptions): Refusal | undefined {
     const { translator } = this.engines
-    if (source === undefined || source.base === target.base || pairFor(translator, source.base, target) !== undefined) return undefined
+    if (
+      source === undefined ||
+      source.base === target.base ||
+      pairFor(translator, source.base, target) !== undefined
+    )
+      return undefined
     const known = translator.pairs().some(([from]) => from.split("-")[0] === source.base)
     return { _tag: "UnsupportedLanguage", name: known ? "target_lang" : "source_lang", pair: known }
   }
 
-  /** The reliable language of a text, with the help of its neighbours, or the fallback. `alone`: the neighbours had no say. */
-  private sourceFor(text: string, texts: ReadonlyArray<string>): { readonly source: Known; readonly alone: boolean } {
+  /** The reliable language of a text, with the help of its neighbours, or the fallback. `alone`: the
+   *  neighbours had no say. */
+  private sourceFor(
+    text: string,
+    texts: ReadonlyArray<string>
+  ): { readonly source: Known; readonly alone: boolean } {
     const { detector } = this.engines
     const own = detector.detect(text)
     const found = own.reliable || texts.length === 1 ? own : detector.detect(text, texts)
@@ -112,33 +160,51 @@ export class TextTranslation {
   /** When the memory served, says when in its segments, before the answer. */
   private marked({ aid: { memory }, applied }: Run, answered: () => Response): Response | Promise<Response> {
     const { memories, store, clock } = this.deps
-    return memory === undefined || applied.length === 0 ? answered() : durable(store, memories.applied(memory, applied, clock()), answered)
+    return memory === undefined || applied.length === 0
+      ? answered()
+      : durable(store, memories.applied(memory, applied, clock()), answered)
   }
 
   /** Answers what needs no engine; what is left is cut into sentences. */
   private plan({ options, aid, billed, answers, engineIds, cachePrefix }: Run): ReadonlyArray<Job> | Refusal {
     const { texts, target, markup, split } = options
-const jobs: Array<Job> = []
+    const jobs: Array<Job> = []
     for (const [at, text] of texts.entries()) {
       const key = cachePrefix + text
-const known = aid.memory === undefined ? this.cache.get(key) : undefined
+      const known = aid.memory === undefined ? this.cache.get(key) : undefined
       if (known !== undefined) {
         answers[at] = { detected: known.detected, text: known.text, billed: billed[at]! }
         engineIds.add(known.engine)
         continue
       }
-      const { source, alone } = options.source !== undefined ? { source: options.source, alone: true } : this.sourceFor(text, texts)
+      const { source, alone } =
+        options.source !== undefined ? { source: options.source, alone: true } : this.sourceFor(text, texts)
       const draft = new Draft()
-      if (markup === undefined) cut(aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms), split, source.base, draft)
-      else try { cutMarkup(text, markup, split, source.base, draft) } catch (fault) {
-        if (fault instanceof MarkupFault) return refusedTags
-        throw fault
-      }
+      if (markup === undefined)
+        cut(
+          aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms),
+          split,
+          source.base,
+          draft
+        )
+      else
+        try {
+          cutMarkup(text, markup, split, source.base, draft)
+        } catch (fault) {
+          if (fault instanceof MarkupFault) return refusedTags
+          throw fault
+        }
       const detected = source.base.toUpperCase()
-      if (source.base === target.base) { answers[at] = { detected, text, billed: billed[at]! }; continue }
+      if (source.base === target.base) {
+        answers[at] = { detected, text, billed: billed[at]! }
+        continue
+      }
       const sheet = new Sheet(text, draft, markup !== undefined)
       if (aid.memory === undefined && aid.terms !== undefined) sheet.protect(aid.terms)
-      if (aid.memory === undefined && sheet.done) { answers[at] = { detected, text: sheet.text(this.rendering(options)), billed: billed[at]! }; continue }
+      if (aid.memory === undefined && sheet.done) {
+        answers[at] = { detected, text: sheet.text(this.rendering(options)), billed: billed[at]! }
+        continue
+      }
       const pair = pairFor(this.engines.translator, source.base, target)
       if (pair === undefined) return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
       jobs.push({ at, source, pair, sheet, key: alone && aid.memory === undefined ? key : undefined })
@@ -147,68 +213,125 @@ const known = aid.memory === undefined ? this.cache.get(key) : undefined
   }
 
   /** The memory first, then the glossaries, then one call of the engine per source language. */
-  private async work(run: Run, jobs: ReadonlyArray<Job>, client: Pick<Request, "signal">): Promise<Refusal | undefined> {
+  private async work(
+    run: Run,
+    jobs: ReadonlyArray<Job>,
+    client: Pick<Request, "signal">
+  ): Promise<Refusal | undefined> {
     const { memory, terms } = run.aid
-    if (memory !== undefined) for (const { sheet, source } of jobs) {
-      if (source.base === memory.memory.source) run.applied.push(...await sheet.remember(memory, this.deps.memories))
-      if (terms !== undefined) sheet.protect(terms)
-    }
+    if (memory !== undefined)
+      for (const { sheet, source } of jobs) {
+        if (source.base === memory.memory.source)
+          run.applied.push(...(await sheet.remember(memory, this.deps.memories)))
+        if (terms !== undefined) sheet.protect(terms)
+      }
     const groups = new Map<string, Array<Job>>()
     for (const job of jobs) {
-      if (job.sheet.done) { this.settle(run, [job], { segments: [], engine: "" }); continue }
+      if (job.sheet.done) {
+        this.settle(run, [job], { segments: [], engine: "" })
+        continue
+      }
       const group = groups.get(job.source.base)
       if (group === undefined) groups.set(job.source.base, [job])
       else group.push(job)
     }
-    const refusals = await Promise.all([...groups.values()].map(async (group) => {
-      const result = await translated(this.engines.translator, requestFor(group, run), client)
-      if (result instanceof EngineFault) return refusalOf(result)
-      this.settle(run, group, result)
-      return undefined
-    }))
+    const refusals = await Promise.all(
+      [...groups.values()].map(async (group) => {
+        const result = await translated(this.engines.translator, requestFor(group, run), client)
+        if (result instanceof EngineFault) return refusalOf(result)
+        this.settle(run, group, result)
+        return undefined
+      })
+    )
     return refusals.find((refusal) => refusal !== undefined)
   }
-  private settle({ options, aid, billed, answers, engineIds }: Run, group: ReadonlyArray<Job>, { segments, engine }: TranslateResult): void {
+
+  private settle(
+    { options, aid, billed, answers, engineIds }: Run,
+    group: ReadonlyArray<Job>,
+    { segments, engine }: TranslateResult
+  ): void {
     const how = this.rendering(options)
-const keep = engine !== "" && this.steady(engine)
+    const keep = engine !== "" && this.steady(engine)
     if (engine !== "") engineIds.add(engine)
     let from = 0
     for (const { at, sheet, source, key } of group) {
       from += sheet.take(segments, from, aid.finish)
       const text = sheet.text(how)
-const detected = source.base.toUpperCase()
+      const detected = source.base.toUpperCase()
       answers[at] = { detected, text, billed: billed[at]! }
       if (keep && key !== undefined) this.cache.set(key, { text, detected, engine })
     }
   }
+
   private rendering({ preserveFormatting, markup, target }: TextOptions): Rendering {
-    return { repair: !preserveFormatting && this.engines.translator.verbatim !== true, escape: markup !== undefined, target: target.code.toLowerCase() }
+    return {
+      repair: !preserveFormatting && this.engines.translator.verbatim !== true,
+      escape: markup !== undefined,
+      target: target.code.toLowerCase()
+    }
   }
+
   /** Only engines of this machine answer the same text the same way. */
-  private steady(engine: string): boolean { return this.engines.all().some(({ info, port }) => port === "translator" && info.id === engine && info.tier !== "remote") }
+  private steady(engine: string): boolean {
+    return this.engines
+      .all()
+      .some(({ info, port }) => port === "translator" && info.id === engine && info.tier !== "remote")
+  }
 }
 
 const answer = ({ options, answers, engineIds }: Run): Response => {
-  const body = translationsJson(answers, { billed: options.showBilled, model: options.model, tags: options.markup?.version })
-  return { status: 200, headers: engineIds.size === 0 ? plainHeaders : [...plainHeaders, ["X-Troupe-Engine", [...engineIds].join(", ")]], body }
-}
-const plainHeaders = [["Content-Type", "application/json"], ["Cache-Control", "no-store"]] as const
-
-const requestFor = (group: ReadonlyArray<Job>, { options: { formality, context, instructions: own }, aid }: Run): TranslateRequest => {
-  const segments: Array<Segment> = []
-const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
-  for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
+  const body = translationsJson(answers, {
+    billed: options.showBilled,
+    model: options.model,
+    tags: options.markup?.version
+  })
   return {
-    source: group[0]!.source.base, target: group[0]!.pair, segments, formality,
-    ...(context === undefined ? {} : { context }), ...(instructions.length === 0 ? {} : { instructions })
+    status: 200,
+    headers:
+      engineIds.size === 0 ? plainHeaders : [...plainHeaders, ["X-Troupe-Engine", [...engineIds].join(", ")]],
+    body
   }
 }
 
-/** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell what others translate. */
+const plainHeaders = [
+  ["Content-Type", "application/json"],
+  ["Cache-Control", "no-store"]
+] as const
+
+const requestFor = (
+  group: ReadonlyArray<Job>,
+  { options: { formality, context, instructions: own }, aid }: Run
+): TranslateRequest => {
+  const segments: Array<Segment> = []
+  const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
+  for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
+  return {
+    source: group[0]!.source.base,
+    target: group[0]!.pair,
+    segments,
+    formality,
+    ...(context === undefined ? {} : { context }),
+    ...(instructions.length === 0 ? {} : { instructions })
+  }
+}
+
+/** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell
+ *  what others translate. */
 const cachePrefix = (accountId: string, options: TextOptions, aid: Aid): string => {
   const { source, target, split, preserveFormatting, formality, context, instructions, markup } = options
   const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${aid.name} `
   if (markup === undefined && context === undefined && instructions.length === 0) return `${plain}\0`
-  const shape = markup === undefined ? null : [markup.kind, markup.version, markup.outline, [...markup.splitting], [...markup.nonSplitting], [...markup.ignored]]
+  const shape =
+    markup === undefined
+      ? null
+      : [
+          markup.kind,
+          markup.version,
+          markup.outline,
+          [...markup.splitting],
+          [...markup.nonSplitting],
+          [...markup.ignored]
+        ]
   return `${plain}${JSON.stringify([context ?? null, instructions, shape])}\0`
 }

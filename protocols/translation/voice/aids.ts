@@ -1,39 +1,78 @@
-/** What a voice session's glossary and spoken terms do: terms protected above the translator, hints to the recognizer. The session keeps
- *  their ids; what they hold is read when it is used, so that an edit counts from the next sentence on. Source: translation 12.1. */
+/** What a voice session's glossary and spoken terms do: terms protected above the translator, hints to the
+ *  recognizer. The session keeps their ids; what they hold is read when it is used, so that an edit counts
+ *  from the next sentence on. Source: translation 12.1. */
 import { Effect } from "effect"
-import type { EngineFault, TranslateRequest, TranslateResult, Translator } from "../../../actors/engines/ports.ts"
+import type {
+  EngineFault,
+  TranslateRequest,
+  TranslateResult,
+  Translator
+} from "../../../actors/engines/ports.ts"
 import type { Store } from "../../../storage/store.ts"
 import { dictionaryOf, Glossaries, TermCache } from "../glossaries/records.ts"
 import { Draft, protect, render } from "../text/segments.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
 
-export interface VoiceNamed { readonly accountId: string; readonly glossaryId?: string | undefined; readonly spokenTermsId?: string | undefined }
-export interface VoiceAids {
-  readonly translate: (named: VoiceNamed, request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
-  /** All terms, of the given language or of every one. */
-readonly hints: (named: VoiceNamed, language: string | undefined) => ReadonlyArray<string>
+export interface VoiceNamed {
+  readonly accountId: string
+  readonly glossaryId?: string | undefined
+  readonly spokenTermsId?: string | undefined
 }
+
+export interface VoiceAids {
+  readonly translate: (
+    named: VoiceNamed,
+    request: TranslateRequest
+  ) => Effect.Effect<TranslateResult, EngineFault>
+  /** All terms, of the given language or of every one. */
+  readonly hints: (named: VoiceNamed, language: string | undefined) => ReadonlyArray<string>
+}
+
 const baseOf = (language: string): string => language.split("-")[0]!
 
 export const voiceAids = (store: Store, translator: Translator, cache = new TermCache(store)): VoiceAids => ({
-  translate: ({ accountId, glossaryId }, request) => Effect.suspend(() => {
-    const glossary = glossaryId === undefined ? undefined : Glossaries.get(store, [accountId, glossaryId])
-    const dictionary = glossary === undefined ? undefined : dictionaryOf(glossary, request.source, baseOf(request.target))
-    const terms = dictionary === undefined ? undefined : cache.of([{ glossaryId: glossary!.glossaryId, dictionary }])
-    if (terms === undefined) return translator.translate(request)
-    const drafts = request.segments.map((segment) => {
-      const draft = new Draft()
-      draft.parts.push(0)
-      draft.sentences.push({ segment, raws: [], first: "", last: "" })
-      return { draft, done: protect(draft, 0, terms.find, false) }
-    })
-    const left = drafts.filter(({ done }) => !done).map(({ draft }) => draft.segments[0]!)
-    const made = left.length === 0 ? Effect.succeed<TranslateResult>({ segments: [], engine: "" }) : translator.translate({ ...request, segments: left })
-    return Effect.map(made, ({ segments, engine }) => {
-      let at = 0
-      return { engine, segments: drafts.map(({ draft, done }) => ({ units: [{ kind: "text" as const, text: render(draft, [done ? draft.segments[0]! : segments[at++]!], { repair: false, escape: false, target: request.target }) }] })) }
-    })
-  }),
-  hints: ({ accountId, spokenTermsId }, language) => spokenTermsId === undefined ? []
-    : SpokenTermsTable.get(store, [accountId, spokenTermsId])?.lists.flatMap((list) => language === undefined || list.language === baseOf(language) ? list.terms : []) ?? []
+  translate: ({ accountId, glossaryId }, request) =>
+    Effect.suspend(() => {
+      const glossary = glossaryId === undefined ? undefined : Glossaries.get(store, [accountId, glossaryId])
+      const dictionary =
+        glossary === undefined ? undefined : dictionaryOf(glossary, request.source, baseOf(request.target))
+      const terms =
+        dictionary === undefined ? undefined : cache.of([{ glossaryId: glossary!.glossaryId, dictionary }])
+      if (terms === undefined) return translator.translate(request)
+      const drafts = request.segments.map((segment) => {
+        const draft = new Draft()
+        draft.parts.push(0)
+        draft.sentences.push({ segment, raws: [], first: "", last: "" })
+        return { draft, done: protect(draft, 0, terms.find, false) }
+      })
+      const left = drafts.filter(({ done }) => !done).map(({ draft }) => draft.segments[0]!)
+      const made =
+        left.length === 0
+          ? Effect.succeed<TranslateResult>({ segments: [], engine: "" })
+          : translator.translate({ ...request, segments: left })
+      return Effect.map(made, ({ segments, engine }) => {
+        let at = 0
+        return {
+          engine,
+          segments: drafts.map(({ draft, done }) => ({
+            units: [
+              {
+                kind: "text" as const,
+                text: render(draft, [done ? draft.segments[0]! : segments[at++]!], {
+                  repair: false,
+                  escape: false,
+                  target: request.target
+                })
+              }
+            ]
+          }))
+        }
+      })
+    }),
+  hints: ({ accountId, spokenTermsId }, language) =>
+    spokenTermsId === undefined
+      ? []
+      : (SpokenTermsTable.get(store, [accountId, spokenTermsId])?.lists.flatMap((list) =>
+          language === undefined || list.language === baseOf(language) ? list.terms : []
+        ) ?? [])
 })

@@ -1,5 +1,6 @@
-/** One voice connection: what comes in is checked, metered and put into the session's lane; what the session says goes out in order.
- *  Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers and one push; no promise, no timer, no allocation besides. */
+/** One voice connection: what comes in is checked, metered and put into the session's lane; what the session
+ *  says goes out in order. Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers and one
+ *  push; no promise, no timer, no allocation besides. */
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../../actors/engines/speech/decoder.ts"
 import { updateMs, type Said } from "../../../actors/voice/hearing.ts"
@@ -14,15 +15,24 @@ import { codecOf, type Codec, type Segment, type ServerMessage } from "./wire.ts
 
 /** What voice is given, session and connection alike. */
 export interface VoiceDeps {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines; readonly usage: Usage; readonly ring: KeyRing
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines
+  readonly usage: Usage
+  readonly ring: KeyRing
   /** Keyed hash of a token: how it is kept. */
-readonly hashToken: (token: string) => string
+  readonly hashToken: (token: string) => string
   readonly newToken: () => string
   readonly clock: () => number
   /** `https://host[:port]` that clients see; else taken from the request. */
-readonly publicBase?: string
+  readonly publicBase?: string
 }
-export interface Held { readonly sessionId: string; readonly token: string; connection: Connection | undefined }
+
+export interface Held {
+  readonly sessionId: string
+  readonly token: string
+  connection: Connection | undefined
+}
 
 /** Rows of translation 12.8: error code, reason code, close code, words. */
 const faults = {
@@ -40,13 +50,17 @@ const faults = {
   internal: [500, 5000401, 1011, "Internal error."],
   engine: [503, 5030401, 1013, "The recogniser or translator is unavailable."]
 } as const
+
 type Fault = keyof typeof faults
 
 const connectionMsMax = 3_600_000
+
 /** Messages taken before the session has answered the connection. */
 const earlyMax = 64
+
 /** More than this on its way to a slow client, and the session's lane is left alone until it drains. */
 const behindBytesMax = 262_144
+
 const billEveryMs = 10_000
 
 export class Connection {
@@ -66,13 +80,18 @@ export class Connection {
   private using: KeyInUse | undefined
   private queue: Array<Said> = []
   private busy = false
+
   /** Concluded text sent since the last pong: the client may not have read it. */
-private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
+  private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
+
   private turn = 0
+
   /** The turn after which all is said; 0 before. */
-private finishing = 0
+  private finishing = 0
+
   /** Transcripts that show tentative text now. */
-private readonly tentative = new Set<string>()
+  private readonly tentative = new Set<string>()
+
   private readonly described = new Set<string>()
 
   constructor(deps: VoiceDeps, socket: Socket<Held>, paceOf: (plain: boolean) => Pace, gone: () => void) {
@@ -88,12 +107,13 @@ private readonly tentative = new Set<string>()
       this.begin(answer.reply.config, answer.reply.sourceEnded)
     })
   }
+
   private begin(config: Config, sourceEnded: boolean): void {
     if (this.over) return
     this.config = config
     this.codec = codecOf(config.format)
     this.pcm = pcmFormatOf(config.contentType)
-    const pace = this.pace = this.paceOf(this.pcm !== undefined)
+    const pace = (this.pace = this.paceOf(this.pcm !== undefined))
     pace.join(this.openedMs)
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
@@ -101,7 +121,7 @@ private readonly tentative = new Set<string>()
     // What is left of an earlier connection is stale, but for the length of the sound.
     for (const item of said.takeNow()) if (item.is === "decoded") pace.heardMs += item.ms
     said.onReadable(() => this.pump())
-    this.queue.push({ is: "concluded" })                                // what was concluded and not delivered comes first
+    this.queue.push({ is: "concluded" }) // what was concluded and not delivered comes first
     this.work()
     const early = this.early!
     this.early = undefined
@@ -118,8 +138,12 @@ private readonly tentative = new Set<string>()
     const decoded = this.codec.decode(message, isText)
     if (decoded.is === "chunk") return this.chunk(decoded.data)
     if (decoded.is === "end") return this.endSource()
-    this.fail(decoded.is, decoded.is === "unknown" && decoded.name === "end_of_source_media" ? decoded.name : "source_media_chunk")
+    this.fail(
+      decoded.is,
+      decoded.is === "unknown" && decoded.name === "end_of_source_media" ? decoded.name : "source_media_chunk"
+    )
   }
+
   private chunk(data: Uint8Array): void {
     const request = "source_media_chunk"
     if (this.sourceEnded) return this.fail("afterEnd", request)
@@ -128,13 +152,15 @@ private readonly tentative = new Set<string>()
     let ms = 0
     if (pcm !== undefined) {
       if (data.length % pcm.frameBytes !== 0) return this.fail("multiple", request)
-      ms = data.length * 1_000 / (pcm.rate * pcm.frameBytes)
+      ms = (data.length * 1_000) / (pcm.rate * pcm.frameBytes)
       if (ms > chunkMsMax) return this.fail("tooLarge", request)
     }
     if (!this.pace!.chunk(this.deps.clock(), ms)) return this.fail("tooFast", request)
     if (data.length === 0) return
-    if (!this.session.lanes.audio.offer(data, pcm === undefined ? updateMs : ms)) this.fail("tooFast", request)
+    if (!this.session.lanes.audio.offer(data, pcm === undefined ? updateMs : ms))
+      this.fail("tooFast", request)
   }
+
   private endSource(): void {
     if (this.sourceEnded) return
     this.sourceEnded = true
@@ -150,28 +176,49 @@ private readonly tentative = new Set<string>()
     for (const item of said) this.queue.push(item)
     this.work()
   }
-  drained(): void { this.pump() }
+
+  drained(): void {
+    this.pump()
+  }
+
   private work(): void {
     if (this.busy) return
     let at = 0
     const { queue } = this
-    this.socket.cork(() => { while (at < queue.length && !this.busy && !this.over) this.say(queue[at++]!) })
+    this.socket.cork(() => {
+      while (at < queue.length && !this.busy && !this.over) this.say(queue[at++]!)
+    })
     queue.splice(0, at)
-    if (!this.busy && queue.length === 0 && this.session.lanes.said.depth > 0) queueMicrotask(() => this.pump())
+    if (!this.busy && queue.length === 0 && this.session.lanes.said.depth > 0)
+      queueMicrotask(() => this.pump())
   }
+
   private say(said: Said): void {
     switch (said.is) {
-      case "tentative": return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
-      case "media": return this.media(said)
-      case "decoded": if (!this.pace!.heard(this.deps.clock(), this.pace!.heardMs + said.ms)) this.fail("tooFast", "source_media_chunk"); return
-      case "fault": return this.fail(said.fault === "audio-undecodable" ? "audio" : said.fault === "too-fast" ? "tooFast" : "engine", said.fault === "audio-undecodable" ? "source_media_chunk" : "session")
-      case "concluded": case "finished":
+      case "tentative":
+        return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
+      case "media":
+        return this.media(said)
+      case "decoded":
+        if (!this.pace!.heard(this.deps.clock(), this.pace!.heardMs + said.ms))
+          this.fail("tooFast", "source_media_chunk")
+        return
+      case "fault":
+        return this.fail(
+          said.fault === "audio-undecodable" ? "audio" : said.fault === "too-fast" ? "tooFast" : "engine",
+          said.fault === "audio-undecodable" ? "source_media_chunk" : "session"
+        )
+      case "concluded":
+      case "finished":
         this.busy = true
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
           if (this.over) {
-            // The connection went while this was being marked delivered: it comes after what was already unread.
-            if ("reply" in answer) for (const { to, spoken } of answer.reply.said) this.unread.push({ turn: this.turn, to, spoken })
+            // The connection went while this was being marked delivered: it comes after what was already
+            // unread.
+            if ("reply" in answer)
+              for (const { to, spoken } of answer.reply.said)
+                this.unread.push({ turn: this.turn, to, spoken })
             return this.restore()
           }
           if (!("reply" in answer)) return this.fail("internal", "session")
@@ -184,6 +231,7 @@ private readonly tentative = new Set<string>()
         })
     }
   }
+
   /** Runs of one transcript share a message. */
   private deliver(said: ReadonlyArray<{ readonly to: string; readonly spoken: Spoken }>): void {
     if (said.length === 0) return
@@ -193,11 +241,16 @@ private readonly tentative = new Set<string>()
       const { to } = said[at]!
       let next = at
       while (next < said.length && said[next]!.to === to) next++
-      this.update(to, said.slice(at, next).map(({ spoken }) => spoken), [])
+      this.update(
+        to,
+        said.slice(at, next).map(({ spoken }) => spoken),
+        []
+      )
       at = next
     }
     if (!this.over) this.socket.ping(String(this.turn))
   }
+
   pong(payload: string): void {
     const turn = Number(payload)
     if (this.over || payload === "" || !Number.isInteger(turn)) return
@@ -207,22 +260,39 @@ private readonly tentative = new Set<string>()
     this.session.tell("End", {})
     this.socket.close(1000, "end of stream")
   }
+
   private update(to: string, concluded: ReadonlyArray<Spoken>, tentative: ReadonlyArray<Spoken>): void {
     if (tentative.length === 0) this.tentative.delete(to)
     else this.tentative.add(to)
     const segment = ({ text, startMs, endMs, language }: Spoken): Segment =>
-      to === "" ? { language, text, start_time: startMs, end_time: endMs } : { text, start_time: startMs, end_time: endMs }
+      to === ""
+        ? { language, text, start_time: startMs, end_time: endMs }
+        : { text, start_time: startMs, end_time: endMs }
     const body = { concluded: concluded.map(segment), tentative: tentative.map(segment) }
-    this.send(to === "" ? { source_transcript_update: body } : { target_transcript_update: { language: to, ...body } })
+    this.send(
+      to === "" ? { source_transcript_update: body } : { target_transcript_update: { language: to, ...body } }
+    )
   }
+
   private media({ language, packets, headers, durationMs, text }: Extract<Said, { is: "media" }>): void {
     const first = !this.described.has(language)
     this.described.add(language)
-    this.send({ target_media_chunk: {
-      language, data: first ? [...headers, ...packets] : packets, duration: durationMs, text,
-      ...(first ? { content_type: this.config!.mediaType, ...(headers.length === 0 ? {} : { headers: headers.length }) } : {})
-    } })
+    this.send({
+      target_media_chunk: {
+        language,
+        data: first ? [...headers, ...packets] : packets,
+        duration: durationMs,
+        text,
+        ...(first
+          ? {
+              content_type: this.config!.mediaType,
+              ...(headers.length === 0 ? {} : { headers: headers.length })
+            }
+          : {})
+      }
+    })
   }
+
   private finish(): void {
     const { targets, mediaTargets } = this.config!
     for (const to of this.tentative) this.update(to, [], [])
@@ -235,32 +305,56 @@ private readonly tentative = new Set<string>()
     this.finishing = ++this.turn
     this.socket.ping(String(this.turn))
   }
+
   private send(message: ServerMessage): void {
     // More than the socket holds: a client that does not read is let go, its session stays resumable.
-    if (this.socket.send(this.codec.encode(message)) === "dropped" && !this.over) { this.leave(); this.socket.terminate(); this.disconnected() }
+    if (this.socket.send(this.codec.encode(message)) === "dropped" && !this.over) {
+      this.leave()
+      this.socket.terminate()
+      this.disconnected()
+    }
   }
 
   private fail(fault: Fault, request: string): void {
     if (this.over) return
     this.leave()
     const [error_code, reason_code, close, error_message] = faults[fault]
-    this.socket.send(this.codec.encode({ error: { request_type: request, error_code, reason_code, error_message } }))
+    this.socket.send(
+      this.codec.encode({ error: { request_type: request, error_code, reason_code, error_message } })
+    )
     this.session.tell("End", {})
     this.socket.close(close, error_message.slice(0, 120))
   }
+
   /** Another connection's token told: the session is over. */
-  misused(): void { this.fail("token", "session") }
+  misused(): void {
+    this.fail("token", "session")
+  }
+
   /** A new token was given: this connection goes, the session stays. */
-  replaced(): void { if (!this.over) { this.leave(); this.restore(); this.socket.close(4001, "replaced by a reconnect") } }
+  replaced(): void {
+    if (!this.over) {
+      this.leave()
+      this.restore()
+      this.socket.close(4001, "replaced by a reconnect")
+    }
+  }
 
   sweep(): void {
     if (this.over || this.pace === undefined) return
     const nowMs = this.deps.clock()
-    if (this.using === undefined || this.using.key.deactivatedMs !== null) return this.fail("token", "session")
+    if (this.using === undefined || this.using.key.deactivatedMs !== null)
+      return this.fail("token", "session")
     if (!this.sourceEnded && this.pace.idle(nowMs)) return this.fail("idle", "session")
-    if (nowMs - this.openedMs >= connectionMsMax) { this.leave(); this.disconnected(); return this.socket.close(1001, "one hour") }
-    if (this.pace.heardMs - this.pace.billedMs >= billEveryMs && !this.bill(this.pace)) this.fail("quota", "session")
+    if (nowMs - this.openedMs >= connectionMsMax) {
+      this.leave()
+      this.disconnected()
+      return this.socket.close(1001, "one hour")
+    }
+    if (this.pace.heardMs - this.pace.billedMs >= billEveryMs && !this.bill(this.pace))
+      this.fail("quota", "session")
   }
+
   /** False: the quota does not allow it. */
   private bill(pace: Pace): boolean {
     const ms = Math.round(pace.heardMs - pace.billedMs)
@@ -271,20 +365,29 @@ private readonly tentative = new Set<string>()
     void reserved.book(ms, this.config?.tag ?? undefined)?.catch(() => {})
     return true
   }
+
   private leave(): void {
     this.over = true
-    if (this.pace !== undefined) { this.bill(this.pace); this.pace.leave(this.deps.clock()); this.session.lanes.said.onReadable(undefined) }
+    if (this.pace !== undefined) {
+      this.bill(this.pace)
+      this.pace.leave(this.deps.clock())
+      this.session.lanes.said.onReadable(undefined)
+    }
     this.gone()
   }
+
   private disconnected(): void {
     this.restore()
     this.session.tell("Disconnect", { token: this.socket.data.token })
   }
+
   private restore(): void {
-    if (this.busy) return                                               // with the answer under way, in order
-    if (this.unread.length > 0) this.session.tell("Restore", { said: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
+    if (this.busy) return // with the answer under way, in order
+    if (this.unread.length > 0)
+      this.session.tell("Restore", { said: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
     this.unread = []
   }
+
   closed(): void {
     if (this.over) return
     this.leave()

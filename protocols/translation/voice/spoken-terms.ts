@@ -1,4 +1,5 @@
-/** Spoken terms: lists of words per language that the recognizer should expect; small, so a collection is one row.
+/** Spoken terms: lists of words per language that the recognizer should expect; small, so a collection is one
+ *  row.
  *  Source: translation section 11. */
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
@@ -8,31 +9,62 @@ import type { Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { languageOf, voiceSources } from "../languages.ts"
 import { problem } from "../problems.ts"
-import { bodyOf, buffered, bytesOf, durable, faultOf, idIn, invalid, isResponse, noContent, notFound, objectsIn, ok, queryOf, smallBytesMax } from "../resource.ts"
+import {
+  bodyOf,
+  buffered,
+  bytesOf,
+  durable,
+  faultOf,
+  idIn,
+  invalid,
+  isResponse,
+  noContent,
+  notFound,
+  objectsIn,
+  ok,
+  queryOf,
+  smallBytesMax
+} from "../resource.ts"
 import { codePoints } from "../text/text-options.ts"
 
 const TermList = Schema.Struct({ language: Schema.String, terms: Schema.Array(Schema.String) })
 type TermList = typeof TermList.Type
-export const SpokenTerms = Schema.Struct({ termsId: Schema.String, accountId: Schema.String, name: Schema.String, createdMs: Schema.Int, lists: Schema.Array(TermList) })
+
+export const SpokenTerms = Schema.Struct({
+  termsId: Schema.String,
+  accountId: Schema.String,
+  name: Schema.String,
+  createdMs: Schema.Int,
+  lists: Schema.Array(TermList)
+})
+
 export type SpokenTerms = typeof SpokenTerms.Type
+
 /** [accountId, termsId] */
 export const SpokenTermsTable = table("translation-spoken-terms", SpokenTerms)
 
 const nameBytesMax = 1_024
 const listCharsMax = 300
 const perAccountMax = 100
+
 const json = ({ termsId, name, lists, createdMs }: SpokenTerms) => ({
-  spoken_terms_id: termsId, name, term_lists: lists.map(({ language, terms }) => ({ lang: language, entry_count: terms.length })), creation_time: new Date(createdMs).toISOString()
+  spoken_terms_id: termsId,
+  name,
+  term_lists: lists.map(({ language, terms }) => ({ lang: language, entry_count: terms.length })),
+  creation_time: new Date(createdMs).toISOString()
 })
+
 const gone = notFound("Spoken terms")
-const refused = (detail: string): Response => problem({ _tag: "Refused", message: "Invalid spoken terms provided", detail })
+
+const refused = (detail: string): Response =>
+  problem({ _tag: "Refused", message: "Invalid spoken terms provided", detail })
 
 /** Newline separated; one final newline is fine. Undefined: no terms at all. */
 export const parseTerms = (text: string): ReadonlyArray<string> | { readonly wrong: string } => {
   const lines = text.replace(/\r\n|\r/g, "\n").replace(/\n$/, "")
   if (lines === "") return []
   const terms = lines.split("\n")
-const seen = new Set<string>()
+  const seen = new Set<string>()
   for (const [i, term] of terms.entries()) {
     if (term === "") return { wrong: `Term ${i} is empty` }
     if (term !== term.trim()) return { wrong: `Term ${i} has white space at its ends` }
@@ -42,19 +74,28 @@ const seen = new Set<string>()
   }
   return tooLong(terms) ?? terms
 }
+
 const tooLong = (terms: ReadonlyArray<string>): { readonly wrong: string } | undefined =>
-  codePoints(terms.join("\n")) > listCharsMax ? { wrong: `A list has at most ${listCharsMax} characters` } : undefined
+  codePoints(terms.join("\n")) > listCharsMax
+    ? { wrong: `A list has at most ${listCharsMax} characters` }
+    : undefined
 
 const nameIn = (params: Params): string | Response => {
   const name = params.string("name")
-  return name === undefined || name === "" ? problem({ _tag: "Missing", name: "name" }) : bytesOf(name) > nameBytesMax ? invalid("name", `At most ${nameBytesMax} bytes.`) : name
+  return name === undefined || name === ""
+    ? problem({ _tag: "Missing", name: "name" })
+    : bytesOf(name) > nameBytesMax
+      ? invalid("name", `At most ${nameBytesMax} bytes.`)
+      : name
 }
+
 const languageIn = (params: Params): string | Response => {
   const given = params.string("lang")
   if (given === undefined || given === "") return problem({ _tag: "Missing", name: "lang" })
   const base = languageOf(given)?.base
   return base !== undefined && voiceSources.has(base) ? base : invalid("lang")
 }
+
 const listIn = (params: Params): TermList | Response => {
   const language = languageIn(params)
   if (isResponse(language)) return language
@@ -67,29 +108,80 @@ const listIn = (params: Params): TermList | Response => {
 export class SpokenTermsRoutes {
   private readonly store: Store
   private readonly clock: () => number
-  constructor({ store, clock }: { readonly store: Store; readonly clock: () => number }) { this.store = store; this.clock = clock }
+
+  constructor({ store, clock }: { readonly store: Store; readonly clock: () => number }) {
+    this.store = store
+    this.clock = clock
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     const base = "/v3/spoken-terms"
-const one = `${base}/:spoken_terms_id`
-const body = buffered(smallBytesMax)
-    const voiced = (handle: Guarded) => guard(undefined, (request, using) => using.account.tier === "free"
-      ? problem({ _tag: "Forbidden", message: "Forbidden. Authorization failed or feature not available for your plan." }) : handle(request, using))
+    const one = `${base}/:spoken_terms_id`
+    const body = buffered(smallBytesMax)
+    const voiced = (handle: Guarded) =>
+      guard(undefined, (request, using) =>
+        using.account.tier === "free"
+          ? problem({
+              _tag: "Forbidden",
+              message: "Forbidden. Authorization failed or feature not available for your plan."
+            })
+          : handle(request, using)
+      )
     return [
       { method: "POST", path: base, body, handle: voiced(this.create) },
-      { method: "GET", path: base, handle: voiced((_, { account }) => ok({ spoken_terms: this.all(account.accountId).map(json) })) },
+      {
+        method: "GET",
+        path: base,
+        handle: voiced((_, { account }) => ok({ spoken_terms: this.all(account.accountId).map(json) }))
+      },
       { method: "GET", path: one, handle: voiced(this.with((terms) => ok(json(terms)))) },
       { method: "PATCH", path: one, body, handle: voiced(this.with(this.patch)) },
-      { method: "DELETE", path: one, handle: voiced(this.with(({ accountId, termsId }) => durable(this.store, [SpokenTermsTable.delete([accountId, termsId], "present")], () => noContent, () => gone))) },
-      { method: "GET", path: `${one}/entries`, handle: voiced(this.with((terms, request) => this.named(terms, request, ({ language, terms: list }) => ok({ lang: language, entries: list.join("\n") })))) },
+      {
+        method: "DELETE",
+        path: one,
+        handle: voiced(
+          this.with(({ accountId, termsId }) =>
+            durable(
+              this.store,
+              [SpokenTermsTable.delete([accountId, termsId], "present")],
+              () => noContent,
+              () => gone
+            )
+          )
+        )
+      },
+      {
+        method: "GET",
+        path: `${one}/entries`,
+        handle: voiced(
+          this.with((terms, request) =>
+            this.named(terms, request, ({ language, terms: list }) =>
+              ok({ lang: language, entries: list.join("\n") })
+            )
+          )
+        )
+      },
       { method: "PUT", path: `${one}/term-lists`, body, handle: voiced(this.with(this.replace)) },
-      { method: "DELETE", path: `${one}/term-lists`, handle: voiced(this.with((terms, request) => this.named(terms, request, (list) =>
-        this.keep({ ...terms, lists: terms.lists.filter((other) => other !== list) }, () => noContent)))) }
+      {
+        method: "DELETE",
+        path: `${one}/term-lists`,
+        handle: voiced(
+          this.with((terms, request) =>
+            this.named(terms, request, (list) =>
+              this.keep({ ...terms, lists: terms.lists.filter((other) => other !== list) }, () => noContent)
+            )
+          )
+        )
+      }
     ]
   }
+
   private all(accountId: string): ReadonlyArray<SpokenTerms> {
-    return SpokenTermsTable.range(this.store, { prefix: [accountId], limit: perAccountMax }).map(({ value }) => value).sort((a, b) => a.createdMs - b.createdMs)
+    return SpokenTermsTable.range(this.store, { prefix: [accountId], limit: perAccountMax })
+      .map(({ value }) => value)
+      .sort((a, b) => a.createdMs - b.createdMs)
   }
+
   private with(handle: (terms: SpokenTerms, request: Request) => Response | Promise<Response>): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "spoken_terms_id")
@@ -98,7 +190,12 @@ const body = buffered(smallBytesMax)
       return terms === undefined ? gone : handle(terms, request)
     }
   }
-  private named(terms: SpokenTerms, request: Request, handle: (list: TermList) => Response | Promise<Response>): Response | Promise<Response> {
+
+  private named(
+    terms: SpokenTerms,
+    request: Request,
+    handle: (list: TermList) => Response | Promise<Response>
+  ): Response | Promise<Response> {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const language = languageIn(query)
@@ -106,18 +203,26 @@ const body = buffered(smallBytesMax)
     const list = terms.lists.find((one) => one.language === language)
     return list === undefined ? notFound("Term list") : handle(list)
   }
+
   private keep(terms: SpokenTerms, answer: (kept: SpokenTerms) => Response): Promise<Response> {
-    return durable(this.store, [SpokenTermsTable.put([terms.accountId, terms.termsId], terms, "present")], () => answer(terms), () => gone)
+    return durable(
+      this.store,
+      [SpokenTermsTable.put([terms.accountId, terms.termsId], terms, "present")],
+      () => answer(terms),
+      () => gone
+    )
   }
+
   private listsIn(params: Params): ReadonlyArray<TermList> | Response {
     const given = objectsIn(params, "term_lists") ?? []
-const fault = faultOf(params)
-const lists: Array<TermList> = []
+    const fault = faultOf(params)
+    const lists: Array<TermList> = []
     if (fault !== undefined) return fault
     for (const one of given) {
       const list = listIn(one)
       if (isResponse(list)) return list
-      if (lists.some(({ language }) => language === list.language)) return refused(`More than one list for ${list.language}`)
+      if (lists.some(({ language }) => language === list.language))
+        return refused(`More than one list for ${list.language}`)
       lists.push(list)
     }
     return lists
@@ -130,10 +235,14 @@ const lists: Array<TermList> = []
     if (isResponse(name)) return name
     const lists = this.listsIn(params)
     if (isResponse(lists)) return lists
-    if (this.all(accountId).length >= perAccountMax) return problem({ _tag: "QuotaExceeded", whose: "account", message: "Spoken Terms quota exhausted" })
+    if (this.all(accountId).length >= perAccountMax)
+      return problem({ _tag: "QuotaExceeded", whose: "account", message: "Spoken Terms quota exhausted" })
     const terms: SpokenTerms = { termsId: randomUUID(), accountId, name, createdMs: this.clock(), lists }
-    return durable(this.store, [SpokenTermsTable.put([accountId, terms.termsId], terms, "absent")], () => ok(json(terms), 201))
+    return durable(this.store, [SpokenTermsTable.put([accountId, terms.termsId], terms, "absent")], () =>
+      ok(json(terms), 201)
+    )
   }
+
   private readonly patch = (terms: SpokenTerms, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
@@ -143,18 +252,25 @@ const lists: Array<TermList> = []
     if (isResponse(given)) return given
     const lists = new Map(terms.lists.map(({ language, terms: list }) => [language, list]))
     for (const { language, terms: added } of given) {
-      const merged = [...new Set([...lists.get(language) ?? [], ...added])]
-const long = tooLong(merged)
+      const merged = [...new Set([...(lists.get(language) ?? []), ...added])]
+      const long = tooLong(merged)
       if (long !== undefined) return refused(long.wrong)
       lists.set(language, merged)
     }
-    return this.keep({ ...terms, name, lists: [...lists].map(([language, list]) => ({ language, terms: list })) }, (kept) => ok(json(kept)))
+    return this.keep(
+      { ...terms, name, lists: [...lists].map(([language, list]) => ({ language, terms: list })) },
+      (kept) => ok(json(kept))
+    )
   }
+
   private readonly replace = (terms: SpokenTerms, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
     const list = listIn(params)
     if (isResponse(list)) return list
-    return this.keep({ ...terms, lists: [...terms.lists.filter(({ language }) => language !== list.language), list] }, () => ok({ lang: list.language, entry_count: list.terms.length }))
+    return this.keep(
+      { ...terms, lists: [...terms.lists.filter(({ language }) => language !== list.language), list] },
+      () => ok({ lang: list.language, entry_count: list.terms.length })
+    )
   }
 }

@@ -1,27 +1,30 @@
-/** Voice in real time: the session over REST, its stream over a WebSocket (translation section 12).
- *  The edge holds what belongs to a connection (pace, codec, order on the wire); what belongs to the session is its actor's. */
+/** Voice in real time: the session over REST, its stream over a WebSocket (translation section 12). The edge
+ *  holds what belongs to a connection (pace, codec, order on the wire); what belongs to the session is its
+ *  actor's. */
 import { randomUUID } from "node:crypto"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
-import { VoiceSession,VoiceTokens,type Config } from "../../../actors/voice-session.ts"
-import { json,type Request,type Response,type Route,type SocketRoute } from "../../../runtime/http.ts"
-import { readBody,readForm } from "../../shared/body.ts"
+import { VoiceSession, VoiceTokens, type Config } from "../../../actors/voice-session.ts"
+import { json, type Request, type Response, type Route, type SocketRoute } from "../../../runtime/http.ts"
+import { readBody, readForm } from "../../shared/body.ts"
 import { Params } from "../../shared/params.ts"
 import { Glossaries } from "../glossaries/records.ts"
-import type { Guard,Guarded } from "../account/guard.ts"
-import { pairFor,sourceOf,targetOf,voiceMediaTargets,voiceSources,voiceTargets } from "../languages.ts"
+import type { Guard, Guarded } from "../account/guard.ts"
+import { pairFor, sourceOf, targetOf, voiceMediaTargets, voiceSources, voiceTargets } from "../languages.ts"
 import { problem } from "../problems.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
-import { isUuid,readReportingTag } from "../text/text-options.ts"
+import { isUuid, readReportingTag } from "../text/text-options.ts"
 import { usedOf } from "../account/usage.ts"
-import { Connection,type Held,type VoiceDeps } from "./connection.ts"
+import { Connection, type Held, type VoiceDeps } from "./connection.ts"
 import { Pace } from "./pace.ts"
 
 export const sessionsPerAccountMax = 20
 const bodyBytesMax = 65_536
 const path = "/v3/voice/realtime"
+
 /** base64 of 100 kB and the JSON around it (translation 19.5). */
 const messageBytesMax = 262_144
+
 const sweepMs = 1_000
 const noStore = [["Cache-Control", "no-store"]] as const
 
@@ -37,23 +40,44 @@ export class Voice {
     this.sweeping = setInterval(() => this.sweep(), sweepMs)
     this.sweeping.unref()
   }
+
   /** One look a second at every connection, instead of a timer for each. */
-  sweep(): void { for (const connection of this.connections.values()) connection.sweep() }
-  close(): void { clearInterval(this.sweeping) }
+  sweep(): void {
+    for (const connection of this.connections.values()) connection.sweep()
+  }
+
+  close(): void {
+    clearInterval(this.sweeping)
+  }
 
   routes(guard: Guard): ReadonlyArray<Route> {
     return [
-      { method: "POST", path, body: { as: "buffer", bytesMax: bodyBytesMax }, handle: guard(undefined, this.create) },
+      {
+        method: "POST",
+        path,
+        body: { as: "buffer", bytesMax: bodyBytesMax },
+        handle: guard(undefined, this.create)
+      },
       { method: "GET", path, handle: guard(undefined, this.renew) }
     ]
   }
+
   get socket(): SocketRoute<Held> {
     return {
-      path: `${path}/connect`, messageBytesMax, bufferedBytesMax: 4 * 1_048_576,
+      path: `${path}/connect`,
+      messageBytesMax,
+      bufferedBytesMax: 4 * 1_048_576,
       upgrade: (request) => this.upgrade(request),
       open: (socket) => {
         const { sessionId } = socket.data
-        const connection = new Connection(this.deps, socket, (plain) => this.paceOf(sessionId, plain), () => { if (this.connections.get(sessionId) === connection) this.connections.delete(sessionId) })
+        const connection = new Connection(
+          this.deps,
+          socket,
+          (plain) => this.paceOf(sessionId, plain),
+          () => {
+            if (this.connections.get(sessionId) === connection) this.connections.delete(sessionId)
+          }
+        )
         socket.data.connection = connection
         this.connections.get(sessionId)?.misused()
         this.connections.set(sessionId, connection)
@@ -73,88 +97,146 @@ export class Voice {
     this.deps.actors.watch("voice-session", sessionId, () => this.paces.delete(sessionId))
     return pace
   }
+
   private readonly create: Guarded = (request, using) => {
     if (using.account.tier === "free") return problem({ _tag: "Forbidden" })
     const read = readBody(request.headers.get("content-type"), request.body)
     if ("_tag" in read) return problem(read)
     const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
     if ("refusal" in tagged) return problem(tagged.refusal)
-    const config = this.configOf(new Params(read.bag), using.account.accountId, using.key.keyId, tagged.tag ?? null)
+    const config = this.configOf(
+      new Params(read.bag),
+      using.account.accountId,
+      using.key.keyId,
+      tagged.tag ?? null
+    )
     if ("status" in config) return config
     const { accountId } = using.account
     const live = this.sessions.get(accountId) ?? new Set<string>()
     if (live.size >= sessionsPerAccountMax) return problem({ _tag: "Limited", retryAfterMs: 10_000 })
     const { account, key } = this.deps.usage.read(using)
     const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
-    if (full(using.account.limits.speechToTextMs, usedOf(account, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "account" })
-    if (full(using.key.limits.speechToTextMs, usedOf(key, "speechToTextMs"))) return problem({ _tag: "QuotaExceeded", whose: "key" })
+    if (full(using.account.limits.speechToTextMs, usedOf(account, "speechToTextMs")))
+      return problem({ _tag: "QuotaExceeded", whose: "account" })
+    if (full(using.key.limits.speechToTextMs, usedOf(key, "speechToTextMs")))
+      return problem({ _tag: "QuotaExceeded", whose: "key" })
     const { recognizer } = this.deps.engines
     const { used, max } = recognizer.capacity()
     if (!recognizer.readiness().ready || used >= max) return problem({ _tag: "Down", status: 503 })
 
     const sessionId = randomUUID()
-const token = this.deps.newToken()
+    const token = this.deps.newToken()
     this.sessions.set(accountId, live.add(sessionId))
-    this.deps.actors.watch("voice-session", sessionId, () => { live.delete(sessionId); if (live.size === 0) this.sessions.delete(accountId) })
-    return new Promise((resolve) => this.deps.actors.ref(VoiceSession, sessionId).askNow("Create", { config, token: this.deps.hashToken(token) }, (answer) => {
-      if ("reply" in answer) return resolve(this.opened(request, sessionId, token))
+    this.deps.actors.watch("voice-session", sessionId, () => {
       live.delete(sessionId)
-      resolve(problem({ _tag: "Down", status: 503 }))
-    }))
+      if (live.size === 0) this.sessions.delete(accountId)
+    })
+    return new Promise((resolve) =>
+      this.deps.actors
+        .ref(VoiceSession, sessionId)
+        .askNow("Create", { config, token: this.deps.hashToken(token) }, (answer) => {
+          if ("reply" in answer) return resolve(this.opened(request, sessionId, token))
+          live.delete(sessionId)
+          resolve(problem({ _tag: "Down", status: 503 }))
+        })
+    )
   }
+
   private opened(request: Request, sessionId: string, token: string): Response {
-    const base = (this.deps.publicBase ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`).replace(/^http/i, "ws").replace(/\/+$/, "")
+    const base = (this.deps.publicBase ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`)
+      .replace(/^http/i, "ws")
+      .replace(/\/+$/, "")
     return json(200, { streaming_url: `${base}${path}/connect`, token, session_id: sessionId }, noStore)
   }
 
   private configOf(params: Params, accountId: string, keyId: string, tag: string | null): Config | Response {
     const { recognizer, translator, synthesizer } = this.deps.engines
-    const invalid = (name: string, detail?: string) => problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
+    const invalid = (name: string, detail?: string) =>
+      problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
     const contentType = params.string("source_media_content_type")
-    if (contentType === undefined || contentType === "") return problem({ _tag: "Missing", name: "source_media_content_type" })
+    if (contentType === undefined || contentType === "")
+      return problem({ _tag: "Missing", name: "source_media_content_type" })
     if (decoderFor(contentType) === undefined) return invalid("source_media_content_type")
     const format = params.choice("message_format", ["json", "msgpack"]) ?? "json"
     const mode = params.choice("source_language_mode", ["auto", "fixed"]) ?? "auto"
-    const formality = params.choice("formality", ["default", "formal", "more", "informal", "less"]) ?? "default"
+    const formality =
+      params.choice("formality", ["default", "formal", "more", "informal", "less"]) ?? "default"
     const voice = params.choice("target_media_voice", ["male", "female"]) ?? null
     const sourceLanguage = params.string("source_language") ?? null
     const listed = params.strings("target_languages") ?? []
-const media = params.strings("target_media_languages") ?? []
+    const media = params.strings("target_media_languages") ?? []
     const mediaType = params.string("target_media_content_type") ?? "audio/webm;codecs=opus"
     if (params.fault !== undefined) return problem(params.fault)
 
     const hears = recognizer.languages().map((code) => code.split("-")[0]!)
     const source = sourceLanguage === null ? undefined : sourceOf(sourceLanguage)
-    if (sourceLanguage !== null && (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))) return invalid("source_language")
+    if (
+      sourceLanguage !== null &&
+      (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))
+    )
+      return invalid("source_language")
     if (mode === "fixed" && source === undefined) return problem({ _tag: "Missing", name: "source_language" })
     const targets: Array<string> = []
-    const known = (spelled: string) => targets.some((target) => target.toLowerCase() === spelled.toLowerCase())
+    const known = (spelled: string) =>
+      targets.some((target) => target.toLowerCase() === spelled.toLowerCase())
     for (const spelled of [...listed, ...media]) if (!known(spelled)) targets.push(spelled)
-    if (targets.length > 5) return invalid("target_languages", "at most 5 target languages, those of media included")
+    if (targets.length > 5)
+      return invalid("target_languages", "at most 5 target languages, those of media included")
     if (media.length > 1) return invalid("target_media_languages", "at most one")
     const sources = source === undefined ? hears : [source.base]
     for (const spelled of targets) {
       const target = targetOf(spelled)
       const name = listed.includes(spelled) ? "target_languages" : "target_media_languages"
-      if (target === undefined || !(voiceTargets.has(target.code) || voiceTargets.has(target.base))) return invalid(name)
-      if (!sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined)) return invalid(name)
+      if (target === undefined || !(voiceTargets.has(target.code) || voiceTargets.has(target.base)))
+        return invalid(name)
+      if (!sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined))
+        return invalid(name)
     }
     for (const spelled of media) {
       const target = targetOf(spelled)!
-      if (!(voiceMediaTargets.has(target.code) || voiceMediaTargets.has(target.base)) || !synthesizer.languages().includes(target.base)) return invalid("target_media_languages")
+      if (
+        !(voiceMediaTargets.has(target.code) || voiceMediaTargets.has(target.base)) ||
+        !synthesizer.languages().includes(target.base)
+      )
+        return invalid("target_media_languages")
     }
     if (encoderFor(mediaType) === undefined) return invalid("target_media_content_type")
     const { store } = this.deps
-const idOf = (name: string) => params.string(name)?.toLowerCase() ?? ""
-const glossaryId = idOf("glossary_id")
-const spokenTermsId = idOf("spoken_terms_id")
-    if (params.has("glossary_id") && (!isUuid(glossaryId) || Glossaries.get(store, [accountId, glossaryId]) === undefined)) return invalid("glossary_id")
-    if (params.has("spoken_terms_id") && (!isUuid(spokenTermsId) || SpokenTermsTable.get(store, [accountId, spokenTermsId]) === undefined)) return invalid("spoken_terms_id")
+    const idOf = (name: string) => params.string(name)?.toLowerCase() ?? ""
+    const glossaryId = idOf("glossary_id")
+    const spokenTermsId = idOf("spoken_terms_id")
+    if (
+      params.has("glossary_id") &&
+      (!isUuid(glossaryId) || Glossaries.get(store, [accountId, glossaryId]) === undefined)
+    )
+      return invalid("glossary_id")
+    if (
+      params.has("spoken_terms_id") &&
+      (!isUuid(spokenTermsId) || SpokenTermsTable.get(store, [accountId, spokenTermsId]) === undefined)
+    )
+      return invalid("spoken_terms_id")
     return {
-      accountId, keyId, contentType, format, sourceLanguage: source === undefined ? null : source.code, fixed: mode === "fixed", targets,
-      mediaTargets: targets.filter((target) => media.some((spelled) => spelled.toLowerCase() === target.toLowerCase())), mediaType, voice,
-      formality: formality === "formal" || formality === "more" ? "more" : formality === "informal" || formality === "less" ? "less" : "default", tag,
-      ...(glossaryId === "" ? {} : { glossaryId }), ...(spokenTermsId === "" ? {} : { spokenTermsId })
+      accountId,
+      keyId,
+      contentType,
+      format,
+      sourceLanguage: source === undefined ? null : source.code,
+      fixed: mode === "fixed",
+      targets,
+      mediaTargets: targets.filter((target) =>
+        media.some((spelled) => spelled.toLowerCase() === target.toLowerCase())
+      ),
+      mediaType,
+      voice,
+      formality:
+        formality === "formal" || formality === "more"
+          ? "more"
+          : formality === "informal" || formality === "less"
+            ? "less"
+            : "default",
+      tag,
+      ...(glossaryId === "" ? {} : { glossaryId }),
+      ...(spokenTermsId === "" ? {} : { spokenTermsId })
     }
   }
 
@@ -164,17 +246,22 @@ const spokenTermsId = idOf("spoken_terms_id")
     const shown = new Params(query.bag).string("token")
     if (shown === undefined || shown === "") return problem({ _tag: "Missing", name: "token" })
     const hash = this.deps.hashToken(shown)
-const row = VoiceTokens.get(this.deps.store, [hash])
+    const row = VoiceTokens.get(this.deps.store, [hash])
     if (row === undefined || row.accountId !== using.account.accountId) return problem({ _tag: "Forbidden" })
     const token = this.deps.newToken()
-    return new Promise((resolve) => this.deps.actors.ref(VoiceSession, row.sessionId).askNow("Renew", { shown: hash, token: this.deps.hashToken(token) }, (answer) => {
-      if ("reply" in answer) {
-        this.connections.get(row.sessionId)?.replaced()
-        return resolve(this.opened(request, row.sessionId, token))
-      }
-      if ("refuse" in answer && answer.refuse._tag === "TokenMisused") this.connections.get(row.sessionId)?.misused()
-      resolve(problem("refuse" in answer ? { _tag: "Forbidden" } : { _tag: "Down", status: 503 }))
-    }))
+    return new Promise((resolve) =>
+      this.deps.actors
+        .ref(VoiceSession, row.sessionId)
+        .askNow("Renew", { shown: hash, token: this.deps.hashToken(token) }, (answer) => {
+          if ("reply" in answer) {
+            this.connections.get(row.sessionId)?.replaced()
+            return resolve(this.opened(request, row.sessionId, token))
+          }
+          if ("refuse" in answer && answer.refuse._tag === "TokenMisused")
+            this.connections.get(row.sessionId)?.misused()
+          resolve(problem("refuse" in answer ? { _tag: "Forbidden" } : { _tag: "Down", status: 503 }))
+        })
+    )
   }
 
   private upgrade(request: Request): { readonly accept: Held } | Response {
@@ -182,7 +269,7 @@ const row = VoiceTokens.get(this.deps.store, [hash])
     const shown = "_tag" in query ? undefined : new Params(query.bag).string("token")
     if (shown === undefined || shown === "") return problem({ _tag: "Forbidden" })
     const token = this.deps.hashToken(shown)
-const row = VoiceTokens.get(this.deps.store, [token])
+    const row = VoiceTokens.get(this.deps.store, [token])
     if (row === undefined) return problem({ _tag: "Forbidden" })
     if (row.state !== "fresh") {
       // Used twice or outdated: that ends the session, its live connection included.

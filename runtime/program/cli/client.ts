@@ -1,29 +1,69 @@
-/** How the command line reaches a running server, and with which secrets: those given, else those of the data folder beside it. */
+/** How the command line reaches a running server, and with which secrets: those given, else those of the data
+ *  folder beside it. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { masterKey, sealer } from "../../../storage/seal.ts"
 import type { Config } from "../config/config.ts"
 import { readLocalSecrets, type LocalSecrets } from "../local-secrets.ts"
 
-export interface Client { readonly url: string; readonly key: string | undefined; readonly secrets: LocalSecrets | undefined }
+export interface Client {
+  readonly url: string
+  readonly key: string | undefined
+  readonly secrets: LocalSecrets | undefined
+}
 
 export const clientOf = (config: Config, given: { readonly url?: string; readonly key?: string }): Client => {
   const keyed = config.masterKey !== undefined || existsSync(join(config.data, "master.key"))
   let secrets: LocalSecrets | undefined
-  try { secrets = keyed ? readLocalSecrets(config.data, sealer(masterKey(config.data, config.masterKey))) : undefined } catch { secrets = undefined }
-  return { url: (given.url ?? config.publicBase ?? `${config.tlsCert === undefined ? "http" : "https"}://localhost:${config.port}`).replace(/\/+$/, ""), key: given.key ?? secrets?.developerKey, secrets }
+  try {
+    secrets = keyed
+      ? readLocalSecrets(config.data, sealer(masterKey(config.data, config.masterKey)))
+      : undefined
+  } catch {
+    secrets = undefined
+  }
+  return {
+    url: (
+      given.url ??
+      config.publicBase ??
+      `${config.tlsCert === undefined ? "http" : "https"}://localhost:${config.port}`
+    ).replace(/\/+$/, ""),
+    key: given.key ?? secrets?.developerKey,
+    secrets
+  }
 }
 
-export const call = async <A>({ url, key, secrets }: Client, method: string, path: string, body?: unknown): Promise<A> => {
-  const authorization = path.startsWith("/console/") ? `Bearer ${secrets?.operatorToken ?? ""}` : `DeepL-Auth-Key ${key ?? ""}`
+export const call = async <A>(
+  { url, key, secrets }: Client,
+  method: string,
+  path: string,
+  body?: unknown
+): Promise<A> => {
+  const authorization = path.startsWith("/console/")
+    ? `Bearer ${secrets?.operatorToken ?? ""}`
+    : `DeepL-Auth-Key ${key ?? ""}`
   const answer = await fetch(url + path, {
-    method, headers: { Authorization: authorization, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    method,
+    headers: {
+      Authorization: authorization,
+      ...(body === undefined ? {} : { "Content-Type": "application/json" })
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) })
-  }).catch((cause: Error) => { throw new Error(`no server answers at ${url} (${(cause.cause as Error | undefined)?.message ?? cause.message}); start one with: npx troupe serve`) })
+  }).catch((cause: Error) => {
+    throw new Error(
+      `no server answers at ${url} (${(cause.cause as Error | undefined)?.message ?? cause.message}); start one with: npx troupe serve`
+    )
+  })
   const text = await answer.text()
   let value: unknown
-  try { value = JSON.parse(text) } catch { value = undefined }
+  try {
+    value = JSON.parse(text)
+  } catch {
+    value = undefined
+  }
   if (answer.ok) return value as A
   const { message, detail } = (value ?? {}) as { readonly message?: string; readonly detail?: string }
-  throw new Error(`${answer.status}: ${message ?? (text === "" ? "no message" : text)}${detail === undefined ? "" : ` (${detail})`}`)
+  throw new Error(
+    `${answer.status}: ${message ?? (text === "" ? "no message" : text)}${detail === undefined ? "" : ` (${detail})`}`
+  )
 }

@@ -1,5 +1,5 @@
-/** `troupe translate FILE…`: documents uploaded one after another, a bar on standard error while each is translated, the result written beside
- *  its source or to --out. */
+/** `troupe translate FILE…`: documents uploaded one after another, a bar on standard error while each is
+ *  translated, the result written beside its source or to --out. */
 import { createWriteStream, existsSync, openAsBlob, statSync } from "node:fs"
 import { basename, dirname, extname, join } from "node:path"
 import { Readable } from "node:stream"
@@ -8,58 +8,136 @@ import { documentTypeOf } from "../../../protocols/formats/catalogue.ts"
 import { call, type Client } from "./client.ts"
 
 export interface DocumentTranslation {
-  readonly to: string; readonly from?: string; readonly formality?: string
+  readonly to: string
+  readonly from?: string
+  readonly formality?: string
   /** A file, when there is one document; else a folder. */
-readonly out?: string
-  readonly format?: string; readonly watermark?: boolean
+  readonly out?: string
+  readonly format?: string
+  readonly watermark?: boolean
 }
-export interface Translated { readonly file: string; readonly output?: string; readonly billedCharacters?: number; readonly error?: string }
-interface Status { readonly status: "queued" | "translating" | "done" | "error"; readonly seconds_remaining?: number; readonly billed_characters?: number; readonly error_message?: string }
+
+export interface Translated {
+  readonly file: string
+  readonly output?: string
+  readonly billedCharacters?: number
+  readonly error?: string
+}
+
+interface Status {
+  readonly status: "queued" | "translating" | "done" | "error"
+  readonly seconds_remaining?: number
+  readonly billed_characters?: number
+  readonly error_message?: string
+}
+
 const pollMs = 300
 const barColumns = 30
 
 /** Every word names a file of a known kind. */
-export const areDocuments = (words: ReadonlyArray<string>): boolean => words.every((word) => documentTypeOf(extname(word).slice(1).toLowerCase()) !== undefined && existsSync(word) && statSync(word).isFile())
+export const areDocuments = (words: ReadonlyArray<string>): boolean =>
+  words.every(
+    (word) =>
+      documentTypeOf(extname(word).slice(1).toLowerCase()) !== undefined &&
+      existsSync(word) &&
+      statSync(word).isFile()
+  )
 
 /** How much of the time has gone, drawn in one line; nothing where there is no terminal. */
-export const bar = (share: number, columns = barColumns): string => { const full = Math.round(Math.min(1, Math.max(0, share)) * columns); return `[${"#".repeat(full)}${"-".repeat(columns - full)}] ${String(Math.round(share * 100)).padStart(3)} %` }
-const draw = (line: string): void => { if (process.stderr.isTTY) process.stderr.write(`\r\u001B[K${line}`) }
+export const bar = (share: number, columns = barColumns): string => {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * columns)
+  return `[${"#".repeat(full)}${"-".repeat(columns - full)}] ${String(Math.round(share * 100)).padStart(3)} %`
+}
 
-export const translateDocuments = async (client: Client, files: ReadonlyArray<string>, options: DocumentTranslation): Promise<ReadonlyArray<Translated>> => {
-  if (options.out !== undefined && files.length > 1 && !(existsSync(options.out) && statSync(options.out).isDirectory())) throw new Error("with several documents --out names a folder that exists")
+const draw = (line: string): void => {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001B[K${line}`)
+}
+
+export const translateDocuments = async (
+  client: Client,
+  files: ReadonlyArray<string>,
+  options: DocumentTranslation
+): Promise<ReadonlyArray<Translated>> => {
+  if (
+    options.out !== undefined &&
+    files.length > 1 &&
+    !(existsSync(options.out) && statSync(options.out).isDirectory())
+  )
+    throw new Error("with several documents --out names a folder that exists")
   const results: Array<Translated> = []
-  for (const file of files) results.push(await translateDocument(client, file, options).catch((cause: Error): Translated => ({ file, error: cause.message })))
+  for (const file of files)
+    results.push(
+      await translateDocument(client, file, options).catch((cause: Error): Translated => ({
+        file,
+        error: cause.message
+      }))
+    )
   draw("")
   return results
 }
-const translateDocument = async (client: Client, file: string, { to, from, formality, out, format, watermark }: DocumentTranslation): Promise<Translated> => {
+
+const translateDocument = async (
+  client: Client,
+  file: string,
+  { to, from, formality, out, format, watermark }: DocumentTranslation
+): Promise<Translated> => {
   const form = new FormData()
-const fields = { target_lang: to, source_lang: from, formality, output_format: format, enable_watermark: watermark === true ? "1" : undefined }
+  const fields = {
+    target_lang: to,
+    source_lang: from,
+    formality,
+    output_format: format,
+    enable_watermark: watermark === true ? "1" : undefined
+  }
   for (const [name, value] of Object.entries(fields)) if (value !== undefined) form.append(name, value)
   form.append("file", await openAsBlob(file), basename(file))
   draw(`${basename(file)}  uploading`)
-  const answer = await fetch(`${client.url}/v2/document`, { method: "POST", headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}` }, body: form })
-    .catch((cause: Error) => { throw new Error(`no server answers at ${client.url} (${cause.message})`) })
-  const handle = await answer.json() as { readonly document_id: string; readonly document_key: string; readonly message?: string }
+  const answer = await fetch(`${client.url}/v2/document`, {
+    method: "POST",
+    headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}` },
+    body: form
+  }).catch((cause: Error) => {
+    throw new Error(`no server answers at ${client.url} (${cause.message})`)
+  })
+  const handle = (await answer.json()) as {
+    readonly document_id: string
+    readonly document_key: string
+    readonly message?: string
+  }
   if (!answer.ok) throw new Error(`${answer.status}: ${handle.message ?? "no message"}`)
   const key = { document_key: handle.document_key }
-const path = `/v2/document/${handle.document_id}`
-const beganMs = Date.now()
+  const path = `/v2/document/${handle.document_id}`
+  const beganMs = Date.now()
   let status: Status
   for (;;) {
     status = await call<Status>(client, "POST", path, key)
     if (status.status === "done" || status.status === "error") break
     const goneMs = Date.now() - beganMs
-const leftMs = (status.seconds_remaining ?? 0) * 1_000
-    draw(`${basename(file)}  ${bar(status.status === "queued" ? 0 : goneMs / (goneMs + leftMs + 1))}  ${status.status === "queued" ? "queued" : `${status.seconds_remaining ?? 1} s left`}`)
+    const leftMs = (status.seconds_remaining ?? 0) * 1_000
+    draw(
+      `${basename(file)}  ${bar(status.status === "queued" ? 0 : goneMs / (goneMs + leftMs + 1))}  ${status.status === "queued" ? "queued" : `${status.seconds_remaining ?? 1} s left`}`
+    )
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }
   if (status.status === "error") throw new Error(status.error_message ?? "the translation failed")
   const extension = format?.toLowerCase() ?? extname(file).slice(1)
-const name = `${basename(file, extname(file))}.${to.toLowerCase()}.${extension}`
-  const output = out === undefined ? join(dirname(file), name) : existsSync(out) && statSync(out).isDirectory() ? join(out, name) : out
-  const result = await fetch(`${client.url}${path}/result`, { method: "POST", headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}`, "Content-Type": "application/json" }, body: JSON.stringify(key) })
+  const name = `${basename(file, extname(file))}.${to.toLowerCase()}.${extension}`
+  const output =
+    out === undefined
+      ? join(dirname(file), name)
+      : existsSync(out) && statSync(out).isDirectory()
+        ? join(out, name)
+        : out
+  const result = await fetch(`${client.url}${path}/result`, {
+    method: "POST",
+    headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}`, "Content-Type": "application/json" },
+    body: JSON.stringify(key)
+  })
   if (!result.ok || result.body === null) throw new Error(`${result.status}: the result could not be fetched`)
   await pipeline(Readable.fromWeb(result.body as any), createWriteStream(output))
-  return { file, output, ...(status.billed_characters === undefined ? {} : { billedCharacters: status.billed_characters }) }
+  return {
+    file,
+    output,
+    ...(status.billed_characters === undefined ? {} : { billedCharacters: status.billed_characters })
+  }
 }

@@ -1,52 +1,97 @@
-/** `troupe store import FILE`: JSON lines into the store by batches, as fast as its rate window lets; shows how far it is, and which lines
- *  were refused. One batch is in memory at a time. */
+/** `troupe store import FILE`: JSON lines into the store by batches, as fast as its rate window lets; shows
+ *  how far it is, and which lines were refused. One batch is in memory at a time. */
 import { createReadStream } from "node:fs"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
 import { createInterface } from "node:readline"
 import type { Client } from "./client.ts"
 
-export interface ImportOptions { readonly resource: string; readonly singular?: string; readonly lookupBySku?: boolean; readonly token?: string; readonly json: boolean; readonly headerPrefix: string }
+export interface ImportOptions {
+  readonly resource: string
+  readonly singular?: string
+  readonly lookupBySku?: boolean
+  readonly token?: string
+  readonly json: boolean
+  readonly headerPrefix: string
+}
+
 const rowsMax = 500
 const bytesMax = 1_000_000
 const triesMax = 20
 const refusedShownMax = 20
 const saidEvery = 10_000
 
-/** On a connection of its own: one kept while a window passes may be closed in the very moment it is used again, and a POST must not be
- *  sent twice. */
-const post = (url: string, headers: Record<string, string>, body: string): Promise<{ readonly status: number; readonly after: string; readonly text: string }> => new Promise((resolve, reject) => {
-  const call = (url.startsWith("https:") ? httpsRequest : httpRequest)(url, { method: "POST", agent: false, headers: { ...headers, "Content-Length": Buffer.byteLength(body) } }, (answer) => {
-    let text = ""
-    answer.setEncoding("utf8").on("data", (part: string) => { text += part }).on("error", reject)
-      .on("end", () => resolve({ status: answer.statusCode ?? 0, after: answer.headers["retry-after"] ?? "1", text }))
+/** On a connection of its own: one kept while a window passes may be closed in the very moment it is used
+ *  again, and a POST must not be sent twice. */
+const post = (
+  url: string,
+  headers: Record<string, string>,
+  body: string
+): Promise<{ readonly status: number; readonly after: string; readonly text: string }> =>
+  new Promise((resolve, reject) => {
+    const call = (url.startsWith("https:") ? httpsRequest : httpRequest)(
+      url,
+      { method: "POST", agent: false, headers: { ...headers, "Content-Length": Buffer.byteLength(body) } },
+      (answer) => {
+        let text = ""
+        answer
+          .setEncoding("utf8")
+          .on("data", (part: string) => {
+            text += part
+          })
+          .on("error", reject)
+          .on("end", () =>
+            resolve({ status: answer.statusCode ?? 0, after: answer.headers["retry-after"] ?? "1", text })
+          )
+      }
+    )
+    call.on("error", reject)
+    call.end(body)
   })
-  call.on("error", reject)
-  call.end(body)
-})
-interface Result { readonly line_item: number; readonly status_code: number; readonly details?: string }
+
+interface Result {
+  readonly line_item: number
+  readonly status_code: number
+  readonly details?: string
+}
+
 /** Exit code: 0 all stored, 1 some were refused. */
-export const storeImport = async ({ url, secrets }: Client, file: string, options: ImportOptions): Promise<number> => {
+export const storeImport = async (
+  { url, secrets }: Client,
+  file: string,
+  options: ImportOptions
+): Promise<number> => {
   const token = options.token ?? secrets?.storeToken
-  if (token === undefined) throw new Error("no token: give --token, or start the demo store in this data folder")
-  const singular = options.singular ?? (options.resource.endsWith("ies") ? `${options.resource.slice(0, -3)}y` : options.resource.replace(/s$/, ""))
+  if (token === undefined)
+    throw new Error("no token: give --token, or start the demo store in this data folder")
+  const singular =
+    options.singular ??
+    (options.resource.endsWith("ies")
+      ? `${options.resource.slice(0, -3)}y`
+      : options.resource.replace(/s$/, ""))
   const startedMs = performance.now()
-const refused: Array<string> = []
+  const refused: Array<string> = []
   let rows = 0
-let stored = 0
-let line = 0
-let said = 0
-let batch: Array<{ readonly line: number; readonly entry: unknown }> = []
-let bytes = 0
+  let stored = 0
+  let line = 0
+  let said = 0
+  let batch: Array<{ readonly line: number; readonly entry: unknown }> = []
+  let bytes = 0
 
   const refuse = (at: number, why: string): void => {
     rows++
-    if (refused.length < refusedShownMax) { refused.push(`line ${at}: ${why}`); if (!options.json) console.error(`${process.stderr.isTTY === true ? "\r" : ""}line ${at}: ${why}`) }
+    if (refused.length < refusedShownMax) {
+      refused.push(`line ${at}: ${why}`)
+      if (!options.json) console.error(`${process.stderr.isTTY === true ? "\r" : ""}line ${at}: ${why}`)
+    }
   }
   const progress = (): void => {
     const text = `${rows.toLocaleString("en")} rows, ${(rows - stored).toLocaleString("en")} refused, ${Math.round(rows / ((performance.now() - startedMs) / 1_000)).toLocaleString("en")} a second`
     if (process.stderr.isTTY === true) process.stderr.write(`\r${text}   `)
-    else if (rows - said >= saidEvery) { said = rows; console.error(text) }
+    else if (rows - said >= saidEvery) {
+      said = rows
+      console.error(text)
+    }
   }
   const send = async (): Promise<void> => {
     if (batch.length === 0) return
@@ -55,16 +100,31 @@ let bytes = 0
     bytes = 0
     const body = JSON.stringify(sent.map(({ entry }) => entry))
     for (let tries = 0; tries < triesMax; tries++) {
-      const { status: answered, after, text } = await post(`${url}/api/v1/${options.resource}/importMany`, { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token }, body)
-        .catch((cause: Error) => { throw new Error(`no server answers at ${url} (${cause.message})`) })
+      const {
+        status: answered,
+        after,
+        text
+      } = await post(
+        `${url}/api/v1/${options.resource}/importMany`,
+        { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token },
+        body
+      ).catch((cause: Error) => {
+        throw new Error(`no server answers at ${url} (${cause.message})`)
+      })
       if (answered === 429 || answered === 503) {
         const waitMs = /^\d+$/.test(after) ? Number(after) * 1_000 : Date.parse(after) - Date.now()
         await new Promise((resolve) => setTimeout(resolve, Math.min(30_000, Math.max(50, waitMs))))
         continue
       }
-      if (answered !== 200) throw new Error(`${answered}: ${(JSON.parse(text) as { details?: string }).details ?? text}`)
-      for (const { line_item: at, status_code: status, details } of (JSON.parse(text) as { results: ReadonlyArray<Result> }).results) {
-        if (status < 400) { rows++; stored++ } else refuse(sent[at]!.line, details ?? String(status))
+      if (answered !== 200)
+        throw new Error(`${answered}: ${(JSON.parse(text) as { details?: string }).details ?? text}`)
+      for (const { line_item: at, status_code: status, details } of (
+        JSON.parse(text) as { results: ReadonlyArray<Result> }
+      ).results) {
+        if (status < 400) {
+          rows++
+          stored++
+        } else refuse(sent[at]!.line, details ?? String(status))
       }
       return progress()
     }
@@ -74,8 +134,14 @@ let bytes = 0
     line++
     if (text.trim() === "") continue
     let record: unknown
-    try { record = JSON.parse(text) } catch { refuse(line, "not valid JSON"); continue }
-    const whole = typeof record === "object" && record !== null && singular in record ? record : { [singular]: record }
+    try {
+      record = JSON.parse(text)
+    } catch {
+      refuse(line, "not valid JSON")
+      continue
+    }
+    const whole =
+      typeof record === "object" && record !== null && singular in record ? record : { [singular]: record }
     batch.push({ line, entry: options.lookupBySku === true ? { lookup_by_sku: true, ...whole } : whole })
     bytes += text.length
     if (batch.length >= rowsMax || bytes >= bytesMax) await send()
@@ -83,6 +149,10 @@ let bytes = 0
   await send()
   const seconds = (performance.now() - startedMs) / 1_000
   if (process.stderr.isTTY === true) process.stderr.write("\r")
-  console.log(options.json ? JSON.stringify({ rows, stored, refused: rows - stored, seconds: Math.round(seconds * 10) / 10 }) : `${stored.toLocaleString("en")} of ${rows.toLocaleString("en")} rows stored in ${seconds.toFixed(1)} s`)
+  console.log(
+    options.json
+      ? JSON.stringify({ rows, stored, refused: rows - stored, seconds: Math.round(seconds * 10) / 10 })
+      : `${stored.toLocaleString("en")} of ${rows.toLocaleString("en")} rows stored in ${seconds.toFixed(1)} s`
+  )
   return stored === rows ? 0 : 1
 }

@@ -1,4 +1,5 @@
-/** The chat service put together: upstreams, sessions, turns, what operations show of it, and how it drains. Part of the composition root. */
+/** The chat service put together: upstreams, sessions, turns, what operations show of it, and how it drains.
+ *  Part of the composition root. */
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Context } from "effect"
 import { CircuitBreaker } from "../../../actors/circuit-breaker.ts"
@@ -28,104 +29,242 @@ import type { Probes } from "../operations.ts"
 import type { ActorSystem } from "../../registry.ts"
 
 export interface ChatParts {
-  readonly store: Store; readonly actors: ActorSystem; readonly engines: Engines | undefined; readonly log: Log
+  readonly store: Store
+  readonly actors: ActorSystem
+  readonly engines: Engines | undefined
+  readonly log: Log
   /** Tests bring models of their own for a record. */
-readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
+  readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
   /** Tests look up names, and call addresses public, in a way of their own. */
-readonly outside?: Pick<FetchOptions, "resolve" | "allow">
+  readonly outside?: Pick<FetchOptions, "resolve" | "allow">
   readonly backoffMs?: number
   /** On disk. */
-readonly storeBytes?: () => number
+  readonly storeBytes?: () => number
 }
-export type ChatConfig = Pick<Config, "chatKeys" | "chatUpstreams" | "healthDetailsMode" | "metricsMode" | "sessionRetentionMs" | "chatBodyBytesMax" | "upstreamConnectMs" | "upstreamFirstMs" | "upstreamIdleMs" | "turnMs"
-  | "streamCommitMs" | "streamKeepAliveMs" | "turnsInFlightMax" | "sessionTurnsMax" | "sessionsMax" | "storedResponseBytesMax" | "shutdownGraceMs" | "builtinTools" | "builtinRoundsMax" | "modelsCacheMs" | "unsupportedParams" | "host">
+
+export type ChatConfig = Pick<
+  Config,
+  | "chatKeys"
+  | "chatUpstreams"
+  | "healthDetailsMode"
+  | "metricsMode"
+  | "sessionRetentionMs"
+  | "chatBodyBytesMax"
+  | "upstreamConnectMs"
+  | "upstreamFirstMs"
+  | "upstreamIdleMs"
+  | "turnMs"
+  | "streamCommitMs"
+  | "streamKeepAliveMs"
+  | "turnsInFlightMax"
+  | "sessionTurnsMax"
+  | "sessionsMax"
+  | "storedResponseBytesMax"
+  | "shutdownGraceMs"
+  | "builtinTools"
+  | "builtinRoundsMax"
+  | "modelsCacheMs"
+  | "unsupportedParams"
+  | "host"
+>
+
 export interface ChatService {
   readonly service: Service
   /** What operations show of it. */
-readonly probes: Probes
+  readonly probes: Probes
   /** After listening: takes up what the last process left. */
-resume(): Promise<void>
+  resume(): Promise<void>
   /** Turns under way end, or are ended after the grace. */
-drain(): Promise<void>
+  drain(): Promise<void>
   close(): void
 }
+
 /** What is not right here stops the start with 78 (sysexits EX_CONFIG). */
-class ChatConfigFault extends ConfigFault { readonly exitCode = 78 }
+class ChatConfigFault extends ConfigFault {
+  readonly exitCode = 78
+}
 
 const builtIn = [{ id: "local", kind: "embedded" }]
 const version = "0.1.0"
 
-export const chatService = (config: ChatConfig, { store, actors, engines, log, modelOf, storeBytes, outside = {}, backoffMs = 250 }: ChatParts): ChatService => {
+export const chatService = (
+  config: ChatConfig,
+  { store, actors, engines, log, modelOf, storeBytes, outside = {}, backoffMs = 250 }: ChatParts
+): ChatService => {
   const records = readRecords(config.chatUpstreams ?? builtIn)
   if (typeof records === "string") throw new ChatConfigFault([records])
-  const keys = (config.chatKeys ?? "").split(",").map((key) => key.trim()).filter((key) => key !== "")
-  if (keys.length === 0 && !/^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(config.host)) log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
-  for (const { id, api_key: given, api_key_env: name } of records) if (given === undefined && name !== undefined && (process.env[name] ?? "") === "") log("warn", "a chat upstream is called without a key: its api_key_env is not set", { upstream: id, variable: name })
+  const keys = (config.chatKeys ?? "")
+    .split(",")
+    .map((key) => key.trim())
+    .filter((key) => key !== "")
+  if (keys.length === 0 && !/^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(config.host))
+    log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
+  for (const { id, api_key: given, api_key_env: name } of records)
+    if (given === undefined && name !== undefined && (process.env[name] ?? "") === "")
+      log("warn", "a chat upstream is called without a key: its api_key_env is not set", {
+        upstream: id,
+        variable: name
+      })
   const clock: Clock = actors
-const deadlines = new Deadlines(clock)
+  const deadlines = new Deadlines(clock)
   actors.host(CircuitBreaker, Context.empty())
   actors.host(ProxySession, Context.empty())
-  const limits = { connectMs: config.upstreamConnectMs, firstMs: config.upstreamFirstMs, idleMs: config.upstreamIdleMs }
-  const fetchBytes = (url: string, signal: AbortSignal): Promise<Uint8Array> => fetchImage(url, signal, outside)
-  const upstreams = new Upstreams(records.map((record) => new Upstream(record, modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes }), actors, deadlines)),
-    { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines })
+  const limits = {
+    connectMs: config.upstreamConnectMs,
+    firstMs: config.upstreamFirstMs,
+    idleMs: config.upstreamIdleMs
+  }
+  const fetchBytes = (url: string, signal: AbortSignal): Promise<Uint8Array> =>
+    fetchImage(url, signal, outside)
+  const upstreams = new Upstreams(
+    records.map(
+      (record) =>
+        new Upstream(
+          record,
+          modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes }),
+          actors,
+          deadlines
+        )
+    ),
+    { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines }
+  )
   const metrics = new ChatMetrics()
-const access = new Access(keys)
+  const access = new Access(keys)
   const builtins = builtinsOf(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
   const settings: Settings = {
-    bodyBytesMax: config.chatBodyBytesMax, turnMs: config.turnMs, commitMs: config.streamCommitMs, keepAliveMs: config.streamKeepAliveMs, inFlightMax: config.turnsInFlightMax,
-    sessionTurnsMax: config.sessionTurnsMax, sessionsMax: config.sessionsMax, responseBytesMax: config.storedResponseBytesMax, retentionMs: config.sessionRetentionMs, unsupported: config.unsupportedParams, backoffMs
+    bodyBytesMax: config.chatBodyBytesMax,
+    turnMs: config.turnMs,
+    commitMs: config.streamCommitMs,
+    keepAliveMs: config.streamKeepAliveMs,
+    inFlightMax: config.turnsInFlightMax,
+    sessionTurnsMax: config.sessionTurnsMax,
+    sessionsMax: config.sessionsMax,
+    responseBytesMax: config.storedResponseBytesMax,
+    retentionMs: config.sessionRetentionMs,
+    unsupported: config.unsupportedParams,
+    backoffMs
   }
   const turns = new Turns({ settings, upstreams, builtins, metrics, clock, deadlines, log })
-  const sessions = new Sessions({ store, actors, metrics, upstreams, retentionMs: settings.retentionMs, turnsMax: settings.sessionTurnsMax, sessionsMax: settings.sessionsMax, responseBytesMax: settings.responseBytesMax, turnMs: settings.turnMs })
+  const sessions = new Sessions({
+    store,
+    actors,
+    metrics,
+    upstreams,
+    retentionMs: settings.retentionMs,
+    turnsMax: settings.sessionTurnsMax,
+    sessionsMax: settings.sessionsMax,
+    responseBytesMax: settings.responseBytesMax,
+    turnMs: settings.turnMs
+  })
   const runs = new ResponseRuns(turns, sessions)
-const background = new Background(runs)
+  const background = new Background(runs)
   const barred = (path: string, headers: Headers): Response | undefined => {
     if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
-    return mode === "off" || (mode === "auth" && access.open) ? answerOf(unknownUrl("GET", path)) : mode === "auth" && access.owner(headers) === undefined ? answerOf(invalidKey) : undefined
+    return mode === "off" || (mode === "auth" && access.open)
+      ? answerOf(unknownUrl("GET", path))
+      : mode === "auth" && access.owner(headers) === undefined
+        ? answerOf(invalidKey)
+        : undefined
   }
 
-  const upstreamViews = () => Promise.all(upstreams.all.map(async (upstream) => {
-    const { record, gate, breaker, lastError, lastSuccessMs, offered } = upstream
-    const phase = actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed"
-    return {
-      id: record.id, kind: record.kind, state: lastSuccessMs === undefined && lastError === undefined ? "unknown" : phase === "Open" || (lastError?.atMs ?? -1) > (lastSuccessMs ?? -1) ? "down" : "up",
-      breaker: phase === "Open" ? "open" : phase === "Probing" ? "half_open" : "closed", in_flight: gate.running, queued: gate.queued, models: offered?.length ?? 0,
-      last_success: lastSuccessMs === undefined ? null : new Date(lastSuccessMs).toISOString(), last_error: lastError === undefined ? null : { at: new Date(lastError.atMs).toISOString(), code: lastError.code }
-    }
-  }))
+  const upstreamViews = () =>
+    Promise.all(
+      upstreams.all.map(async (upstream) => {
+        const { record, gate, breaker, lastError, lastSuccessMs, offered } = upstream
+        const phase = actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed"
+        return {
+          id: record.id,
+          kind: record.kind,
+          state:
+            lastSuccessMs === undefined && lastError === undefined
+              ? "unknown"
+              : phase === "Open" || (lastError?.atMs ?? -1) > (lastSuccessMs ?? -1)
+                ? "down"
+                : "up",
+          breaker: phase === "Open" ? "open" : phase === "Probing" ? "half_open" : "closed",
+          in_flight: gate.running,
+          queued: gate.queued,
+          models: offered?.length ?? 0,
+          last_success: lastSuccessMs === undefined ? null : new Date(lastSuccessMs).toISOString(),
+          last_error:
+            lastError === undefined
+              ? null
+              : { at: new Date(lastError.atMs).toISOString(), code: lastError.code }
+        }
+      })
+    )
   const nextExpiry = (): string | null => {
     const next = store.expired(Number.MAX_SAFE_INTEGER, 64).find(({ kind }) => kind === ProxySession.kind)
     return next === undefined ? null : new Date(next.atMs).toISOString()
   }
-  const size = (): { readonly bytes_used: number; readonly bytes_map: number } => ({ bytes_used: storeBytes?.() ?? 0, bytes_map: mapBytesDefault })
+  const size = (): { readonly bytes_used: number; readonly bytes_map: number } => ({
+    bytes_used: storeBytes?.() ?? 0,
+    bytes_map: mapBytesDefault
+  })
   const loop = monitorEventLoopDelay({ resolution: 20 })
   loop.enable()
   const startedMs = performance.now()
   return {
     service: chat({ turns, access, responses: responsesApi(runs, background) }),
     probes: {
-    draining: () => turns.draining, barred, preflight, dressed: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
-    details: async () => {
-      const views = await upstreamViews()
-const degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
-      return {
-        status: turns.draining ? "draining" : degraded ? "degraded" : "ok", version, uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000), timestamp: new Date().toISOString(),
-        upstreams: views, sessions: { active: sessions.live, oldest_expires_at: nextExpiry(), retention_seconds: Math.floor(settings.retentionMs / 1_000) },
-        storage: { ok: true, ...size(), last_commit_ms: Math.round(metrics.lastCommitMs * 100) / 100 },
-        turns: { in_flight: turns.inFlight, queued: upstreams.all.reduce((sum, { gate }) => sum + gate.queued, 0) }, event_loop: { lag_p99_ms: Math.round(loop.percentile(99) / 10_000) / 100 },
-        tools: { bridge: "proxy", builtin_allowlist: builtins.allowed.map(({ name }) => name) }
-      }
+      draining: () => turns.draining,
+      barred,
+      preflight,
+      dressed: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
+      details: async () => {
+        const views = await upstreamViews()
+        const degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
+        return {
+          status: turns.draining ? "draining" : degraded ? "degraded" : "ok",
+          version,
+          uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000),
+          timestamp: new Date().toISOString(),
+          upstreams: views,
+          sessions: {
+            active: sessions.live,
+            oldest_expires_at: nextExpiry(),
+            retention_seconds: Math.floor(settings.retentionMs / 1_000)
+          },
+          storage: { ok: true, ...size(), last_commit_ms: Math.round(metrics.lastCommitMs * 100) / 100 },
+          turns: {
+            in_flight: turns.inFlight,
+            queued: upstreams.all.reduce((sum, { gate }) => sum + gate.queued, 0)
+          },
+          event_loop: { lag_p99_ms: Math.round(loop.percentile(99) / 10_000) / 100 },
+          tools: { bridge: "proxy", builtin_allowlist: builtins.allowed.map(({ name }) => name) }
+        }
+      },
+      metrics: () =>
+        metrics.text([
+          ["proxy_inflight_turns", turns.inFlight],
+          ["proxy_sessions_active", sessions.live],
+          ...endings.map(
+            (why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.ended(why)] as const
+          ),
+          ...upstreams.all.map(
+            ({ record, gate }) => [`proxy_queue_depth{upstream="${record.id}"}`, gate.queued] as const
+          ),
+          ...upstreams.all.map(
+            ({ record, breaker }) =>
+              [
+                `proxy_upstream_breaker{upstream="${record.id}"}`,
+                ["Closed", "Probing", "Open"].indexOf(
+                  actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed"
+                )
+              ] as const
+          )
+        ])
     },
-    metrics: () => metrics.text([
-      ["proxy_inflight_turns", turns.inFlight], ["proxy_sessions_active", sessions.live], ...endings.map((why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.ended(why)] as const),
-      ...upstreams.all.map(({ record, gate }) => [`proxy_queue_depth{upstream="${record.id}"}`, gate.queued] as const),
-      ...upstreams.all.map(({ record, breaker }) => [`proxy_upstream_breaker{upstream="${record.id}"}`, ["Closed", "Probing", "Open"].indexOf(actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed")] as const)
-    ])
+    resume: async () => {
+      void upstreams.list()
+      await background.resume()
     },
-    resume: async () => { void upstreams.list(); await background.resume() },
     drain: () => turns.drain(config.shutdownGraceMs),
-    close: () => { loop.disable(); sessions.close(); upstreams.close() }
+    close: () => {
+      loop.disable()
+      sessions.close()
+      upstreams.close()
+    }
   }
 }

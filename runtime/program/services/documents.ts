@@ -1,4 +1,5 @@
-/** Documents, wired: the job as an actor with its ports, the routes over it, and what a crash has left swept away. Part of the composition root. */
+/** Documents, wired: the job as an actor with its ports, the routes over it, and what a crash has left swept
+ *  away. Part of the composition root. */
 import { Context } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
 import { DocumentPorts, type TranslationOptions } from "../../../actors/documents/ports.ts"
@@ -7,12 +8,34 @@ import { languageOf } from "../../../protocols/translation/languages.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"
 
 /** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
-export const documentAids = ({ aids, memories }: Resources): Required<Pick<DocumentDeps, "references" | "aids">> => {
-  const named = (accountId: string, source: ReturnType<typeof languageOf>, target: NonNullable<typeof source>, { glossaryIds, styleId, memoryId, memoryThreshold }: TranslationOptions) =>
-    aids.of(accountId, { source, target, glossaryIds, styleId: styleId ?? undefined, memoryId: memoryId ?? undefined, memoryThreshold })
+export const documentAids = ({
+  aids,
+  memories
+}: Resources): Required<Pick<DocumentDeps, "references" | "aids">> => {
+  const named = (
+    accountId: string,
+    source: ReturnType<typeof languageOf>,
+    target: NonNullable<typeof source>,
+    { glossaryIds, styleId, memoryId, memoryThreshold }: TranslationOptions
+  ) =>
+    aids.of(accountId, {
+      source,
+      target,
+      glossaryIds,
+      styleId: styleId ?? undefined,
+      memoryId: memoryId ?? undefined,
+      memoryThreshold
+    })
   return {
-    references: (accountId, { source, target, steering }) => { const aid = named(accountId, source, target, steering); return "_tag" in aid ? aid : undefined },
-    aids: { memories, of: ({ accountId, source, target, options }) => named(accountId, languageOf(source), languageOf(target)!, options) }
+    references: (accountId, { source, target, steering }) => {
+      const aid = named(accountId, source, target, steering)
+      return "_tag" in aid ? aid : undefined
+    },
+    aids: {
+      memories,
+      of: ({ accountId, source, target, options }) =>
+        named(accountId, languageOf(source), languageOf(target)!, options)
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-/** The store in this process: from configuration to a service; its first boot makes a demo shop. Part of the composition root. */
+/** The store in this process: from configuration to a service; its first boot makes a demo shop. Part of the
+ *  composition root. */
 import { createHash } from "node:crypto"
 import { Context } from "effect"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"
@@ -13,39 +14,68 @@ import { ConfigFault, type Config } from "../config/config.ts"
 import type { ActorSystem } from "../../registry.ts"
 
 /** What a first boot of the shop made: shown once. */
-export interface DemoStore { readonly storeToken: string; readonly storeUser: string; readonly storePassword: string }
-export interface StartedStore { readonly open: OpenStore; readonly demo: DemoStore | undefined }
-export interface StoreParts {
-  readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly seal: Sealer
-  /** The address only serves this machine. */
-readonly loopback: boolean
-  /** The authorization server's; else the store's own. */
-readonly tokens?: AppTokens
-  /** The user of the authorization server who is the demo shop's admin. */
-readonly subject?: string | undefined
+export interface DemoStore {
+  readonly storeToken: string
+  readonly storeUser: string
+  readonly storePassword: string
 }
+
+export interface StartedStore {
+  readonly open: OpenStore
+  readonly demo: DemoStore | undefined
+}
+
+export interface StoreParts {
+  readonly config: Config
+  readonly store: Store
+  readonly system: ActorSystem
+  readonly seal: Sealer
+  /** The address only serves this machine. */
+  readonly loopback: boolean
+  /** The authorization server's; else the store's own. */
+  readonly tokens?: AppTokens
+  /** The user of the authorization server who is the demo shop's admin. */
+  readonly subject?: string | undefined
+}
+
 const keyIdBytes = 4
 const adminUser = "admin"
 
-/** Keys of encrypted fields, the newest first; a sealed value begins with the id of its key, so that keys can be rotated. */
+/** Keys of encrypted fields, the newest first; a sealed value begins with the id of its key, so that keys can
+ *  be rotated. */
 const vaultOf = (given: string | undefined, seal: Sealer): Vault => {
-  const keys = (given ?? "").split(",").map((part) => part.trim()).filter((part) => part !== "").map((part) => {
-    const key = Buffer.from(part, "base64")
-    if (key.length !== 32) throw new ConfigFault(["STORE_DATA_KEY: wants 32 bytes as base64; several, the newest first, separated by commas"])
-    return { id: createHash("sha256").update(key).digest().subarray(0, keyIdBytes), sealer: sealer(key) }
-  })
+  const keys = (given ?? "")
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+    .map((part) => {
+      const key = Buffer.from(part, "base64")
+      if (key.length !== 32)
+        throw new ConfigFault([
+          "STORE_DATA_KEY: wants 32 bytes as base64; several, the newest first, separated by commas"
+        ])
+      return { id: createHash("sha256").update(key).digest().subarray(0, keyIdBytes), sealer: sealer(key) }
+    })
   keys.push({ id: Buffer.alloc(keyIdBytes), sealer: seal })
   return {
-    seal: (plain, address) => Buffer.concat([keys[0]!.id, keys[0]!.sealer.seal(new TextEncoder().encode(plain), "store field", address)]),
+    seal: (plain, address) =>
+      Buffer.concat([
+        keys[0]!.id,
+        keys[0]!.sealer.seal(new TextEncoder().encode(plain), "store field", address)
+      ]),
     open: (sealed, address) => {
       const id = Buffer.from(sealed.buffer, sealed.byteOffset, keyIdBytes)
-const key = keys.find((known) => known.id.equals(id))
+      const key = keys.find((known) => known.id.equals(id))
       if (key === undefined) throw new Error("a field is sealed under a key that is not configured")
       return new TextDecoder().decode(key.sealer.open(sealed.subarray(keyIdBytes), "store field", address))
     }
   }
 }
-const demoOf = async ({ apps, staff, engine }: OpenStore, subject: string | undefined): Promise<DemoStore> => {
+
+const demoOf = async (
+  { apps, staff, engine }: OpenStore,
+  subject: string | undefined
+): Promise<DemoStore> => {
   await demoProducts(engine)
   const scopes = ["catalog", "people", "orders", "custom_fields", "settings", "system", "import"]
   const { app } = await apps.create({ name: "Demo app", scopes })
@@ -56,21 +86,49 @@ const demoOf = async ({ apps, staff, engine }: OpenStore, subject: string | unde
 }
 
 /** Of the scopes of the store's resource, those whose areas the user holds. */
-export const grantableBy = ({ staff }: OpenStore, subject: string, scopes: ReadonlyArray<string>): ReadonlyArray<string> => {
+export const grantableBy = (
+  { staff }: OpenStore,
+  subject: string,
+  scopes: ReadonlyArray<string>
+): ReadonlyArray<string> => {
   const areas = staff.bySubject(subject)?.areas
-  return areas === undefined ? [] : scopes.filter((scope) => isScope(scope) && areasOf[scope].some((area) => areas.has(area)))
+  return areas === undefined
+    ? []
+    : scopes.filter((scope) => isScope(scope) && areasOf[scope].some((area) => areas.has(area)))
 }
 
-export const startStore = async ({ config, store, system, seal, loopback, tokens, subject }: StoreParts): Promise<StartedStore> => {
+export const startStore = async ({
+  config,
+  store,
+  system,
+  seal,
+  loopback,
+  tokens,
+  subject
+}: StoreParts): Promise<StartedStore> => {
   const open = openStore({
-    store, actors: system, clock: system.nowMs, secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken }, vault: vaultOf(config.storeDataKey, seal),
-    ...(tokens === undefined ? {} : { tokens }), ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
+    store,
+    actors: system,
+    clock: system.nowMs,
+    secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
+    vault: vaultOf(config.storeDataKey, seal),
+    ...(tokens === undefined ? {} : { tokens }),
+    ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
     hosts: config.publicBase === undefined ? [] : [new URL(config.publicBase).hostname],
-    plainLoopback: config.tlsCert === undefined && loopback, plan: () => config.storePlan, headerPrefix: config.storeHeaderPrefix, retryAfter: config.storeRetryAfter,
-    cacheTtlMs: config.storeCacheTtlS * 1_000, bodyBytesMax: config.storeMaxBodyBytes, zone: config.storeTimeZone, webhooks: { privateTargets: config.storeWebhookPrivateTargets }
+    plainLoopback: config.tlsCert === undefined && loopback,
+    plan: () => config.storePlan,
+    headerPrefix: config.storeHeaderPrefix,
+    retryAfter: config.storeRetryAfter,
+    cacheTtlMs: config.storeCacheTtlS * 1_000,
+    bodyBytesMax: config.storeMaxBodyBytes,
+    zone: config.storeTimeZone,
+    webhooks: { privateTargets: config.storeWebhookPrivateTargets }
   })
   system.host(open.delivery, Context.make(Deliveries, open.webhooks))
   const first = await open.begin()
-  if (first && config.storeAdminPassword !== undefined) { await open.staff.add({ username: adminUser, password: config.storeAdminPassword }); return { open, demo: undefined } }
+  if (first && config.storeAdminPassword !== undefined) {
+    await open.staff.add({ username: adminUser, password: config.storeAdminPassword })
+    return { open, demo: undefined }
+  }
   return { open, demo: first && loopback ? await demoOf(open, subject) : undefined }
 }

@@ -1,5 +1,5 @@
-/** Translation in this process: keys, usage, what customers keep, voice, documents, and the service over them; a first start makes an account.
- *  Part of the composition root. */
+/** Translation in this process: keys, usage, what customers keep, voice, documents, and the service over
+ *  them; a first start makes an account. Part of the composition root. */
 import { Context } from "effect"
 import { VoiceEngines, VoiceSession } from "../../../actors/voice-session.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
@@ -22,59 +22,134 @@ import type { Operations } from "../operations.ts"
 import type { ActorSystem } from "../../registry.ts"
 import { documentAids, documentService } from "./documents.ts"
 
-export interface TranslationParts { readonly config: Config; readonly store: Store; readonly system: ActorSystem; readonly engines: Engines; readonly seal: Sealer; readonly log: Log }
-export interface DemoTranslation { readonly accountId: string; readonly developerKey: string; readonly adminKey: string }
+export interface TranslationParts {
+  readonly config: Config
+  readonly store: Store
+  readonly system: ActorSystem
+  readonly engines: Engines
+  readonly seal: Sealer
+  readonly log: Log
+}
+
+export interface DemoTranslation {
+  readonly accountId: string
+  readonly developerKey: string
+  readonly adminKey: string
+}
+
 export interface StartedTranslation {
   readonly service: Service
   /** Of the local account. */
-readonly keys: (accountId: string | undefined) => Operations["keys"]
+  readonly keys: (accountId: string | undefined) => Operations["keys"]
   close(): void
   settled(): Promise<void>
 }
-const hashKeyOf = (seal: Sealer) => (secret: string): string => seal.hash(secret, "translation key")
+
+const hashKeyOf =
+  (seal: Sealer) =>
+  (secret: string): string =>
+    seal.hash(secret, "translation key")
 
 /** undefined: there are accounts already. */
 export const demoTranslation = async (store: Store, seal: Sealer): Promise<DemoTranslation | undefined> => {
   if (Accounts.range(store, { limit: 1 }).length > 0) return undefined
   const nowMs = Date.now()
-const account = await createAccount(store, { tier: "paid", nowMs })
-const hashKey = hashKeyOf(seal)
+  const account = await createAccount(store, { tier: "paid", nowMs })
+  const hashKey = hashKeyOf(seal)
   const developer = await createKey(store, hashKey, account, { label: "demo", nowMs })
-const admin = await createKey(store, hashKey, account, { role: "admin", label: "demo admin", nowMs })
+  const admin = await createKey(store, hashKey, account, { role: "admin", label: "demo admin", nowMs })
   return { accountId: account.accountId, developerKey: developer.secret, adminKey: admin.secret }
 }
 
-export const startTranslation = async ({ config, store, system, engines, seal, log }: TranslationParts): Promise<StartedTranslation> => {
+export const startTranslation = async ({
+  config,
+  store,
+  system,
+  engines,
+  seal,
+  log
+}: TranslationParts): Promise<StartedTranslation> => {
   const hashKey = hashKeyOf(seal)
-const clock = system.nowMs
-const ring = new KeyRing(store, hashKey)
-const usage = new Usage(store, clock)
-const { publicBase } = config
-  system.host(VoiceSession, Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) }))
+  const clock = system.nowMs
+  const ring = new KeyRing(store, hashKey)
+  const usage = new Usage(store, clock)
+  const { publicBase } = config
+  system.host(
+    VoiceSession,
+    Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) })
+  )
   const voice = new Voice({
-    store, actors: system, engines, usage, ring, clock, hashToken: (token) => seal.hash(token, "voice token"), newToken: randomToken, ...(publicBase === undefined ? {} : { publicBase })
+    store,
+    actors: system,
+    engines,
+    usage,
+    ring,
+    clock,
+    hashToken: (token) => seal.hash(token, "voice token"),
+    newToken: randomToken,
+    ...(publicBase === undefined ? {} : { publicBase })
   })
-  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) => documentService({
-    store, actors: system, engines: over, usage, ring, clock, log, ...documentAids(kept), ...(before === undefined ? {} : { before })
-  })
+  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) =>
+    documentService({
+      store,
+      actors: system,
+      engines: over,
+      usage,
+      ring,
+      clock,
+      log,
+      ...documentAids(kept),
+      ...(before === undefined ? {} : { before })
+    })
   const make = async (): Promise<Service> => {
     const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
     return translation({
-      store, actors: system, engines, hashKey, clock, ring, usage, cache: new TranslationCache(), kept, voice, documents: await documentsOver(engines, kept), publicBase,
-      limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight }, corsOrigins: config.corsOrigins
+      store,
+      actors: system,
+      engines,
+      hashKey,
+      clock,
+      ring,
+      usage,
+      cache: new TranslationCache(),
+      kept,
+      voice,
+      documents: await documentsOver(engines, kept),
+      publicBase,
+      limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight },
+      corsOrigins: config.corsOrigins
     })
   }
   return {
-    service: config.testMode ? (await testMode({ store, actors: system, hashKey, clock, ring, usage, publicBase, documents: documentsOver })).service : await make(),
+    service: config.testMode
+      ? (
+          await testMode({
+            store,
+            actors: system,
+            hashKey,
+            clock,
+            ring,
+            usage,
+            publicBase,
+            documents: documentsOver
+          })
+        ).service
+      : await make(),
     keys: (accountId) => ({
-      list: () => accountId === undefined ? [] : ring.list(accountId),
+      list: () => (accountId === undefined ? [] : ring.list(accountId)),
       create: async (label) => {
         const account = accountId === undefined ? undefined : Accounts.get(store, [accountId])
         if (account === undefined) throw new Error("there is no local account")
-        const { key, secret } = await createKey(store, hashKey, account, { nowMs: Date.now(), ...(label === undefined ? {} : { label }) })
+        const { key, secret } = await createKey(store, hashKey, account, {
+          nowMs: Date.now(),
+          ...(label === undefined ? {} : { label })
+        })
         return { ...key, key: secret }
       },
-      deactivate: (keyId) => accountId === undefined || Keys.get(store, [accountId, keyId]) === undefined ? Promise.resolve(undefined) : ring.deactivate(accountId, keyId, Date.now())
+      deactivate: (keyId) =>
+        accountId === undefined || Keys.get(store, [accountId, keyId]) === undefined
+          ? Promise.resolve(undefined)
+          : ring.deactivate(accountId, keyId, Date.now())
     }),
     close: () => voice.close(),
     settled: () => usage.settled()

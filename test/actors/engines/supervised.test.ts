@@ -4,18 +4,37 @@ import { EngineFault } from "../../../actors/engines/ports.ts"
 import { supervise, type Start } from "../../../actors/engines/process.ts"
 import { hosted, type Hosted } from "./hosted.ts"
 
-const fault = (reason: EngineFault["reason"], detail = "as asked") => new EngineFault({ reason, engine: "fake", detail })
+const fault = (reason: EngineFault["reason"], detail = "as asked") =>
+  new EngineFault({ reason, engine: "fake", detail })
+
 /** A process whose life the test holds. */
-interface Fake { readonly n: number; readonly ask: Effect.Effect<number, EngineFault>; answer(): void; die(): void; ended: boolean }
-const fakes = (behaves: { readonly starts?: (n: number) => Effect.Effect<void, EngineFault>; readonly answers?: boolean } = {}) => {
+interface Fake {
+  readonly n: number
+  readonly ask: Effect.Effect<number, EngineFault>
+  answer(): void
+  die(): void
+  ended: boolean
+}
+
+const fakes = (
+  behaves: {
+    readonly starts?: (n: number) => Effect.Effect<void, EngineFault>
+    readonly answers?: boolean
+  } = {}
+) => {
   const all: Array<Fake> = []
   const begin: Start<Fake> = Effect.gen(function* () {
     const n = all.length + 1
     const death = Deferred.makeUnsafe<never, EngineFault>()
     let waiting: Array<Deferred.Deferred<number, EngineFault>> = []
-    const settle = (exit: Exit.Exit<number, EngineFault>): void => { const now = waiting; waiting = []; for (const one of now) Deferred.doneUnsafe(one, exit) }
+    const settle = (exit: Exit.Exit<number, EngineFault>): void => {
+      const now = waiting
+      waiting = []
+      for (const one of now) Deferred.doneUnsafe(one, exit)
+    }
     const fake: Fake = {
-      n, ended: false,
+      n,
+      ended: false,
       ask: Effect.suspend(() => {
         if (fake.ended) return Effect.fail(fault("crashed"))
         if (behaves.answers !== false) return Effect.succeed(n)
@@ -24,23 +43,41 @@ const fakes = (behaves: { readonly starts?: (n: number) => Effect.Effect<void, E
         return Deferred.await(one)
       }),
       answer: () => settle(Exit.succeed(n)),
-      die: () => { fake.ended = true; settle(Exit.fail(fault("crashed"))); Deferred.doneUnsafe(death, Exit.fail(fault("crashed"))) }
+      die: () => {
+        fake.ended = true
+        settle(Exit.fail(fault("crashed")))
+        Deferred.doneUnsafe(death, Exit.fail(fault("crashed")))
+      }
     }
-    all.push(yield* Effect.acquireRelease(Effect.succeed(fake), () => Effect.sync(() => { fake.ended = true; settle(Exit.fail(fault("crashed"))) })))
+    all.push(
+      yield* Effect.acquireRelease(Effect.succeed(fake), () =>
+        Effect.sync(() => {
+          fake.ended = true
+          settle(Exit.fail(fault("crashed")))
+        })
+      )
+    )
     yield* behaves.starts?.(n) ?? Effect.void
     return { handle: fake, death: Deferred.await(death) }
   })
   return { all, begin }
 }
-const turns = async (count = 20): Promise<void> => { for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve)) }
-const reasonOf = <A>(result: Result.Result<A, EngineFault>): string => Result.isFailure(result) ? result.failure.reason : `answered ${String(result.success)}`
+
+const turns = async (count = 20): Promise<void> => {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+const reasonOf = <A>(result: Result.Result<A, EngineFault>): string =>
+  Result.isFailure(result) ? result.failure.reason : `answered ${String(result.success)}`
 
 let host: Hosted
+
 const supervised = (behaves?: Parameters<typeof fakes>[0]) => {
   host = hosted("still")
   const { all, begin } = fakes(behaves)
   return { all, engine: supervise(host.system, host.starts, "fake", begin) }
 }
+
 afterEach(() => host.close())
 const ask = (fake: Fake) => fake.ask
 
@@ -49,7 +86,16 @@ describe("an engine's process", () => {
     const { all, engine } = supervised()
     expect(all).toHaveLength(0)
     expect(engine.readiness()).toEqual({ ready: false, reason: "not started yet" })
-    expect(new Set(await Effect.runPromise(Effect.all(Array.from({ length: 250 }, () => engine.use(ask)), { concurrency: "unbounded" })))).toEqual(new Set([1]))
+    expect(
+      new Set(
+        await Effect.runPromise(
+          Effect.all(
+            Array.from({ length: 250 }, () => engine.use(ask)),
+            { concurrency: "unbounded" }
+          )
+        )
+      )
+    ).toEqual(new Set([1]))
     expect(engine.readiness()).toEqual({ ready: true })
   })
   it("refuses the 257th caller who waits for its start, and forgets those who go", async () => {
@@ -85,11 +131,19 @@ describe("an engine's process", () => {
   })
   it("crashes more than 5 times within a minute: it is given up, whoever waits hears so, and a restart by hand revives it", async () => {
     let broken = true
-    const { all, engine } = supervised({ starts: () => Effect.suspend(() => broken ? Effect.fail(fault("crashed", "bad weights")) : Effect.void) })
+    const { all, engine } = supervised({
+      starts: () =>
+        Effect.suspend(() => (broken ? Effect.fail(fault("crashed", "bad weights")) : Effect.void))
+    })
     const answer = Effect.runPromise(Effect.result(engine.use(ask)))
-    for (let i = 0; i < 6; i++) { await turns(); host.advance(5_000) }
+    for (let i = 0; i < 6; i++) {
+      await turns()
+      host.advance(5_000)
+    }
     const result = await answer
-    expect(result).toMatchObject({ failure: { reason: "unavailable", detail: "failed too often: bad weights" } })
+    expect(result).toMatchObject({
+      failure: { reason: "unavailable", detail: "failed too often: bad weights" }
+    })
     expect(all).toHaveLength(6)
     expect(engine.lost()).toBe(true)
     expect(reasonOf(await Effect.runPromise(Effect.result(engine.use(ask))))).toBe("unavailable")
@@ -101,7 +155,8 @@ describe("an engine's process", () => {
   })
   it("misses something: it says so, and is not tried again", async () => {
     const { all, engine } = supervised({ starts: () => Effect.fail(fault("unavailable", "no model file")) })
-    for (let i = 0; i < 3; i++) expect(reasonOf(await Effect.runPromise(Effect.result(engine.use(ask))))).toBe("unavailable")
+    for (let i = 0; i < 3; i++)
+      expect(reasonOf(await Effect.runPromise(Effect.result(engine.use(ask))))).toBe("unavailable")
     host.advance(60_000)
     await turns()
     expect(all).toHaveLength(1)

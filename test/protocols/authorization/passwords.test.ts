@@ -4,33 +4,63 @@ import { expect, it } from "vitest"
 import { needsUpgrade, passwordFault, passwordsOf } from "../../../protocols/authorization/passwords.ts"
 
 const password = "correct horse battery"
+
 it("the string form, with a salt of its own each time; verified by an independent derivation", async () => {
   const passwords = passwordsOf(2)
-const [one, two] = await Promise.all([passwords.hash(password)!, passwords.hash(password)!])
+  const [one, two] = await Promise.all([passwords.hash(password)!, passwords.hash(password)!])
   expect(one).toMatch(/^scrypt\$15\$8\$1\$[\w-]{22}\$[\w-]{43}$/)
   expect(one).not.toBe(two)
   const [, , , , salt, hash] = one!.split("$")
-  expect(scryptSync(password, Buffer.from(salt!, "base64url"), 32, { N: 32_768, r: 8, p: 1, maxmem: 64 * 1_024 * 1_024 }).toString("base64url")).toBe(hash)
-  expect([await passwords.verify(one, password), await passwords.verify(one, `${password} `), await passwords.verify(undefined, password), await passwords.verify("plain", password)]).toEqual([true, false, false, false])
+  expect(
+    scryptSync(password, Buffer.from(salt!, "base64url"), 32, {
+      N: 32_768,
+      r: 8,
+      p: 1,
+      maxmem: 64 * 1_024 * 1_024
+    }).toString("base64url")
+  ).toBe(hash)
+  expect([
+    await passwords.verify(one, password),
+    await passwords.verify(one, `${password} `),
+    await passwords.verify(undefined, password),
+    await passwords.verify("plain", password)
+  ]).toEqual([true, false, false, false])
 })
+
 it("what looks the same under NFKC is the same", async () => {
   const passwords = passwordsOf(2)
-const stored = await passwords.hash("ﬁne café ①23456")!
+  const stored = await passwords.hash("ﬁne café ①23456")!
   expect(await passwords.verify(stored, "fine cafe\u0301 123456")).toBe(true)
 })
+
 it("a hash of other parameters verifies and asks to be made anew", async () => {
   const salt = Buffer.alloc(16, 7)
-const old = `scrypt$14$8$1$${salt.toString("base64url")}$${scryptSync(password, salt, 32, { N: 16_384, r: 8, p: 1 }).toString("base64url")}`
-  expect([await passwordsOf(1).verify(old, password), needsUpgrade(old), needsUpgrade(await passwordsOf(1).hash(password)!), needsUpgrade("")]).toEqual([true, true, false, true])
+  const old = `scrypt$14$8$1$${salt.toString("base64url")}$${scryptSync(password, salt, 32, { N: 16_384, r: 8, p: 1 }).toString("base64url")}`
+  expect([
+    await passwordsOf(1).verify(old, password),
+    needsUpgrade(old),
+    needsUpgrade(await passwordsOf(1).hash(password)!),
+    needsUpgrade("")
+  ]).toEqual([true, true, false, true])
 })
+
 it("12 to 256 characters, counted after NFKC", () => {
-  expect(["x".repeat(11), "x".repeat(12), "😀".repeat(12), "x".repeat(256), "x".repeat(257), "ﬁ".repeat(6)].map((text) => passwordFault(text) === undefined)).toEqual([false, true, true, true, false, true])
+  expect(
+    ["x".repeat(11), "x".repeat(12), "😀".repeat(12), "x".repeat(256), "x".repeat(257), "ﬁ".repeat(6)].map(
+      (text) => passwordFault(text) === undefined
+    )
+  ).toEqual([false, true, true, true, false, true])
 })
+
 it("no more at once than allowed, 256 wait, the next is refused, and all that waited are served", async () => {
   const passwords = passwordsOf(1)
-const cheap = `scrypt$1$1$1$${Buffer.alloc(16).toString("base64url")}$${Buffer.alloc(32).toString("base64url")}`
+  const cheap = `scrypt$1$1$1$${Buffer.alloc(16).toString("base64url")}$${Buffer.alloc(32).toString("base64url")}`
   const asked = Array.from({ length: 257 }, () => passwords.verify(cheap, "x"))
-  expect([asked.every((answer) => answer !== undefined), passwords.verify(cheap, "x"), passwords.hash("x")]).toEqual([true, undefined, undefined])
+  expect([
+    asked.every((answer) => answer !== undefined),
+    passwords.verify(cheap, "x"),
+    passwords.hash("x")
+  ]).toEqual([true, undefined, undefined])
   expect(new Set(await Promise.all(asked))).toEqual(new Set([false]))
   expect(await passwords.verify(cheap, "x")).toBe(false)
 })

@@ -1,4 +1,5 @@
-/** Ten thousand clients that go in the middle: what they had of the model server is let go each time, and nothing of them stays. */
+/** Ten thousand clients that go in the middle: what they had of the model server is let go each time, and
+ *  nothing of them stays. */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
@@ -9,7 +10,10 @@ import { until, World } from "./world.ts"
 const clients = 10_000
 const together = 100
 const permits = 60
-const answerOf = (json: string): string => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`
+
+const answerOf = (json: string): string =>
+  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`
+
 const begun = (() => {
   const event = `data: ${JSON.stringify(spoken("word")[1])}\n\n`
   return `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${event.length.toString(16)}\r\n${event}\r\n`
@@ -17,33 +21,66 @@ const begun = (() => {
 
 /** A model server that begins and never ends: bytes only, so that it costs little and keeps nothing. */
 let server: Server
+
 let world: World
+
 /** `calling`: with a request that is not answered. */
 const open = new Set<Socket>()
+
 const calling = new Set<Socket>()
 let asked = 0
 let answers = false
+
 beforeAll(async () => {
   server = createServer((wire) => {
     open.add(wire)
     let heard = ""
-    wire.on("error", () => {}).on("close", () => { open.delete(wire); calling.delete(wire) }).on("data", (data) => {
-      heard += data.toString("latin1")
-      if (heard.startsWith("GET")) { heard = ""; wire.write(answerOf(JSON.stringify({ data: [{ id: "m" }] }))); return }
-      if (!heard.endsWith("}")) return
-      asked++
-      if (answers) wire.write(answerOf(JSON.stringify(completion("still here"))))
-      else { calling.add(wire); if (heard.includes("\"stream\":true")) wire.write(begun) }
-      heard = ""
-    })
+    wire
+      .on("error", () => {})
+      .on("close", () => {
+        open.delete(wire)
+        calling.delete(wire)
+      })
+      .on("data", (data) => {
+        heard += data.toString("latin1")
+        if (heard.startsWith("GET")) {
+          heard = ""
+          wire.write(answerOf(JSON.stringify({ data: [{ id: "m" }] })))
+          return
+        }
+        if (!heard.endsWith("}")) return
+        asked++
+        if (answers) wire.write(answerOf(JSON.stringify(completion("still here"))))
+        else {
+          calling.add(wire)
+          if (heard.includes('"stream":true')) wire.write(begun)
+        }
+        heard = ""
+      })
   })
-  await new Promise<void>((resolve) => { server.listen(0, "127.0.0.1", resolve) })
-  world = await World.open({ main: { base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, max_concurrency: permits } })
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve)
+  })
+  world = await World.open({
+    main: {
+      base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+      max_concurrency: permits
+    }
+  })
 })
-afterAll(async () => { await world.close(); world.upstream.close(); for (const wire of open) wire.destroy(); server.close() })
+
+afterAll(async () => {
+  await world.close()
+  world.upstream.close()
+  for (const wire of open) wire.destroy()
+  server.close()
+})
 
 const metric = (pattern: RegExp): number => Number(pattern.exec(world.chat.probes.metrics())?.[1] ?? 0)
-const gone = (): number => metric(/proxy_turns_total\{upstream="main",model="m",outcome="client_disconnect"\} (\d+)/)
+
+const gone = (): number =>
+  metric(/proxy_turns_total\{upstream="main",model="m",outcome="client_disconnect"\} (\d+)/)
+
 const inFlight = (): number => metric(/proxy_inflight_turns (\d+)/)
 const queued = (): number => metric(/proxy_queue_depth\{upstream="main"\} (\d+)/)
 
@@ -51,20 +88,36 @@ const requestOf = (path: string, body: object): string => {
   const text = JSON.stringify(body)
   return `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
 }
+
 const messages = [{ role: "user", content: "x".repeat(500) }]
-const requests = [requestOf("/v1/chat/completions", { model: "main/m", stream: true, messages }), requestOf("/v1/chat/completions", { model: "main/m", messages }), requestOf("/v1/responses", { model: "main/m", store: false, stream: true, input: "x" })]
+
+const requests = [
+  requestOf("/v1/chat/completions", { model: "main/m", stream: true, messages }),
+  requestOf("/v1/chat/completions", { model: "main/m", messages }),
+  requestOf("/v1/responses", { model: "main/m", store: false, stream: true, input: "x" })
+]
 
 /** Some hold permits, some wait for one; all go at once, most by a reset, some by a plain end. */
 const wave = async (count: number, from: number): Promise<void> => {
   const before = gone()
-const askedBefore = asked
-  const wires = Array.from({ length: count }, (_, i) => connect(world.server.port, "127.0.0.1").on("error", () => {}).on("data", () => {}).on("connect", function (this: Socket) { this.write(requests[(from + i) % requests.length]!) }))
+  const askedBefore = asked
+  const wires = Array.from({ length: count }, (_, i) =>
+    connect(world.server.port, "127.0.0.1")
+      .on("error", () => {})
+      .on("data", () => {})
+      .on("connect", function (this: Socket) {
+        this.write(requests[(from + i) % requests.length]!)
+      })
+  )
   await until(() => inFlight() === count && queued() === count - permits && asked === askedBefore + permits)
   expect(calling.size).toBe(permits)
-  for (const [i, wire] of wires.entries()) if (i % 10 === 0) wire.destroy(); else wire.resetAndDestroy()
+  for (const [i, wire] of wires.entries())
+    if (i % 10 === 0) wire.destroy()
+    else wire.resetAndDestroy()
   await until(() => inFlight() === 0)
   expect([gone() - before, queued()]).toEqual([count, 0])
 }
+
 const heapBytes = (): number => {
   setFlagsFromString("--expose-gc")
   const collect = runInNewContext("gc") as () => void
@@ -80,7 +133,8 @@ it(`CHAT-43 ${clients.toLocaleString("en")} clients that go: every upstream call
   const before = heapBytes()
   for (; left > 0; left -= together) await wave(together, left)
   await until(() => calling.size === 0)
-  // What is open still is idle and waits for its next call: those which were asked for the list, or connected for a client that had gone already.
+  // What is open still is idle and waits for its next call: those which were asked for the list, or connected
+  // for a client that had gone already.
   expect(open.size).toBeLessThanOrEqual(permits)
   // Those who waited for a permit may have had one for a moment while the others went, nobody twice.
   expect(asked).toBeLessThanOrEqual(clients)
@@ -93,5 +147,7 @@ it(`CHAT-43 ${clients.toLocaleString("en")} clients that go: every upstream call
   // Every permit is there: as many as there are can be had at once, and nobody waits.
   answers = true
   const said = await Promise.all(Array.from({ length: permits }, () => world.ask()))
-  expect(said.map(({ body }) => body.choices[0].message.content)).toEqual(Array.from({ length: permits }, () => "still here"))
+  expect(said.map(({ body }) => body.choices[0].message.content)).toEqual(
+    Array.from({ length: permits }, () => "still here")
+  )
 }, 120_000)

@@ -3,33 +3,45 @@ import { createServer, type IncomingMessage, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 
 export interface Step {
-  readonly status?: number; readonly headers?: Record<string, string>
+  readonly status?: number
+  readonly headers?: Record<string, string>
   /** A whole JSON answer. */
-readonly json?: unknown
+  readonly json?: unknown
   /** Payloads of a stream: objects as JSON, strings as they are. */
-readonly chunks?: ReadonlyArray<unknown>
+  readonly chunks?: ReadonlyArray<unknown>
   /** `event:` lines from the payload's type. */
-readonly named?: boolean
+  readonly named?: boolean
   /** Lines of JSON instead of events. */
-readonly lines?: boolean
+  readonly lines?: boolean
   /** Without `[DONE]`. */
-readonly noDone?: boolean
+  readonly noDone?: boolean
   /** The connection breaks after so many chunks. */
-readonly dieAfter?: number
+  readonly dieAfter?: number
   /** After the chunks nothing comes any more. */
-readonly hang?: boolean
+  readonly hang?: boolean
   /** No answer at all. */
-readonly silent?: boolean
+  readonly silent?: boolean
   /** The bytes leave in pieces of this size: in the middle of characters and lines. */
-readonly pieceBytes?: number
+  readonly pieceBytes?: number
   readonly eol?: string
   /** Between chunks: a promise made per chunk. */
-readonly pace?: (i: number) => Promise<void>
+  readonly pace?: (i: number) => Promise<void>
   /** Bytes as they are. */
-readonly raw?: string | Buffer
+  readonly raw?: string | Buffer
   readonly comments?: boolean
 }
-export interface Seen { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"]; readonly body: any; readonly text: string; aborted: boolean; abortedAtMs: number; readonly gone: Promise<void>; sentBytes: number }
+
+export interface Seen {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage["headers"]
+  readonly body: any
+  readonly text: string
+  aborted: boolean
+  abortedAtMs: number
+  readonly gone: Promise<void>
+  sentBytes: number
+}
 
 export class FakeUpstream {
   readonly seen: Array<Seen> = []
@@ -47,43 +59,108 @@ export class FakeUpstream {
       request.on("end", () => {
         const text = Buffer.concat(parts).toString()
         let gone!: () => void
-        const seen: Seen = { method: request.method!, path: request.url!, headers: request.headers, body: text === "" ? undefined : JSON.parse(text), text, aborted: false, abortedAtMs: 0, gone: new Promise((resolve) => { gone = resolve }), sentBytes: 0 }
-        reply.on("close", () => { if (!reply.writableFinished) { seen.aborted = true; seen.abortedAtMs = Date.now() } gone() })
+        const seen: Seen = {
+          method: request.method!,
+          path: request.url!,
+          headers: request.headers,
+          body: text === "" ? undefined : JSON.parse(text),
+          text,
+          aborted: false,
+          abortedAtMs: 0,
+          gone: new Promise((resolve) => {
+            gone = resolve
+          }),
+          sentBytes: 0
+        }
+        reply.on("close", () => {
+          if (!reply.writableFinished) {
+            seen.aborted = true
+            seen.abortedAtMs = Date.now()
+          }
+          gone()
+        })
         if (request.method === "GET") {
           reply.setHeader("content-type", "application/json")
-          if (request.url!.endsWith("/api/tags")) return reply.end(JSON.stringify({ models: fake.models.map((name) => ({ name })) }))
-          return reply.end(JSON.stringify({ object: "list", data: fake.models.map((id) => ({ id, object: "model", created: 1_704_067_200, owned_by: "fake" })) }))
+          if (request.url!.endsWith("/api/tags"))
+            return reply.end(JSON.stringify({ models: fake.models.map((name) => ({ name })) }))
+          return reply.end(
+            JSON.stringify({
+              object: "list",
+              data: fake.models.map((id) => ({
+                id,
+                object: "model",
+                created: 1_704_067_200,
+                owned_by: "fake"
+              }))
+            })
+          )
         }
         fake.seen.push(seen)
         const step = fake.script[Math.min(fake.at++, fake.script.length - 1)]
-        void fake.answer(typeof step === "function" ? step(seen) : step ?? { json: completion("hello") }, reply, seen).catch(() => {})
+        void fake
+          .answer(
+            typeof step === "function" ? step(seen) : (step ?? { json: completion("hello") }),
+            reply,
+            seen
+          )
+          .catch(() => {})
         return undefined
       })
     })
-    await new Promise<void>((resolve) => { fake.server.listen(0, "127.0.0.1", resolve) })
+    await new Promise<void>((resolve) => {
+      fake.server.listen(0, "127.0.0.1", resolve)
+    })
     fake.url = `http://127.0.0.1:${(fake.server.address() as AddressInfo).port}/v1`
     return fake
   }
-  plays(...script: ReadonlyArray<Step | ((seen: Seen) => Step)>): this { this.script = script; this.at = 0; this.seen.length = 0; return this }
-  get last(): Seen { return this.seen.at(-1)! }
-  close(): void { this.server.closeAllConnections(); this.server.close() }
+
+  plays(...script: ReadonlyArray<Step | ((seen: Seen) => Step)>): this {
+    this.script = script
+    this.at = 0
+    this.seen.length = 0
+    return this
+  }
+
+  get last(): Seen {
+    return this.seen.at(-1)!
+  }
+
+  close(): void {
+    this.server.closeAllConnections()
+    this.server.close()
+  }
 
   private async answer(step: Step, reply: import("node:http").ServerResponse, seen: Seen): Promise<void> {
     if (step.silent === true) return
-    if (step.json !== undefined || (step.status !== undefined && step.chunks === undefined && step.raw === undefined)) {
+    if (
+      step.json !== undefined ||
+      (step.status !== undefined && step.chunks === undefined && step.raw === undefined)
+    ) {
       reply.writeHead(step.status ?? 200, { "content-type": "application/json", ...step.headers })
       reply.end(typeof step.json === "string" ? step.json : JSON.stringify(step.json ?? {}))
       return
     }
-    reply.writeHead(step.status ?? 200, { "content-type": step.lines === true ? "application/x-ndjson" : "text/event-stream", ...step.headers })
+    reply.writeHead(step.status ?? 200, {
+      "content-type": step.lines === true ? "application/x-ndjson" : "text/event-stream",
+      ...step.headers
+    })
     reply.flushHeaders()
     const eol = step.eol ?? "\n"
     const write = async (bytes: Buffer): Promise<void> => {
       const size = step.pieceBytes ?? bytes.length
       for (let i = 0; i < bytes.length && !seen.aborted; i += size) {
         seen.sentBytes += Math.min(size, bytes.length - i)
-        if (!reply.write(bytes.subarray(i, i + size))) await Promise.race([new Promise((resolve) => { reply.once("drain", resolve) }), seen.gone])
-        if (step.pieceBytes !== undefined) await new Promise((resolve) => { setImmediate(resolve) })
+        if (!reply.write(bytes.subarray(i, i + size)))
+          await Promise.race([
+            new Promise((resolve) => {
+              reply.once("drain", resolve)
+            }),
+            seen.gone
+          ])
+        if (step.pieceBytes !== undefined)
+          await new Promise((resolve) => {
+            setImmediate(resolve)
+          })
       }
     }
     if (step.raw !== undefined) await write(Buffer.from(step.raw))
@@ -92,26 +169,70 @@ export class FakeUpstream {
       await step.pace?.(i)
       const text = typeof chunk === "string" ? chunk : JSON.stringify(chunk)
       if (step.lines === true) await write(Buffer.from(`${text}${eol}`))
-      else await write(Buffer.from(`${step.comments === true ? `: ping${eol}` : ""}${step.named === true ? `event: ${(chunk as { type: string }).type}${eol}` : ""}data: ${text}${eol}${eol}`))
+      else
+        await write(
+          Buffer.from(
+            `${step.comments === true ? `: ping${eol}` : ""}${step.named === true ? `event: ${(chunk as { type: string }).type}${eol}` : ""}data: ${text}${eol}${eol}`
+          )
+        )
     }
-    if (step.dieAfter !== undefined) { await new Promise((resolve) => { setTimeout(resolve, 10) }); reply.destroy(); return }
+    if (step.dieAfter !== undefined) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 10)
+      })
+      reply.destroy()
+      return
+    }
     if (step.hang === true) return
-    if (step.noDone !== true && step.lines !== true && step.named !== true) await write(Buffer.from(`data: [DONE]${eol}${eol}`))
+    if (step.noDone !== true && step.lines !== true && step.named !== true)
+      await write(Buffer.from(`data: [DONE]${eol}${eol}`))
     reply.end()
   }
 }
 
-export const completion = (content: string | null, more: Record<string, unknown> = {}, finish = "stop"): unknown => ({
-  id: "up-1", object: "chat.completion", created: 1, model: "m",
-  choices: [{ index: 0, message: { role: "assistant", content, ...more }, finish_reason: finish }], usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+export const completion = (
+  content: string | null,
+  more: Record<string, unknown> = {},
+  finish = "stop"
+): unknown => ({
+  id: "up-1",
+  object: "chat.completion",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content, ...more }, finish_reason: finish }],
+  usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 })
-export const chunk = (delta: unknown, finish: string | null = null, more: Record<string, unknown> = {}): unknown =>
-  ({ id: "up-1", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: finish }], ...more })
+
+export const chunk = (
+  delta: unknown,
+  finish: string | null = null,
+  more: Record<string, unknown> = {}
+): unknown => ({
+  id: "up-1",
+  object: "chat.completion.chunk",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, delta, finish_reason: finish }],
+  ...more
+})
+
 /** Role, words, finish, usage: as most servers stream. */
 export const spoken = (...words: ReadonlyArray<string>): ReadonlyArray<unknown> => [
-  chunk({ role: "assistant", content: "" }), ...words.map((content) => chunk({ content })), chunk({}, "stop"), { ...chunk({}) as object, choices: [], usage: { prompt_tokens: 3, completion_tokens: words.length, total_tokens: 3 + words.length } }
+  chunk({ role: "assistant", content: "" }),
+  ...words.map((content) => chunk({ content })),
+  chunk({}, "stop"),
+  {
+    ...(chunk({}) as object),
+    choices: [],
+    usage: { prompt_tokens: 3, completion_tokens: words.length, total_tokens: 3 + words.length }
+  }
 ]
+
 export const called = (name: string, args: string, id = "call_1"): ReadonlyArray<unknown> => [
-  chunk({ role: "assistant", content: null }), chunk({ tool_calls: [{ index: 0, id, type: "function", function: { name, arguments: "" } }] }),
-  ...[args.slice(0, 3), args.slice(3)].filter((part) => part !== "").map((part) => chunk({ tool_calls: [{ index: 0, function: { arguments: part } }] })), chunk({}, "tool_calls")
+  chunk({ role: "assistant", content: null }),
+  chunk({ tool_calls: [{ index: 0, id, type: "function", function: { name, arguments: "" } }] }),
+  ...[args.slice(0, 3), args.slice(3)]
+    .filter((part) => part !== "")
+    .map((part) => chunk({ tool_calls: [{ index: 0, function: { arguments: part } }] })),
+  chunk({}, "tool_calls")
 ]

@@ -1,5 +1,11 @@
-/** Chat over a real socket: memory store unless given another, a clock that tests can push forward, a scripted upstream called `main`. */
-import { chatService, type ChatConfig, type ChatParts, type ChatService } from "../../../runtime/program/services/chat.ts"
+/** Chat over a real socket: memory store unless given another, a clock that tests can push forward, a
+ *  scripted upstream called `main`. */
+import {
+  chatService,
+  type ChatConfig,
+  type ChatParts,
+  type ChatService
+} from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { Answers } from "../../../runtime/program/telemetry.ts"
@@ -10,12 +16,41 @@ import type { Store } from "../../../storage/store.ts"
 import { FakeUpstream } from "./fake-upstream.ts"
 
 export const defaults: ChatConfig = {
-  host: "127.0.0.1", chatKeys: undefined, chatUpstreams: undefined, healthDetailsMode: "open", metricsMode: "open", sessionRetentionMs: 1_800_000, chatBodyBytesMax: 52_428_800, upstreamConnectMs: 2_000,
-  upstreamFirstMs: 10_000, upstreamIdleMs: 10_000, turnMs: 20_000, streamCommitMs: 10_000, streamKeepAliveMs: 15_000, turnsInFlightMax: 4_096, sessionTurnsMax: 16, sessionsMax: 100_000,
-  storedResponseBytesMax: 8_388_608, shutdownGraceMs: 0, builtinTools: [], builtinRoundsMax: 8, modelsCacheMs: 60_000, unsupportedParams: "drop"
+  host: "127.0.0.1",
+  chatKeys: undefined,
+  chatUpstreams: undefined,
+  healthDetailsMode: "open",
+  metricsMode: "open",
+  sessionRetentionMs: 1_800_000,
+  chatBodyBytesMax: 52_428_800,
+  upstreamConnectMs: 2_000,
+  upstreamFirstMs: 10_000,
+  upstreamIdleMs: 10_000,
+  turnMs: 20_000,
+  streamCommitMs: 10_000,
+  streamKeepAliveMs: 15_000,
+  turnsInFlightMax: 4_096,
+  sessionTurnsMax: 16,
+  sessionsMax: 100_000,
+  storedResponseBytesMax: 8_388_608,
+  shutdownGraceMs: 0,
+  builtinTools: [],
+  builtinRoundsMax: 8,
+  modelsCacheMs: 60_000,
+  unsupportedParams: "drop"
 }
-export interface Answer { readonly status: number; readonly headers: Headers; readonly body: any; readonly text: string }
-export interface Frame { readonly event: string | undefined; readonly data: any }
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: any
+  readonly text: string
+}
+
+export interface Frame {
+  readonly event: string | undefined
+  readonly data: any
+}
 
 export class World {
   server!: Server
@@ -23,30 +58,70 @@ export class World {
   system!: ActorSystem
   url = ""
   key: string | undefined
+
   /** Added to the clock. */
-aheadMs = 0
+  aheadMs = 0
+
   private ticking: ReturnType<typeof setInterval> | undefined
   private readonly own: boolean
   readonly store: Store
   readonly upstream: FakeUpstream
-  private constructor(upstream: FakeUpstream, store: Store, own: boolean) { this.upstream = upstream; this.store = store; this.own = own }
 
-  static async open(config: Partial<ChatConfig> & { readonly records?: ReadonlyArray<Record<string, unknown>>; readonly main?: Record<string, unknown> } = {}, parts: Partial<ChatParts> & { readonly upstream?: FakeUpstream; readonly adapter?: "uws" | "node" } = {}): Promise<World> {
+  private constructor(upstream: FakeUpstream, store: Store, own: boolean) {
+    this.upstream = upstream
+    this.store = store
+    this.own = own
+  }
+
+  static async open(
+    config: Partial<ChatConfig> & {
+      readonly records?: ReadonlyArray<Record<string, unknown>>
+      readonly main?: Record<string, unknown>
+    } = {},
+    parts: Partial<ChatParts> & { readonly upstream?: FakeUpstream; readonly adapter?: "uws" | "node" } = {}
+  ): Promise<World> {
     const { records = [], main = {}, ...rest } = config
-    const world = new World(parts.upstream ?? await FakeUpstream.open(), parts.store ?? openMemory(), parts.upstream === undefined)
+    const world = new World(
+      parts.upstream ?? (await FakeUpstream.open()),
+      parts.store ?? openMemory(),
+      parts.upstream === undefined
+    )
     const nowMs = (): number => Date.now() + world.aheadMs
     world.system = parts.actors ?? new ActorSystem({ store: world.store, nowMs })
     world.ticking = setInterval(() => world.system.tick(), 5)
     world.key = rest.chatKeys?.split(",")[0]
-    world.chat = chatService({ ...defaults, ...rest, chatUpstreams: rest.chatUpstreams ?? [{ id: "main", kind: "openai-chat", base_url: world.upstream.url, ...main }, { id: "local", kind: "embedded" }, ...records] },
-      { store: world.store, actors: world.system, engines: undefined, log: () => {}, backoffMs: 1, ...parts })
-    const ops = operations({ actors: world.system, answers: new Answers(), engines: () => [], adapter: () => "", isOperator: () => false,
-      keys: { list: () => [], create: () => Promise.resolve({}), deactivate: () => Promise.resolve({}) }, backup: () => Promise.resolve(), check: () => Promise.resolve({}), probes: world.chat.probes })
-    world.server = await listenWith(parts.adapter ?? "uws", () => {}, [ops, world.chat.service], { host: "127.0.0.1", port: 0 })
+    world.chat = chatService(
+      {
+        ...defaults,
+        ...rest,
+        chatUpstreams: rest.chatUpstreams ?? [
+          { id: "main", kind: "openai-chat", base_url: world.upstream.url, ...main },
+          { id: "local", kind: "embedded" },
+          ...records
+        ]
+      },
+      { store: world.store, actors: world.system, engines: undefined, log: () => {}, backoffMs: 1, ...parts }
+    )
+    const ops = operations({
+      actors: world.system,
+      answers: new Answers(),
+      engines: () => [],
+      adapter: () => "",
+      isOperator: () => false,
+      keys: { list: () => [], create: () => Promise.resolve({}), deactivate: () => Promise.resolve({}) },
+      backup: () => Promise.resolve(),
+      check: () => Promise.resolve({}),
+      probes: world.chat.probes
+    })
+    world.server = await listenWith(parts.adapter ?? "uws", () => {}, [ops, world.chat.service], {
+      host: "127.0.0.1",
+      port: 0
+    })
     world.url = `http://127.0.0.1:${world.server.port}`
     await world.chat.resume()
     return world
   }
+
   async close(): Promise<void> {
     await this.chat.drain()
     await this.server.drain(200)
@@ -55,31 +130,87 @@ aheadMs = 0
     if (this.own) this.upstream.close()
   }
 
-  fetch(path: string, { body, key = this.key, method = body === undefined ? "GET" : "POST", headers = {}, signal }: { readonly body?: unknown; readonly key?: string | undefined; readonly method?: string; readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {}): Promise<Response> {
-    return fetch(`${this.url}${path}`, { method, headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...(key === undefined || key === "" ? {} : { authorization: `Bearer ${key}` }), ...headers },
-      ...(body === undefined ? {} : { body: typeof body === "string" || body instanceof Uint8Array ? body as string : JSON.stringify(body) }), ...(signal === undefined ? {} : { signal }) })
+  fetch(
+    path: string,
+    {
+      body,
+      key = this.key,
+      method = body === undefined ? "GET" : "POST",
+      headers = {},
+      signal
+    }: {
+      readonly body?: unknown
+      readonly key?: string | undefined
+      readonly method?: string
+      readonly headers?: Record<string, string>
+      readonly signal?: AbortSignal
+    } = {}
+  ): Promise<Response> {
+    return fetch(`${this.url}${path}`, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(key === undefined || key === "" ? {} : { authorization: `Bearer ${key}` }),
+        ...headers
+      },
+      ...(body === undefined
+        ? {}
+        : {
+            body:
+              typeof body === "string" || body instanceof Uint8Array ? (body as string) : JSON.stringify(body)
+          }),
+      ...(signal === undefined ? {} : { signal })
+    })
   }
+
   async call(path: string, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
     const response = await this.fetch(path, options)
-const text = await response.text()
-    return { status: response.status, headers: response.headers, text, body: /^[[{]/.test(text) ? JSON.parse(text) : undefined }
+    const text = await response.text()
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: /^[[{]/.test(text) ? JSON.parse(text) : undefined
+    }
   }
+
   /** A chat completion; the model is local/echo, the message "hi", unless given. */
   ask(body: Record<string, unknown> = {}, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
-    return this.call("/v1/chat/completions", { body: { model: "main/m", messages: [{ role: "user", content: "hi" }], ...body }, ...options })
+    return this.call("/v1/chat/completions", {
+      body: { model: "main/m", messages: [{ role: "user", content: "hi" }], ...body },
+      ...options
+    })
   }
+
   respond(body: Record<string, unknown> = {}, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
     return this.call("/v1/responses", { body: { model: "main/m", input: "hi", ...body }, ...options })
   }
 }
+
 /** The frames of a stream; a comment is a frame of event ":". */
-export const frames = (text: string): ReadonlyArray<Frame> => text.split("\n\n").filter((block) => block !== "").map((block) => {
-  const lines = block.split("\n")
-const event = lines.find((line) => line.startsWith("event: "))?.slice(7)
-const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n")
-  return { event: block.startsWith(":") ? ":" : event, data: data.startsWith("{") ? JSON.parse(data) : data }
-})
+export const frames = (text: string): ReadonlyArray<Frame> =>
+  text
+    .split("\n\n")
+    .filter((block) => block !== "")
+    .map((block) => {
+      const lines = block.split("\n")
+      const event = lines.find((line) => line.startsWith("event: "))?.slice(7)
+      const data = lines
+        .filter((line) => line.startsWith("data: "))
+        .map((line) => line.slice(6))
+        .join("\n")
+      return {
+        event: block.startsWith(":") ? ":" : event,
+        data: data.startsWith("{") ? JSON.parse(data) : data
+      }
+    })
+
 export const until = async (holds: () => boolean, withinMs = 5_000): Promise<void> => {
   const end = Date.now() + withinMs
-  while (!holds()) { if (Date.now() > end) throw new Error("it did not come about"); await new Promise((resolve) => { setTimeout(resolve, 2) }) }
+  while (!holds()) {
+    if (Date.now() > end) throw new Error("it did not come about")
+    await new Promise((resolve) => {
+      setTimeout(resolve, 2)
+    })
+  }
 }

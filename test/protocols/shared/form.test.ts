@@ -9,9 +9,21 @@ describe("form 1.2.3", () => {
     ["repeated names give arrays in order", "text=one&x=0&text=two", { text: ["one", "two"], x: "0" }],
     ["`name[]` equals `name`, always an array", "text[]=one", { text: ["one"] }],
     ["`name[]` and `name` mix", "text=one&text%5B%5D=two", { text: ["one", "two"] }],
-    ["dictionaries[0].source_lang", "d[0].source_lang=en&d[0].target_lang=de&d[1].source_lang=fr", { d: [{ source_lang: "en", target_lang: "de" }, { source_lang: "fr" }] }],
-    ["dictionaries[0][source_lang] is the same thing", "d%5B0%5D%5Bsource_lang%5D=en", { d: [{ source_lang: "en" }] }],
-    ["indices order, they need not be given in order or without gaps", "d[7].a=2&d[1].a=1", { d: [{ a: "1" }, { a: "2" }] }],
+    [
+      "dictionaries[0].source_lang",
+      "d[0].source_lang=en&d[0].target_lang=de&d[1].source_lang=fr",
+      { d: [{ source_lang: "en", target_lang: "de" }, { source_lang: "fr" }] }
+    ],
+    [
+      "dictionaries[0][source_lang] is the same thing",
+      "d%5B0%5D%5Bsource_lang%5D=en",
+      { d: [{ source_lang: "en" }] }
+    ],
+    [
+      "indices order, they need not be given in order or without gaps",
+      "d[7].a=2&d[1].a=1",
+      { d: [{ a: "1" }, { a: "2" }] }
+    ],
     ["plus is a blank, escapes are UTF-8", "a=x+y%2B%C3%A4%F0%9F%98%80", { a: "x y+ä😀" }],
     ["a name without =", "a&b=", { a: "", b: "" }],
     ["= in a value stays", "a=b=c", { a: "b=c" }],
@@ -38,15 +50,42 @@ describe("form 1.2.3", () => {
 
   it("any text parses or is a fault, quickly", () => {
     let seed = 7
-    const next = (below: number): number => { seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff; return seed % below }
-    const alphabet = ["a", "b", "=", "&", "[", "]", ".", "0", "12", "%", "%5B", "%5D", "%F0", "+", "__proto__", "\u{1F600}", "\uD800"]
+    const next = (below: number): number => {
+      seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff
+      return seed % below
+    }
+    const alphabet = [
+      "a",
+      "b",
+      "=",
+      "&",
+      "[",
+      "]",
+      ".",
+      "0",
+      "12",
+      "%",
+      "%5B",
+      "%5D",
+      "%F0",
+      "+",
+      "__proto__",
+      "\u{1F600}",
+      "\uD800"
+    ]
     for (let round = 0; round < 3_000; round++) {
       let text = ""
       for (let i = next(40); i >= 0; i--) text += alphabet[next(alphabet.length)]
       const form = parseForm(text)
       if (!isFormFault(form)) expect(() => JSON.stringify(form)).not.toThrow()
     }
-    const hostile = ["&".repeat(131_072), "[".repeat(131_072), `a${"[0".repeat(60_000)}=`, "%".repeat(131_072), `a${".b".repeat(60_000)}[`]
+    const hostile = [
+      "&".repeat(131_072),
+      "[".repeat(131_072),
+      `a${"[0".repeat(60_000)}=`,
+      "%".repeat(131_072),
+      `a${".b".repeat(60_000)}[`
+    ]
     for (const text of hostile) expect(() => parseForm(text)).not.toThrow()
   })
 })

@@ -1,4 +1,5 @@
-/** SIGKILL in a storm of writes: every acknowledged one is there, indexes agree with rows, webhooks arrive. Source: store sections 9.2, 10. */
+/** SIGKILL in a storm of writes: every acknowledged one is there, indexes agree with rows, webhooks arrive.
+ *  Source: store sections 9.2, 10. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -14,11 +15,13 @@ const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 25)
 
 it("STORE-63 STORE-64 kill -9 during a storm of creates and updates: acknowledged is there, indexes agree, webhooks are delivered", async () => {
   const delivered = new Set<number>()
-const ids = new Set<string>()
+  const ids = new Set<string>()
   let doubled = 0
   const hook = createServer((request, response) => {
     let text = ""
-    request.on("data", (part) => { text += String(part) })
+    request.on("data", (part) => {
+      text += String(part)
+    })
     request.on("end", () => {
       const delivery = String(request.headers["x-store-delivery"])
       if (ids.has(delivery)) doubled++
@@ -30,7 +33,7 @@ const ids = new Set<string>()
   await new Promise((resolve) => hook.once("listening", resolve))
   const url = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`
   const folder = mkdtempSync(join(tmpdir(), "troupe-store-"))
-const program = await buildChild("test/protocols/store/store-child.ts")
+  const program = await buildChild("test/protocols/store/store-child.ts")
   const acknowledged = new Map<number, { version: number; number: string }>()
   let seed = 7
   try {
@@ -43,7 +46,8 @@ const program = await buildChild("test/protocols/store/store-child.ts")
       await child.exited
       for (const line of child.lines) {
         const [id, version, number] = line.split(" ") as [string, string?, string?]
-        if (number !== undefined && Number(version) > (acknowledged.get(Number(id))?.version ?? 0)) acknowledged.set(Number(id), { version: Number(version), number })
+        if (number !== undefined && Number(version) > (acknowledged.get(Number(id))?.version ?? 0))
+          acknowledged.set(Number(id), { version: Number(version), number })
       }
     }
     const last = startChild(program, [folder, "last", url, "calm"])
@@ -51,7 +55,9 @@ const program = await buildChild("test/protocols/store/store-child.ts")
     last.process.kill("SIGKILL")
     await last.exited
     const store = await openLmdb({ folder })
-const { open: { engine } } = new World({}, store)
+    const {
+      open: { engine }
+    } = new World({}, store)
     expect(acknowledged.size).toBeGreaterThan(rounds)
     for (const [id, { version, number }] of acknowledged) {
       const row = engine.get("products", id)

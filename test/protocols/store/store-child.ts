@@ -1,5 +1,6 @@
-/** The store that the crash test kills: real data, real webhooks, a storm of creates and updates, each acknowledged one written to stdout
- *  at once. node main.mjs FOLDER ROUND HOOK; "storm" begins it, "calm" instead only delivers what is waiting. */
+/** The store that the crash test kills: real data, real webhooks, a storm of creates and updates, each
+ *  acknowledged one written to stdout at once. node main.mjs FOLDER ROUND HOOK; "storm" begins it, "calm"
+ *  instead only delivers what is waiting. */
 import { writeSync } from "node:fs"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { minimal, World } from "./world.ts"
@@ -16,6 +17,7 @@ if (first) await world.post("/webhooks", { event_type: "ProductCreated", url: ho
 world.system.resume()
 writeSync(1, "up\n")
 let next = 0
+
 const storm = async (): Promise<void> => {
   for (;;) {
     const number = `${round}-${next++}`
@@ -27,7 +29,13 @@ const storm = async (): Promise<void> => {
     writeSync(1, `${made.body.id} 2 ${number}-b\n`)
   }
 }
+
 if (mood === "storm") for (let i = 0; i < 12; i++) void storm()
 else {
-  const wait = setInterval(() => { if (world.open.webhooks.waiting("1") === 0) { clearInterval(wait); writeSync(1, "empty\n") } }, 10)
+  const wait = setInterval(() => {
+    if (world.open.webhooks.waiting("1") === 0) {
+      clearInterval(wait)
+      writeSync(1, "empty\n")
+    }
+  }, 10)
 }

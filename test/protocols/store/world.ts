@@ -14,13 +14,35 @@ import { randomToken, sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
 
 export interface Call {
-  readonly method?: string; readonly path?: string; readonly token?: string; readonly headers?: Readonly<Record<string, string>>
+  readonly method?: string
+  readonly path?: string
+  readonly token?: string
+  readonly headers?: Readonly<Record<string, string>>
   /** An object goes as JSON, a string or bytes as they are. */
-readonly body?: unknown; readonly type?: string
-  readonly client?: string; readonly scheme?: "http" | "https"; readonly host?: string
+  readonly body?: unknown
+  readonly type?: string
+  readonly client?: string
+  readonly scheme?: "http" | "https"
+  readonly host?: string
 }
-export interface Answer { readonly status: number; readonly body: any; readonly text: string; readonly header: (name: string) => string | undefined }
-const every: ReadonlyArray<Scope> = ["catalog", "people", "orders", "custom_fields", "settings", "system", "import"]
+
+export interface Answer {
+  readonly status: number
+  readonly body: any
+  readonly text: string
+  readonly header: (name: string) => string | undefined
+}
+
+const every: ReadonlyArray<Scope> = [
+  "catalog",
+  "people",
+  "orders",
+  "custom_fields",
+  "settings",
+  "system",
+  "import"
+]
+
 export const domain = "shop.example"
 
 export class World {
@@ -39,58 +61,149 @@ export class World {
     this.system.host(RateWindow, Context.empty())
     const seal = sealer(new Uint8Array(32))
     this.open = openStore({
-      store, actors: this.system, clock: () => this.nowMs, secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
-      vault: { seal: (plain, address) => seal.seal(new TextEncoder().encode(plain), "store field", address), open: (sealed, address) => new TextDecoder().decode(seal.open(sealed, "store field", address)) },
-      domain, plainLoopback: false, ...options
+      store,
+      actors: this.system,
+      clock: () => this.nowMs,
+      secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
+      vault: {
+        seal: (plain, address) => seal.seal(new TextEncoder().encode(plain), "store field", address),
+        open: (sealed, address) => new TextDecoder().decode(seal.open(sealed, "store field", address))
+      },
+      domain,
+      plainLoopback: false,
+      ...options
     })
     this.system.host(this.open.delivery, Context.make(Deliveries, this.open.webhooks))
     this.table = new RouteTable([this.open.service])
   }
+
   static async open(options: Partial<StoreOptions> = {}, store?: Store): Promise<World> {
     const world = new World(options, store)
     await world.open.begin()
     ;({ token: world.token, app: world.app } = await world.admin(every))
     return world
   }
+
   /** An app with one admin token. */
-  async admin(scopes: ReadonlyArray<Scope>, kind: App["kind"] = "custom"): Promise<{ readonly token: string; readonly app: App; readonly tokenId: number }> {
+  async admin(
+    scopes: ReadonlyArray<Scope>,
+    kind: App["kind"] = "custom"
+  ): Promise<{ readonly token: string; readonly app: App; readonly tokenId: number }> {
     const { app } = await this.open.apps.create({ name: "test", kind, scopes })
     const { token, about } = await this.open.apps.createToken(app.appId, { scopes })
     return { token, app, tokenId: about.id }
   }
+
   /** A user with a token of the (own) authorization server. */
-  async user(scopes: ReadonlyArray<Scope>, areas: ReadonlyArray<Area>, more: { readonly lifeMs?: number; readonly resource?: string } = {}): Promise<{ readonly userId: number; readonly token: string; readonly app: App; readonly username: string }> {
+  async user(
+    scopes: ReadonlyArray<Scope>,
+    areas: ReadonlyArray<Area>,
+    more: { readonly lifeMs?: number; readonly resource?: string } = {}
+  ): Promise<{
+    readonly userId: number
+    readonly token: string
+    readonly app: App
+    readonly username: string
+  }> {
     const { app } = await this.open.apps.create({ name: "oauth", scopes })
-const username = `user-${Math.round(this.open.engine.all("users").length)}`
+    const username = `user-${Math.round(this.open.engine.all("users").length)}`
     const userId = await this.open.staff.add({ username, areas })
-    return { userId, username, app, token: await (this.open.tokens as OwnAppTokens).issue({ appId: app.appId, subject: username, scopes, ...more }) }
+    return {
+      userId,
+      username,
+      app,
+      token: await (this.open.tokens as OwnAppTokens).issue({
+        appId: app.appId,
+        subject: username,
+        scopes,
+        ...more
+      })
+    }
   }
 
-  request({ method = "GET", path = "/products", token = this.token, headers = {}, body, type, client = "192.0.2.7", scheme = "https", host = domain }: Call): Request {
+  request({
+    method = "GET",
+    path = "/products",
+    token = this.token,
+    headers = {},
+    body,
+    type,
+    client = "192.0.2.7",
+    scheme = "https",
+    host = domain
+  }: Call): Request {
     const given = new Map<string, string>([["host", host], ...Object.entries(headers)])
     if (token !== "") given.set("x-store-auth-token", token)
-    const bytes = body === undefined ? new Uint8Array(0) : body instanceof Uint8Array ? body : new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body))
+    const bytes =
+      body === undefined
+        ? new Uint8Array(0)
+        : body instanceof Uint8Array
+          ? body
+          : new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body))
     if (body !== undefined && type !== "") given.set("content-type", type ?? "application/json")
     if (bytes.length > 0) given.set("content-length", String(bytes.length))
-    const [at, query = ""] = (path.startsWith("/api") || path.startsWith("/store/") ? path : `/api/v1${path}`).split("?") as [string, string?]
-    return { method, path: at, query, params: {}, headers: { get: (name) => given.get(name), entries: () => given.entries() }, client, scheme, traceId: "0".repeat(32), body: bytes,
-      stream: (async function* () { if (bytes.length > 0) yield bytes })(), signal: new AbortController().signal, whenGone: () => {} }
+    const [at, query = ""] = (
+      path.startsWith("/api") || path.startsWith("/store/") ? path : `/api/v1${path}`
+    ).split("?") as [string, string?]
+    return {
+      method,
+      path: at,
+      query,
+      params: {},
+      headers: { get: (name) => given.get(name), entries: () => given.entries() },
+      client,
+      scheme,
+      traceId: "0".repeat(32),
+      body: bytes,
+      stream: (async function* () {
+        if (bytes.length > 0) yield bytes
+      })(),
+      signal: new AbortController().signal,
+      whenGone: () => {}
+    }
   }
+
   async call(given: Call | string): Promise<Answer> {
     const request = this.request(typeof given === "string" ? { path: given } : given)
     const match = this.table.match(request.method, request.path)
     const asked: Request = { ...request, params: match.params }
-    const response: Response = match.route === undefined ? this.open.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow) : await match.route.handle(asked)
+    const response: Response =
+      match.route === undefined
+        ? this.open.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
+        : await match.route.handle(asked)
     const text = typeof response.body === "string" ? response.body : ""
-    return { status: response.status, text, body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : undefined,
-      header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1] }
+    return {
+      status: response.status,
+      text,
+      body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : undefined,
+      header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1]
+    }
   }
-  get(path: string, more: Call = {}): Promise<Answer> { return this.call({ ...more, path }) }
-  async post(path: string, body: unknown, more: Call = {}): Promise<Answer> { this.fresh(); return this.call({ method: "POST", path, body, ...more }) }
-  async put(path: string, body: unknown, more: Call = {}): Promise<Answer> { this.fresh(); return this.call({ method: "PUT", path, body, ...more }) }
-  async delete(path: string, more: Call = {}): Promise<Answer> { this.fresh(); return this.call({ method: "DELETE", path, ...more }) }
+
+  get(path: string, more: Call = {}): Promise<Answer> {
+    return this.call({ ...more, path })
+  }
+
+  async post(path: string, body: unknown, more: Call = {}): Promise<Answer> {
+    this.fresh()
+    return this.call({ method: "POST", path, body, ...more })
+  }
+
+  async put(path: string, body: unknown, more: Call = {}): Promise<Answer> {
+    this.fresh()
+    return this.call({ method: "PUT", path, body, ...more })
+  }
+
+  async delete(path: string, more: Call = {}): Promise<Answer> {
+    this.fresh()
+    return this.call({ method: "DELETE", path, ...more })
+  }
+
   /** A new window, so that a test is not about the rate. */
-  fresh(): void { this.nowMs += 10_000 }
+  fresh(): void {
+    this.nowMs += 10_000
+  }
+
   /** A product; its id. */
   async product(fields: Readonly<Record<string, unknown>> = {}): Promise<number> {
     const made = await this.post("/products.json", { ...minimal, ...fields })
@@ -98,5 +211,13 @@ const username = `user-${Math.round(this.open.engine.all("users").length)}`
     return made.body.id
   }
 }
-export const minimal = { item_name: "My test product", item_number: "", product_status_id: 1, primary_category_id: 1 }
-export const codes = (answer: Answer): ReadonlyArray<string> => (answer.body.errors ?? []).map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
+
+export const minimal = {
+  item_name: "My test product",
+  item_number: "",
+  product_status_id: 1,
+  primary_category_id: 1
+}
+
+export const codes = (answer: Answer): ReadonlyArray<string> =>
+  (answer.body.errors ?? []).map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)

@@ -31,10 +31,11 @@ it(`kill -9 in a loop while durable asks run: every acknowledged event is there,
   const { unpack } = packing(Ledger.event)
   const found = new Map<string, { ledger: string; count: number }>()
   let events = 0
-  for (let i = 0; i < ledgers; i++) for (const { seq, event } of store.readJournal("ledger", `l${i}`, 0)) {
-    events++
-    found.set(unpack(event).entry, { ledger: `l${i}`, count: seq })
-  }
+  for (let i = 0; i < ledgers; i++)
+    for (const { seq, event } of store.readJournal("ledger", `l${i}`, 0)) {
+      events++
+      found.set(unpack(event).entry, { ledger: `l${i}`, count: seq })
+    }
   expect(found.size).toBe(events)
   expect(acknowledged.size).toBeGreaterThan(rounds)
   for (const [entry, where] of acknowledged) expect(found.get(entry)).toEqual(where)

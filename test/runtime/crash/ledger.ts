@@ -1,5 +1,5 @@
-/** The process that the crash test kills: durable asks to a few actors, each acknowledged answer written to stdout at once.
- *  node main.mjs FOLDER ROUND */
+/** The process that the crash test kills: durable asks to a few actors, each acknowledged answer written to
+ *  stdout at once. node main.mjs FOLDER ROUND */
 import { writeSync } from "node:fs"
 import { Context, Schema } from "effect"
 import { command, named, persist } from "../../../runtime/actor.ts"
@@ -10,7 +10,11 @@ export const Ledger = named("ledger", {
   state: Schema.TaggedUnion({ Open: { count: Schema.Int } }),
   event: Schema.TaggedUnion({ Booked: { entry: Schema.String } }),
   commands: { Book: command({ entry: Schema.String }, { reply: Schema.Int }) },
-  keep: "journal", snapshotEvery: 1_000_000, mailbox: { capacity: 1_000 }, restart: { times: 3, within: "1 minute" }, passivateAfter: "1 minute"
+  keep: "journal",
+  snapshotEvery: 1_000_000,
+  mailbox: { capacity: 1_000 },
+  restart: { times: 3, within: "1 minute" },
+  passivateAfter: "1 minute"
 }).behaves({
   initial: { _tag: "Open", count: 0 },
   on: { Open: { Book: ({ count }, { entry }) => persist({ _tag: "Booked", entry }).reply(count + 1) } },
@@ -19,6 +23,7 @@ export const Ledger = named("ledger", {
 
 export const ledgers = 8
 const [, , folder, round] = process.argv
+
 if (folder !== undefined && round !== undefined) {
   const store = await openLmdb({ folder })
   const system = new ActorSystem({ store, nowMs: Date.now })

@@ -1,16 +1,47 @@
-/** The pages' frame: escaping by construction, one style sheet named by its hash, no script, nothing from elsewhere.
+/** The pages' frame: escaping by construction, one style sheet named by its hash, no script, nothing from
+ *  elsewhere.
  *  Source: authorization section 7.8. */
 import { createHash } from "node:crypto"
 import type { Response } from "../../../../runtime/http.ts"
 
 /** Text that is HTML already. */
-export class Html { readonly text: string; constructor(text: string) { this.text = text } }
+export class Html {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
 type Part = string | number | Html | undefined | ReadonlyArray<Html>
-const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;" }
+
+const escapes: Record<string, string> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;"
+}
+
 /** What would turn the direction of the text around it is shown as a mark. */
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (sign) => escapes[sign]!).replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "\ufffd")
-const joined = (part: Part): string => part === undefined ? "" : part instanceof Html ? part.text : Array.isArray(part) ? part.map(({ text }) => text).join("") : escaped(String(part))
-export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => new Html(strings.reduce((text, string, at) => text + string + (at < parts.length ? joined(parts[at]) : ""), ""))
+const escaped = (text: string): string =>
+  text
+    .replace(/[&<>"']/g, (sign) => escapes[sign]!)
+    .replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "\ufffd")
+
+const joined = (part: Part): string =>
+  part === undefined
+    ? ""
+    : part instanceof Html
+      ? part.text
+      : Array.isArray(part)
+        ? part.map(({ text }) => text).join("")
+        : escaped(String(part))
+
+export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
+  new Html(
+    strings.reduce((text, string, at) => text + string + (at < parts.length ? joined(parts[at]) : ""), "")
+  )
 
 const style = `
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #5b6672; --line: #c9d1d9; --paper: #ffffff; --back: #f2f4f7; --act: #1d4ed8; --on: #ffffff; --warn: #9a3412; --warnback: #fff3e8 }
@@ -33,17 +64,32 @@ button, .button { display: block; width: 100%; margin-top: .9rem; padding: .65re
 li { overflow-wrap: anywhere } ul { padding-left: 1.2rem }
 dt { color: var(--soft); font-size: .9rem } dd { margin: 0 0 .5rem; overflow-wrap: anywhere }
 `
+
 const styleHash = createHash("sha256").update(style).digest("base64")
 
-export interface PageOptions { readonly status?: number; 
-/** Where else a form may lead, at the end of its redirects. */
-readonly formTargets?: ReadonlyArray<string>; readonly headers?: ReadonlyArray<readonly [string, string]> }
-export const page = (title: string, body: Html, { status = 200, formTargets = [], headers = [] }: PageOptions = {}): Response => ({
+export interface PageOptions {
+  readonly status?: number
+  /** Where else a form may lead, at the end of its redirects. */
+  readonly formTargets?: ReadonlyArray<string>
+  readonly headers?: ReadonlyArray<readonly [string, string]>
+}
+
+export const page = (
+  title: string,
+  body: Html,
+  { status = 200, formTargets = [], headers = [] }: PageOptions = {}
+): Response => ({
   status,
   headers: [
-    ["Content-Type", "text/html; charset=utf-8"], ["Cache-Control", "no-store"], ["X-Frame-Options", "DENY"], ["Cross-Origin-Opener-Policy", "same-origin"],
+    ["Content-Type", "text/html; charset=utf-8"],
+    ["Cache-Control", "no-store"],
+    ["X-Frame-Options", "DENY"],
+    ["Cross-Origin-Opener-Policy", "same-origin"],
     ["Permissions-Policy", "publickey-credentials-get=(), camera=(), microphone=(), geolocation=()"],
-    ["Content-Security-Policy", `default-src 'none'; style-src 'sha256-${styleHash}'; img-src 'self' data:; form-action ${[...new Set(["'self'", ...formTargets])].join(" ")}; frame-ancestors 'none'; base-uri 'none'`],
+    [
+      "Content-Security-Policy",
+      `default-src 'none'; style-src 'sha256-${styleHash}'; img-src 'self' data:; form-action ${[...new Set(["'self'", ...formTargets])].join(" ")}; frame-ancestors 'none'; base-uri 'none'`
+    ],
     ...headers
   ],
   body: html`<!DOCTYPE html>

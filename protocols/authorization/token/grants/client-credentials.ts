@@ -7,14 +7,21 @@ import type { Grant } from "./grant.ts"
 export const clientCredentials: Grant = async ({ services, form, client, jkt, ip, traceId }) => {
   const { books, settings, audit } = services
   const denied = async (problem: Problem): Promise<Problem> => {
-    await audit.now("client_credentials.denied", { clientId: client.clientId, ip, traceId, detail: { error: problem.error } })
+    await audit.now("client_credentials.denied", {
+      clientId: client.clientId,
+      ip,
+      traceId,
+      detail: { error: problem.error }
+    })
     return problem
   }
-  if (client.source !== "admin") return denied(new Problem("invalid_scope", "machine clients are created by an administrator"))
+  if (client.source !== "admin")
+    return denied(new Problem("invalid_scope", "machine clients are created by an administrator"))
   if (client.scopes.length === 0) return denied(new Problem("invalid_scope", "the client holds no scopes"))
   const values = form.all("resource")
   const resource = values.length === 1 ? resourceByUri(services, values[0]!) : undefined
-  if (values.length > 0 && (resource === undefined || resource.backend === "broker")) return denied(new Problem("invalid_target", "the resource is not known"))
+  if (values.length > 0 && (resource === undefined || resource.backend === "broker"))
+    return denied(new Problem("invalid_target", "the resource is not known"))
   const asked = readScope(form.get("scope"))
   if (asked instanceof Problem) return asked
   const catalog = resource === undefined ? undefined : namesOf(resource)
@@ -23,9 +30,22 @@ export const clientCredentials: Grant = async ({ services, form, client, jkt, ip
   const scopes = asked ?? client.scopes.filter((scope) => catalog?.includes(scope) ?? true)
   if (scopes.length === 0) return denied(new Problem("invalid_scope", "no scope is left"))
 
-  const minted = mint(services, { grantType: "client_credentials", sub: client.clientId, client, resource, scopes, lifetimeMs: settings.clientCredentials.tokenMs, jkt })
+  const minted = mint(services, {
+    grantType: "client_credentials",
+    sub: client.clientId,
+    client,
+    resource,
+    scopes,
+    lifetimeMs: settings.clientCredentials.tokenMs,
+    jkt
+  })
   if (minted instanceof Problem) return minted
   await books.write([issuanceRow(minted.issuance)])
-  audit.later("client_credentials.issued", { clientId: client.clientId, ip, traceId, detail: { jti: minted.issuance.jti } })
+  audit.later("client_credentials.issued", {
+    clientId: client.clientId,
+    ip,
+    traceId,
+    detail: { jti: minted.issuance.jti }
+  })
   return minted.body
 }

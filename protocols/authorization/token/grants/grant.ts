@@ -1,5 +1,6 @@
-/** What every grant is given, after the common checks of the token endpoint, and what it gives back: a success body, or a Problem that has
- *  spent nothing but what its own section says. Source: authorization section 8.1. */
+/** What every grant is given, after the common checks of the token endpoint, and what it gives back: a
+ *  success body, or a Problem that has spent nothing but what its own section says. Source: authorization
+ *  section 8.1. */
 import { Problem } from "../../problems.ts"
 import { Consents, type Client, type Resource } from "../../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
@@ -12,10 +13,11 @@ export interface GrantCall {
   readonly form: Form
   readonly client: Client
   /** Thumbprint of the key whose possession was proved. */
-readonly jkt: string | undefined
+  readonly jkt: string | undefined
   readonly ip: string
   readonly traceId: string
 }
+
 /** What is named, checked so far (steps 1 to 7), for both kinds of target. */
 export interface Exchange {
   readonly call: GrantCall
@@ -24,11 +26,13 @@ export interface Exchange {
   readonly target: Resource | undefined
   readonly scopes: ReadonlyArray<string>
 }
+
 export type Body = Readonly<Record<string, unknown>>
 export type Grant = (call: GrantCall) => Promise<Body | Problem>
 
 export const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 export const invalidGrant = (words: string): Problem => new Problem("invalid_grant", words)
+
 /** The one resource that is named; null: none is. */
 export const requestedResource = ({ services, form }: GrantCall): Resource | null | Problem => {
   const values = form.all("resource")
@@ -36,17 +40,35 @@ export const requestedResource = ({ services, form }: GrantCall): Resource | nul
   if (values.length > 1) return new Problem("invalid_target", "only one resource can be asked for")
   return resourceOf(services, values[0]!) ?? new Problem("invalid_target", "the resource is not known")
 }
-/** What a request of a user's grant gets: of `granted`, what it asks for, cut to what the client and the catalog hold today. */
-export const narrowed = (call: GrantCall, granted: ReadonlyArray<string>, resource: Resource | undefined): ReadonlyArray<string> | Problem => {
+
+/** What a request of a user's grant gets: of `granted`, what it asks for, cut to what the client and the
+ *  catalog hold today. */
+export const narrowed = (
+  call: GrantCall,
+  granted: ReadonlyArray<string>,
+  resource: Resource | undefined
+): ReadonlyArray<string> | Problem => {
   const { services, client } = call
   const asked = readScope(call.form.get("scope"))
   if (asked instanceof Problem) return asked
-  const outside = asked?.find((scope) => !granted.includes(scope) || (client.scopes.length > 0 && !client.scopes.includes(scope)))
+  const outside = asked?.find(
+    (scope) => !granted.includes(scope) || (client.scopes.length > 0 && !client.scopes.includes(scope))
+  )
   if (outside !== undefined) return refusedScope(outside)
-  const left = (asked ?? granted).filter((scope) => (client.scopes.length === 0 || client.scopes.includes(scope)) && catalogHas(services, resource, scope))
-  return left.length === 0 && granted.length > 0 ? new Problem("invalid_scope", "no scope is left") : inCatalogOrder(resource, left)
+  const left = (asked ?? granted).filter(
+    (scope) =>
+      (client.scopes.length === 0 || client.scopes.includes(scope)) && catalogHas(services, resource, scope)
+  )
+  return left.length === 0 && granted.length > 0
+    ? new Problem("invalid_scope", "no scope is left")
+    : inCatalogOrder(resource, left)
 }
-export const consentCovers = ({ books }: Services, consentId: string, scopes: ReadonlyArray<string>): boolean => {
+
+export const consentCovers = (
+  { books }: Services,
+  consentId: string,
+  scopes: ReadonlyArray<string>
+): boolean => {
   const consent = books.get(Consents, [consentId])
   return consent !== undefined && consent.revokedMs === null && within(scopes, consent.scopes)
 }

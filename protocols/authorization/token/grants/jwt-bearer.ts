@@ -2,7 +2,17 @@
  *  Source: authorization sections 8.8, 13; RFC 7523, draft-ietf-oauth-identity-assertion-authz-grant. */
 import { Conflict } from "../../../../storage/store.ts"
 import { Problem } from "../../problems.ts"
-import { AssertionIds, bearerGrant, Idps, MappingKeys, Mappings, Policies, Users, type Idp, type Resource } from "../../records.ts"
+import {
+  AssertionIds,
+  bearerGrant,
+  Idps,
+  MappingKeys,
+  Mappings,
+  Policies,
+  Users,
+  type Idp,
+  type Resource
+} from "../../records.ts"
 import { namesOf, readScope, resourceById, resourceOf } from "../resources.ts"
 import type { Services } from "../../services.ts"
 import { jwtBytesMax, parseJwt, verifies } from "../signing-keys.ts"
@@ -20,83 +30,165 @@ export const jwtBearer: Grant = async (call) => {
   const answer = await granted(call)
   if (answer instanceof Problem) {
     const { client, ip, traceId, services } = call
-    await services.audit.now("jwt_bearer.denied", { clientId: client.clientId, ip, traceId, detail: { error: answer.error, reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description } })
+    await services.audit.now("jwt_bearer.denied", {
+      clientId: client.clientId,
+      ip,
+      traceId,
+      detail: {
+        error: answer.error,
+        reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description
+      }
+    })
   }
   return answer
 }
+
 const granted = async (call: GrantCall): Promise<Body | Problem> => {
   const { services, form, client, jkt, ip, traceId } = call
-const { books, settings, audit } = services
+  const { books, settings, audit } = services
   const assertion = form.get("assertion")
   if (assertion === undefined) return new Problem("invalid_request", "assertion is missing")
   const jwt = assertion.length > jwtBytesMax ? undefined : parseJwt(assertion)
   if (jwt === undefined) return invalidGrant("the assertion is not a JWT")
   const algorithm = algorithms.find((known) => known === jwt.header["alg"])
-  if (jwt.header["typ"] !== "oauth-id-jag+jwt" || algorithm === undefined || "crit" in jwt.header) return invalidGrant("the assertion's header is not acceptable")
-  const idp = Idps.range(books.store, { limit: rowsMax }).map(({ value }) => value).find(({ issuer }) => issuer === jwt.claims["iss"])
+  if (jwt.header["typ"] !== "oauth-id-jag+jwt" || algorithm === undefined || "crit" in jwt.header)
+    return invalidGrant("the assertion's header is not acceptable")
+  const idp = Idps.range(books.store, { limit: rowsMax })
+    .map(({ value }) => value)
+    .find(({ issuer }) => issuer === jwt.claims["iss"])
   if (idp === undefined || !idp.enabled) return invalidGrant("the assertion's issuer is not trusted")
-  const key = await services.idps.keyFor(idp, { alg: algorithm, ...(typeof jwt.header["kid"] === "string" ? { kid: jwt.header["kid"] } : {}) })
-  if (key === undefined) return invalidGrant(services.idps.hasKeys?.(idp.id) === false ? fetchFailed : "the issuer's key is not known")
-  if (!verifies(algorithm, key, jwt.signed, jwt.signature)) return invalidGrant("the assertion's signature does not verify")
+  const key = await services.idps.keyFor(idp, {
+    alg: algorithm,
+    ...(typeof jwt.header["kid"] === "string" ? { kid: jwt.header["kid"] } : {})
+  })
+  if (key === undefined)
+    return invalidGrant(
+      services.idps.hasKeys?.(idp.id) === false ? fetchFailed : "the issuer's key is not known"
+    )
+  if (!verifies(algorithm, key, jwt.signed, jwt.signature))
+    return invalidGrant("the assertion's signature does not verify")
   const claims = checkedClaims(services, jwt.claims, idp, client.clientId)
   if (claims instanceof Problem) return claims
 
   const resource = targetOf(call, jwt.claims["resource"])
   if (resource instanceof Problem) return resource
-  const policies = Policies.range(books.store, { limit: rowsMax }).map(({ value }) => value).filter((policy) => policy.enabled && policy.idpId === idp.id
-    && (policy.clientIds.length === 0 || policy.clientIds.includes(client.clientId))
-    && (policy.resources.length === 0 || (resource !== undefined && policy.resources.some((named) => resourceOf(services, named)?.id === resource.id))))
+  const policies = Policies.range(books.store, { limit: rowsMax })
+    .map(({ value }) => value)
+    .filter(
+      (policy) =>
+        policy.enabled &&
+        policy.idpId === idp.id &&
+        (policy.clientIds.length === 0 || policy.clientIds.includes(client.clientId)) &&
+        (policy.resources.length === 0 ||
+          (resource !== undefined &&
+            policy.resources.some((named) => resourceOf(services, named)?.id === resource.id)))
+    )
   if (policies.length === 0) return new Problem("access_denied", "no policy allows this")
   const subject = subjectOf(services, idp, claims.sub)
   if (subject instanceof Problem) return subject
 
   const asked = readScope(form.get("scope"))
-const asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
-  if (asked instanceof Problem || asserted instanceof Problem) return new Problem("invalid_scope", "scope not permitted")
-  const allowed = policies.some(({ scopes }) => scopes.length === 0) ? undefined : policies.flatMap(({ scopes }) => scopes)
+  const asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
+  if (asked instanceof Problem || asserted instanceof Problem)
+    return new Problem("invalid_scope", "scope not permitted")
+  const allowed = policies.some(({ scopes }) => scopes.length === 0)
+    ? undefined
+    : policies.flatMap(({ scopes }) => scopes)
   const bounds = [asserted, asked, allowed, resource === undefined ? undefined : namesOf(resource)]
-  const scopes = client.scopes.filter((scope) => bounds.every((bound) => bound === undefined || bound.includes(scope)))
+  const scopes = client.scopes.filter((scope) =>
+    bounds.every((bound) => bound === undefined || bound.includes(scope))
+  )
   if (scopes.length === 0) return new Problem("invalid_scope", "scope not permitted")
 
-  const minted = mint(services, { grantType: bearerGrant, sub: subject.sub, client, resource, scopes, lifetimeMs: settings.xaa.tokenMs, idpId: idp.id, jkt,
-    ...(subject.userId === undefined ? {} : { user: { id: subject.userId, epoch: subject.epoch, authMs: 0 } }) })
+  const minted = mint(services, {
+    grantType: bearerGrant,
+    sub: subject.sub,
+    client,
+    resource,
+    scopes,
+    lifetimeMs: settings.xaa.tokenMs,
+    idpId: idp.id,
+    jkt,
+    ...(subject.userId === undefined ? {} : { user: { id: subject.userId, epoch: subject.epoch, authMs: 0 } })
+  })
   if (minted instanceof Problem) return minted
   const untilMs = claims.exp * 1_000 + spentAfterMs
-  const outcome = books.commit([...books.expiring(AssertionIds, [idp.id, claims.jti], { expiresMs: untilMs }, untilMs, "absent"), issuanceRow(minted.issuance)])
+  const outcome = books.commit([
+    ...books.expiring(AssertionIds, [idp.id, claims.jti], { expiresMs: untilMs }, untilMs, "absent"),
+    issuanceRow(minted.issuance)
+  ])
   if (outcome instanceof Conflict) return invalidGrant("the assertion was used before")
   await outcome
-  audit.later("jwt_bearer.issued", { actorId: subject.sub, clientId: client.clientId, ip, traceId, detail: { jti: minted.issuance.jti, idp: idp.id } })
+  audit.later("jwt_bearer.issued", {
+    actorId: subject.sub,
+    clientId: client.clientId,
+    ip,
+    traceId,
+    detail: { jti: minted.issuance.jti, idp: idp.id }
+  })
   return minted.body
 }
 
-const checkedClaims = ({ settings, nowMs }: Services, claims: Readonly<Record<string, unknown>>, idp: Idp, clientId: string): { readonly sub: string; readonly jti: string; readonly exp: number } | Problem => {
+const checkedClaims = (
+  { settings, nowMs }: Services,
+  claims: Readonly<Record<string, unknown>>,
+  idp: Idp,
+  clientId: string
+): { readonly sub: string; readonly jti: string; readonly exp: number } | Problem => {
   const { aud, exp, iat, nbf, sub, jti } = claims
-const now = nowMs() / 1_000
-  const audience = Array.isArray(aud) ? aud.length === 1 ? aud[0] : undefined : aud
-  if (audience !== settings.issuer && (audience === undefined || idp.audience === "" || audience !== idp.audience)) return invalidGrant("the assertion is for another server")
+  const now = nowMs() / 1_000
+  const audience = Array.isArray(aud) ? (aud.length === 1 ? aud[0] : undefined) : aud
+  if (
+    audience !== settings.issuer &&
+    (audience === undefined || idp.audience === "" || audience !== idp.audience)
+  )
+    return invalidGrant("the assertion is for another server")
   if (typeof exp !== "number" || exp <= now) return invalidGrant("the assertion is expired")
-  if (typeof iat !== "number" || iat > now + skewSeconds || iat < now - settings.xaa.maxAssertionAgeMs / 1_000) return invalidGrant("the assertion is too old, or not yet valid")
-  if (nbf !== undefined && (typeof nbf !== "number" || nbf > now + skewSeconds)) return invalidGrant("the assertion is not yet valid")
+  if (
+    typeof iat !== "number" ||
+    iat > now + skewSeconds ||
+    iat < now - settings.xaa.maxAssertionAgeMs / 1_000
+  )
+    return invalidGrant("the assertion is too old, or not yet valid")
+  if (nbf !== undefined && (typeof nbf !== "number" || nbf > now + skewSeconds))
+    return invalidGrant("the assertion is not yet valid")
   if (exp - iat > lifeSecondsMax) return invalidGrant("the assertion lives too long")
-  if (typeof sub !== "string" || sub === "" || sub.length > 255) return invalidGrant("the assertion has no subject")
-  if (typeof jti !== "string" || jti === "" || jti.length > 256) return invalidGrant("the assertion has no jti")
-  return claims["client_id"] === clientId ? { sub, jti, exp } : invalidGrant("the assertion is for another client")
+  if (typeof sub !== "string" || sub === "" || sub.length > 255)
+    return invalidGrant("the assertion has no subject")
+  if (typeof jti !== "string" || jti === "" || jti.length > 256)
+    return invalidGrant("the assertion has no jti")
+  return claims["client_id"] === clientId
+    ? { sub, jti, exp }
+    : invalidGrant("the assertion is for another client")
 }
+
 const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | undefined | Problem => {
   const target = new Problem("invalid_target", "the resource is not acceptable")
   const requested = form.all("resource")
-const claimed: unknown = Array.isArray(claim) ? claim.length === 1 ? claim[0] : null : claim
+  const claimed: unknown = Array.isArray(claim) ? (claim.length === 1 ? claim[0] : null) : claim
   if (requested.length > 1 || (claimed !== undefined && typeof claimed !== "string")) return target
-  const ids = [requested[0], claimed].filter((value): value is string => value !== undefined).map((value) => resourceOf(services, value)?.id)
+  const ids = [requested[0], claimed]
+    .filter((value): value is string => value !== undefined)
+    .map((value) => resourceOf(services, value)?.id)
   if (ids.some((id) => id === undefined || id !== ids[0])) return target
   if (ids.length === 0) return services.settings.xaa.requireResource ? target : undefined
   const resource = resourceById(services, ids[0]!)
   return resource?.backend === "mint" ? resource : target
 }
-const subjectOf = ({ books, settings }: Services, idp: Idp, sub: string): { readonly sub: string; readonly userId?: string; readonly epoch: number } | Problem => {
+
+const subjectOf = (
+  { books, settings }: Services,
+  idp: Idp,
+  sub: string
+): { readonly sub: string; readonly userId?: string; readonly epoch: number } | Problem => {
   const key = MappingKeys.get(books.store, [idp.id, sub])
-const mapping = key === undefined ? undefined : Mappings.get(books.store, [key.id])
-  if (mapping === undefined) return settings.xaa.subjectMode === "strict" ? new Problem("access_denied", "the subject is not mapped") : { sub: `${idp.issuer}:${sub}`, epoch: 0 }
+  const mapping = key === undefined ? undefined : Mappings.get(books.store, [key.id])
+  if (mapping === undefined)
+    return settings.xaa.subjectMode === "strict"
+      ? new Problem("access_denied", "the subject is not mapped")
+      : { sub: `${idp.issuer}:${sub}`, epoch: 0 }
   const user = books.get(Users, [mapping.userId])
-  return user?.status === "active" ? { sub: user.id, userId: user.id, epoch: user.epoch } : new Problem("access_denied", "the user is disabled")
+  return user?.status === "active"
+    ? { sub: user.id, userId: user.id, epoch: user.epoch }
+    : new Problem("access_denied", "the user is disabled")
 }

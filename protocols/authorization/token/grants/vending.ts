@@ -1,66 +1,142 @@
-/** Token exchange at a Broker resource: the upstream's own token, under three bounds: what the operator allows, what the user has consented to for
- *  this agent, what the user has granted upstream. Source: authorization section 12.5. */
+/** Token exchange at a Broker resource: the upstream's own token, under three bounds: what the operator
+ *  allows, what the user has consented to for this agent, what the user has granted upstream. Source:
+ *  authorization section 12.5. */
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { Problem } from "../../problems.ts"
 import { upstreamScopes } from "../../upstream/providers.ts"
-import { BrokerGrants, Consents, exchangeGrant, Issuances, Providers, type Issuance, type Resource } from "../../records.ts"
+import {
+  BrokerGrants,
+  Consents,
+  exchangeGrant,
+  Issuances,
+  Providers,
+  type Issuance,
+  type Resource
+} from "../../records.ts"
 import { resourceOfAudience, within } from "../resources.ts"
 import { issuanceRow } from "../tokens.ts"
 import { accessTokenType, invalidGrant, type Body, type Exchange } from "./grant.ts"
 
 const denied = (words: string): Problem => new Problem("access_denied", words)
-const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> => upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))
 
-/** The resource at which the user's consent for this client counts; a client which merely holds a token has none. */
+const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> =>
+  upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))
+
+/** The resource at which the user's consent for this client counts; a client which merely holds a token has
+ *  none. */
 const attested = ({ call: { services, client }, subject: { issuance } }: Exchange): Resource | undefined => {
   const named = resourceOfAudience(services, issuance.audience)
   if (issuance.clientId === client.clientId) return named
-  const acts = services.books.resources().filter(({ backend, runtimeClients }) => backend === "mint" && runtimeClients.includes(client.clientId))
+  const acts = services.books
+    .resources()
+    .filter(({ backend, runtimeClients }) => backend === "mint" && runtimeClients.includes(client.clientId))
   return acts.find(({ id }) => id === named?.id) ?? (acts.length === 1 ? acts[0] : undefined)
 }
 
 export const vend = async (exchange: Exchange, target: Resource): Promise<Body | Problem> => {
-  const { call: { services, form, client, jkt, ip, traceId }, subject: { issuance: parent }, scopes } = exchange
-const { books, settings, audit, nowMs } = services
+  const {
+    call: { services, form, client, jkt, ip, traceId },
+    subject: { issuance: parent },
+    scopes
+  } = exchange
+  const { books, settings, audit, nowMs } = services
   if (form.has("actor_token")) return new Problem("invalid_request", "no actor_token at this resource")
   if (parent.userId === "") return invalidGrant("the subject token has no user")
   if (scopes.length === 0) return new Problem("invalid_scope", "no scope is left")
-  if (target.exchangeClients.length > 0 && !target.exchangeClients.includes(client.clientId)) return denied("the client may not exchange for this resource")
+  if (target.exchangeClients.length > 0 && !target.exchangeClients.includes(client.clientId))
+    return denied("the client may not exchange for this resource")
   const at = attested(exchange)
   if (at === undefined) return denied("the client does not act for a resource")
 
   const consentClientId = parent.consentClientId === "" ? parent.clientId : parent.consentClientId
   const consent = liveConsent(services, parent.userId, consentClientId, at.id)
-  if (consent === undefined || !within(scopes, consent.scopes)) return consentWanted(services, consent, parent.userId, consentClientId, at, scopes)
+  if (consent === undefined || !within(scopes, consent.scopes))
+    return consentWanted(services, consent, parent.userId, consentClientId, at, scopes)
   const provider = books.get(Providers, [target.providerId])
-  if (provider === undefined) return new Problem("server_error", "the provider is gone", { status: 503, headers: [["Retry-After", "5"]] })
-  const connect = (cause: string, words: string): Problem => new Problem("consent_required", words, { members: { consent_url: `${settings.issuer}/connect/${encodeURIComponent(provider.slug)}`, cause } })
-  const broker = provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
+  if (provider === undefined)
+    return new Problem("server_error", "the provider is gone", {
+      status: 503,
+      headers: [["Retry-After", "5"]]
+    })
+  const connect = (cause: string, words: string): Problem =>
+    new Problem("consent_required", words, {
+      members: { consent_url: `${settings.issuer}/connect/${encodeURIComponent(provider.slug)}`, cause }
+    })
+  const broker =
+    provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
   if (provider.protocol === "oauth") {
-    if (broker === undefined || broker.revokedMs !== null) return connect("consent_missing", `the user has not connected ${provider.slug}`)
-    if (!within(upstreamOf(target, scopes), broker.scopesGranted)) return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
+    if (broker === undefined || broker.revokedMs !== null)
+      return connect("consent_missing", `the user has not connected ${provider.slug}`)
+    if (!within(upstreamOf(target, scopes), broker.scopesGranted))
+      return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
   }
-  const upstream = await services.vault.upstreamToken({ id: parent.userId }, provider, nowMs(), upstreamOf(target, scopes))
+  const upstream = await services.vault.upstreamToken(
+    { id: parent.userId },
+    provider,
+    nowMs(),
+    upstreamOf(target, scopes)
+  )
   if (upstream instanceof Problem) return upstream
 
   const nowAtMs = nowMs()
-const expiresMs = nowAtMs + (upstream.expiresIn === undefined ? settings.tokenExchange.tokenMs : upstream.expiresIn * 1_000)
+  const expiresMs =
+    nowAtMs + (upstream.expiresIn === undefined ? settings.tokenExchange.tokenMs : upstream.expiresIn * 1_000)
   const issuance: Issuance = {
-    jti: books.id(), grantType: exchangeGrant, sub: parent.sub, userId: parent.userId, userEpoch: parent.userEpoch, clientId: client.clientId, clientIssuedMs: client.issuedMs,
-    consentClientId, consentId: consent.id, resourceId: target.id, audience: "", scopes, backend: "broker", parentJti: parent.jti, generation: parent.generation + 1, familyId: "", idpId: "",
-    jkt: jkt ?? "", agentId: client.agent ? client.clientId : "", agentChain: [], revocable: false, issuedMs: nowAtMs, expiresMs, revokedMs: null, revokedReason: ""
+    jti: books.id(),
+    grantType: exchangeGrant,
+    sub: parent.sub,
+    userId: parent.userId,
+    userEpoch: parent.userEpoch,
+    clientId: client.clientId,
+    clientIssuedMs: client.issuedMs,
+    consentClientId,
+    consentId: consent.id,
+    resourceId: target.id,
+    audience: "",
+    scopes,
+    backend: "broker",
+    parentJti: parent.jti,
+    generation: parent.generation + 1,
+    familyId: "",
+    idpId: "",
+    jkt: jkt ?? "",
+    agentId: client.agent ? client.clientId : "",
+    agentChain: [],
+    revocable: false,
+    issuedMs: nowAtMs,
+    expiresMs,
+    revokedMs: null,
+    revokedReason: ""
   }
   // The upstream was asked in between: the bounds must still hold when the row is written.
-  const brokerNow = provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
-  if (provider.protocol === "oauth" && (brokerNow === undefined || brokerNow.revokedMs !== null)) return connect("consent_missing", `the user has not connected ${provider.slug}`)
-  if (brokerNow !== undefined && !within(upstreamOf(target, scopes), brokerNow.scopesGranted)) return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
-  const outcome = books.commit([issuanceRow(issuance), Issuances.check([parent.jti], Issuances.unchanged(parent)), Consents.check([consent.id], Consents.unchanged(consent)),
-    ...(brokerNow === undefined ? [] : [BrokerGrants.check([parent.userId, provider.id], BrokerGrants.unchanged(brokerNow))])])
+  const brokerNow =
+    provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
+  if (provider.protocol === "oauth" && (brokerNow === undefined || brokerNow.revokedMs !== null))
+    return connect("consent_missing", `the user has not connected ${provider.slug}`)
+  if (brokerNow !== undefined && !within(upstreamOf(target, scopes), brokerNow.scopesGranted))
+    return connect("scope_insufficient", `the connection to ${provider.slug} does not cover the scopes`)
+  const outcome = books.commit([
+    issuanceRow(issuance),
+    Issuances.check([parent.jti], Issuances.unchanged(parent)),
+    Consents.check([consent.id], Consents.unchanged(consent)),
+    ...(brokerNow === undefined
+      ? []
+      : [BrokerGrants.check([parent.userId, provider.id], BrokerGrants.unchanged(brokerNow))])
+  ])
   if (!(outcome instanceof Promise)) return invalidGrant("the authorization is no longer valid")
   await outcome
-  audit.later("upstream.token.issued", { actorId: parent.userId, clientId: client.clientId, ip, traceId, detail: { provider: provider.slug, issuance: issuance.jti } })
+  audit.later("upstream.token.issued", {
+    actorId: parent.userId,
+    clientId: client.clientId,
+    ip,
+    traceId,
+    detail: { provider: provider.slug, issuance: issuance.jti }
+  })
   return {
-    access_token: upstream.accessToken, issued_token_type: accessTokenType, token_type: "Bearer",
-    ...(upstream.expiresIn === undefined ? {} : { expires_in: upstream.expiresIn }), scope: scopes.join(" ")
+    access_token: upstream.accessToken,
+    issued_token_type: accessTokenType,
+    token_type: "Bearer",
+    ...(upstream.expiresIn === undefined ? {} : { expires_in: upstream.expiresIn }),
+    scope: scopes.join(" ")
   }
 }

@@ -1,4 +1,5 @@
-/** The embedded recognizer itself, in its worker thread, on sentences which Flite speaks: both are deterministic, so what is heard is too. */
+/** The embedded recognizer itself, in its worker thread, on sentences which Flite speaks: both are
+ *  deterministic, so what is heard is too. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -14,38 +15,66 @@ import { hosted } from "../hosted.ts"
 
 /** Every thread of this process, in the order of their start: Flite's, then the recognizer's. */
 const threads: Array<Worker> = []
+
 process.on("worker", (thread) => threads.push(thread))
 const host = hosted("real")
 const cacheFolder = mkdtempSync(join(tmpdir(), "troupe-ear-"))
-afterAll(async () => { await host.close(); rmSync(cacheFolder, { recursive: true, force: true }) })
+
+afterAll(async () => {
+  await host.close()
+  rmSync(cacheFolder, { recursive: true, force: true })
+})
+
 const mouth = flite(host.system, host.starts)
 const ear = pocketsphinx({ system: host.system, starts: host.starts, cacheFolder, sessionsMax: 1 })
-beforeAll(async () => { await said("ready"); await heardIn([]) }, 60_000)
+
+beforeAll(async () => {
+  await said("ready")
+  await heardIn([])
+}, 60_000)
+
 const sentences = [
-  "the weather is nice today and we will go to the park", "where is the train station", "can you hear me now",
-  "she opened the window and looked at the garden", "we are going to the city in the morning", "please tell me what time it is"
+  "the weather is nice today and we will go to the park",
+  "where is the train station",
+  "can you hear me now",
+  "she opened the window and looked at the garden",
+  "we are going to the city in the morning",
+  "please tell me what time it is"
 ]
 
 const at16k = async ({ pcm, rate }: Speech): Promise<Pcm> => {
   if (rate === 16_000) return pcm
   const resampler = await Resampler.make(rate, 16_000)
-  try { return resampler.push(pcm) } finally { resampler.close() }
+  try {
+    return resampler.push(pcm)
+  } finally {
+    resampler.close()
+  }
 }
+
 /** Said with a second of silence around it, as chunks of 200 ms. */
 const said = async (text: string): Promise<ReadonlyArray<Pcm>> => {
   const speech = await at16k(await Effect.runPromise(mouth.speak(text, { language: "en", voice: "female" })))
   const whole = new Int16Array(speech.length + 32_000)
   whole.set(speech, 16_000)
-  return Array.from({ length: Math.ceil(whole.length / 3_200) }, (_, i) => whole.slice(i * 3_200, (i + 1) * 3_200))
+  return Array.from({ length: Math.ceil(whole.length / 3_200) }, (_, i) =>
+    whole.slice(i * 3_200, (i + 1) * 3_200)
+  )
 }
-const hear = (audio: Stream.Stream<Pcm>) => Effect.runPromise(Effect.result(Stream.runCollect(ear.hear(audio, { language: "en" }))))
-const heardIn = async (chunks: ReadonlyArray<Pcm>): Promise<ReadonlyArray<Heard>> => Result.getOrThrow(await hear(Stream.fromIterable(chunks)))
-const textOf = (heard: ReadonlyArray<Heard>): string => heard.flatMap((item) => item.type === "final" ? [item.text] : []).join(" ")
+
+const hear = (audio: Stream.Stream<Pcm>) =>
+  Effect.runPromise(Effect.result(Stream.runCollect(ear.hear(audio, { language: "en" }))))
+
+const heardIn = async (chunks: ReadonlyArray<Pcm>): Promise<ReadonlyArray<Heard>> =>
+  Result.getOrThrow(await hear(Stream.fromIterable(chunks)))
+
+const textOf = (heard: ReadonlyArray<Heard>): string =>
+  heard.flatMap((item) => (item.type === "final" ? [item.text] : [])).join(" ")
 
 describe("pocketsphinx hears what Flite says", () => {
   it("six sentences, one hearing each: at most one word in five is wrong, and finals are cased and marked", async () => {
     let errors = 0
-let words = 0
+    let words = 0
     const told: Array<string> = []
     for (const sentence of sentences) {
       const text = textOf(await heardIn(await said(sentence)))
@@ -58,24 +87,26 @@ let words = 0
   }, 120_000)
   it("the same sound is heard the same, partials and times included, however it is cut", async () => {
     const chunks = await said(sentences[0]!)
-const whole = Int16Array.from(chunks.flatMap((chunk) => [...chunk]))
+    const whole = Int16Array.from(chunks.flatMap((chunk) => [...chunk]))
     const first = await heardIn(chunks)
     expect(await heardIn(chunks)).toEqual(first)
     const odd: Array<Pcm> = []
-    for (let at = 0, size = 1; at < whole.length; at += size, size = 1 + (size * 7 + 331) % 5_000) odd.push(whole.slice(at, at + size))
+    for (let at = 0, size = 1; at < whole.length; at += size, size = 1 + ((size * 7 + 331) % 5_000))
+      odd.push(whole.slice(at, at + size))
     expect(await heardIn(odd)).toEqual(first)
     expect(first.filter(({ type }) => type === "partial").length).toBeGreaterThan(3)
   }, 60_000)
   it("times lie where the speech is, partials come before their final, silence moves on behind it", async () => {
     const chunks = await said(sentences[1]!)
-const spokenMs = (chunks.reduce((n, { length }) => n + length, 0) - 32_000) / 16
+    const spokenMs = (chunks.reduce((n, { length }) => n + length, 0) - 32_000) / 16
     const heard = await heardIn(chunks)
-const final = heard.find((item) => item.type === "final")!
+    const final = heard.find((item) => item.type === "final")!
     expect(Math.abs(final.startMs - 1_000)).toBeLessThanOrEqual(400)
     expect(Math.abs(final.endMs - 1_000 - spokenMs)).toBeLessThanOrEqual(500)
     const partials = heard.filter((item) => item.type === "partial")
     expect(heard.indexOf(partials.at(-1)!)).toBeLessThan(heard.indexOf(final))
-    for (const { startMs, endMs } of partials) expect([startMs === final.startMs, endMs > startMs]).toEqual([true, true])
+    for (const { startMs, endMs } of partials)
+      expect([startMs === final.startMs, endMs > startMs]).toEqual([true, true])
     const after = heard.at(-1)!
     expect(after.type === "silence" && after.untilMs >= final.endMs).toBe(true)
   }, 60_000)
@@ -86,9 +117,21 @@ const final = heard.find((item) => item.type === "final")!
   }, 60_000)
   it("one hearing at a time: the second is refused as overloaded while the first lasts", async () => {
     let go!: () => void
-    const gate = new Promise<void>((resolve) => { go = resolve })
-const chunks = await said(sentences[2]!)
-    const first = hear(Stream.concat(Stream.fromIterable(chunks), Stream.fromEffect(Effect.as(Effect.promise(() => gate), new Int16Array(0)))))
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const chunks = await said(sentences[2]!)
+    const first = hear(
+      Stream.concat(
+        Stream.fromIterable(chunks),
+        Stream.fromEffect(
+          Effect.as(
+            Effect.promise(() => gate),
+            new Int16Array(0)
+          )
+        )
+      )
+    )
     while (ear.capacity().used === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await hear(Stream.empty)).toMatchObject({ failure: { reason: "overloaded" } })
     go()
@@ -98,17 +141,25 @@ const chunks = await said(sentences[2]!)
   it("its worker is killed in the middle of a hearing: that one fails as crashed, the next one hears", async () => {
     const chunks = await said(sentences[0]!)
     const victim = threads[1]!
-const before = threads.length
-    const endless = Stream.concat(Stream.fromIterable(chunks.slice(0, 12)), Stream.fromEffect(Effect.promise(async (): Promise<Pcm> => {
-      await victim.terminate()
-      return new Promise<Pcm>(() => {})
-    })))
+    const before = threads.length
+    const endless = Stream.concat(
+      Stream.fromIterable(chunks.slice(0, 12)),
+      Stream.fromEffect(
+        Effect.promise(async (): Promise<Pcm> => {
+          await victim.terminate()
+          return new Promise<Pcm>(() => {})
+        })
+      )
+    )
     const broken = await hear(endless)
     expect(broken).toMatchObject({ failure: { reason: "crashed", engine: "pocketsphinx" } })
     expect(Result.isFailure(broken) && broken.failure instanceof EngineFault).toBe(true)
     expect(ear.capacity().used).toBe(0)
     const text = textOf(await heardIn(chunks))
     expect(threads.length).toBe(before + 1)
-    expect(wordErrors(wordsOf(sentences[0]!), wordsOf(text)) / wordsOf(sentences[0]!).length, text).toBeLessThanOrEqual(0.2)
+    expect(
+      wordErrors(wordsOf(sentences[0]!), wordsOf(text)) / wordsOf(sentences[0]!).length,
+      text
+    ).toBeLessThanOrEqual(0.2)
   }, 60_000)
 })

@@ -1,4 +1,5 @@
-/** A folder of Apertium modes whose programs are scripts of ours: shouts what it reads, block by null-flushed block, and misbehaves on demand. */
+/** A folder of Apertium modes whose programs are scripts of ours: shouts what it reads, block by null-flushed
+ *  block, and misbehaves on demand. */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -24,19 +25,36 @@ process.stdin.setEncoding("utf8").on("data", (data) => {
   }
 })
 `
-export interface FakePipelines { readonly folder: string; starts(name?: string): number; pids(): ReadonlyArray<number>; remove(): void }
-/** `modes`: file name without `.mode` to the names of its programs; a name says how it behaves (dead, silent, flood, else well). */
+
+export interface FakePipelines {
+  readonly folder: string
+  starts(name?: string): number
+  pids(): ReadonlyArray<number>
+  remove(): void
+}
+
+/** `modes`: file name without `.mode` to the names of its programs; a name says how it behaves (dead, silent,
+ *  flood, else well). */
 export const fakePipelines = (modes: Readonly<Record<string, ReadonlyArray<string>>>): FakePipelines => {
   const root = mkdtempSync(join(tmpdir(), "pipelines-"))
-const folder = join(root, "modes")
+  const folder = join(root, "modes")
   mkdirSync(folder)
   writeFileSync(join(root, "fake"), script)
   chmodSync(join(root, "fake"), 0o755)
   writeFileSync(join(root, "started"), "")
-  for (const [mode, programs] of Object.entries(modes)) writeFileSync(join(folder, `${mode}.mode`), programs.map((name) => `${join(root, "fake")} '${root}' ${name}`).join(" | "))
-  const started = (): ReadonlyArray<string> => readFileSync(join(root, "started"), "utf8").split("\n").filter((line) => line !== "")
+  for (const [mode, programs] of Object.entries(modes))
+    writeFileSync(
+      join(folder, `${mode}.mode`),
+      programs.map((name) => `${join(root, "fake")} '${root}' ${name}`).join(" | ")
+    )
+  const started = (): ReadonlyArray<string> =>
+    readFileSync(join(root, "started"), "utf8")
+      .split("\n")
+      .filter((line) => line !== "")
   return {
-    folder, starts: (name) => started().filter((line) => name === undefined || line.startsWith(`${name} `)).length,
-    pids: () => started().map((line) => Number(line.split(" ")[1])), remove: () => rmSync(root, { recursive: true, force: true })
+    folder,
+    starts: (name) => started().filter((line) => name === undefined || line.startsWith(`${name} `)).length,
+    pids: () => started().map((line) => Number(line.split(" ")[1])),
+    remove: () => rmSync(root, { recursive: true, force: true })
   }
 }

@@ -21,20 +21,44 @@ describe("chrF2", () => {
 
 let host: Hosted | undefined
 afterEach(() => host?.close())
-const installed = existsSync("/usr/share/apertium/modes/eng-spa.mode") && existsSync("/usr/share/apertium/modes/es-fr.mode")
+
+const installed =
+  existsSync("/usr/share/apertium/modes/eng-spa.mode") && existsSync("/usr/share/apertium/modes/es-fr.mode")
+
 const score = async (source: keyof Sentence, target: keyof Sentence): Promise<number> => {
   host = hosted("real")
   const engine = apertium(host)
-  const made = await Effect.runPromise(engine.translate({ source, target, segments: sentences.map((one) => ({ units: [{ kind: "text", text: one[source] }] })) }))
-  return chrf2(made.segments.map(({ units }, i) => [units.map((unit) => unit.kind === "text" ? unit.text : "").join(""), sentences[i]![target]]))
-}
-describe("Apertium on twenty everyday sentences", () => {
-  for (const [source, target, least] of [["en", "es", 70], ["es", "en", 75], ["en", "fr", 65], ["es", "fr", 72], ["fr", "es", 65]] as const) {
-    it.skipIf(!installed && !process.env["CI"])(`${source} → ${target}: chrF2 of ${least} at least, far above the source left as it is`, async () => {
-      const is = await score(source, target)
-const copied = chrf2(sentences.map((one) => [one[source], one[target]]))
-      expect(is).toBeGreaterThan(least)
-      expect(is).toBeGreaterThan(copied + 20)
+  const made = await Effect.runPromise(
+    engine.translate({
+      source,
+      target,
+      segments: sentences.map((one) => ({ units: [{ kind: "text", text: one[source] }] }))
     })
+  )
+  return chrf2(
+    made.segments.map(({ units }, i) => [
+      units.map((unit) => (unit.kind === "text" ? unit.text : "")).join(""),
+      sentences[i]![target]
+    ])
+  )
+}
+
+describe("Apertium on twenty everyday sentences", () => {
+  for (const [source, target, least] of [
+    ["en", "es", 70],
+    ["es", "en", 75],
+    ["en", "fr", 65],
+    ["es", "fr", 72],
+    ["fr", "es", 65]
+  ] as const) {
+    it.skipIf(!installed && !process.env["CI"])(
+      `${source} → ${target}: chrF2 of ${least} at least, far above the source left as it is`,
+      async () => {
+        const is = await score(source, target)
+        const copied = chrf2(sentences.map((one) => [one[source], one[target]]))
+        expect(is).toBeGreaterThan(least)
+        expect(is).toBeGreaterThan(copied + 20)
+      }
+    )
   }
 })

@@ -4,7 +4,23 @@ import { outsideOf } from "../../../../protocols/authorization/upstream/outside.
 import { World } from "./outside.ts"
 
 it("its routes, once each", () => {
-  const never = (): never => { throw new Error("not asked") }
-  const routes = outsideOf(new World().authority, {}).routes({ resource: never, sessions: { of: never, csrf: never, login: never }, pages: { error: never, connections: never }, waits: never, logIn: never, redirectError: never })
-  expect(routes.map(({ method, path }) => `${method} ${path}`)).toEqual(["GET /connect/:provider", "GET /connect/:provider/callback", "GET /connections", "DELETE /connections/:provider", "GET /oidc/start", "GET /oidc/callback"])
+  const never = (): never => {
+    throw new Error("not asked")
+  }
+  const routes = outsideOf(new World().authority, {}).routes({
+    resource: never,
+    sessions: { of: never, csrf: never, login: never },
+    pages: { error: never, connections: never },
+    waits: never,
+    logIn: never,
+    redirectError: never
+  })
+  expect(routes.map(({ method, path }) => `${method} ${path}`)).toEqual([
+    "GET /connect/:provider",
+    "GET /connect/:provider/callback",
+    "GET /connections",
+    "DELETE /connections/:provider",
+    "GET /oidc/start",
+    "GET /oidc/callback"
+  ])
 })

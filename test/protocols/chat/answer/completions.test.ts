@@ -3,15 +3,32 @@ import { called, chunk, completion, spoken } from "../fake-upstream.ts"
 import { frames, World } from "../world.ts"
 
 let world: World
-beforeAll(async () => { world = await World.open() })
+
+beforeAll(async () => {
+  world = await World.open()
+})
+
 afterAll(() => world.close())
 
 describe("chat completions, whole", () => {
   it("the deterministic model: the shape of section 7.3", async () => {
     const answer = await world.ask({ model: "local/echo", messages: [{ role: "user", content: "one two" }] })
     expect(answer.status).toBe(200)
-    expect(answer.body).toMatchObject({ object: "chat.completion", model: "local/echo", choices: [{ index: 0, message: { role: "assistant", content: "one two", refusal: null, annotations: [] }, logprobs: null, finish_reason: "stop" }],
-      usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 }, service_tier: "default", system_fingerprint: null })
+    expect(answer.body).toMatchObject({
+      object: "chat.completion",
+      model: "local/echo",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "one two", refusal: null, annotations: [] },
+          logprobs: null,
+          finish_reason: "stop"
+        }
+      ],
+      usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
+      service_tier: "default",
+      system_fingerprint: null
+    })
     expect(answer.body.id).toMatch(/^chatcmpl-[0-9a-f]{32}$/)
     expect(answer.headers.get("x-proxy-model")).toBe("local/echo")
     expect(answer.headers.get("x-proxy-attempts")).toBe("1")
@@ -20,48 +37,102 @@ describe("chat completions, whole", () => {
   it("an OpenAI-compatible upstream, by full id and by bare name", async () => {
     world.upstream.plays({ json: completion("hello") })
     expect((await world.ask()).body.choices[0].message.content).toBe("hello")
-    expect((await world.ask({ model: "llama-3.1-8b" })).body).toMatchObject({ model: "llama-3.1-8b", choices: [{ message: { content: "hello" } }] })
-    expect(world.upstream.last.body).toMatchObject({ model: "llama-3.1-8b", messages: [{ role: "user", content: "hi" }] })
+    expect((await world.ask({ model: "llama-3.1-8b" })).body).toMatchObject({
+      model: "llama-3.1-8b",
+      choices: [{ message: { content: "hello" } }]
+    })
+    expect(world.upstream.last.body).toMatchObject({
+      model: "llama-3.1-8b",
+      messages: [{ role: "user", content: "hi" }]
+    })
   })
 })
+
 describe("what an upstream gets", () => {
   const sent = async (messages: string): Promise<unknown> => {
     world.upstream.plays({ json: completion("hello") })
-    expect((await world.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` })).status).toBe(200)
+    expect(
+      (await world.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` })).status
+    ).toBe(200)
     return world.upstream.last.text.replace(/^.*"messages":/, "").slice(0, -1)
   }
   it("plain messages, as they were written", async () => {
-    for (const written of ["[{\"role\":\"user\",\"content\":\"hi\"}]", "[ {\"content\":\"\\ud800 \\u00fc \\/\", \"role\" : \"system\"},{\"role\":\"user\",\"content\":\"\"}]"]) expect(await sent(written)).toBe(written)
+    for (const written of [
+      '[{"role":"user","content":"hi"}]',
+      '[ {"content":"\\ud800 \\u00fc \\/", "role" : "system"},{"role":"user","content":""}]'
+    ])
+      expect(await sent(written)).toBe(written)
   })
   it("a name that stands twice in a message: only the last of it, which is what was checked", async () => {
-    for (const [written, read] of [["[{\"role\":\"system\",\"role\":\"user\",\"content\":\"hi\"}]", "[{\"role\":\"user\",\"content\":\"hi\"}]"], ["[{\"role\":\"user\",\"content\":[{\"type\":\"odd\"}],\"content\":\"hi\"},{\"role\":\"user\",\"content\":\"x\"}]", "[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"user\",\"content\":\"x\"}]"],
-      ["[{\"role\":\"user\",\"content\":1,\"content\":\"hi\"}]", "[{\"role\":\"user\",\"content\":\"hi\"}]"], ["[{\"role\":\"user\",\"content\":\"hi\"}],\"messages\":[{\"role\":\"user\",\"content\":\"last\"}]", "[{\"role\":\"user\",\"content\":\"last\"}]"]] as const) expect(await sent(written)).toBe(read)
+    for (const [written, read] of [
+      ['[{"role":"system","role":"user","content":"hi"}]', '[{"role":"user","content":"hi"}]'],
+      [
+        '[{"role":"user","content":[{"type":"odd"}],"content":"hi"},{"role":"user","content":"x"}]',
+        '[{"role":"user","content":"hi"},{"role":"user","content":"x"}]'
+      ],
+      ['[{"role":"user","content":1,"content":"hi"}]', '[{"role":"user","content":"hi"}]'],
+      [
+        '[{"role":"user","content":"hi"}],"messages":[{"role":"user","content":"last"}]',
+        '[{"role":"user","content":"last"}]'
+      ]
+    ] as const)
+      expect(await sent(written)).toBe(read)
   })
 })
+
 describe("chat completions, streamed", () => {
   it("the deterministic model: role first, one word an event, finish, [DONE]", async () => {
-    const { text, headers } = await world.ask({ model: "local/echo", stream: true, messages: [{ role: "user", content: "one two three" }] })
+    const { text, headers } = await world.ask({
+      model: "local/echo",
+      stream: true,
+      messages: [{ role: "user", content: "one two three" }]
+    })
     expect(headers.get("content-type")).toBe("text/event-stream; charset=utf-8")
     const all = frames(text)
     expect(all.at(-1)!.data).toBe("[DONE]")
-    expect(all.slice(0, -1).map(({ data }) => data.choices[0].delta)).toEqual([{ role: "assistant", content: "", refusal: null }, { content: "one " }, { content: "two " }, { content: "three" }, {}])
-    expect(new Set(all.slice(0, -1).map(({ data }) => `${data.id} ${data.created} ${data.model}`)).size).toBe(1)
+    expect(all.slice(0, -1).map(({ data }) => data.choices[0].delta)).toEqual([
+      { role: "assistant", content: "", refusal: null },
+      { content: "one " },
+      { content: "two " },
+      { content: "three" },
+      {}
+    ])
+    expect(new Set(all.slice(0, -1).map(({ data }) => `${data.id} ${data.created} ${data.model}`)).size).toBe(
+      1
+    )
   })
   it("an upstream's stream", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b", "ü\n\"x\"", "d") })
+    world.upstream.plays({ chunks: spoken("a", "b", 'ü\n"x"', "d") })
     const all = frames((await world.ask({ stream: true })).text)
-    expect(all.slice(0, -1).map(({ data }) => data.choices[0].delta.content ?? "").join("")).toBe("abü\n\"x\"d")
+    expect(
+      all
+        .slice(0, -1)
+        .map(({ data }) => data.choices[0].delta.content ?? "")
+        .join("")
+    ).toBe('abü\n"x"d')
     expect(world.upstream.last.body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
   })
   it("a tool call", async () => {
-    world.upstream.plays({ chunks: called("look", "{\"city\":\"Rome\"}") })
-    const all = frames((await world.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text).slice(0, -1).map(({ data }) => data.choices[0])
-    expect(all.map(({ delta }) => delta)).toEqual([{ role: "assistant", content: null, refusal: null }, { tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }] },
-      { tool_calls: [{ index: 0, function: { arguments: "{\"c" } }] }, { tool_calls: [{ index: 0, function: { arguments: "ity\":\"Rome\"}" } }] }, {}])
+    world.upstream.plays({ chunks: called("look", '{"city":"Rome"}') })
+    const all = frames(
+      (await world.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text
+    )
+      .slice(0, -1)
+      .map(({ data }) => data.choices[0])
+    expect(all.map(({ delta }) => delta)).toEqual([
+      { role: "assistant", content: null, refusal: null },
+      {
+        tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }]
+      },
+      { tool_calls: [{ index: 0, function: { arguments: '{"c' } }] },
+      { tool_calls: [{ index: 0, function: { arguments: 'ity":"Rome"}' } }] },
+      {}
+    ])
     expect(all.at(-1).finish_reason).toBe("tool_calls")
     expect(chunk({})).toBeTruthy()
   })
 })
+
 describe("an upstream's last and first words", () => {
   it("[DONE] is the end: a body that stays open holds nobody up, and its connection is let go", async () => {
     world.upstream.plays({ chunks: [...spoken("a", "b"), "[DONE]"], hang: true })
@@ -74,7 +145,10 @@ describe("an upstream's last and first words", () => {
     await last.gone
   })
   it("a fault in the first event, or as JSON, is an answer with a status, after retries", async () => {
-    for (const step of [{ chunks: [{ error: { message: "no room", type: "server_error" } }] }, { json: { error: { message: "no room" } } }]) {
+    for (const step of [
+      { chunks: [{ error: { message: "no room", type: "server_error" } }] },
+      { json: { error: { message: "no room" } } }
+    ]) {
       world.upstream.plays(step, step, { chunks: spoken("third") })
       const { status, text } = await world.ask({ stream: true })
       expect([status, text.includes("third"), world.upstream.seen.length]).toEqual([200, true, 3])
@@ -86,29 +160,74 @@ describe("an upstream's last and first words", () => {
     }
   })
 })
+
 it("an error of null is none: the stream is committed by its first chunk", async () => {
   const own = await World.open({ streamCommitMs: 1_000_000 })
   let go!: () => void
-  const gate = new Promise<void>((resolve) => { go = resolve })
-  own.upstream.plays({ chunks: spoken("a", "b").map((one) => ({ ...one as object, error: null })), pace: (i) => i < 2 ? Promise.resolve() : gate })
-  const response = await own.fetch("/v1/chat/completions", { body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] } })
+  const gate = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  own.upstream.plays({
+    chunks: spoken("a", "b").map((one) => ({ ...(one as object), error: null })),
+    pace: (i) => (i < 2 ? Promise.resolve() : gate)
+  })
+  const response = await own.fetch("/v1/chat/completions", {
+    body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] }
+  })
   expect(response.status).toBe(200)
   go()
-  expect(await response.text()).toContain("\"content\":\"b\"")
+  expect(await response.text()).toContain('"content":"b"')
   await own.close()
 })
+
 it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece", async () => {
   const own = await World.open({ main: { supports: { audio: true } } })
-  const body = { model: "main/m", modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" }, messages: [{ role: "user", content: "x" }] }
+  const body = {
+    model: "main/m",
+    modalities: ["text", "audio"],
+    audio: { voice: "alloy", format: "wav" },
+    messages: [{ role: "user", content: "x" }]
+  }
   const audio = { id: "audio_1", data: "UklGRg==", expires_at: 5, transcript: "hi" }
   own.upstream.plays({ json: completion(null, { audio }) })
   expect((await own.ask(body)).body.choices[0].message).toMatchObject({ content: null, audio })
-  expect(own.upstream.last.body).toMatchObject({ modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } })
-  own.upstream.plays({ chunks: [chunk({ role: "assistant", audio: { id: "audio_1", transcript: "h" } }), chunk({ audio: { data: "Uk" } }), chunk({ audio: { transcript: "i", data: "lG" } }), chunk({}, "stop")] })
-  expect(frames((await own.ask({ ...body, stream: true })).text).flatMap(({ data }) => data.choices?.[0]?.delta.audio ?? [])).toEqual([{ id: "audio_1", transcript: "h" }, { data: "Uk" }, { transcript: "i", data: "lG" }])
+  expect(own.upstream.last.body).toMatchObject({
+    modalities: ["text", "audio"],
+    audio: { voice: "alloy", format: "wav" }
+  })
+  own.upstream.plays({
+    chunks: [
+      chunk({ role: "assistant", audio: { id: "audio_1", transcript: "h" } }),
+      chunk({ audio: { data: "Uk" } }),
+      chunk({ audio: { transcript: "i", data: "lG" } }),
+      chunk({}, "stop")
+    ]
+  })
+  expect(
+    frames((await own.ask({ ...body, stream: true })).text).flatMap(
+      ({ data }) => data.choices?.[0]?.delta.audio ?? []
+    )
+  ).toEqual([{ id: "audio_1", transcript: "h" }, { data: "Uk" }, { transcript: "i", data: "lG" }])
   await own.close()
 })
+
 it("figures that are no counts are none", async () => {
-  world.upstream.plays({ json: { ...completion("x") as object, usage: { prompt_tokens: 3.7, completion_tokens: -1, prompt_tokens_details: { cached_tokens: 1e300 }, completion_tokens_details: { reasoning_tokens: "5" } } } })
-  expect((await world.ask()).body.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 0, total_tokens: 3, prompt_tokens_details: { cached_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } })
+  world.upstream.plays({
+    json: {
+      ...(completion("x") as object),
+      usage: {
+        prompt_tokens: 3.7,
+        completion_tokens: -1,
+        prompt_tokens_details: { cached_tokens: 1e300 },
+        completion_tokens_details: { reasoning_tokens: "5" }
+      }
+    }
+  })
+  expect((await world.ask()).body.usage).toMatchObject({
+    prompt_tokens: 3,
+    completion_tokens: 0,
+    total_tokens: 3,
+    prompt_tokens_details: { cached_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 }
+  })
 })

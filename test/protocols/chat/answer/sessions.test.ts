@@ -1,4 +1,5 @@
-/** Stored responses: continuing, branching, expiry, deletion, background, and what happens when the disk does not take them. */
+/** Stored responses: continuing, branching, expiry, deletion, background, and what happens when the disk does
+ *  not take them. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
@@ -6,24 +7,64 @@ import { called, completion, FakeUpstream, spoken, type Seen } from "../fake-ups
 import { frames, until, World, type Answer } from "../world.ts"
 
 const errorOf = ({ status, body }: Answer): unknown => [status, body?.error?.code]
-const textsOf = (seen: Seen): ReadonlyArray<string> => seen.body.messages.map(({ content }: { content: string }) => content)
-const tool = { type: "function", name: "look", parameters: { type: "object", properties: { city: { type: "string" } } } }
+
+const textsOf = (seen: Seen): ReadonlyArray<string> =>
+  seen.body.messages.map(({ content }: { content: string }) => content)
+
+const tool = {
+  type: "function",
+  name: "look",
+  parameters: { type: "object", properties: { city: { type: "string" } } }
+}
+
 let world: World
-beforeAll(async () => { world = await World.open({ chatKeys: "one,two" }) })
+
+beforeAll(async () => {
+  world = await World.open({ chatKeys: "one,two" })
+})
+
 afterAll(() => world.close())
-const say = (text: string): void => { world.upstream.plays({ json: completion(text) }) }
+
+const say = (text: string): void => {
+  world.upstream.plays({ json: completion(text) })
+}
 
 describe("continuing", () => {
   it("the shape of a response; a turn hears its ancestors, not their instructions", async () => {
     say("first")
     const first = await world.respond({ input: "A", instructions: "be kind", metadata: { a: "b" } })
-    expect(first.body).toMatchObject({ object: "response", status: "completed", error: null, incomplete_details: null, instructions: "be kind", model: "main/m", previous_response_id: null, store: true, metadata: { a: "b" },
-      output: [{ type: "message", role: "assistant", status: "completed", content: [{ type: "output_text", text: "first", annotations: [], logprobs: [] }] }],
-      usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 }, tool_choice: "auto", tools: [], truncation: "disabled", text: { format: { type: "text" } } })
+    expect(first.body).toMatchObject({
+      object: "response",
+      status: "completed",
+      error: null,
+      incomplete_details: null,
+      instructions: "be kind",
+      model: "main/m",
+      previous_response_id: null,
+      store: true,
+      metadata: { a: "b" },
+      output: [
+        {
+          type: "message",
+          role: "assistant",
+          status: "completed",
+          content: [{ type: "output_text", text: "first", annotations: [], logprobs: [] }]
+        }
+      ],
+      usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
+      tool_choice: "auto",
+      tools: [],
+      truncation: "disabled",
+      text: { format: { type: "text" } }
+    })
     expect(first.body.id).toMatch(/^resp_[0-9a-f]{48}$/)
     expect(textsOf(world.upstream.last)).toEqual(["be kind", "A"])
     say("second")
-    const second = await world.respond({ input: "B", previous_response_id: first.body.id, instructions: "be brief" })
+    const second = await world.respond({
+      input: "B",
+      previous_response_id: first.body.id,
+      instructions: "be brief"
+    })
     expect(textsOf(world.upstream.last)).toEqual(["A", "first", "be brief", "B"])
     expect(second.body.previous_response_id).toBe(first.body.id)
     expect((await world.call(`/v1/responses/${second.body.id}`)).body).toEqual(second.body)
@@ -31,9 +72,32 @@ describe("continuing", () => {
   it("CHAT-47 29 min 59 s after the last turn → 200, which renews; CHAT-48 at 30 min → 400, and the upstream's session is forgotten", async () => {
     const deleted: Array<string> = []
     const upstream = await FakeUpstream.open()
-    const own = await World.open({ main: { kind: "openai-responses", upstream_sessions: true } }, { upstream })
-    upstream.plays({ json: { id: "resp_up1", status: "completed", output: [{ type: "message", content: [{ type: "output_text", text: "a" }] }], usage: { input_tokens: 1, output_tokens: 1 } } },
-      { json: { id: "resp_up2", status: "completed", output: [{ type: "message", content: [{ type: "output_text", text: "b" }] }], usage: { input_tokens: 1, output_tokens: 1 } } }, (seen) => { deleted.push(`${seen.method} ${seen.path}`); return { json: {} } })
+    const own = await World.open(
+      { main: { kind: "openai-responses", upstream_sessions: true } },
+      { upstream }
+    )
+    upstream.plays(
+      {
+        json: {
+          id: "resp_up1",
+          status: "completed",
+          output: [{ type: "message", content: [{ type: "output_text", text: "a" }] }],
+          usage: { input_tokens: 1, output_tokens: 1 }
+        }
+      },
+      {
+        json: {
+          id: "resp_up2",
+          status: "completed",
+          output: [{ type: "message", content: [{ type: "output_text", text: "b" }] }],
+          usage: { input_tokens: 1, output_tokens: 1 }
+        }
+      },
+      (seen) => {
+        deleted.push(`${seen.method} ${seen.path}`)
+        return { json: {} }
+      }
+    )
     const first = await own.respond({ input: "A" })
     own.aheadMs += 1_799_000
     const second = await own.respond({ input: "B", previous_response_id: first.body.id })
@@ -53,10 +117,13 @@ describe("continuing", () => {
   it("CHAT-49 right after response.completed was read → 200 with the context", async () => {
     for (let i = 0; i < 20; i++) {
       world.upstream.plays({ chunks: spoken("first") }, { json: completion("second") })
-      const response = await world.fetch("/v1/responses", { body: { model: "main/m", input: "A", stream: true } })
+      const response = await world.fetch("/v1/responses", {
+        body: { model: "main/m", input: "A", stream: true }
+      })
       const reader = response.body!.getReader()
       let text = ""
-      while (!text.includes("event: response.completed")) text += new TextDecoder().decode((await reader.read()).value)
+      while (!text.includes("event: response.completed"))
+        text += new TextDecoder().decode((await reader.read()).value)
       const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
       expect((await world.respond({ input: "B", previous_response_id: id })).status).toBe(200)
       expect(textsOf(world.upstream.last)).toEqual(["A", "first", "B"])
@@ -65,13 +132,18 @@ describe("continuing", () => {
   it("CHAT-51 store: false, then continue or GET → 400, 404", async () => {
     say("x")
     const { body } = await world.respond({ store: false })
-    expect(errorOf(await world.respond({ previous_response_id: body.id }))).toEqual([400, "previous_response_not_found"])
+    expect(errorOf(await world.respond({ previous_response_id: body.id }))).toEqual([
+      400,
+      "previous_response_not_found"
+    ])
     expect(errorOf(await world.call(`/v1/responses/${body.id}`))).toEqual([404, "response_not_found"])
   })
   it("CHAT-52 two branches from one id at once: each third turn sees only its branch", async () => {
     world.upstream.plays((seen) => ({ json: completion(`re ${textsOf(seen).at(-1)!}`) }))
     const root = await world.respond({ input: "root" })
-    const [left, right] = await Promise.all(["L", "R"].map((input) => world.respond({ input, previous_response_id: root.body.id })))
+    const [left, right] = await Promise.all(
+      ["L", "R"].map((input) => world.respond({ input, previous_response_id: root.body.id }))
+    )
     expect([left!.status, right!.status]).toEqual([200, 200])
     await world.respond({ input: "L2", previous_response_id: left!.body.id })
     expect(textsOf(world.upstream.last)).toEqual(["root", "re root", "L", "re L", "L2"])
@@ -79,41 +151,90 @@ describe("continuing", () => {
     expect(textsOf(world.upstream.last)).toEqual(["root", "re root", "R", "re R", "R2"])
   })
   it("two hops: calls, then their results; CHAT-54 without the result → 400; CHAT-53 with a strange one", async () => {
-    world.upstream.plays({ chunks: called("look", "{\"city\":\"Rome\"}", "call_7") }, { json: completion("sunny") })
+    world.upstream.plays(
+      { chunks: called("look", '{"city":"Rome"}', "call_7") },
+      { json: completion("sunny") }
+    )
     const all = frames((await world.respond({ stream: true, tools: [tool] })).text)
     const id = all[0]!.data.response.id
-    expect(errorOf(await world.respond({ previous_response_id: id, input: "go on" }))).toEqual([400, "invalid_value"])
-    const strange = await world.respond({ previous_response_id: id, input: [{ type: "function_call_output", call_id: "call_9", output: "x" }] })
-    expect(strange.body.error.message).toContain("No tool call found for function call output with call_id call_9")
-    const second = await world.respond({ previous_response_id: id, input: [{ type: "function_call_output", call_id: "call_7", output: "22 °C" }] })
+    expect(errorOf(await world.respond({ previous_response_id: id, input: "go on" }))).toEqual([
+      400,
+      "invalid_value"
+    ])
+    const strange = await world.respond({
+      previous_response_id: id,
+      input: [{ type: "function_call_output", call_id: "call_9", output: "x" }]
+    })
+    expect(strange.body.error.message).toContain(
+      "No tool call found for function call output with call_id call_9"
+    )
+    const second = await world.respond({
+      previous_response_id: id,
+      input: [{ type: "function_call_output", call_id: "call_7", output: "22 °C" }]
+    })
     expect(second.body.output[0].content[0].text).toBe("sunny")
-    expect(world.upstream.last.body.messages.slice(1)).toEqual([{ role: "assistant", content: null, tool_calls: [{ id: "call_7", type: "function", function: { name: "look", arguments: "{\"city\":\"Rome\"}" } }] }, { role: "tool", content: "22 °C", tool_call_id: "call_7" }])
+    expect(world.upstream.last.body.messages.slice(1)).toEqual([
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [
+          { id: "call_7", type: "function", function: { name: "look", arguments: '{"city":"Rome"}' } }
+        ]
+      },
+      { role: "tool", content: "22 °C", tool_call_id: "call_7" }
+    ])
     expect(world.upstream.last.body.tools).toBeUndefined()
   })
   it("CHAT-55 another key's response id → 400 on continue, 404 on GET, cancel, delete", async () => {
     say("x")
     const { body } = await world.respond()
-    expect(errorOf(await world.respond({ previous_response_id: body.id }, { key: "two" }))).toEqual([400, "previous_response_not_found"])
-    for (const [path, method] of [["", "GET"], ["", "DELETE"], ["/cancel", "POST"], ["/input_items", "GET"]] as const) expect((await world.call(`/v1/responses/${body.id}${path}`, { key: "two", method })).status).toBe(404)
+    expect(errorOf(await world.respond({ previous_response_id: body.id }, { key: "two" }))).toEqual([
+      400,
+      "previous_response_not_found"
+    ])
+    for (const [path, method] of [
+      ["", "GET"],
+      ["", "DELETE"],
+      ["/cancel", "POST"],
+      ["/input_items", "GET"]
+    ] as const)
+      expect((await world.call(`/v1/responses/${body.id}${path}`, { key: "two", method })).status).toBe(404)
     expect((await world.call(`/v1/responses/${body.id}`)).status).toBe(200)
   })
   it("CHAT-59 DELETE twice → 200, then 404; descendants go on with its turns", async () => {
     world.upstream.plays({ json: completion("a") }, { json: completion("b") }, { json: completion("c") })
     const first = await world.respond({ input: "A" })
-const second = await world.respond({ input: "B", previous_response_id: first.body.id })
-    expect((await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({ id: first.body.id, object: "response", deleted: true })
-    expect(errorOf(await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" }))).toEqual([404, "response_not_found"])
-    expect(errorOf(await world.respond({ previous_response_id: first.body.id }))).toEqual([400, "previous_response_not_found"])
+    const second = await world.respond({ input: "B", previous_response_id: first.body.id })
+    expect((await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({
+      id: first.body.id,
+      object: "response",
+      deleted: true
+    })
+    expect(errorOf(await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" }))).toEqual([
+      404,
+      "response_not_found"
+    ])
+    expect(errorOf(await world.respond({ previous_response_id: first.body.id }))).toEqual([
+      400,
+      "previous_response_not_found"
+    ])
     expect((await world.respond({ input: "C", previous_response_id: second.body.id })).status).toBe(200)
     expect(textsOf(world.upstream.last)).toEqual(["A", "a", "B", "b", "C"])
   })
   it("an item is taken by reference, by its owner only", async () => {
     world.upstream.plays({ json: completion("wise words") })
     const { body } = await world.respond()
-const [{ id }] = body.output
-    await world.respond({ input: [{ type: "item_reference", id }, { role: "user", content: "and?" }] })
+    const [{ id }] = body.output
+    await world.respond({
+      input: [
+        { type: "item_reference", id },
+        { role: "user", content: "and?" }
+      ]
+    })
     expect(textsOf(world.upstream.last)).toEqual(["wise words", "and?"])
-    expect(errorOf(await world.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))).toEqual([400, "invalid_value"])
+    expect(errorOf(await world.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))).toEqual(
+      [400, "invalid_value"]
+    )
   })
   it("the last response deleted ends the session", async () => {
     const own = await World.open()
@@ -129,9 +250,14 @@ const [{ id }] = body.output
     const own = await World.open({ sessionsMax: 2 })
     own.upstream.plays({ json: completion("a") })
     const ids: Array<string> = []
-    for (let i = 0; i < 3; i++) { ids.push((await own.respond()).body.id); own.aheadMs += 10 }
+    for (let i = 0; i < 3; i++) {
+      ids.push((await own.respond()).body.id)
+      own.aheadMs += 10
+    }
     await until(() => own.chat.probes.metrics().includes("proxy_sessions_active 2"))
-    expect(await Promise.all(ids.map(async (id) => (await own.call(`/v1/responses/${id}`)).status))).toEqual([404, 200, 200])
+    expect(await Promise.all(ids.map(async (id) => (await own.call(`/v1/responses/${id}`)).status))).toEqual([
+      404, 200, 200
+    ])
     await own.close()
   })
 })
@@ -142,10 +268,16 @@ describe("limits and failures", () => {
     own.upstream.plays({ json: completion("root") }, { silent: true })
     const { body } = await own.respond()
     const controller = new AbortController()
-    for (let i = 0; i < 16; i++) own.fetch("/v1/responses", { body: { model: "main/m", input: "x", previous_response_id: body.id }, signal: controller.signal }).catch(() => {})
+    for (let i = 0; i < 16; i++)
+      own
+        .fetch("/v1/responses", {
+          body: { model: "main/m", input: "x", previous_response_id: body.id },
+          signal: controller.signal
+        })
+        .catch(() => {})
     await until(() => own.upstream.seen.length === 17)
     const busy = await own.respond({ previous_response_id: body.id })
-    expect([...errorOf(busy) as [], busy.headers.get("retry-after")]).toEqual([429, "session_busy", "1"])
+    expect([...(errorOf(busy) as []), busy.headers.get("retry-after")]).toEqual([429, "session_busy", "1"])
     controller.abort()
     await until(() => own.chat.probes.metrics().includes("proxy_inflight_turns 0"))
     own.upstream.plays({ json: completion("free") })
@@ -155,37 +287,63 @@ describe("limits and failures", () => {
   it("CHAT-69 the disk is full at the commit → 500 internal_error, nothing is known afterwards; on a stream response.failed", async () => {
     const inner = openMemory()
     let full = false
-    const store: Store = new Proxy(inner, { get: (target, name) => name === "commit"
-      ? (writes: any, settled: any) => { if (!full) return target.commit(writes, settled); queueMicrotask(() => settled(new StorageFault({ reason: "full", detail: "no space" }))); return undefined }
-      : typeof (target as any)[name] === "function" ? (target as any)[name].bind(target) : (target as any)[name] })
+    const store: Store = new Proxy(inner, {
+      get: (target, name) =>
+        name === "commit"
+          ? (writes: any, settled: any) => {
+              if (!full) return target.commit(writes, settled)
+              queueMicrotask(() => settled(new StorageFault({ reason: "full", detail: "no space" })))
+              return undefined
+            }
+          : typeof (target as any)[name] === "function"
+            ? (target as any)[name].bind(target)
+            : (target as any)[name]
+    })
     const own = await World.open({}, { store })
     own.upstream.plays({ chunks: spoken("x") })
     full = true
     const failed = await own.respond({ stream: true })
     const last = frames(failed.text).at(-2)!
-    expect([last.event, last.data.response.status, last.data.response.error.code]).toEqual(["response.failed", "failed", "server_error"])
+    expect([last.event, last.data.response.status, last.data.response.error.code]).toEqual([
+      "response.failed",
+      "failed",
+      "server_error"
+    ])
     own.upstream.plays({ json: completion("x") })
     expect(errorOf(await own.respond())).toEqual([500, "internal_error"])
     full = false
     const id = frames(failed.text)[0]!.data.response.id
     expect(errorOf(await own.call(`/v1/responses/${id}`))).toEqual([404, "response_not_found"])
-    expect(errorOf(await own.respond({ previous_response_id: id }))).toEqual([400, "previous_response_not_found"])
+    expect(errorOf(await own.respond({ previous_response_id: id }))).toEqual([
+      400,
+      "previous_response_not_found"
+    ])
     expect((await own.respond()).status).toBe(200)
     await own.close()
   })
   it("a client that goes in the middle leaves a cancelled response that can be continued with its partial text", async () => {
-    world.upstream.plays({ chunks: spoken("half ", "done").slice(0, 2), hang: true }, { json: completion("whole") })
+    world.upstream.plays(
+      { chunks: spoken("half ", "done").slice(0, 2), hang: true },
+      { json: completion("whole") }
+    )
     const controller = new AbortController()
-    const response = await world.fetch("/v1/responses", { body: { model: "main/m", input: "A", stream: true }, signal: controller.signal })
+    const response = await world.fetch("/v1/responses", {
+      body: { model: "main/m", input: "A", stream: true },
+      signal: controller.signal
+    })
     const reader = response.body!.getReader()
     let text = ""
     while (!text.includes("half ")) text += new TextDecoder().decode((await reader.read()).value)
     const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
     expect((await world.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
-    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([400, "previous_response_not_ready"])
+    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([
+      400,
+      "previous_response_not_ready"
+    ])
     expect((await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })).status).toBe(400)
     controller.abort()
-    for (let status = ""; status !== "cancelled";) status = (await world.call(`/v1/responses/${id}`)).body.status
+    for (let status = ""; status !== "cancelled";)
+      status = (await world.call(`/v1/responses/${id}`)).body.status
     await world.respond({ input: "B", previous_response_id: id })
     expect(textsOf(world.upstream.last)).toEqual(["A", "half ", "B"])
   })
@@ -193,19 +351,38 @@ describe("limits and failures", () => {
     world.upstream.plays({ chunks: spoken("a", "b"), dieAfter: 2 })
     const all = frames((await world.respond({ stream: true })).text)
     const last = all.at(-2)!
-    expect([all[0]!.event, last.event, last.data.response.status, last.data.response.error.code, all.at(-1)!.data]).toEqual(["response.created", "response.failed", "failed", "server_error", "[DONE]"])
+    expect([
+      all[0]!.event,
+      last.event,
+      last.data.response.status,
+      last.data.response.error.code,
+      all.at(-1)!.data
+    ]).toEqual(["response.created", "response.failed", "failed", "server_error", "[DONE]"])
     expect(last.data.response.output).toMatchObject([{ type: "message", status: "incomplete" }])
-    expect(errorOf(await world.respond({ previous_response_id: last.data.response.id }))).toEqual([400, "previous_response_not_found"])
+    expect(errorOf(await world.respond({ previous_response_id: last.data.response.id }))).toEqual([
+      400,
+      "previous_response_not_found"
+    ])
   })
   it("truncation auto drops the oldest turns and tries once more; disabled → 400", async () => {
-    const long = { status: 400, json: { error: { message: "maximum context length exceeded", code: "context_length_exceeded" } } }
+    const long = {
+      status: 400,
+      json: { error: { message: "maximum context length exceeded", code: "context_length_exceeded" } }
+    }
     world.upstream.plays({ json: completion("a") }, long, { json: completion("b") })
     const first = await world.respond({ input: `A ${"x".repeat(500)}` })
-    const second = await world.respond({ input: "B", previous_response_id: first.body.id, truncation: "auto" })
+    const second = await world.respond({
+      input: "B",
+      previous_response_id: first.body.id,
+      truncation: "auto"
+    })
     expect(second.status).toBe(200)
     expect(textsOf(world.upstream.last)).toEqual(["B"])
     world.upstream.plays(long)
-    expect(errorOf(await world.respond({ input: "C", previous_response_id: first.body.id }))).toEqual([400, "context_length_exceeded"])
+    expect(errorOf(await world.respond({ input: "C", previous_response_id: first.body.id }))).toEqual([
+      400,
+      "context_length_exceeded"
+    ])
   })
 })
 
@@ -213,24 +390,74 @@ describe("events", () => {
   it("a text: the events of section 10 in order, sequence numbers without a gap, one id", async () => {
     world.upstream.plays({ chunks: spoken("Hel", "lo") })
     const all = frames((await world.respond({ stream: true })).text)
-    expect(all.map(({ event }) => event)).toEqual(["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta", "response.output_text.delta",
-      "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed", undefined])
+    expect(all.map(({ event }) => event)).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+      "response.output_text.delta",
+      "response.output_text.delta",
+      "response.output_text.done",
+      "response.content_part.done",
+      "response.output_item.done",
+      "response.completed",
+      undefined
+    ])
     const events = all.slice(0, -1)
     expect(events.map(({ data }) => data.sequence_number)).toEqual(events.map((_, i) => i))
     expect(events.every(({ event, data }) => data.type === event)).toBe(true)
     expect(new Set(events.flatMap(({ data }) => data.response?.id ?? [])).size).toBe(1)
     expect(events[6]!.data.text).toBe("Hello")
-    expect(events.at(-1)!.data.response).toMatchObject({ status: "completed", usage: { output_tokens: 2 }, output: [{ content: [{ text: "Hello" }] }] })
+    expect(events.at(-1)!.data.response).toMatchObject({
+      status: "completed",
+      usage: { output_tokens: 2 },
+      output: [{ content: [{ text: "Hello" }] }]
+    })
   })
   it("reasoning, then calls: items in order, joined deltas equal done", async () => {
-    const c = (delta: unknown, finish: string | null = null) => ({ choices: [{ index: 0, delta, finish_reason: finish }] })
-    world.upstream.plays({ chunks: [c({ reasoning_content: "let me " }), c({ reasoning_content: "see" }), ...called("look", "{\"city\":\"Rome\"}")] })
+    const c = (delta: unknown, finish: string | null = null) => ({
+      choices: [{ index: 0, delta, finish_reason: finish }]
+    })
+    world.upstream.plays({
+      chunks: [
+        c({ reasoning_content: "let me " }),
+        c({ reasoning_content: "see" }),
+        ...called("look", '{"city":"Rome"}')
+      ]
+    })
     const events = frames((await world.respond({ stream: true, tools: [tool] })).text).slice(0, -1)
-    expect(events.map(({ event }) => event!.slice(9))).toEqual(["created", "in_progress", "output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.delta", "reasoning_text.done", "content_part.done", "output_item.done",
-      "output_item.added", "function_call_arguments.delta", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done", "completed"])
-    expect(events.filter(({ event }) => event === "response.function_call_arguments.delta").map(({ data }) => data.delta).join("")).toBe(events.find(({ event }) => event === "response.function_call_arguments.done")!.data.arguments)
-    expect(events.at(-1)!.data.response.output.map(({ type }: { type: string }) => type)).toEqual(["reasoning", "function_call"])
-    expect(events.filter(({ event }) => event === "response.output_item.added").map(({ data }) => data.output_index)).toEqual([0, 1])
+    expect(events.map(({ event }) => event!.slice(9))).toEqual([
+      "created",
+      "in_progress",
+      "output_item.added",
+      "content_part.added",
+      "reasoning_text.delta",
+      "reasoning_text.delta",
+      "reasoning_text.done",
+      "content_part.done",
+      "output_item.done",
+      "output_item.added",
+      "function_call_arguments.delta",
+      "function_call_arguments.delta",
+      "function_call_arguments.done",
+      "output_item.done",
+      "completed"
+    ])
+    expect(
+      events
+        .filter(({ event }) => event === "response.function_call_arguments.delta")
+        .map(({ data }) => data.delta)
+        .join("")
+    ).toBe(events.find(({ event }) => event === "response.function_call_arguments.done")!.data.arguments)
+    expect(events.at(-1)!.data.response.output.map(({ type }: { type: string }) => type)).toEqual([
+      "reasoning",
+      "function_call"
+    ])
+    expect(
+      events
+        .filter(({ event }) => event === "response.output_item.added")
+        .map(({ data }) => data.output_index)
+    ).toEqual([0, 1])
   })
 })
 
@@ -238,7 +465,11 @@ describe("background", () => {
   it("queued at once, completed later, with a replay of its events", async () => {
     world.upstream.plays({ chunks: spoken("a", "b") })
     const live = frames((await world.respond({ background: true, stream: true })).text)
-    expect(live.slice(0, 3).map(({ event, data }) => [event, data.response.status])).toEqual([["response.created", "queued"], ["response.queued", "queued"], ["response.in_progress", "in_progress"]])
+    expect(live.slice(0, 3).map(({ event, data }) => [event, data.response.status])).toEqual([
+      ["response.created", "queued"],
+      ["response.queued", "queued"],
+      ["response.in_progress", "in_progress"]
+    ])
     expect(live.at(-2)!.event).toBe("response.completed")
     const id = live[0]!.data.response.id
     const replay = frames((await world.call(`/v1/responses/${id}?stream=true&starting_after=3`)).text)
@@ -246,29 +477,46 @@ describe("background", () => {
     world.upstream.plays({ json: completion("x") })
     const plain = await world.respond({ background: true })
     expect([plain.status, plain.body.status, plain.body.background]).toEqual([200, "queued", true])
-    for (let status = ""; status !== "completed";) status = (await world.call(`/v1/responses/${plain.body.id}`)).body.status
-    expect(errorOf(await world.call(`/v1/responses/${plain.body.id}?stream=true`))).toEqual([400, "invalid_value"])
+    for (let status = ""; status !== "completed";)
+      status = (await world.call(`/v1/responses/${plain.body.id}`)).body.status
+    expect(errorOf(await world.call(`/v1/responses/${plain.body.id}?stream=true`))).toEqual([
+      400,
+      "invalid_value"
+    ])
   })
   it("a listener that goes stops nothing; CHAT-58 cancel: background → cancelled, again unchanged; foreground → 400", async () => {
     world.upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
     const controller = new AbortController()
-    const response = await world.fetch("/v1/responses", { body: { model: "main/m", input: "x", background: true, stream: true }, signal: controller.signal })
+    const response = await world.fetch("/v1/responses", {
+      body: { model: "main/m", input: "x", background: true, stream: true },
+      signal: controller.signal
+    })
     const reader = response.body!.getReader()
     let text = ""
-    while (!text.includes("\"delta\":\"a\"")) text += new TextDecoder().decode((await reader.read()).value)
+    while (!text.includes('"delta":"a"')) text += new TextDecoder().decode((await reader.read()).value)
     const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
     controller.abort()
     expect((await world.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
-    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([400, "previous_response_not_ready"])
+    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([
+      400,
+      "previous_response_not_ready"
+    ])
     const cancelled = await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })
     expect([cancelled.status, cancelled.body.status]).toEqual([200, "cancelled"])
     expect((await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })).body.status).toBe("cancelled")
     expect(world.upstream.last.aborted).toBe(true)
     const replay = frames((await world.call(`/v1/responses/${id}?stream=true`)).text)
-    expect([replay.at(-2)!.event, replay.at(-2)!.data.response.status]).toEqual(["response.incomplete", "cancelled"])
+    expect([replay.at(-2)!.event, replay.at(-2)!.data.response.status]).toEqual([
+      "response.incomplete",
+      "cancelled"
+    ])
     world.upstream.plays({ json: completion("x") })
     const { body } = await world.respond()
     const refused = await world.call(`/v1/responses/${body.id}/cancel`, { method: "POST" })
-    expect([...errorOf(refused) as [], refused.body.error.message]).toEqual([400, "invalid_value", "Cannot cancel a synchronous response."])
+    expect([...(errorOf(refused) as []), refused.body.error.message]).toEqual([
+      400,
+      "invalid_value",
+      "Cannot cancel a synchronous response."
+    ])
   })
 })

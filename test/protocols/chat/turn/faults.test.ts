@@ -6,9 +6,17 @@ import { chunk, completion, FakeUpstream, spoken } from "../fake-upstream.ts"
 import { frames, until, World } from "../world.ts"
 
 let world: World
-beforeEach(async () => { world = await World.open() })
+
+beforeEach(async () => {
+  world = await World.open()
+})
+
 afterEach(() => world.close())
-const codeOf = ({ status, body }: { readonly status: number; readonly body: any }) => [status, body.error.code]
+
+const codeOf = ({ status, body }: { readonly status: number; readonly body: any }) => [
+  status,
+  body.error.code
+]
 
 describe("streams that break", () => {
   it("CHAT-35 dies before its first event → 502 JSON, not 200", async () => {
@@ -35,71 +43,143 @@ describe("streams that break", () => {
   it("CHAT-38 ends without [DONE] but with finish_reason → normal end", async () => {
     world.upstream.plays({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
     const all = frames((await world.ask({ stream: true })).text)
-    expect(all.map(({ data }) => data.choices?.[0].finish_reason ?? data)).toEqual([expect.anything(), expect.anything(), "stop", "[DONE]"])
+    expect(all.map(({ data }) => data.choices?.[0].finish_reason ?? data)).toEqual([
+      expect.anything(),
+      expect.anything(),
+      "stop",
+      "[DONE]"
+    ])
   })
   it("an error object in a frame, text that is no JSON, a chunk without choices", async () => {
-    for (const [bad, code] of [[{ error: { message: "no" } }, "upstream_error"], ["{nonsense", "upstream_bad_response"], [{ id: "x" }, "upstream_bad_response"]] as const) {
+    for (const [bad, code] of [
+      [{ error: { message: "no" } }, "upstream_error"],
+      ["{nonsense", "upstream_bad_response"],
+      [{ id: "x" }, "upstream_bad_response"]
+    ] as const) {
       world.upstream.plays({ chunks: [chunk({ content: "a" }), bad] })
       expect(frames((await world.ask({ stream: true })).text).at(-2)!.data.error.code).toBe(code)
     }
   })
-  it.each([["pieces of one byte", { pieceBytes: 1 }], ["pieces of seven bytes, CRLF, comments", { pieceBytes: 7, eol: "\r\n", comments: true }]])("bytes cut anywhere: %s", async (_, step) => {
-    const words = ["Grüße ", "🎻 ", "漢字\n", "\"q\" \\ end"]
+  it.each([
+    ["pieces of one byte", { pieceBytes: 1 }],
+    ["pieces of seven bytes, CRLF, comments", { pieceBytes: 7, eol: "\r\n", comments: true }]
+  ])("bytes cut anywhere: %s", async (_, step) => {
+    const words = ["Grüße ", "🎻 ", "漢字\n", '"q" \\ end']
     world.upstream.plays({ chunks: spoken(...words), ...step })
     const all = frames((await world.ask({ stream: true })).text)
-    expect(all.slice(0, -1).flatMap(({ data }) => data.choices[0]?.delta.content ?? [])).toEqual(["", ...words])
+    expect(all.slice(0, -1).flatMap(({ data }) => data.choices[0]?.delta.content ?? [])).toEqual([
+      "",
+      ...words
+    ])
   })
 })
 
 it("a first read that grows to more than may wait, before the client's answer has begun: nothing stands still", async () => {
   const words = Array.from({ length: 5_000 }, (_, i) => `w${i} `)
-const burst = words.map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`).join("")
+  const burst = words
+    .map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`)
+    .join("")
   world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
-  const answer = await Promise.race([world.ask({ stream: true }), new Promise<undefined>((resolve) => { setTimeout(() => resolve(undefined), 3_000) })])
-  expect(answer === undefined ? "silence" : frames(answer.text).map(({ data }) => data.choices?.[0]?.delta?.content ?? "").join("")).toBe(words.join(""))
+  const answer = await Promise.race([
+    world.ask({ stream: true }),
+    new Promise<undefined>((resolve) => {
+      setTimeout(() => resolve(undefined), 3_000)
+    })
+  ])
+  expect(
+    answer === undefined
+      ? "silence"
+      : frames(answer.text)
+          .map(({ data }) => data.choices?.[0]?.delta?.content ?? "")
+          .join("")
+  ).toBe(words.join(""))
 })
+
 it("a model's name from the client breaks no header, with either adapter", async () => {
   for (const adapter of ["uws", "node"] as const) {
     const own = await World.open({ main: { open_models: true } }, { adapter })
     own.upstream.plays({ json: completion("hello") })
     const answer = await own.ask({ model: "main/a\r\nx-evil: 1\r\n\r\n漢" })
-    expect([answer.status, answer.body.choices[0].message.content, answer.headers.get("x-evil")]).toEqual([200, "hello", null])
+    expect([answer.status, answer.body.choices[0].message.content, answer.headers.get("x-evil")]).toEqual([
+      200,
+      "hello",
+      null
+    ])
     expect(answer.headers.get("x-proxy-model")).toMatch(/^main\/a {2}x-evil: 1 {4}./)
     await own.close()
   }
 })
+
 it("a choice that does not begin at 0 is numbered anew", async () => {
   world.upstream.plays({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
   expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
 })
+
 it("whatever is answered carries its own headers once, with either adapter", async () => {
   for (const adapter of ["uws", "node"] as const) {
     const own = await World.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
     const path = "/v1/chat/completions"
-const large = { messages: "x".repeat(2_000) }
-    for (const [status, answer] of [[401, own.fetch("/v1/models", { key: "" })], [401, own.fetch(path, { key: "", body: large })], [404, own.fetch("/v1/nothing")], [405, own.fetch(path)], [413, own.fetch(path, { body: large })],
-      [415, own.fetch(path, { body: {}, headers: { "content-type": "text/xml" } })], [200, own.fetch("/v1/models", { method: "HEAD" })], [204, own.fetch(path, { method: "OPTIONS" })]] as const) {
+    const large = { messages: "x".repeat(2_000) }
+    for (const [status, answer] of [
+      [401, own.fetch("/v1/models", { key: "" })],
+      [401, own.fetch(path, { key: "", body: large })],
+      [404, own.fetch("/v1/nothing")],
+      [405, own.fetch(path)],
+      [413, own.fetch(path, { body: large })],
+      [415, own.fetch(path, { body: {}, headers: { "content-type": "text/xml" } })],
+      [200, own.fetch("/v1/models", { method: "HEAD" })],
+      [204, own.fetch(path, { method: "OPTIONS" })]
+    ] as const) {
       const { status: got, headers } = await answer
-      expect([got, headers.get("access-control-allow-origin"), headers.get("access-control-max-age")], `${adapter} ${status}`).toEqual([status, "*", "600"])
+      expect(
+        [got, headers.get("access-control-allow-origin"), headers.get("access-control-max-age")],
+        `${adapter} ${status}`
+      ).toEqual([status, "*", "600"])
       expect(headers.get("x-request-id"), `${adapter} ${status}`).toMatch(/^req_[0-9a-f]{32}$/)
       expect(headers.get("x-trace-id")).toMatch(/^[0-9a-f]{32}$/)
     }
     await own.close()
   }
 })
+
 describe("answers that are none", () => {
   it.each<[string, any, ReadonlyArray<unknown>, number]>([
-    ["CHAT-39 401 → 502 upstream_auth_error", { status: 401, json: { error: { message: "bad key sk-123" } } }, [502, "upstream_auth_error"], 1],
-    ["400 is passed on", { status: 400, json: { error: { message: "too odd", code: "odd", param: "x" } } }, [400, "odd"], 1],
-    ["context wording", { status: 400, json: { error: { message: "This model's maximum context length is 10 tokens" } } }, [400, "context_length_exceeded"], 1],
+    [
+      "CHAT-39 401 → 502 upstream_auth_error",
+      { status: 401, json: { error: { message: "bad key sk-123" } } },
+      [502, "upstream_auth_error"],
+      1
+    ],
+    [
+      "400 is passed on",
+      { status: 400, json: { error: { message: "too odd", code: "odd", param: "x" } } },
+      [400, "odd"],
+      1
+    ],
+    [
+      "context wording",
+      { status: 400, json: { error: { message: "This model's maximum context length is 10 tokens" } } },
+      [400, "context_length_exceeded"],
+      1
+    ],
     ["404", { status: 404 }, [404, "model_not_found"], 1],
     ["413", { status: 413 }, [413, "request_too_large"], 1],
     ["500", { status: 500 }, [502, "upstream_error"], 3],
     ["504", { status: 504 }, [504, "upstream_timeout"], 3],
     ["529", { status: 529 }, [503, "upstream_overloaded"], 3],
-    ["a redirect", { status: 302, headers: { location: "http://example.invalid/" } }, [502, "upstream_bad_response"], 2],
+    [
+      "a redirect",
+      { status: 302, headers: { location: "http://example.invalid/" } },
+      [502, "upstream_bad_response"],
+      2
+    ],
     ["no JSON", { json: "nonsense" }, [502, "upstream_bad_response"], 2],
-    ["a choice of a number that is none", { json: { choices: [{ index: 1e9, message: { content: "x" } }] } }, [502, "upstream_bad_response"], 2],
+    [
+      "a choice of a number that is none",
+      { json: { choices: [{ index: 1e9, message: { content: "x" } }] } },
+      [502, "upstream_bad_response"],
+      2
+    ],
     ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
   ])("%s", async (_, step, expected, attempts) => {
     world.upstream.plays(step)
@@ -112,45 +192,78 @@ describe("answers that are none", () => {
   it("CHAT-40 429 with Retry-After: 30 → 429 with it, one attempt", async () => {
     world.upstream.plays({ status: 429, headers: { "retry-after": "30" } })
     const answer = await world.ask()
-    expect([...codeOf(answer), answer.headers.get("retry-after"), answer.headers.get("retry-after-ms"), answer.headers.get("x-proxy-attempts"), world.upstream.seen.length]).toEqual([429, "rate_limit_exceeded", "30", "30000", "1", 1])
+    expect([
+      ...codeOf(answer),
+      answer.headers.get("retry-after"),
+      answer.headers.get("retry-after-ms"),
+      answer.headers.get("x-proxy-attempts"),
+      world.upstream.seen.length
+    ]).toEqual([429, "rate_limit_exceeded", "30", "30000", "1", 1])
   })
   it("CHAT-41 503 twice, then 200 → 200, three attempts", async () => {
     world.upstream.plays({ status: 503 }, { status: 503 }, { json: completion("at last") })
     const answer = await world.ask()
-    expect([answer.status, answer.headers.get("x-proxy-attempts"), answer.body.choices[0].message.content]).toEqual([200, "3", "at last"])
+    expect([
+      answer.status,
+      answer.headers.get("x-proxy-attempts"),
+      answer.body.choices[0].message.content
+    ]).toEqual([200, "3", "at last"])
   })
   it("CHAT-42 never answers → 504 upstream_timeout at the first-event limit", async () => {
     world.upstream.plays({ silent: true })
     const asked = world.ask()
     await until(() => world.upstream.seen.length === 1)
     world.aheadMs += 9_000
-    await new Promise((resolve) => { setTimeout(resolve, 60) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 60)
+    })
     world.aheadMs += 1_100
     const answer = await asked
-    expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([504, "upstream_timeout", "false"])
+    expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([
+      504,
+      "upstream_timeout",
+      "false"
+    ])
     await until(() => world.upstream.last.aborted)
   })
   it("a head at once, the first event late: within the first event's limit, though longer than between two", async () => {
     const own = await World.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
     let go!: () => void
-    const gate = new Promise<void>((resolve) => { go = resolve })
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
     own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
     const asked = own.ask({ stream: true })
     await until(() => own.upstream.seen.length === 1)
-    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 100)
+    })
     own.aheadMs += 8_000
-    await new Promise((resolve) => { setTimeout(resolve, 100) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 100)
+    })
     go()
-    expect((await asked).text).toContain("\"content\":\"a\"")
+    expect((await asked).text).toContain('"content":"a"')
     await own.close()
   })
   it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
-    const gone = await World.open({ records: [{ id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }] })
-    for (let i = 0; i < 5; i++) expect(codeOf(await gone.ask({ model: "gone/x" }))).toEqual([502, "upstream_unavailable"])
-    const view = async () => (await gone.call("/health/details")).body.upstreams.find(({ id }: { id: string }) => id === "gone").breaker
+    const gone = await World.open({
+      records: [
+        { id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }
+      ]
+    })
+    for (let i = 0; i < 5; i++)
+      expect(codeOf(await gone.ask({ model: "gone/x" }))).toEqual([502, "upstream_unavailable"])
+    const view = async () =>
+      (await gone.call("/health/details")).body.upstreams.find(({ id }: { id: string }) => id === "gone")
+        .breaker
     expect(await view()).toBe("open")
     const refused = await gone.ask({ model: "gone/x" })
-    expect([...codeOf(refused), refused.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_unavailable", null])
+    expect([...codeOf(refused), refused.headers.get("x-proxy-attempts")]).toEqual([
+      502,
+      "upstream_unavailable",
+      null
+    ])
     expect((await gone.call("/health/details")).body.status).toBe("degraded")
     gone.aheadMs += 15_000
     expect((await gone.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
@@ -158,53 +271,118 @@ describe("answers that are none", () => {
     await gone.close()
   })
   it("a fallback that cannot take the request is passed over: the first fault is told, not the fallback's refusal", async () => {
-    const own = await World.open({ main: { fallbacks: ["local/echo", "box/o"], retries: 0 }, records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }] })
+    const own = await World.open({
+      main: { fallbacks: ["local/echo", "box/o"], retries: 0 },
+      records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }]
+    })
     own.upstream.plays({ status: 500 })
     expect(codeOf(await own.ask({ logprobs: true }))).toEqual([502, "upstream_error"])
-    const image = { role: "user", content: [{ type: "image_url", image_url: { url: "https://example.com/x.png" } }] }
+    const image = {
+      role: "user",
+      content: [{ type: "image_url", image_url: { url: "https://example.com/x.png" } }]
+    }
     const answer = await own.ask({ messages: [image] })
     expect([...codeOf(answer), answer.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_error", "2"])
     await own.close()
   })
-  it.each([false, true])("a fallback with a namespace of its own is heard by its own rules: calls and text under their public names (stream %s)", async (stream) => {
-    const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
-    own.upstream.plays({ status: 500 })
-    const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }]
-    const called = await own.ask({ stream, tools, tool_choice: "required" })
-const said = await own.ask({ stream, tools, messages: [{ role: "user", content: "external__weather is a name" }] })
-    expect([called.status, called.headers.get("x-proxy-model"), said.status]).toEqual([200, "local/echo", 200])
-    expect([called.text.includes("\"name\":\"weather\""), called.text.includes("error"), `${called.text}${said.text}`.includes("external__")]).toEqual([true, false, false])
-    await own.close()
-  })
+  it.each([false, true])(
+    "a fallback with a namespace of its own is heard by its own rules: calls and text under their public names (stream %s)",
+    async (stream) => {
+      const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
+      own.upstream.plays({ status: 500 })
+      const tools = [
+        { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }
+      ]
+      const called = await own.ask({ stream, tools, tool_choice: "required" })
+      const said = await own.ask({
+        stream,
+        tools,
+        messages: [{ role: "user", content: "external__weather is a name" }]
+      })
+      expect([called.status, called.headers.get("x-proxy-model"), said.status]).toEqual([
+        200,
+        "local/echo",
+        200
+      ])
+      expect([
+        called.text.includes('"name":"weather"'),
+        called.text.includes("error"),
+        `${called.text}${said.text}`.includes("external__")
+      ]).toEqual([true, false, false])
+      await own.close()
+    }
+  )
   it("a fallback that takes tools only through the prompt: its block becomes calls", async () => {
     const weak = await FakeUpstream.open()
-const own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }] })
+    const own = await World.open({
+      main: { fallbacks: ["weak/m"], retries: 0 },
+      records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }]
+    })
     own.upstream.plays({ status: 500 })
-    weak.plays({ json: completion("```json\n{\"tool_calls\":[{\"name\":\"weather\",\"arguments\":{}}]}\n```") })
-    const answer = await own.ask({ tools: [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }] })
-    expect([answer.status, answer.body.choices[0].finish_reason, answer.body.choices[0].message.tool_calls?.[0].function.name]).toEqual([200, "tool_calls", "weather"])
+    weak.plays({ json: completion('```json\n{"tool_calls":[{"name":"weather","arguments":{}}]}\n```') })
+    const answer = await own.ask({
+      tools: [
+        { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }
+      ]
+    })
+    expect([
+      answer.status,
+      answer.body.choices[0].finish_reason,
+      answer.body.choices[0].message.tool_calls?.[0].function.name
+    ]).toEqual([200, "tool_calls", "weather"])
     await own.close()
     weak.close()
   })
   it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
     const told: Array<unknown> = []
-    const own = await World.open({ main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }, records: [{ id: "kept", kind: "openai-chat", base_url: "http://127.0.0.1:1", api_key: "k", api_key_env: "TROUPE_TEST_NO_SUCH_KEY" }] }, { log: (level, _, more) => { told.push([level, more]) } })
+    const own = await World.open(
+      {
+        main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" },
+        records: [
+          {
+            id: "kept",
+            kind: "openai-chat",
+            base_url: "http://127.0.0.1:1",
+            api_key: "k",
+            api_key_env: "TROUPE_TEST_NO_SUCH_KEY"
+          }
+        ]
+      },
+      {
+        log: (level, _, more) => {
+          told.push([level, more])
+        }
+      }
+    )
     await own.close()
     expect(told).toEqual([["warn", { upstream: "main", variable: "TROUPE_TEST_NO_SUCH_KEY" }]])
   })
   it("that an upstream rests is logged once, and that it answers again", async () => {
     const told: Array<unknown> = []
-    const own = await World.open({ main: { retries: 0 } }, { log: (level, _, fields) => { told.push([level, fields]) } })
+    const own = await World.open(
+      { main: { retries: 0 } },
+      {
+        log: (level, _, fields) => {
+          told.push([level, fields])
+        }
+      }
+    )
     own.upstream.plays(...Array.from({ length: 5 }, () => ({ status: 500 })), { json: completion("back") })
     for (let i = 0; i < 7; i++) expect((await own.ask()).status).toBe(502)
     own.aheadMs += 15_000
     expect((await own.ask()).status).toBe(200)
-    expect(told).toEqual([["warn", { upstream: "main", code: "error" }], ["info", { upstream: "main" }]])
+    expect(told).toEqual([
+      ["warn", { upstream: "main", code: "error" }],
+      ["info", { upstream: "main" }]
+    ])
     await own.close()
   })
   it("rate limits do not open the breaker, however many", async () => {
     const own = await World.open()
-    own.upstream.plays(...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })), { json: completion("there is room") })
+    own.upstream.plays(
+      ...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })),
+      { json: completion("there is room") }
+    )
     for (let i = 0; i < 6; i++) expect((await own.ask()).status).toBe(429)
     expect((await own.ask()).status).toBe(200)
     await own.close()
@@ -213,16 +391,21 @@ const own = await World.open({ main: { fallbacks: ["weak/m"], retries: 0 }, reco
     const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 1 } })
     own.upstream.plays({ status: 500 })
     const answer = await own.ask()
-    expect([answer.status, answer.headers.get("x-proxy-model"), answer.headers.get("x-proxy-attempts"), answer.body.model]).toEqual([200, "local/echo", "3", "main/m"])
+    expect([
+      answer.status,
+      answer.headers.get("x-proxy-model"),
+      answer.headers.get("x-proxy-attempts"),
+      answer.body.model
+    ]).toEqual([200, "local/echo", "3", "main/m"])
     await own.close()
   })
   it("a full queue and a wait that is too long → 503 overloaded", async () => {
     const own = await World.open({ main: { max_concurrency: 1, queue: 1, queue_timeout_ms: 1_000 } })
     own.upstream.plays({ silent: true })
     const first = own.ask().catch(() => {})
-const second = own.ask()
+    const second = own.ask()
     await until(() => own.upstream.seen.length === 1)
-    await until(() => (own.chat.probes.metrics()).includes("proxy_queue_depth{upstream=\"main\"} 1"))
+    await until(() => own.chat.probes.metrics().includes('proxy_queue_depth{upstream="main"} 1'))
     const third = await own.ask()
     expect([...codeOf(third), third.headers.get("retry-after")]).toEqual([503, "overloaded", "1"])
     own.aheadMs += 1_100
@@ -242,30 +425,46 @@ const second = own.ask()
 describe("clients that go", () => {
   const leaks = (of: World): ReadonlyArray<number> => {
     const metrics = of.chat.probes.metrics()
-    return [Number(/proxy_inflight_turns (\d+)/.exec(metrics)![1]), Number(/proxy_queue_depth\{upstream="main"\} (\d+)/.exec(metrics)![1])]
+    return [
+      Number(/proxy_inflight_turns (\d+)/.exec(metrics)![1]),
+      Number(/proxy_queue_depth\{upstream="main"\} (\d+)/.exec(metrics)![1])
+    ]
   }
-  it.each([[true, 0], [true, 2], [false, 0]])("CHAT-43 stream %s, after %i tokens: the upstream sees the abort within 100 ms, the permit is free", async (stream, after) => {
-    const own = await World.open({ main: { max_concurrency: 1 } })
-    own.upstream.plays(after > 0 ? { chunks: spoken("a", "b").slice(0, after), hang: true } : { silent: true }, { json: completion("free") })
-    const controller = new AbortController()
-    const asked = own.fetch("/v1/chat/completions", { body: { model: "main/m", stream, messages: [{ role: "user", content: "x" }] }, signal: controller.signal })
-    asked.catch(() => {})
-    await until(() => own.upstream.seen.length === 1)
-    if (after > 0) await (await asked).body!.getReader().read()
-    const left = Date.now()
-    controller.abort()
-    await own.upstream.seen[0]!.gone
-    expect(own.upstream.seen[0]!.abortedAtMs - left).toBeLessThan(100)
-    expect((await own.ask()).body.choices[0].message.content).toBe("free")
-    await until(() => leaks(own).every((count) => count === 0))
-    expect(own.chat.probes.metrics()).toContain("outcome=\"client_disconnect\"} 1")
-    await own.close()
-  })
+  it.each([
+    [true, 0],
+    [true, 2],
+    [false, 0]
+  ])(
+    "CHAT-43 stream %s, after %i tokens: the upstream sees the abort within 100 ms, the permit is free",
+    async (stream, after) => {
+      const own = await World.open({ main: { max_concurrency: 1 } })
+      own.upstream.plays(
+        after > 0 ? { chunks: spoken("a", "b").slice(0, after), hang: true } : { silent: true },
+        { json: completion("free") }
+      )
+      const controller = new AbortController()
+      const asked = own.fetch("/v1/chat/completions", {
+        body: { model: "main/m", stream, messages: [{ role: "user", content: "x" }] },
+        signal: controller.signal
+      })
+      asked.catch(() => {})
+      await until(() => own.upstream.seen.length === 1)
+      if (after > 0) await (await asked).body!.getReader().read()
+      const left = Date.now()
+      controller.abort()
+      await own.upstream.seen[0]!.gone
+      expect(own.upstream.seen[0]!.abortedAtMs - left).toBeLessThan(100)
+      expect((await own.ask()).body.choices[0].message.content).toBe("free")
+      await until(() => leaks(own).every((count) => count === 0))
+      expect(own.chat.probes.metrics()).toContain('outcome="client_disconnect"} 1')
+      await own.close()
+    }
+  )
   it("CHAT-43 while it waits for a permit: dropped from the queue at once", async () => {
     const own = await World.open({ main: { max_concurrency: 1 } })
     own.upstream.plays({ silent: true })
     const first = new AbortController()
-const second = new AbortController()
+    const second = new AbortController()
     const body = { model: "main/m", messages: [{ role: "user", content: "x" }] }
     own.fetch("/v1/chat/completions", { body, signal: first.signal }).catch(() => {})
     await until(() => own.upstream.seen.length === 1)
@@ -280,18 +479,26 @@ const second = new AbortController()
   })
   it("CHAT-44 a client that stops reading: the upstream is paused, memory stays bounded, cut off after 60 s", async () => {
     const filler = "x".repeat(16_384)
-const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
+    const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
     world.upstream.plays({ chunks: [...many, chunk({}, "stop")] })
     const body = JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] })
     const wire = connect(world.server.port, "127.0.0.1")
     let closed = false
-    wire.on("close", () => { closed = true })
+    wire.on("close", () => {
+      closed = true
+    })
     wire.on("error", () => {})
-    wire.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    wire.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+    )
     wire.pause()
     await until(() => world.chat.probes.metrics().includes("proxy_stream_backpressure_total 1"))
     let sent = -1
-    await until(() => { const before = sent; sent = world.upstream.last.sentBytes; return before === sent })
+    await until(() => {
+      const before = sent
+      sent = world.upstream.last.sentBytes
+      return before === sent
+    })
     expect(sent).toBeLessThan(32 * 1_048_576)
     expect((await world.ask({ model: "local/echo" })).status).toBe(200)
     world.aheadMs += 60_100
@@ -305,27 +512,44 @@ const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
 
 it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next request works", async () => {
   let broken = true
-  const model: ChatModel = { supports: {}, list: async () => [{ id: "x" }], close: () => {}, generate: async (_, sink) => {
-    if (broken) throw new TypeError("secret detail at /home/somewhere")
-    sink.begun()
-    sink.event({ type: "text", choice: 0, text: "fine" })
-    sink.event({ type: "finish", choice: 0, reason: "stop" })
-  } }
-  const own = await World.open({ records: [{ id: "own", kind: "embedded" }] }, { modelOf: ({ id }) => id === "own" ? model : undefined })
+  const model: ChatModel = {
+    supports: {},
+    list: async () => [{ id: "x" }],
+    close: () => {},
+    generate: async (_, sink) => {
+      if (broken) throw new TypeError("secret detail at /home/somewhere")
+      sink.begun()
+      sink.event({ type: "text", choice: 0, text: "fine" })
+      sink.event({ type: "finish", choice: 0, reason: "stop" })
+    }
+  }
+  const own = await World.open(
+    { records: [{ id: "own", kind: "embedded" }] },
+    { modelOf: ({ id }) => (id === "own" ? model : undefined) }
+  )
   const answer = await own.ask({ model: "own/x" })
   expect(codeOf(answer)).toEqual([500, "internal_error"])
   expect(answer.text).not.toMatch(/secret|TypeError|home/)
   broken = false
   const fine = await own.ask({ model: "own/x" })
-  expect([fine.status, fine.body.choices[0].message.content, fine.headers.get("x-proxy-usage")]).toEqual([200, "fine", "estimated"])
+  expect([fine.status, fine.body.choices[0].message.content, fine.headers.get("x-proxy-usage")]).toEqual([
+    200,
+    "fine",
+    "estimated"
+  ])
   await own.close()
 })
+
 it("headers are held back, then keep-alive comments flow on an idle stream", async () => {
   const own = await World.open({ streamCommitMs: 100, streamKeepAliveMs: 200 })
   let go!: () => void
-  const gate = new Promise<void>((resolve) => { go = resolve })
+  const gate = new Promise<void>((resolve) => {
+    go = resolve
+  })
   own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
-  const asked = own.fetch("/v1/chat/completions", { body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] } })
+  const asked = own.fetch("/v1/chat/completions", {
+    body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] }
+  })
   await until(() => own.upstream.seen.length === 1)
   own.aheadMs += 150
   const response = await asked
@@ -335,20 +559,36 @@ it("headers are held back, then keep-alive comments flow on an idle stream", asy
   expect(new TextDecoder().decode((await reader.read()).value)).toBe(": keep-alive\n\n")
   go()
   let rest = ""
-  for (let part = await reader.read(); !part.done; part = await reader.read()) rest += new TextDecoder().decode(part.value)
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    rest += new TextDecoder().decode(part.value)
   expect(rest).toContain("data: [DONE]")
   await own.close()
 })
+
 it("a wrong upstream record stops the start with 78, in one line that names it", async () => {
-  await expect(World.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({ exitCode: 78, message: expect.stringContaining("UPSTREAMS[0].base_url: is missing") })
+  await expect(World.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({
+    exitCode: 78,
+    message: expect.stringContaining("UPSTREAMS[0].base_url: is missing")
+  })
 })
+
 it("operations' open paths are a browser's too: CORS, a request id, a preflight", async () => {
   const own = await World.open({ metricsMode: "off" })
-  for (const [path, status] of [["/health", 200], ["/health/details", 200], ["/metrics", 404]] as const) {
+  for (const [path, status] of [
+    ["/health", 200],
+    ["/health/details", 200],
+    ["/metrics", 404]
+  ] as const) {
     const answer = await own.call(path, { headers: { "x-request-id": "mine" } })
-    expect([answer.status, answer.headers.get("access-control-allow-origin"), answer.headers.get("x-request-id")], path).toEqual([status, "*", "mine"])
+    expect(
+      [answer.status, answer.headers.get("access-control-allow-origin"), answer.headers.get("x-request-id")],
+      path
+    ).toEqual([status, "*", "mine"])
     const asked = await own.call(path, { method: "OPTIONS" })
-    expect([asked.status, asked.headers.get("access-control-allow-methods")], path).toEqual([204, "GET, POST, DELETE, OPTIONS"])
+    expect([asked.status, asked.headers.get("access-control-allow-methods")], path).toEqual([
+      204,
+      "GET, POST, DELETE, OPTIONS"
+    ])
     expect((await own.call(path, { method: "HEAD" })).status, path).toBe(status)
   }
   await own.close()

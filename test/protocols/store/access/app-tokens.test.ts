@@ -4,8 +4,8 @@ import { World } from "../world.ts"
 
 it("sessions and tokens that have ended do not pile up", async () => {
   const world = await World.open()
-const { app } = await world.user(["catalog"], ["Products"])
-const userId = await world.open.staff.add({ username: "anna" })
+  const { app } = await world.user(["catalog"], ["Products"])
+  const userId = await world.open.staff.add({ username: "anna" })
   for (let round = 0; round < 300; round++) {
     world.nowMs += 12 * 3_600_000
     await world.open.staff.open(userId)
@@ -14,6 +14,7 @@ const userId = await world.open.staff.add({ username: "anna" })
   expect(world.store.range("store-sessions", { limit: 1_000 }).length).toBeLessThan(100)
   expect(world.store.range("store-app-tokens", { limit: 1_000 }).length).toBeLessThan(100)
 })
+
 it("strangers leave no rows behind", async () => {
   const world = await World.open()
   for (let i = 0; i < 100; i++) await world.get("/products", { token: "bad", client: `192.0.2.${i}` })

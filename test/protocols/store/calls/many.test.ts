@@ -1,5 +1,5 @@
-/** A hundred thousand products: pages, filters and sorts over all of them answer right, without reading all; and the service over a real
- *  socket, on both adapters. Source: store sections 4, 6, 10.8. */
+/** A hundred thousand products: pages, filters and sorts over all of them answer right, without reading all;
+ *  and the service over a real socket, on both adapters. Source: store sections 4, 6, 10.8. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { Rows } from "../../../../protocols/store/engine/records.ts"
 import { listenWith } from "../../../../runtime/transport/listen.ts"
@@ -11,39 +11,72 @@ import { minimal, World } from "../world.ts"
 describe("100,000 products", () => {
   const many = 100_000
   let world: World
-let rowsRead = 0
-let slicesRead = 0
-let rowsAtOnceMax = 0
+  let rowsRead = 0
+  let slicesRead = 0
+  let rowsAtOnceMax = 0
   beforeAll(async () => {
     const memory = openMemory()
     // Rows as they would lie there after an import; written directly, because this is about reading.
     for (let from = 1; from <= many; from += 10_000) {
-      memory.commit(Array.from({ length: 10_000 }, (_, i) => { const id = from + i; return Rows.put(["products", id], { version: 1, createdMs: 1_000 + id, updatedMs: 1_000 + id, values: {
-        item_name: `Product ${(id * 7_919) % many}`, item_number: `SKU-${id}`, product_status_id: 1 + id % 3, primary_category_id: 1, price: (id * 37 % 100_000) * 100, quantity_on_hand: id % 200
-      } }) }), () => {})
+      memory.commit(
+        Array.from({ length: 10_000 }, (_, i) => {
+          const id = from + i
+          return Rows.put(["products", id], {
+            version: 1,
+            createdMs: 1_000 + id,
+            updatedMs: 1_000 + id,
+            values: {
+              item_name: `Product ${(id * 7_919) % many}`,
+              item_number: `SKU-${id}`,
+              product_status_id: 1 + (id % 3),
+              primary_category_id: 1,
+              price: ((id * 37) % 100_000) * 100,
+              quantity_on_hand: id % 200
+            }
+          })
+        }),
+        () => {}
+      )
       await memory.flushed()
     }
     const keep = memory.range("store-rows", { prefix: ["products"], limit: many })
-    const store: Store = { ...memory,
-      // The memory store sorts and filters all its rows for a range; the shelf is taken from an array instead, and what is read is counted.
+    const store: Store = {
+      ...memory,
+      // The memory store sorts and filters all its rows for a range; the shelf is taken from an array
+      // instead, and what is read is counted.
       range: (table: string, range: Range) => {
         if (table !== "store-rows" || range.prefix?.[0] !== "products") return memory.range(table, range)
         slicesRead++
-        const after = range.after === undefined ? 0 : range.after[1] as number
-const rows = keep.slice(after, after + range.limit)
+        const after = range.after === undefined ? 0 : (range.after[1] as number)
+        const rows = keep.slice(after, after + range.limit)
         rowsAtOnceMax = Math.max(rowsAtOnceMax, rows.length)
         return rows
       },
-      get: (table, key) => { if (table === "store-rows" && key[0] === "products") rowsRead++; return memory.get(table, key) }
+      get: (table, key) => {
+        if (table === "store-rows" && key[0] === "products") rowsRead++
+        return memory.get(table, key)
+      }
     }
     world = await World.open({}, store)
   }, 60_000)
-  const ask = async (query: string) => { world.fresh(); rowsRead = 0; slicesRead = 0; const { body, status } = await world.get(`/products?${query}`); expect([query, status]).toEqual([query, 200]); return body }
+  const ask = async (query: string) => {
+    world.fresh()
+    rowsRead = 0
+    slicesRead = 0
+    const { body, status } = await world.get(`/products?${query}`)
+    expect([query, status]).toEqual([query, 200])
+    return body
+  }
   const prices = (body: any): ReadonlyArray<number> => body.products.map(({ price }: any) => price)
 
   it("the columns are read once, in slices; a page then reads only its own rows", async () => {
     const first = await ask("sort=-price&fields=price&count=100")
-    expect([first.total_count, first.products.length, slicesRead >= many / 500, rowsAtOnceMax]).toEqual([many, 100, true, 500])
+    expect([first.total_count, first.products.length, slicesRead >= many / 500, rowsAtOnceMax]).toEqual([
+      many,
+      100,
+      true,
+      500
+    ])
     expect(prices(first)).toEqual(prices(first).toSorted((a, b) => b - a))
     expect(prices(first)[0]).toBe(999.99)
     await ask("sort=-price&fields=price&count=100&page=2")
@@ -53,7 +86,10 @@ const rows = keep.slice(after, after + range.limit)
     expect((await ask("product_status_id=2&count=1")).total_count).toBe(33_334)
     expect((await ask("price=gte:100+AND+lt:200&count=1")).total_count).toBe(10_000)
     const named = await ask("item_name=startwith:product 9999&sort=item_name&fields=item_name")
-    expect(named.products.map(({ item_name }: any) => item_name)).toEqual(["Product 9999", ...Array.from({ length: 10 }, (_, i) => `Product 9999${i}`)])
+    expect(named.products.map(({ item_name }: any) => item_name)).toEqual([
+      "Product 9999",
+      ...Array.from({ length: 10 }, (_, i) => `Product 9999${i}`)
+    ])
     const last = await ask("sort=price&fields=price&count=250&page=400")
     expect([last.products.length, last.next_page, prices(last).at(-1)]).toEqual([250, undefined, 999.99])
     const middle = await ask("sort=price,-id&fields=price&count=250&page=201")
@@ -78,36 +114,73 @@ const rows = keep.slice(after, after + range.limit)
 
 describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
   let world: World
-let server: Server
-let url: string
+  let server: Server
+  let url: string
   beforeAll(async () => {
     world = await World.open({ domain: "localhost", plainLoopback: true })
     server = await listenWith(adapter, () => {}, [world.open.service], { host: "127.0.0.1", port: 0 })
     url = `http://localhost:${server.port}/api/v1`
   })
   afterAll(() => server.drain(1_000))
-  const call = (method: string, path: string, body?: unknown, headers = {}) => fetch(url + path, { method, headers: { "x-store-auth-token": world.token, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers }, ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }) })
+  const call = (method: string, path: string, body?: unknown, headers = {}) =>
+    fetch(url + path, {
+      method,
+      headers: {
+        "x-store-auth-token": world.token,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
+    })
 
   it("51 parallel calls in one window: exactly 50 succeed, correct headers on all", async () => {
     world.fresh()
-    const answers = await Promise.all(Array.from({ length: 51 }, (_, i) => i % 2 === 0 ? call("GET", "/products.json") : call("POST", "/products.json", minimal)))
+    const answers = await Promise.all(
+      Array.from({ length: 51 }, (_, i) =>
+        i % 2 === 0 ? call("GET", "/products.json") : call("POST", "/products.json", minimal)
+      )
+    )
     const passed = answers.filter(({ status }) => status === 200 || status === 201)
-const limited = answers.filter(({ status }) => status === 429)
+    const limited = answers.filter(({ status }) => status === 429)
     expect([passed.length, limited.length]).toEqual([50, 1])
-    expect(passed.map(({ headers }) => headers.get("x-store-call-limit")).sort()).toEqual(Array.from({ length: 50 }, (_, i) => `${i + 1}/50`).sort())
-    expect([limited[0]!.headers.get("x-store-call-limit"), Date.parse(limited[0]!.headers.get("retry-after")!)]).toEqual(["50/50", world.nowMs + 10_000])
-    for (const answer of answers) { expect(answer.headers.get("x-request-id")).toMatch(/^[0-9a-f]{32}$/); expect(answer.headers.get("x-content-type-options")).toBe("nosniff"); await answer.text() }
+    expect(passed.map(({ headers }) => headers.get("x-store-call-limit")).sort()).toEqual(
+      Array.from({ length: 50 }, (_, i) => `${i + 1}/50`).sort()
+    )
+    expect([
+      limited[0]!.headers.get("x-store-call-limit"),
+      Date.parse(limited[0]!.headers.get("retry-after")!)
+    ]).toEqual(["50/50", world.nowMs + 10_000])
+    for (const answer of answers) {
+      expect(answer.headers.get("x-request-id")).toMatch(/^[0-9a-f]{32}$/)
+      expect(answer.headers.get("x-content-type-options")).toBe("nosniff")
+      await answer.text()
+    }
   })
   it("create, read, list, change, delete; HEAD, gzip and 304 as they leave", async () => {
     world.fresh()
     const made = await call("POST", "/products", { ...minimal, item_name: "Sock" })
-const { id } = await made.json() as any
-    expect([made.status, made.headers.get("location")]).toEqual([201, `https://localhost/api/v1/products/${id}`])
-    expect((await (await call("GET", "/products.json?item_name=sock", undefined, { "accept-encoding": "gzip" })).json() as any).total_count).toBe(1)
+    const { id } = (await made.json()) as any
+    expect([made.status, made.headers.get("location")]).toEqual([
+      201,
+      `https://localhost/api/v1/products/${id}`
+    ])
+    expect(
+      (
+        (await (
+          await call("GET", "/products.json?item_name=sock", undefined, { "accept-encoding": "gzip" })
+        ).json()) as any
+      ).total_count
+    ).toBe(1)
     const head = await call("HEAD", `/products/${id}`)
-    expect([head.status, await head.text(), Number(head.headers.get("content-length")) > 1_000 || head.headers.get("content-encoding") === "gzip"]).toEqual([200, "", true])
-    expect((await call("GET", `/products/${id}`, undefined, { "if-none-match": made.headers.get("etag")! })).status).toBe(304)
-    expect((await (await call("PATCH", `/products/${id}`, { price: 2 })).json() as any).price).toBe(2)
+    expect([
+      head.status,
+      await head.text(),
+      Number(head.headers.get("content-length")) > 1_000 || head.headers.get("content-encoding") === "gzip"
+    ]).toEqual([200, "", true])
+    expect(
+      (await call("GET", `/products/${id}`, undefined, { "if-none-match": made.headers.get("etag")! })).status
+    ).toBe(304)
+    expect(((await (await call("PATCH", `/products/${id}`, { price: 2 })).json()) as any).price).toBe(2)
     expect((await call("DELETE", `/products/${id}`)).status).toBe(204)
     expect((await call("PUT", "/products", {})).headers.get("allow")).toBe("GET, HEAD, POST, OPTIONS")
     expect((await call("OPTIONS", "/products")).status).toBe(204)
@@ -116,11 +189,19 @@ const { id } = await made.json() as any
     world.fresh()
     for (const size of [10, 70_000, 131_072, 190_000, 500_000]) {
       const answer = await call("POST", "/products", { ...minimal, long_description_1: "x".repeat(size) })
-      expect([size, answer.status, (await answer.json() as any).long_description_1.length]).toEqual([size, 201, size])
+      expect([size, answer.status, ((await answer.json()) as any).long_description_1.length]).toEqual([
+        size,
+        201,
+        size
+      ])
     }
     for (const size of [10, 200_000]) {
-      const refused = await fetch(`${url}/products`, { method: "POST", headers: { "content-type": "application/json", "x-store-auth-token": "bad" }, body: "x".repeat(size) })
-      expect([size, refused.status, (await refused.json() as any).status_code]).toEqual([size, 401, 401])
+      const refused = await fetch(`${url}/products`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-store-auth-token": "bad" },
+        body: "x".repeat(size)
+      })
+      expect([size, refused.status, ((await refused.json()) as any).status_code]).toEqual([size, 401, 401])
     }
     expect((await call("GET", "/products/1")).status).toBe(200)
   })

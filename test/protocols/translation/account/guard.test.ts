@@ -1,36 +1,85 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { Accounts, createAccount, createKey, Keys, KeyHashes, periodOf } from "../../../../protocols/translation/account/records.ts"
+import {
+  Accounts,
+  createAccount,
+  createKey,
+  Keys,
+  KeyHashes,
+  periodOf
+} from "../../../../protocols/translation/account/records.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
 import { World } from "../service.ts"
 
-const paths = [["POST", "/v2/translate"], ["GET", "/v2/usage"], ["POST", "/v2/usage"], ["GET", "/v2/languages"], ["POST", "/v2/languages"],
-  ["GET", "/v2/glossary-language-pairs"], ["GET", "/v3/languages"], ["GET", "/v3/languages/resources"]] as const
+const paths = [
+  ["POST", "/v2/translate"],
+  ["GET", "/v2/usage"],
+  ["POST", "/v2/usage"],
+  ["GET", "/v2/languages"],
+  ["POST", "/v2/languages"],
+  ["GET", "/v2/glossary-language-pairs"],
+  ["GET", "/v3/languages"],
+  ["GET", "/v3/languages/resources"]
+] as const
 
 describe("1.3 authentication", () => {
-  it.each(paths)("%s %s: missing, malformed, unknown or admin key → 403 {\"message\":\"Forbidden\"}", async (method, path) => {
-    const world = await World.open()
-    const admin = await world.key({ role: "admin" })
-    expect(admin).toMatch(/:adm$/)
-    for (const authorization of ["", "DeepL-Auth-Key", "DeepL-Auth-Key ", `Bearer ${world.secret}`, world.secret, `DeepL-Auth-Key ${world.secret}x`, `DeepL-Auth-Key ${world.secret} x`, `DeepL-Auth-Key ${admin}`]) {
-      const answer = await world.call({ method, path, headers: { authorization }, body: "text=x&target_lang=de" })
-      expect([answer.status, answer.body]).toEqual([403, { message: "Forbidden" }])
+  it.each(paths)(
+    '%s %s: missing, malformed, unknown or admin key → 403 {"message":"Forbidden"}',
+    async (method, path) => {
+      const world = await World.open()
+      const admin = await world.key({ role: "admin" })
+      expect(admin).toMatch(/:adm$/)
+      for (const authorization of [
+        "",
+        "DeepL-Auth-Key",
+        "DeepL-Auth-Key ",
+        `Bearer ${world.secret}`,
+        world.secret,
+        `DeepL-Auth-Key ${world.secret}x`,
+        `DeepL-Auth-Key ${world.secret} x`,
+        `DeepL-Auth-Key ${admin}`
+      ]) {
+        const answer = await world.call({
+          method,
+          path,
+          headers: { authorization },
+          body: "text=x&target_lang=de"
+        })
+        expect([answer.status, answer.body]).toEqual([403, { message: "Forbidden" }])
+      }
     }
-  })
+  )
   it("scheme name compared case-insensitively", async () => {
     const world = await World.open()
-    for (const scheme of ["DeepL-Auth-Key", "deepl-auth-key", "DEEPL-AUTH-KEY  "]) expect((await world.call({ method: "GET", path: "/v2/usage", headers: { authorization: `${scheme} ${world.secret}` } })).status).toBe(200)
+    for (const scheme of ["DeepL-Auth-Key", "deepl-auth-key", "DEEPL-AUTH-KEY  "])
+      expect(
+        (
+          await world.call({
+            method: "GET",
+            path: "/v2/usage",
+            headers: { authorization: `${scheme} ${world.secret}` }
+          })
+        ).status
+      ).toBe(200)
   })
   it("`auth_key` as query or body parameter is not accepted any more; 403", async () => {
     const world = await World.open()
-    expect((await world.call({ key: "", query: `auth_key=${world.secret}`, body: `auth_key=${world.secret}&text=x&target_lang=de` })).status).toBe(403)
+    expect(
+      (
+        await world.call({
+          key: "",
+          query: `auth_key=${world.secret}`,
+          body: `auth_key=${world.secret}&text=x&target_lang=de`
+        })
+      ).status
+    ).toBe(403)
   })
   it("deactivation: at once, permanent; again: unchanged record; a neighbour key stays", async () => {
     const world = await World.open()
     expect((await world.translate({ text: "x" })).status).toBe(200)
     const other = await world.key()
-const { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
+    const { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     const deactivated = world.ring.deactivate(accountId, keyId, 5)
     expect((await world.translate({ text: "x" })).status).toBe(403)
     expect((await deactivated)!.deactivatedMs).toBe(5)
@@ -41,49 +90,89 @@ const { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.
   })
   it("a key of another account is not found by this account", async () => {
     const world = await World.open()
-const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
+    const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     expect(await world.ring.deactivate("other", keyId, 1)).toBe(undefined)
   })
   it("the secret is kept nowhere, only its keyed hash", async () => {
     const world = await World.open()
-    const kept = ["translation-keys", "translation-key-hashes", "translation-accounts"].flatMap((table) => world.store.range(table, { limit: 10 }))
+    const kept = ["translation-keys", "translation-key-hashes", "translation-accounts"].flatMap((table) =>
+      world.store.range(table, { limit: 10 })
+    )
     expect(kept.length).toBe(3)
-    for (const { key, value } of kept) expect(`${key.join(" ")} ${Buffer.from(value).toString("latin1")}`).not.toContain(world.secret.slice(4, -4))
-    expect(Keys.range(world.store, { limit: 1 })[0]!.value.masked).toBe(`${world.secret.slice(0, 4)}****${world.secret.slice(-4)}`)
+    for (const { key, value } of kept)
+      expect(`${key.join(" ")} ${Buffer.from(value).toString("latin1")}`).not.toContain(
+        world.secret.slice(4, -4)
+      )
+    expect(Keys.range(world.store, { limit: 1 })[0]!.value.masked).toBe(
+      `${world.secret.slice(0, 4)}****${world.secret.slice(-4)}`
+    )
   })
   it("a key for an account that does not exist is refused, and leaves nothing", async () => {
     const store = openMemory()
     const account = { ...(await World.open()).account, accountId: "nobody" }
-    await expect(createKey(store, (secret) => secret, account, { nowMs: 1 })).rejects.toMatchObject({ _tag: "Conflict" })
-    expect([Accounts, Keys, KeyHashes].flatMap((rows) => rows.range(store, { limit: 5 }) as ReadonlyArray<unknown>)).toEqual([])
+    await expect(createKey(store, (secret) => secret, account, { nowMs: 1 })).rejects.toMatchObject({
+      _tag: "Conflict"
+    })
+    expect(
+      [Accounts, Keys, KeyHashes].flatMap((rows) => rows.range(store, { limit: 5 }) as ReadonlyArray<unknown>)
+    ).toEqual([])
   })
 })
 
 describe("1.3 permission scopes", () => {
-  it.each(paths.map(([method, path]) => [method, path, path === "/v2/translate" ? "translate:text" : path === "/v2/usage" ? "usage:read" : path.includes("glossary") ? "glossaries:read" : "languages:read"]))(
-    "%s %s needs %s", async (method, path, scope) => {
-      const world = await World.open()
-      const call = { method, path, query: path === "/v3/languages" ? "resource=voice" : "", body: "text=x&target_lang=de" }
-      expect((await world.call({ ...call, key: await world.key({ scopes: [scope] }) })).status).toBe(200)
-      const answer = await world.call({ ...call, key: await world.key({ scopes: ["style_rules:read"] }) })
-      expect([answer.status, answer.body]).toEqual([403, { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${scope}` }])
-    })
+  it.each(
+    paths.map(([method, path]) => [
+      method,
+      path,
+      path === "/v2/translate"
+        ? "translate:text"
+        : path === "/v2/usage"
+          ? "usage:read"
+          : path.includes("glossary")
+            ? "glossaries:read"
+            : "languages:read"
+    ])
+  )("%s %s needs %s", async (method, path, scope) => {
+    const world = await World.open()
+    const call = {
+      method,
+      path,
+      query: path === "/v3/languages" ? "resource=voice" : "",
+      body: "text=x&target_lang=de"
+    }
+    expect((await world.call({ ...call, key: await world.key({ scopes: [scope] }) })).status).toBe(200)
+    const answer = await world.call({ ...call, key: await world.key({ scopes: ["style_rules:read"] }) })
+    expect([answer.status, answer.body]).toEqual([
+      403,
+      { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${scope}` }
+    ])
+  })
 })
 
 describe("2.5 general request rate", () => {
   it("100 requests/s with bursts of 200 by default → 429 with Retry-After, per key", async () => {
     const world = await World.open({}, { limits: { calls: 200, windowMs: 2_000, inFlight: 64 } })
-    for (let i = 0; i < 200; i++) expect((await world.call({ method: "GET", path: "/v2/usage" })).status).toBe(200)
+    for (let i = 0; i < 200; i++)
+      expect((await world.call({ method: "GET", path: "/v2/usage" })).status).toBe(200)
     const answer = await world.call({ method: "GET", path: "/v2/usage" })
-    expect([answer.status, answer.body.code, answer.header("retry-after")]).toEqual([429, "rate_limited", "2"])
+    expect([answer.status, answer.body.code, answer.header("retry-after")]).toEqual([
+      429,
+      "rate_limited",
+      "2"
+    ])
     expect((await world.call({ method: "GET", path: "/v2/usage", key: await world.key() })).status).toBe(200)
     world.nowMs += 2_000
     expect((await world.call({ method: "GET", path: "/v2/usage" })).status).toBe(200)
   })
   it("64 in flight → 429; when one ends another may come", async () => {
-    const world = await World.open({ instead: () => Effect.never }, { limits: { calls: 1_000, windowMs: 2_000, inFlight: 64 } })
+    const world = await World.open(
+      { instead: () => Effect.never },
+      { limits: { calls: 1_000, windowMs: 2_000, inFlight: 64 } }
+    )
     const away = new AbortController()
-const running = Array.from({ length: 64 }, (_, i) => world.translate({ text: "Hello" }, i === 0 ? { signal: away.signal } : {}))
+    const running = Array.from({ length: 64 }, (_, i) =>
+      world.translate({ text: "Hello" }, i === 0 ? { signal: away.signal } : {})
+    )
     expect((await world.translate({ text: "Hello" })).status).toBe(429)
     away.abort()
     await running[0]
@@ -94,18 +183,33 @@ const running = Array.from({ length: 64 }, (_, i) => world.translate({ text: "He
 describe("2.3 order of checks", () => {
   const bad = { type: "text/plain", body: "{", headers: {} }
   it("auth → scope → rate → content type → syntax → parameters → referenced resources → quota", async () => {
-    const world = await World.open({}, { limits: { calls: 1, windowMs: 2_000, inFlight: 64 }, account: { limits: { characters: 0 } } })
+    const world = await World.open(
+      {},
+      { limits: { calls: 1, windowMs: 2_000, inFlight: 64 }, account: { limits: { characters: 0 } } }
+    )
     const scoped = await world.key({ scopes: [] })
     expect((await world.call({ ...bad, key: "unknown" })).status).toBe(403)
     expect((await world.call({ ...bad, key: scoped })).body.code).toBe("missing_scope")
     const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
-    const next = async (call: Parameters<World["call"]>[0]) => { world.nowMs += 2_000; const { status, body } = await world.call(call); return [status, body.code] }
+    const next = async (call: Parameters<World["call"]>[0]) => {
+      world.nowMs += 2_000
+      const { status, body } = await world.call(call)
+      return [status, body.code]
+    }
     expect(await next(bad)).toEqual([415, "invalid_content_type"])
     expect((await world.call(bad)).status).toBe(429)
     expect(await next({ ...bad, type: "application/json" })).toEqual([400, "invalid_json"])
-    expect(await next({ body: { text: "x", source_lang: "en", glossary_id: id } })).toEqual([400, "missing_parameter"])
-    expect(await next({ body: { text: "x", source_lang: "en", target_lang: "de", glossary_id: id } })).toEqual([404, "not_found"])
-    expect(await next({ body: { text: "x", source_lang: "en", target_lang: "de" } })).toEqual([456, "quota_exceeded"])
+    expect(await next({ body: { text: "x", source_lang: "en", glossary_id: id } })).toEqual([
+      400,
+      "missing_parameter"
+    ])
+    expect(
+      await next({ body: { text: "x", source_lang: "en", target_lang: "de", glossary_id: id } })
+    ).toEqual([404, "not_found"])
+    expect(await next({ body: { text: "x", source_lang: "en", target_lang: "de" } })).toEqual([
+      456,
+      "quota_exceeded"
+    ])
   })
 })
 
@@ -113,14 +217,35 @@ describe("durability", () => {
   const failing = (): Store => {
     const store = openMemory()
     let fail = false
-    return new Proxy(store, { get: (target, name) => name === "fail" ? (now: boolean) => { fail = now }
-      : name === "commit" ? (writes: any, settled: any) => fail ? (setImmediate(() => settled(new StorageFault({ reason: "full", detail: "no space" }))), undefined) : target.commit(writes, settled)
-      : (target as any)[name] })
+    return new Proxy(store, {
+      get: (target, name) =>
+        name === "fail"
+          ? (now: boolean) => {
+              fail = now
+            }
+          : name === "commit"
+            ? (writes: any, settled: any) =>
+                fail
+                  ? (setImmediate(() => settled(new StorageFault({ reason: "full", detail: "no space" }))),
+                    undefined)
+                  : target.commit(writes, settled)
+            : (target as any)[name]
+    })
   }
-  const stored = (world: World): number => world.store.counter("translation-usage", ["account", world.account.accountId, world.account.createdMs, "translate"])
+  const stored = (world: World): number =>
+    world.store.counter("translation-usage", [
+      "account",
+      world.account.accountId,
+      world.account.createdMs,
+      "translate"
+    ])
   const counting = (world: World): { commits: number } => {
     const counted = { commits: 0 }
-const { commit } = world.store;(world.store as any).commit = (...args: Parameters<typeof commit>) => { counted.commits++; return commit.apply(world.store, args) }
+    const { commit } = world.store
+    ;(world.store as any).commit = (...args: Parameters<typeof commit>) => {
+      counted.commits++
+      return commit.apply(world.store, args)
+    }
     return counted
   }
   const open = async (behindMs: number, store: Store = openMemory()): Promise<World> => {
@@ -129,24 +254,26 @@ const { commit } = world.store;(world.store as any).commit = (...args: Parameter
     world.secret = await world.key()
     return world
   }
-  const hello = (world: World, times: number) => Promise.all(Array.from({ length: times }, () => world.translate({ text: "Hello" })))
+  const hello = (world: World, times: number) =>
+    Promise.all(Array.from({ length: times }, () => world.translate({ text: "Hello" })))
 
   it("behindMs 0: usage is on disk before the answer leaves; bookings of a turn go as one commit", async () => {
     const world = await open(0)
-const counted = counting(world)
+    const counted = counting(world)
     await hello(world, 50)
     expect(counted.commits).toBe(1)
     expect(stored(world)).toBe(250)
   })
   it("behindMs 0: what cannot be kept is not answered with 200 and not counted", async () => {
     const store = failing()
-const world = await open(0, store);(store as any).fail(true)
+    const world = await open(0, store)
+    ;(store as any).fail(true)
     expect((await world.translate({ text: "Hello" })).status).toBe(504)
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(0)
   })
   it("written behind: counted at once in memory, on disk together, at the latest when the service settles", async () => {
     const world = await open(250)
-const counted = counting(world)
+    const counted = counting(world)
     await hello(world, 50)
     expect([counted.commits, stored(world)]).toEqual([0, 0])
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(250)
@@ -155,25 +282,34 @@ const counted = counting(world)
   })
   it("written behind: what the disk refused is counted with the next commit", async () => {
     const store = failing()
-const world = await open(250, store);(store as any).fail(true)
+    const world = await open(250, store)
+    ;(store as any).fail(true)
     await world.translate({ text: "Hello" }, { headers: { "x-deepl-reporting-tag": "a" } })
     await expect(world.usage.settled()).rejects.toMatchObject({ reason: "full" })
     ;(store as any).fail(false)
     await world.translate({ text: "You" }, { headers: { "x-deepl-reporting-tag": "a" } })
     await world.usage.settled()
     const { accountId, createdMs } = world.account
-const day = Math.floor(world.nowMs / 86_400_000)
+    const day = Math.floor(world.nowMs / 86_400_000)
     const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
-    expect([["account", accountId, createdMs], ["key", accountId, keyId, createdMs], ["day", accountId, day, keyId], ["tag", accountId, "a", day]]
-      .map((key) => store.counter("translation-usage", [...key, "translate"]))).toEqual([8, 8, 8, 8])
+    expect(
+      [
+        ["account", accountId, createdMs],
+        ["key", accountId, keyId, createdMs],
+        ["day", accountId, day, keyId],
+        ["tag", accountId, "a", day]
+      ].map((key) => store.counter("translation-usage", [...key, "translate"]))
+    ).toEqual([8, 8, 8, 8])
   })
   it("a service that starts anew counts on from the disk", async () => {
     const store = openMemory()
-const first = await open(250, store)
+    const first = await open(250, store)
     await first.translate({ text: "Hello" })
     await first.usage.settled()
     const again = new World({}, {}, store)
-    expect((await again.call({ method: "GET", path: "/v2/usage", key: first.secret, headers: {} })).status).toBe(200)
+    expect(
+      (await again.call({ method: "GET", path: "/v2/usage", key: first.secret, headers: {} })).status
+    ).toBe(200)
     const using = again.ring.find(`DeepL-Auth-Key ${first.secret}`)!
     expect(again.usage.read(using).account.used.translate).toBe(5)
   })
@@ -184,47 +320,87 @@ describe("1.1, 1.4, 19 the service", () => {
     const { service } = await World.open()
     const about = { method: "GET", path: "/v2/x", traceId: "" }
     const lost = service.refused(404, about)
-const wrong = service.refused(405, about, "POST")
-    expect([lost.status, JSON.parse(lost.body as string)]).toEqual([404, { message: "Not found", code: "not_found" }])
+    const wrong = service.refused(405, about, "POST")
+    expect([lost.status, JSON.parse(lost.body as string)]).toEqual([
+      404,
+      { message: "Not found", code: "not_found" }
+    ])
     expect([wrong.status, wrong.headers!.find(([name]) => name === "Allow")![1]]).toEqual([405, "POST"])
     expect(service.prefixes.some((prefix) => "/v2/anything".startsWith(prefix))).toBe(true)
   })
-  it.each([400, 404, 405, 408, 413, 414, 431, 500, 503] as const)("a JSON body and Cache-Control: no-store on %i", async (status) => {
-    const { service } = await World.open()
-    const response = service.refused(status, { method: "GET", path: "/v2/x", traceId: "" }, "GET")
-    expect(response.status).toBe(status)
-    expect(JSON.parse(response.body as string).message).toEqual(expect.any(String))
-    expect(response.headers).toContainEqual(["Cache-Control", "no-store"])
-    expect(response.headers!.some(([name]) => name === "Retry-After")).toBe(status === 503)
-  })
-  it("GET /v2/translate is withdrawn: no such route", async () => expect((await World.open()).route("GET", "/v2/translate")).toBeUndefined())
-  it("18.1.10 GET /healthz → 200 ok, without a key", async () => expect(await (await World.open()).call({ method: "GET", path: "/healthz", key: "" })).toMatchObject({ status: 200, text: "ok" }))
+  it.each([400, 404, 405, 408, 413, 414, 431, 500, 503] as const)(
+    "a JSON body and Cache-Control: no-store on %i",
+    async (status) => {
+      const { service } = await World.open()
+      const response = service.refused(status, { method: "GET", path: "/v2/x", traceId: "" }, "GET")
+      expect(response.status).toBe(status)
+      expect(JSON.parse(response.body as string).message).toEqual(expect.any(String))
+      expect(response.headers).toContainEqual(["Cache-Control", "no-store"])
+      expect(response.headers!.some(([name]) => name === "Retry-After")).toBe(status === 503)
+    }
+  )
+  it("GET /v2/translate is withdrawn: no such route", async () =>
+    expect((await World.open()).route("GET", "/v2/translate")).toBeUndefined())
+  it("18.1.10 GET /healthz → 200 ok, without a key", async () =>
+    expect(await (await World.open()).call({ method: "GET", path: "/healthz", key: "" })).toMatchObject({
+      status: 200,
+      text: "ok"
+    }))
   it("1.4 CORS: none by default; for listed origins a preflight of 204", async () => {
     expect((await World.open()).route("OPTIONS", "/v2/translate")).toBeUndefined()
     const world = await World.open({}, { corsOrigins: ["https://a.example"] })
-    const preflight = (origin: string) => world.call({ method: "OPTIONS", path: "/v2/usage", key: "", headers: { origin } })
+    const preflight = (origin: string) =>
+      world.call({ method: "OPTIONS", path: "/v2/usage", key: "", headers: { origin } })
     const answer = await preflight("https://a.example")
-    expect([answer.status, answer.header("access-control-allow-origin"), answer.header("access-control-allow-methods")]).toEqual([204, "https://a.example", "GET, POST"])
+    expect([
+      answer.status,
+      answer.header("access-control-allow-origin"),
+      answer.header("access-control-allow-methods")
+    ]).toEqual([204, "https://a.example", "GET, POST"])
     expect((await preflight("https://b.example")).header("access-control-allow-origin")).toBeUndefined()
-    expect((await world.call({ method: "GET", path: "/v2/usage", headers: { origin: "https://a.example" } })).header("access-control-allow-origin")).toBe("https://a.example")
+    expect(
+      (
+        await world.call({ method: "GET", path: "/v2/usage", headers: { origin: "https://a.example" } })
+      ).header("access-control-allow-origin")
+    ).toBe("https://a.example")
   })
 })
 
 describe("6.1 billing period", () => {
   it.each([
-    ["2026-01-31T12:00:00.000Z", "2026-02-28T11:59:59.999Z", "2026-01-31T12:00:00.000Z", "2026-02-28T12:00:00.000Z"],
-    ["2026-01-31T12:00:00.000Z", "2026-03-01T00:00:00.000Z", "2026-02-28T12:00:00.000Z", "2026-03-31T12:00:00.000Z"],
-    ["2024-02-29T00:00:00.000Z", "2025-03-01T00:00:00.000Z", "2025-02-28T00:00:00.000Z", "2025-03-29T00:00:00.000Z"],
-    ["2025-12-15T08:00:00.000Z", "2026-01-15T08:00:00.000Z", "2026-01-15T08:00:00.000Z", "2026-02-15T08:00:00.000Z"]
+    [
+      "2026-01-31T12:00:00.000Z",
+      "2026-02-28T11:59:59.999Z",
+      "2026-01-31T12:00:00.000Z",
+      "2026-02-28T12:00:00.000Z"
+    ],
+    [
+      "2026-01-31T12:00:00.000Z",
+      "2026-03-01T00:00:00.000Z",
+      "2026-02-28T12:00:00.000Z",
+      "2026-03-31T12:00:00.000Z"
+    ],
+    [
+      "2024-02-29T00:00:00.000Z",
+      "2025-03-01T00:00:00.000Z",
+      "2025-02-28T00:00:00.000Z",
+      "2025-03-29T00:00:00.000Z"
+    ],
+    [
+      "2025-12-15T08:00:00.000Z",
+      "2026-01-15T08:00:00.000Z",
+      "2026-01-15T08:00:00.000Z",
+      "2026-02-15T08:00:00.000Z"
+    ]
   ])("created %s, now %s: %s to %s", (created, now, start, end) => {
     const { startMs, endMs } = periodOf(Date.parse(created), Date.parse(now))
     expect([new Date(startMs).toISOString(), new Date(endMs).toISOString()]).toEqual([start, end])
   })
   it("every instant lies in exactly one period", () => {
     for (let day = 0; day < 1_000; day++) {
-      const created = Date.UTC(2023, 9, 1 + day % 31, 5)
-const now = created + day * 86_400_000
-const { startMs, endMs } = periodOf(created, now)
+      const created = Date.UTC(2023, 9, 1 + (day % 31), 5)
+      const now = created + day * 86_400_000
+      const { startMs, endMs } = periodOf(created, now)
       expect(startMs <= now && now < endMs && periodOf(created, endMs).startMs === endMs).toBe(true)
     }
   })

@@ -1,5 +1,5 @@
-/** The server that the voice crash test kills: real store, transport and voice, a scripted ear, a clock fifty times as fast.
- *  node main.mjs FOLDER; says "PORT KEY". */
+/** The server that the voice crash test kills: real store, transport and voice, a scripted ear, a clock fifty
+ *  times as fast. node main.mjs FOLDER; says "PORT KEY". */
 import { Context } from "effect"
 import { RateWindow } from "../../../../actors/rate-window.ts"
 import { VoiceEngines, VoiceSession } from "../../../../actors/voice-session.ts"
@@ -24,8 +24,29 @@ system.host(RateWindow, Context.empty())
 system.host(VoiceSession, Context.make(VoiceEngines, engines))
 const ring = new KeyRing(store, hash)
 const usage = new Usage(store, clock)
-const voice = new Voice({ store, actors: system, engines, usage, ring, hashToken: hash, newToken: randomToken, clock })
-const account = Accounts.range(store, { limit: 1 })[0]?.value ?? await createAccount(store, { tier: "paid", nowMs: clock() })
+
+const voice = new Voice({
+  store,
+  actors: system,
+  engines,
+  usage,
+  ring,
+  hashToken: hash,
+  newToken: randomToken,
+  clock
+})
+
+const account =
+  Accounts.range(store, { limit: 1 })[0]?.value ??
+  (await createAccount(store, { tier: "paid", nowMs: clock() }))
+
 const { secret } = await createKey(store, hash, account, { nowMs: clock() })
-const server = await listenWith("auto", () => {}, [translation({ store, actors: system, engines, hashKey: hash, clock, ring, usage, voice })], { host: "127.0.0.1", port: 0 })
+
+const server = await listenWith(
+  "auto",
+  () => {},
+  [translation({ store, actors: system, engines, hashKey: hash, clock, ring, usage, voice })],
+  { host: "127.0.0.1", port: 0 }
+)
+
 console.log(`${server.port} ${secret}`)

@@ -7,7 +7,12 @@ import type { Engines, Recognizer, Synthesizer } from "../../../../actors/engine
 import { EngineFault } from "../../../../actors/engines/ports.ts"
 import { VoiceEngines, VoiceSession } from "../../../../actors/voice-session.ts"
 import { KeyRing } from "../../../../protocols/translation/account/keys.ts"
-import { createAccount, createKey, type Account, type NewAccount } from "../../../../protocols/translation/account/records.ts"
+import {
+  createAccount,
+  createKey,
+  type Account,
+  type NewAccount
+} from "../../../../protocols/translation/account/records.ts"
 import { translation } from "../../../../protocols/translation/routes.ts"
 import { Usage } from "../../../../protocols/translation/account/usage.ts"
 import { voiceAids } from "../../../../protocols/translation/voice/aids.ts"
@@ -18,22 +23,43 @@ import { listen } from "../../../../runtime/transport/node.ts"
 import { sealer } from "../../../../storage/seal.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import type { Store } from "../../../../storage/store.ts"
-import { scriptedRecognizer, soundOf, type Script as Hearing } from "../../../actors/engines/scripted-recognizer.ts"
+import {
+  scriptedRecognizer,
+  soundOf,
+  type Script as Hearing
+} from "../../../actors/engines/scripted-recognizer.ts"
 import { scripted, type Script } from "../service.ts"
 
-export interface VoiceScript { readonly hearing?: Hearing; readonly translating?: Script; readonly speaks?: boolean; readonly account?: Partial<NewAccount>; readonly store?: Store
+export interface VoiceScript {
+  readonly hearing?: Hearing
+  readonly translating?: Script
+  readonly speaks?: boolean
+  readonly account?: Partial<NewAccount>
+  readonly store?: Store
   /** Another recognizer than the scripted one. */
-readonly ear?: (system: ActorSystem) => Recognizer }
+  readonly ear?: (system: ActorSystem) => Recognizer
+}
+
 export const pcm = "audio/pcm;encoding=s16le;rate=16000"
+
 export const until = async (what: () => boolean, ms = 3_000): Promise<void> => {
-  for (let waited = 0; waited < ms && !what(); waited += 5) await new Promise((resolve) => setTimeout(resolve, 5))
+  for (let waited = 0; waited < ms && !what(); waited += 5)
+    await new Promise((resolve) => setTimeout(resolve, 5))
   if (!what()) throw new Error(`never: ${what.toString()}`)
 }
 
-export const voiceEngines = (script: VoiceScript = {}): Engines & { readonly recognizer: ReturnType<typeof scriptedRecognizer> } => {
+export const voiceEngines = (
+  script: VoiceScript = {}
+): Engines & { readonly recognizer: ReturnType<typeof scriptedRecognizer> } => {
   const { engines } = scripted({ change: (text) => text.toUpperCase(), ...script.translating })
-  const synthesizer: Synthesizer = { ...engines.synthesizer, languages: () => ["de", "en"], speak: (text) => script.speaks === false
-    ? Effect.fail(new EngineFault({ reason: "crashed", engine: "mute", detail: "scripted" })) : Effect.succeed({ pcm: new Int16Array(text.length * 160).fill(1_000), rate: 16_000 }) }
+  const synthesizer: Synthesizer = {
+    ...engines.synthesizer,
+    languages: () => ["de", "en"],
+    speak: (text) =>
+      script.speaks === false
+        ? Effect.fail(new EngineFault({ reason: "crashed", engine: "mute", detail: "scripted" }))
+        : Effect.succeed({ pcm: new Int16Array(text.length * 160).fill(1_000), rate: 16_000 })
+  }
   return { ...engines, recognizer: scriptedRecognizer(script.hearing), synthesizer }
 }
 
@@ -43,26 +69,66 @@ export class Listener {
   readonly ws: WebSocket
   code = 0
   private readonly msgpack: boolean
+
   constructor(url: string, msgpack = false) {
     this.msgpack = msgpack
     this.ws = new WebSocket(url)
-    this.ws.on("message", (data: Buffer, binary) => this.heard.push((binary ? unpack(data) : JSON.parse(data.toString())) as Record<string, any>))
-    this.ws.on("close", (code) => { this.code = code })
+    this.ws.on("message", (data: Buffer, binary) =>
+      this.heard.push((binary ? unpack(data) : JSON.parse(data.toString())) as Record<string, any>)
+    )
+    this.ws.on("close", (code) => {
+      this.code = code
+    })
     this.ws.on("error", () => {})
   }
-  get opened(): Promise<boolean> { return new Promise((resolve) => { this.ws.on("open", () => resolve(true)); this.ws.on("error", () => resolve(false)) }) }
-  send(message: unknown): void { this.ws.send(this.msgpack ? pack(message) : JSON.stringify(message)) }
-  sound(data: Uint8Array): void { this.send({ source_media_chunk: { data: this.msgpack ? Buffer.from(data) : Buffer.from(data).toString("base64") } }) }
+
+  get opened(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.ws.on("open", () => resolve(true))
+      this.ws.on("error", () => resolve(false))
+    })
+  }
+
+  send(message: unknown): void {
+    this.ws.send(this.msgpack ? pack(message) : JSON.stringify(message))
+  }
+
+  sound(data: Uint8Array): void {
+    this.send({
+      source_media_chunk: { data: this.msgpack ? Buffer.from(data) : Buffer.from(data).toString("base64") }
+    })
+  }
+
   /** `count` words from `first` on, in chunks of 200 ms. */
-  words(first: number, count: number): void { for (let i = 0; i < count; i++) this.sound(soundOf(first + i, 1)) }
-  end(): void { this.send({ end_of_source_media: {} }) }
-  get names(): ReadonlyArray<string> { return this.heard.map((message) => Object.keys(message)[0]!) }
+  words(first: number, count: number): void {
+    for (let i = 0; i < count; i++) this.sound(soundOf(first + i, 1))
+  }
+
+  end(): void {
+    this.send({ end_of_source_media: {} })
+  }
+
+  get names(): ReadonlyArray<string> {
+    return this.heard.map((message) => Object.keys(message)[0]!)
+  }
+
   /** All concluded text of the source, or of a target. */
   concluded(target?: string): string {
-    return this.heard.flatMap((message) => target === undefined ? message["source_transcript_update"]?.concluded ?? []
-      : message["target_transcript_update"]?.language === target ? message["target_transcript_update"].concluded : []).map(({ text }: { text: string }) => text).join("")
+    return this.heard
+      .flatMap((message) =>
+        target === undefined
+          ? (message["source_transcript_update"]?.concluded ?? [])
+          : message["target_transcript_update"]?.language === target
+            ? message["target_transcript_update"].concluded
+            : []
+      )
+      .map(({ text }: { text: string }) => text)
+      .join("")
   }
-  get error(): Record<string, any> | undefined { return this.heard.find((message) => "error" in message)?.["error"] }
+
+  get error(): Record<string, any> | undefined {
+    return this.heard.find((message) => "error" in message)?.["error"]
+  }
 }
 
 export class VoiceWorld {
@@ -84,24 +150,58 @@ export class VoiceWorld {
     this.store = script.store ?? openMemory()
     this.system = new ActorSystem({ store: this.store, nowMs: () => this.nowMs })
     const engines = voiceEngines(script)
-    this.engines = script.ear === undefined ? engines : { ...engines, recognizer: Object.assign(engines.recognizer, script.ear(this.system)) }
+    this.engines =
+      script.ear === undefined
+        ? engines
+        : { ...engines, recognizer: Object.assign(engines.recognizer, script.ear(this.system)) }
     this.system.host(RateWindow, Context.empty())
-    this.system.host(VoiceSession, Context.make(VoiceEngines, { ...this.engines, aids: voiceAids(this.store, this.engines.translator) }))
+    this.system.host(
+      VoiceSession,
+      Context.make(VoiceEngines, { ...this.engines, aids: voiceAids(this.store, this.engines.translator) })
+    )
     this.ring = new KeyRing(this.store, this.hash)
     this.usage = new Usage(this.store, () => this.nowMs)
-    this.voice = new Voice({ store: this.store, actors: this.system, engines: this.engines, usage: this.usage, ring: this.ring, hashToken: this.hash, newToken: () => `token${++this.tokens}-${crypto.randomUUID()}`, clock: () => this.nowMs })
+    this.voice = new Voice({
+      store: this.store,
+      actors: this.system,
+      engines: this.engines,
+      usage: this.usage,
+      ring: this.ring,
+      hashToken: this.hash,
+      newToken: () => `token${++this.tokens}-${crypto.randomUUID()}`,
+      clock: () => this.nowMs
+    })
     this.ticking = setInterval(() => this.system.tick(), 5)
   }
+
   static async open(script: VoiceScript = {}): Promise<VoiceWorld> {
     const world = new VoiceWorld(script)
     world.account = await createAccount(world.store, { tier: "paid", nowMs: world.nowMs, ...script.account })
     world.secret = (await createKey(world.store, world.hash, world.account, { nowMs: world.nowMs })).secret
-    const service = translation({ store: world.store, actors: world.system, engines: world.engines, hashKey: world.hash, clock: () => world.nowMs, ring: world.ring, usage: world.usage, voice: world.voice,
-      limits: { calls: 1_000, windowMs: 1_000, inFlight: 100 } })
+    const service = translation({
+      store: world.store,
+      actors: world.system,
+      engines: world.engines,
+      hashKey: world.hash,
+      clock: () => world.nowMs,
+      ring: world.ring,
+      usage: world.usage,
+      voice: world.voice,
+      limits: { calls: 1_000, windowMs: 1_000, inFlight: 100 }
+    })
     world.server = await listen([service], { host: "127.0.0.1", port: 0 })
     return world
   }
-  async key(scopes?: ReadonlyArray<string>): Promise<string> { return (await createKey(this.store, this.hash, this.account, { nowMs: this.nowMs, ...(scopes === undefined ? {} : { scopes }) })).secret }
+
+  async key(scopes?: ReadonlyArray<string>): Promise<string> {
+    return (
+      await createKey(this.store, this.hash, this.account, {
+        nowMs: this.nowMs,
+        ...(scopes === undefined ? {} : { scopes })
+      })
+    ).secret
+  }
+
   async close(): Promise<void> {
     clearInterval(this.ticking)
     this.voice.close()
@@ -109,21 +209,50 @@ export class VoiceWorld {
     await Effect.runPromise(this.system.stop)
     await this.store.close()
   }
-  private async call(method: string, query: string, body?: unknown, key = this.secret, headers: Record<string, string> = {}): Promise<{ status: number; body: any }> {
-    const answer = await fetch(`http://127.0.0.1:${this.server.port}/v3/voice/realtime${query}`, { method, headers: { Authorization: `DeepL-Auth-Key ${key}`, ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+
+  private async call(
+    method: string,
+    query: string,
+    body?: unknown,
+    key = this.secret,
+    headers: Record<string, string> = {}
+  ): Promise<{ status: number; body: any }> {
+    const answer = await fetch(`http://127.0.0.1:${this.server.port}/v3/voice/realtime${query}`, {
+      method,
+      headers: {
+        Authorization: `DeepL-Auth-Key ${key}`,
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...headers
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    })
     return { status: answer.status, body: await answer.json() }
   }
-  create(body: Record<string, unknown> = {}, key?: string, headers?: Record<string, string>) { return this.call("POST", "", { source_media_content_type: pcm, ...body }, key, headers) }
-  renew(token: string | undefined, key?: string) { return this.call("GET", token === undefined ? "" : `?token=${encodeURIComponent(token)}`, undefined, key) }
-  listen({ streaming_url, token }: { streaming_url: string; token: string }, msgpack = false): Listener { return new Listener(`${streaming_url}?token=${token}`, msgpack) }
+
+  create(body: Record<string, unknown> = {}, key?: string, headers?: Record<string, string>) {
+    return this.call("POST", "", { source_media_content_type: pcm, ...body }, key, headers)
+  }
+
+  renew(token: string | undefined, key?: string) {
+    return this.call("GET", token === undefined ? "" : `?token=${encodeURIComponent(token)}`, undefined, key)
+  }
+
+  listen({ streaming_url, token }: { streaming_url: string; token: string }, msgpack = false): Listener {
+    return new Listener(`${streaming_url}?token=${token}`, msgpack)
+  }
+
   /** Session made and connected. */
-  async connect(body: Record<string, unknown> = {}): Promise<{ listener: Listener; token: string; session: string }> {
+  async connect(
+    body: Record<string, unknown> = {}
+  ): Promise<{ listener: Listener; token: string; session: string }> {
     const { status, body: made } = await this.create(body)
     if (status !== 200) throw new Error(JSON.stringify(made))
     const listener = this.listen(made, body["message_format"] === "msgpack")
     await listener.opened
     return { listener, token: made.token, session: made.session_id }
   }
-  live(session: string) { return this.system.inspect("voice-session", session) }
+
+  live(session: string) {
+    return this.system.inspect("voice-session", session)
+  }
 }

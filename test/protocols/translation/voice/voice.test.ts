@@ -8,27 +8,50 @@ import { Effect } from "effect"
 import { Listener, pcm, until, VoiceWorld, type VoiceScript } from "./voice-world.ts"
 
 let world: VoiceWorld
-const open = async (script: VoiceScript = {}): Promise<VoiceWorld> => world = await VoiceWorld.open(script)
+const open = async (script: VoiceScript = {}): Promise<VoiceWorld> => (world = await VoiceWorld.open(script))
 afterEach(() => world.close())
-const words = (from: number, to: number, upper = false): string => Array.from({ length: to - from }, (_, i) => `${upper ? "W" : "w"}${from + i}`).join(" ")
+
+const words = (from: number, to: number, upper = false): string =>
+  Array.from({ length: to - from }, (_, i) => `${upper ? "W" : "w"}${from + i}`).join(" ")
 
 describe("12.1 POST /v3/voice/realtime", () => {
   it("answers streaming_url without the token, token and session_id; scheme ws, host from the request", async () => {
     await open()
-    const { status, body } = await world.create({ target_languages: ["de"], source_language: null, formality: null, glossary_id: null })
-    expect([status, body.streaming_url]).toEqual([200, `ws://127.0.0.1:${world.server.port}/v3/voice/realtime/connect`])
+    const { status, body } = await world.create({
+      target_languages: ["de"],
+      source_language: null,
+      formality: null,
+      glossary_id: null
+    })
+    expect([status, body.streaming_url]).toEqual([
+      200,
+      `ws://127.0.0.1:${world.server.port}/v3/voice/realtime/connect`
+    ])
     expect(body.token).toBeTruthy()
     expect(body.session_id).toMatch(/^[0-9a-f-]{36}$/)
   })
   it("source_media_content_type is required, compared after removing spaces and lower-casing", async () => {
     await open()
-    expect((await world.create({ source_media_content_type: null })).body).toMatchObject({ message: "Parameter 'source_media_content_type' not specified." })
-    expect((await world.create({ source_media_content_type: "Audio/PCM; Encoding=S16LE; rate=16000" })).status).toBe(200)
-    for (const type of supportedSourceTypes.slice(0, 12)) expect((await world.create({ source_media_content_type: type })).status, type).toBe(200)
+    expect((await world.create({ source_media_content_type: null })).body).toMatchObject({
+      message: "Parameter 'source_media_content_type' not specified."
+    })
+    expect(
+      (await world.create({ source_media_content_type: "Audio/PCM; Encoding=S16LE; rate=16000" })).status
+    ).toBe(200)
+    for (const type of supportedSourceTypes.slice(0, 12))
+      expect((await world.create({ source_media_content_type: type })).status, type).toBe(200)
   })
   it.each<[string, Record<string, unknown>, string]>([
-    ["12.10 a listed type that our build cannot handle: 400 at creation", { source_media_content_type: "audio/x-matroska;codecs=aac" }, "source_media_content_type"],
-    ["unknown source type", { source_media_content_type: "audio/pcm;encoding=s16le;rate=22050" }, "source_media_content_type"],
+    [
+      "12.10 a listed type that our build cannot handle: 400 at creation",
+      { source_media_content_type: "audio/x-matroska;codecs=aac" },
+      "source_media_content_type"
+    ],
+    [
+      "unknown source type",
+      { source_media_content_type: "audio/pcm;encoding=s16le;rate=22050" },
+      "source_media_content_type"
+    ],
     ["message_format json or msgpack", { message_format: "xml" }, "message_format"],
     ["source_language: voice source languages", { source_language: "xx" }, "source_language"],
     ["source_language which no recogniser hears", { source_language: "ja" }, "source_language"],
@@ -36,12 +59,24 @@ describe("12.1 POST /v3/voice/realtime", () => {
     ["fixed without a language", { source_language_mode: "fixed" }, "source_language"],
     ["target_languages: voice targets", { target_languages: ["tlh"] }, "target_languages"],
     ["more than 5 targets", { target_languages: ["de", "fr", "es", "it", "ru", "ja"] }, "target_languages"],
-    ["5 targets and one more by media: the sum still ≤ 5", { target_languages: ["fr", "es", "it", "ru", "ja"], target_media_languages: ["de"] }, "target_languages"],
+    [
+      "5 targets and one more by media: the sum still ≤ 5",
+      { target_languages: ["fr", "es", "it", "ru", "ja"], target_media_languages: ["de"] },
+      "target_languages"
+    ],
     ["at most one media target", { target_media_languages: ["de", "en"] }, "target_media_languages"],
     ["a media language nobody speaks", { target_media_languages: ["fr"] }, "target_media_languages"],
-    ["target_media_content_type which our build cannot make", { target_media_languages: ["de"], target_media_content_type: "video/mp2t;codecs=aac" }, "target_media_content_type"],
+    [
+      "target_media_content_type which our build cannot make",
+      { target_media_languages: ["de"], target_media_content_type: "video/mp2t;codecs=aac" },
+      "target_media_content_type"
+    ],
     ["target_media_voice male or female", { target_media_voice: "robot" }, "target_media_voice"],
-    ["spoken_terms_id unknown", { spoken_terms_id: "0f8fad5b-d9cb-469f-a165-70867728950e" }, "spoken_terms_id"],
+    [
+      "spoken_terms_id unknown",
+      { spoken_terms_id: "0f8fad5b-d9cb-469f-a165-70867728950e" },
+      "spoken_terms_id"
+    ],
     ["glossary_id unknown", { glossary_id: "0f8fad5b-d9cb-469f-a165-70867728950e" }, "glossary_id"],
     ["formality of its list", { formality: "rude" }, "formality"]
   ])("%s → 400", async (_, body, name) => {
@@ -52,7 +87,11 @@ describe("12.1 POST /v3/voice/realtime", () => {
   })
   it("duplicates among targets are dropped, media targets are added, spelling is kept", async () => {
     await open()
-    const { listener } = await world.connect({ target_languages: ["DE", "de", "fr"], target_media_languages: ["De"], target_media_content_type: pcm })
+    const { listener } = await world.connect({
+      target_languages: ["DE", "de", "fr"],
+      target_media_languages: ["De"],
+      target_media_content_type: pcm
+    })
     listener.words(1, 5)
     listener.end()
     await until(() => listener.code === 1000)
@@ -158,7 +197,12 @@ describe("12.2, 12.3 tokens", () => {
 describe.each(["json", "msgpack"] as const)("12.4 to 12.7 the stream, %s", (format) => {
   it("hears, translates, and ends in the order of 12.7", async () => {
     await open()
-    const { listener } = await world.connect({ message_format: format, target_languages: ["de", "FR"], target_media_languages: ["de"], target_media_content_type: pcm })
+    const { listener } = await world.connect({
+      message_format: format,
+      target_languages: ["de", "FR"],
+      target_media_languages: ["de"],
+      target_media_content_type: pcm
+    })
     listener.words(1, 12)
     await until(() => listener.concluded("FR") === words(1, 11, true).replace("W6", "W6"))
     listener.end()
@@ -168,8 +212,18 @@ describe.each(["json", "msgpack"] as const)("12.4 to 12.7 the stream, %s", (form
     expect(listener.concluded("de")).toBe(words(1, 13, true))
     for (const message of listener.heard) expect(Object.keys(message)).toHaveLength(1)
     const tail = listener.names.slice(listener.names.indexOf("end_of_source_transcript"))
-    expect(tail).toEqual(["end_of_source_transcript", "end_of_target_transcript", "end_of_target_transcript", "end_of_target_media", "end_of_stream"])
-    expect(listener.heard.filter((m) => "end_of_target_transcript" in m).map((m) => m["end_of_target_transcript"].language)).toEqual(["de", "FR"])
+    expect(tail).toEqual([
+      "end_of_source_transcript",
+      "end_of_target_transcript",
+      "end_of_target_transcript",
+      "end_of_target_media",
+      "end_of_stream"
+    ])
+    expect(
+      listener.heard
+        .filter((m) => "end_of_target_transcript" in m)
+        .map((m) => m["end_of_target_transcript"].language)
+    ).toEqual(["de", "FR"])
   })
   it("12.6 semantics: both arrays always, integer times, source language, tentative replaced and empty at the end", async () => {
     await open()
@@ -178,20 +232,34 @@ describe.each(["json", "msgpack"] as const)("12.4 to 12.7 the stream, %s", (form
     await until(() => listener.concluded() === words(1, 6))
     listener.end()
     await until(() => listener.code === 1000)
-    const updates = listener.heard.flatMap((m) => m["source_transcript_update"] ?? m["target_transcript_update"] ?? [])
-    for (const { concluded, tentative } of updates) for (const { start_time, end_time, text } of [...concluded, ...tentative]) {
-      expect(Number.isInteger(start_time) && Number.isInteger(end_time) && end_time >= start_time).toBe(true)
-      expect(typeof text).toBe("string")
-    }
+    const updates = listener.heard.flatMap(
+      (m) => m["source_transcript_update"] ?? m["target_transcript_update"] ?? []
+    )
+    for (const { concluded, tentative } of updates)
+      for (const { start_time, end_time, text } of [...concluded, ...tentative]) {
+        expect(Number.isInteger(start_time) && Number.isInteger(end_time) && end_time >= start_time).toBe(
+          true
+        )
+        expect(typeof text).toBe("string")
+      }
     const source = listener.heard.flatMap((m) => m["source_transcript_update"] ?? [])
-    expect(source.every(({ concluded, tentative }) => Array.isArray(concluded) && Array.isArray(tentative))).toBe(true)
-    expect(source.flatMap(({ concluded }) => concluded)).toMatchObject([{ language: "en", text: words(1, 6), start_time: 0, end_time: 1_000 }, { text: ` ${words(6, 8)}`, start_time: 1_000, end_time: 1_400 }])
+    expect(
+      source.every(({ concluded, tentative }) => Array.isArray(concluded) && Array.isArray(tentative))
+    ).toBe(true)
+    expect(source.flatMap(({ concluded }) => concluded)).toMatchObject([
+      { language: "en", text: words(1, 6), start_time: 0, end_time: 1_000 },
+      { text: ` ${words(6, 8)}`, start_time: 1_000, end_time: 1_400 }
+    ])
     expect(source.some(({ tentative }) => tentative.length > 0)).toBe(true)
     expect(source.at(-1)!.tentative).toEqual([])
   })
   it("target media: content_type and headers once, text per segment, packets as bytes, concatenated text equals the transcript", async () => {
     await open()
-    const { listener } = await world.connect({ message_format: format, target_languages: ["de"], target_media_languages: ["de"] })
+    const { listener } = await world.connect({
+      message_format: format,
+      target_languages: ["de"],
+      target_media_languages: ["de"]
+    })
     listener.words(1, 10)
     listener.end()
     await until(() => listener.code === 1000)
@@ -200,7 +268,7 @@ describe.each(["json", "msgpack"] as const)("12.4 to 12.7 the stream, %s", (form
     expect(media[0]).toMatchObject({ language: "de", content_type: "audio/webm;codecs=opus", headers: 1 })
     expect(media[1]).not.toHaveProperty("content_type")
     expect(media.map(({ text }) => text).join("")).toBe(listener.concluded("de"))
-    const first = format === "json" ? Buffer.from(media[0].data[0], "base64") : media[0].data[0] as Buffer
+    const first = format === "json" ? Buffer.from(media[0].data[0], "base64") : (media[0].data[0] as Buffer)
     expect(first.subarray(0, 4).toString("hex")).toBe("1a45dfa3")
     expect(media[0].duration).toBeGreaterThan(0)
   })
@@ -230,7 +298,10 @@ describe("the stream", () => {
     const { body } = await world.create()
     const listener = world.listen(body)
     listener.ws.on("open", () => {
-      for (let i = 1; i <= 5; i++) listener.ws.send(`{"source_media_chunk":{"data":"${Buffer.from(soundOf(i, 1)).toString("base64").replace(/=+$/, "")}"}}`)
+      for (let i = 1; i <= 5; i++)
+        listener.ws.send(
+          `{"source_media_chunk":{"data":"${Buffer.from(soundOf(i, 1)).toString("base64").replace(/=+$/, "")}"}}`
+        )
       listener.ws.send('{ "end_of_source_media": {} }')
     })
     await until(() => listener.code === 1000)
@@ -239,7 +310,12 @@ describe("the stream", () => {
   it("speech is counted, and the quota in the middle of a session ends it with 4560401", async () => {
     await open({ account: { limits: { speechToTextMs: 12_000 } } })
     const { listener } = await world.connect()
-    for (let second = 0; second < 24; second++) { listener.words(1 + second * 5, 5); world.nowMs += 1_000; await new Promise((resolve) => setTimeout(resolve, 2)); world.voice.sweep() }
+    for (let second = 0; second < 24; second++) {
+      listener.words(1 + second * 5, 5)
+      world.nowMs += 1_000
+      await new Promise((resolve) => setTimeout(resolve, 2))
+      world.voice.sweep()
+    }
     await until(() => listener.error !== undefined)
     expect(listener.error).toMatchObject({ error_code: 456, reason_code: 4560401 })
     const { account } = world.usage.read(world.ring.find(`DeepL-Auth-Key ${world.secret}`)!)
@@ -251,20 +327,60 @@ describe("12.5, 12.8 errors and closes", () => {
   const b64 = (bytes: number): string => Buffer.alloc(bytes).toString("base64")
   it.each<[string, number, number, number, (listener: Listener) => void]>([
     ["message not decodable", 400, 4000401, 1007, (l) => l.ws.send("{")],
-    ["not a one-member map: two members", 400, 4000401, 1007, (l) => l.ws.send('{"end_of_source_media":{},"source_media_chunk":{}}')],
+    [
+      "not a one-member map: two members",
+      400,
+      4000401,
+      1007,
+      (l) => l.ws.send('{"end_of_source_media":{},"source_media_chunk":{}}')
+    ],
     ["not a map: array", 400, 4000401, 1007, (l) => l.ws.send("[]")],
     ["not a map: number", 400, 4000401, 1007, (l) => l.ws.send("7")],
     ["empty map", 400, 4000401, 1007, (l) => l.ws.send("{}")],
     ["unknown message name", 400, 4000402, 1008, (l) => l.ws.send('{"hello":{}}')],
-    ["bad member type: data a number", 400, 4000402, 1008, (l) => l.ws.send('{"source_media_chunk":{"data":5}}')],
+    [
+      "bad member type: data a number",
+      400,
+      4000402,
+      1008,
+      (l) => l.ws.send('{"source_media_chunk":{"data":5}}')
+    ],
     ["bad member type: no data", 400, 4000402, 1008, (l) => l.ws.send('{"source_media_chunk":{}}')],
     ["bad member type: body a string", 400, 4000402, 1008, (l) => l.ws.send('{"source_media_chunk":"x"}')],
     ["data not base64", 400, 4000402, 1008, (l) => l.ws.send('{"source_media_chunk":{"data":"#!?*"}}')],
     ["wrong frame type", 400, 4000404, 1003, (l) => l.ws.send(pack({ end_of_source_media: {} }))],
-    ["chunk not a multiple of the PCM frame", 400, 4000405, 1008, (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(3)}"}}`)],
-    ["audio after end of source media", 400, 4000406, 1008, (l) => { l.words(1, 1); l.end(); l.words(1, 1) }],
-    ["chunk too large", 413, 4130401, 1009, (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(102_402)}"}}`)],
-    ["chunk too long", 413, 4130401, 1009, (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(32_002)}"}}`)],
+    [
+      "chunk not a multiple of the PCM frame",
+      400,
+      4000405,
+      1008,
+      (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(3)}"}}`)
+    ],
+    [
+      "audio after end of source media",
+      400,
+      4000406,
+      1008,
+      (l) => {
+        l.words(1, 1)
+        l.end()
+        l.words(1, 1)
+      }
+    ],
+    [
+      "chunk too large",
+      413,
+      4130401,
+      1009,
+      (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(102_402)}"}}`)
+    ],
+    [
+      "chunk too long",
+      413,
+      4130401,
+      1009,
+      (l) => l.ws.send(`{"source_media_chunk":{"data":"${b64(32_002)}"}}`)
+    ],
     ["faster than 2× real time", 429, 4290401, 1008, (l) => l.words(1, 26)]
   ])("%s", async (_, error_code, reason_code, close, send) => {
     await open()
@@ -272,13 +388,23 @@ describe("12.5, 12.8 errors and closes", () => {
     await until(() => world.live(session) !== undefined)
     send(listener)
     await until(() => listener.code !== 0)
-    expect(listener.error).toMatchObject({ error_code, reason_code, request_type: expect.any(String), error_message: expect.any(String) })
+    expect(listener.error).toMatchObject({
+      error_code,
+      reason_code,
+      request_type: expect.any(String),
+      error_message: expect.any(String)
+    })
     expect(listener.code).toBe(close)
     expect((await world.renew(token)).status).toBe(403)
   })
   it("msgpack: text frames, arrays instead of maps and integer keys are errors", async () => {
     await open()
-    for (const [message, reason] of [["{}", 4000404], [pack([1]), 4000401], [pack(new Map([[1, {}]])), 4000401], [pack({ source_media_chunk: [new Uint8Array(2)] }), 4000402]] as const) {
+    for (const [message, reason] of [
+      ["{}", 4000404],
+      [pack([1]), 4000401],
+      [pack(new Map([[1, {}]])), 4000401],
+      [pack({ source_media_chunk: [new Uint8Array(2)] }), 4000402]
+    ] as const) {
       const { listener } = await world.connect({ message_format: "msgpack" })
       listener.ws.send(message)
       await until(() => listener.error !== undefined)
@@ -310,7 +436,12 @@ describe("12.5, 12.8 errors and closes", () => {
   it("1 h of connection: 1001 without error, and the session stays resumable", async () => {
     await open()
     const { listener, token } = await world.connect()
-    for (let i = 0; i < 144; i++) { listener.sound(new Uint8Array(0)); world.nowMs += 25_000; await new Promise((resolve) => setTimeout(resolve, 1)); world.voice.sweep() }
+    for (let i = 0; i < 144; i++) {
+      listener.sound(new Uint8Array(0))
+      world.nowMs += 25_000
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      world.voice.sweep()
+    }
     await until(() => listener.code === 1001)
     expect(listener.error).toBeUndefined()
     expect((await world.renew(token)).status).toBe(200)
@@ -341,7 +472,11 @@ describe("12.5, 12.8 errors and closes", () => {
     expect(listener.error).toMatchObject({ error_code: 503, reason_code: 5030401 })
   })
   it("translator unavailable, twice: 5030401, close 1013", async () => {
-    await open({ translating: { instead: () => Effect.fail(new EngineFault({ reason: "crashed", engine: "fake", detail: "scripted" })) } })
+    await open({
+      translating: {
+        instead: () => Effect.fail(new EngineFault({ reason: "crashed", engine: "fake", detail: "scripted" }))
+      }
+    })
     const { listener } = await world.connect({ target_languages: ["de"] })
     listener.words(1, 5)
     await until(() => listener.code === 1013)
@@ -353,7 +488,10 @@ describe("continuity", () => {
   it("a recogniser that crashes once: what was not concluded is heard again, nothing is lost or doubled", async () => {
     await open({ hearing: { crashAfter: 8 } })
     const { listener } = await world.connect({ target_languages: ["de"] })
-    for (let i = 0; i < 4; i++) { listener.words(1 + 5 * i, 5); await new Promise((resolve) => setTimeout(resolve, 10)) }
+    for (let i = 0; i < 4; i++) {
+      listener.words(1 + 5 * i, 5)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
     listener.end()
     await until(() => listener.code === 1000)
     expect(listener.concluded()).toBe(words(1, 21))
@@ -362,7 +500,10 @@ describe("continuity", () => {
   })
   it("a lost connection: what was heard meanwhile comes first after the reconnect, times go on, media is described again", async () => {
     await open()
-    const { listener, token, session } = await world.connect({ target_languages: ["de"], target_media_languages: ["de"] })
+    const { listener, token, session } = await world.connect({
+      target_languages: ["de"],
+      target_media_languages: ["de"]
+    })
     listener.words(1, 5)
     await until(() => listener.concluded("de") !== "")
     listener.words(6, 5)
@@ -378,13 +519,18 @@ describe("continuity", () => {
     await until(() => again.code === 1000)
     expect(listener.concluded() + again.concluded()).toBe(words(1, 16))
     expect(listener.concluded("de") + again.concluded("de")).toBe(words(1, 16, true))
-    expect(again.heard.flatMap((m) => m["source_transcript_update"]?.concluded ?? []).at(-1)).toMatchObject({ start_time: 2_000, end_time: 3_000 })
-    expect(again.heard.find((m) => "target_media_chunk" in m)!["target_media_chunk"]).toHaveProperty("content_type")
+    expect(again.heard.flatMap((m) => m["source_transcript_update"]?.concluded ?? []).at(-1)).toMatchObject({
+      start_time: 2_000,
+      end_time: 3_000
+    })
+    expect(again.heard.find((m) => "target_media_chunk" in m)!["target_media_chunk"]).toHaveProperty(
+      "content_type"
+    )
   })
   it("compressed sound is metered per connection: a reconnect does not count what came before as too fast", async () => {
     await open()
     const type = "audio/ogg;codecs=opus"
-const encoder = encoderFor(type)!()
+    const encoder = encoderFor(type)!()
     const { packets } = await encoder.encode(new Int16Array(24_000 * 40), 24_000)
     const { listener, token, session } = await world.connect({ source_media_content_type: type })
     await until(() => world.live(session) !== undefined)
