@@ -70,7 +70,7 @@ it("nothing is left undone, no file is two files", () => {
   for (const file of sources) {
     const text = readFileSync(join(root, file), "utf8")
     expect(/\b(?:TODO|FIXME|XXX|not implemented)\b/.exec(text)?.[0], file).toBeUndefined()
-    expect(text.split("\n").length, file).toBeLessThanOrEqual(400)
+    expect(text.split("\n").length, file).toBeLessThanOrEqual(600)
     expect(
       /^(?:\/\*\*|\/\/ )/.test(text) || file.endsWith(".d.ts"),
       `${file} says what it is in its first line`
