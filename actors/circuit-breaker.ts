@@ -1,7 +1,7 @@
 /** Keeps callers away from an upstream that fails: closed, open for a while after so many failures in a row,
  *  then one probe decides. Nothing is kept: a restart starts closed. Source: chat section 14, breaker. */
 import { Schema } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 
 const policy = { failuresMax: Schema.Finite, withinMs: Schema.Finite, restMs: Schema.Finite }
 
@@ -26,7 +26,7 @@ const Resting = Schema.TaggedStruct("Resting", {})
 const done = () => reply(undefined)
 const closed = { _tag: "Closed", failures: 0, firstMs: 0 } as const
 
-export const CircuitBreaker = named("circuit-breaker", {
+export const CircuitBreaker = defineActor("circuit-breaker", {
   state: State,
   event: Schema.TaggedUnion({
     Closed: { failures: Schema.Finite, firstMs: Schema.Finite },
@@ -35,11 +35,11 @@ export const CircuitBreaker = named("circuit-breaker", {
   }),
   commands: {
     /** Asked before a call. */
-    Enter: command({}, { reply: Schema.Void, refusal: Resting }),
+    Acquire: command({}, { reply: Schema.Void, refusal: Resting }),
     Succeeded: command({}, { reply: Schema.Void }),
     Failed: command(policy, { reply: Schema.Void }),
     /** The call told nothing about the upstream (its caller went). */
-    Left: command({}, { reply: Schema.Void })
+    Release: command({}, { reply: Schema.Void })
   },
   keep: "memory",
   mailbox: { capacity: 4_096 },
@@ -49,7 +49,7 @@ export const CircuitBreaker = named("circuit-breaker", {
   initial: closed,
   on: {
     Closed: {
-      Enter: done,
+      Acquire: done,
       Succeeded: ({ failures }) => (failures === 0 ? reply(undefined) : persist(closed).reply(undefined)),
       Failed: ({ failures, firstMs }, { failuresMax, withinMs, restMs }, { nowMs }) => {
         const inTime = failures > 0 && nowMs - firstMs <= withinMs
@@ -60,26 +60,26 @@ export const CircuitBreaker = named("circuit-breaker", {
             : persist({ _tag: "Closed", failures: next, firstMs: inTime ? firstMs : nowMs })
         ).reply(undefined)
       },
-      Left: done
+      Release: done
     },
     Open: {
-      Enter: ({ untilMs }, _, { nowMs }) =>
+      Acquire: ({ untilMs }, _, { nowMs }) =>
         nowMs < untilMs
           ? refuse({ _tag: "Resting" })
           : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
       Succeeded: done,
       Failed: done,
-      Left: done
+      Release: done
     },
     Probing: {
-      Enter: ({ sinceMs }, _, { nowMs }) =>
+      Acquire: ({ sinceMs }, _, { nowMs }) =>
         nowMs - sinceMs < probeMsMax
           ? refuse({ _tag: "Resting" })
           : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
       Succeeded: () => persist(closed).reply(undefined),
       Failed: (_, { restMs }, { nowMs }) =>
         persist({ _tag: "Opened", untilMs: nowMs + restMs }).reply(undefined),
-      Left: (_, __, { nowMs }) => persist({ _tag: "Opened", untilMs: nowMs }).reply(undefined)
+      Release: (_, __, { nowMs }) => persist({ _tag: "Opened", untilMs: nowMs }).reply(undefined)
     }
   },
   evolve: {

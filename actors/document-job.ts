@@ -4,7 +4,7 @@
  *  `error` when nobody does within an hour; never stuck. The bill is written with the download, once.
  *  Source: translation 4, 17; documents 9, 10. */
 import { Effect, Schema, Stream } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
 import { DocumentPorts } from "./documents/ports.ts"
 import { tidied, translating } from "./documents/translating.ts"
@@ -79,7 +79,7 @@ const State = Schema.TaggedUnion({
 
 type State = typeof State.Type
 
-export const Look = Schema.TaggedUnion({
+export const DocumentStatus = Schema.TaggedUnion({
   Queued: {},
   Translating: {},
   Locked: {},
@@ -112,7 +112,7 @@ const givenBack = ({ accountId, periodMs }: Meta): Write => add(usedCount(accoun
 const fail = (meta: Meta, text: string, nowMs: number) =>
   persist({ _tag: "Failed", text, atMs: nowMs }).with(givenBack(meta)).reply(undefined)
 
-export const DocumentJob = named("document-job", {
+export const DocumentJob = defineActor("document-job", {
   state: State,
   event: Schema.TaggedUnion({
     Received: { meta: Meta },
@@ -130,7 +130,7 @@ export const DocumentJob = named("document-job", {
       { meta: Meta, documentsMax: Schema.NullOr(Schema.Int) },
       { reply: Schema.Void, refusal: Full }
     ),
-    Look: command({}, { reply: Look }),
+    Inspect: command({}, { reply: DocumentStatus }),
     Begin: command({}, { reply: Schema.Void }),
     Lock: command({}, { reply: Schema.Void }),
     /** The key is in the vault. */
@@ -168,7 +168,7 @@ export const DocumentJob = named("document-job", {
           )
           .otherwise(refuse({ _tag: "DocumentsUsedUp" }))
           .reply(undefined),
-      Look: unknown,
+      Inspect: unknown,
       Begin: done,
       Lock: done,
       Unlock: done,
@@ -180,7 +180,7 @@ export const DocumentJob = named("document-job", {
     },
     Translating: {
       Receive: done,
-      Look: ({ begun }) => reply({ _tag: begun ? ("Translating" as const) : ("Queued" as const) }),
+      Inspect: ({ begun }) => reply({ _tag: begun ? ("Translating" as const) : ("Queued" as const) }),
       Begin: ({ begun }) => (begun ? reply(undefined) : persist({ _tag: "Begun" }).reply(undefined)),
       Lock: (_, __, { nowMs }) => persist({ _tag: "Locked", atMs: nowMs }).reply(undefined),
       Unlock: done,
@@ -196,7 +196,7 @@ export const DocumentJob = named("document-job", {
     },
     Locked: {
       Receive: done,
-      Look: () => reply({ _tag: "Locked" }),
+      Inspect: () => reply({ _tag: "Locked" }),
       Begin: done,
       Lock: done,
       Unlock: () => persist({ _tag: "Unlocked" }).reply(undefined),
@@ -212,7 +212,7 @@ export const DocumentJob = named("document-job", {
     },
     Done: {
       Receive: done,
-      Look: ({ billed, resultBytes, meta }) => reply({ _tag: "Done", billed, resultBytes, meta }),
+      Inspect: ({ billed, resultBytes, meta }) => reply({ _tag: "Done", billed, resultBytes, meta }),
       Begin: done,
       Lock: done,
       Unlock: done,
@@ -240,7 +240,7 @@ export const DocumentJob = named("document-job", {
     },
     Failed: {
       Receive: done,
-      Look: ({ text }) => reply({ _tag: "Failed", text }),
+      Inspect: ({ text }) => reply({ _tag: "Failed", text }),
       Begin: done,
       Lock: done,
       Unlock: done,
@@ -260,7 +260,7 @@ export const DocumentJob = named("document-job", {
     },
     Leaving: {
       Receive: done,
-      Look: unknown,
+      Inspect: unknown,
       Begin: done,
       Lock: done,
       Unlock: done,
@@ -272,7 +272,7 @@ export const DocumentJob = named("document-job", {
     },
     Gone: {
       Receive: done,
-      Look: unknown,
+      Inspect: unknown,
       Begin: done,
       Lock: done,
       Unlock: done,

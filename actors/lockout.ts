@@ -2,12 +2,12 @@
  *  forgets is forgiven.
  *  Source: authorization section 3.5. */
 import { Schema } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 
 const counting = { sinceMs: Schema.Finite, failures: Schema.Finite }
 export const LockedOut = Schema.TaggedStruct("LockedOut", { retryAfterMs: Schema.Finite })
 
-export const Lockout = named("lockout", {
+export const Lockout = defineActor("lockout", {
   state: Schema.TaggedUnion({ Counting: counting, Locked: { untilMs: Schema.Finite } }),
   event: Schema.TaggedUnion({ Counted: counting, Locked: { untilMs: Schema.Finite } }),
   commands: {

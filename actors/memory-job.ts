@@ -3,7 +3,7 @@
  *  memory exists only once it is whole. What the work is comes from outside (MemoryWork). Source: translation
  *  sections 9.5–9.8 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import { Garbage } from "./garbage.ts"
 
@@ -121,7 +121,7 @@ const later = (state: State, _: unknown, { nowMs }: { readonly nowMs: number }) 
 
 const cleaning = () => Stream.unwrap(Effect.map(MemoryWork, ({ clean }) => Stream.fromEffectDrain(clean)))
 
-export const MemoryJob = named("memory-job", {
+export const MemoryJob = defineActor("memory-job", {
   state: State,
   event: Schema.TaggedUnion({
     Declared: of,

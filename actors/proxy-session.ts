@@ -3,7 +3,7 @@
  *  compared at each use; a turn under way near its end holds it.
  *  Source: chat sections 15 and 16. */
 import { Schema } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
 
 export const Status = Schema.Literals([
@@ -87,7 +87,7 @@ type State = typeof State.Type
 type Active = Extract<State, { _tag: "Active" }>
 
 /** Never existed, expired, deleted, of another owner: not told apart. */
-const Unknown = Schema.TaggedStruct("ResponseUnknown", {})
+const UnknownResponse = Schema.TaggedStruct("ResponseUnknown", {})
 
 const NotReady = Schema.TaggedStruct("ResponseNotReady", {})
 const unknown = () => refuse({ _tag: "ResponseUnknown" })
@@ -153,7 +153,7 @@ const eventOf = (
     events: eventsFrom + events.length
   }) as const
 
-export const ProxySession = named("proxy-session", {
+export const ProxySession = defineActor("proxy-session", {
   state: State,
   event: Schema.TaggedUnion({
     Committed: {
@@ -174,13 +174,19 @@ export const ProxySession = named("proxy-session", {
     /** A turn that continues `previousId` begins; it may take `holdMs`. */
     Begin: command(
       { owner: Schema.String, previousId: Schema.String, holdMs: Schema.Int },
-      { reply: Schema.Void, refusal: Schema.Union([Unknown, NotReady]) }
+      { reply: Schema.Void, refusal: Schema.Union([UnknownResponse, NotReady]) }
     ),
     /** Whether a response can be seen now. */
-    Look: command({ owner: Schema.String, id: Schema.String }, { reply: Schema.Void, refusal: Unknown }),
+    Inspect: command(
+      { owner: Schema.String, id: Schema.String },
+      { reply: Schema.Void, refusal: UnknownResponse }
+    ),
     /** A response was accepted (background) or reached its end. */
-    Commit: command(committed.fields, { reply: Schema.Void, refusal: Unknown }),
-    Delete: command({ owner: Schema.String, id: Schema.String }, { reply: Schema.Void, refusal: Unknown }),
+    Commit: command(committed.fields, { reply: Schema.Void, refusal: UnknownResponse }),
+    Delete: command(
+      { owner: Schema.String, id: Schema.String },
+      { reply: Schema.Void, refusal: UnknownResponse }
+    ),
     /** Room is wanted. */
     Evict: command({}, { reply: Schema.Boolean }),
     Expire: command({}, { reply: Schema.Void })
@@ -197,7 +203,7 @@ export const ProxySession = named("proxy-session", {
   on: {
     Absent: {
       Begin: unknown,
-      Look: unknown,
+      Inspect: unknown,
       Delete: unknown,
       Evict: () => reply(false),
       Expire: done,
@@ -223,7 +229,7 @@ export const ProxySession = named("proxy-session", {
           ? persist({ _tag: "Held", untilMs: nowMs + holdMs }).reply(undefined)
           : reply(undefined)
       },
-      Look: (state, { owner, id }, { nowMs }) =>
+      Inspect: (state, { owner, id }, { nowMs }) =>
         nowMs >= dueMs(state) ||
         state.owner !== owner ||
         state.responses[id] === undefined ||
@@ -253,7 +259,7 @@ export const ProxySession = named("proxy-session", {
     },
     Expired: {
       Begin: unknown,
-      Look: unknown,
+      Inspect: unknown,
       Commit: unknown,
       Delete: unknown,
       Evict: () => reply(false),

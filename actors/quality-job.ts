@@ -2,7 +2,7 @@
  *  accepted job survives a crash and is begun anew. What evaluating is comes from outside (QualityWork).
  *  Source: translation sections 14 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { Garbage } from "./garbage.ts"
 
 export const keptAfterMs = 86_400_000
@@ -63,7 +63,7 @@ const end = (
 
 const cleaning = () => Stream.unwrap(Effect.map(QualityWork, ({ clean }) => Stream.fromEffectDrain(clean)))
 
-export const QualityJob = named("quality-job", {
+export const QualityJob = defineActor("quality-job", {
   state: State,
   event: Schema.TaggedUnion({
     Accepted: of,

@@ -4,7 +4,7 @@
  *  steps back by a window or less keeps the window it was in. One record, no timer, no promise
  *  (bench/rate-window). Source: store section 4.2, translation section 2.5. */
 import { Schema } from "effect"
-import { command, named, type Decision } from "../runtime/actor.ts"
+import { command, defineActor, type Decision } from "../runtime/actor.ts"
 
 /** `startMs`: when the window that was last used began; `made`: what it has been charged. */
 const counted = { startMs: Schema.Finite, made: Schema.Finite }
@@ -63,7 +63,7 @@ const take = (
       }
 }
 
-export const RateWindow = named("rate-window", {
+export const RateWindow = defineActor("rate-window", {
   state: Schema.TaggedUnion({ Counted: counted }),
   event: Schema.TaggedUnion({ Counted: counted }),
   commands: { Take: command(Take.fields, { reply: Taken, refusal: Limited }) },

@@ -3,7 +3,7 @@
  *  is a true sign of reuse and ends the family.
  *  Source: authorization sections 8.4, 8.5, 18.2; OAuth 2.1 draft, refresh-token rotation. */
 import { Schema } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
 
 export const Grant = Schema.Struct({
@@ -57,7 +57,7 @@ const rememberedMs = 7 * 86_400_000
 const unknown = () => refuse({ _tag: "FamilyEnded" })
 const taken = () => refuse({ _tag: "FamilyTaken" })
 
-export const RefreshFamily = named("refresh-family", {
+export const RefreshFamily = defineActor("refresh-family", {
   state: Schema.TaggedUnion({
     Empty: {},
     Active: living,
@@ -76,7 +76,7 @@ export const RefreshFamily = named("refresh-family", {
       { reply: Schema.Void, refusal: Schema.Union([Taken, Stale]) }
     ),
     /** The family as it is; null: there is none, or it is over. */
-    Look: command(
+    Inspect: command(
       {},
       {
         reply: Schema.Struct({
@@ -111,14 +111,14 @@ export const RefreshFamily = named("refresh-family", {
           .with(...rows)
           .otherwise(refuse({ _tag: "Stale" }))
           .reply(undefined),
-      Look: () => reply({ living: null, ended: null }),
+      Inspect: () => reply({ living: null, ended: null }),
       Rotate: unknown,
       Revoke: () => reply(false),
       Expire: () => reply(undefined)
     },
     Active: {
       Open: taken,
-      Look: ({ _tag, ...living }) => reply({ living, ended: null }),
+      Inspect: ({ _tag, ...living }) => reply({ living, ended: null }),
       Rotate: (
         { generation, expiresMs, absoluteMs },
         { generation: shown, expiresMs: nextMs, rows },
@@ -145,7 +145,7 @@ export const RefreshFamily = named("refresh-family", {
     },
     Revoked: {
       Open: taken,
-      Look: ({ grant, generation }) => reply({ living: null, ended: { grant, generation } }),
+      Inspect: ({ grant, generation }) => reply({ living: null, ended: { grant, generation } }),
       Rotate: ({ generation }, { generation: shown }) =>
         shown < generation ? refuse({ _tag: "TokenReused" }) : refuse({ _tag: "FamilyEnded" }),
       Revoke: () => reply(false),
@@ -158,7 +158,7 @@ export const RefreshFamily = named("refresh-family", {
     },
     Forgotten: {
       Open: taken,
-      Look: () => reply({ living: null, ended: null }),
+      Inspect: () => reply({ living: null, ended: null }),
       Rotate: unknown,
       Revoke: () => reply(false),
       Expire: () => reply(undefined)

@@ -3,7 +3,7 @@
  *  files never outlive it. What the work is comes from outside (VoiceJobWork). Source: translation sections
  *  13 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import { Garbage } from "./garbage.ts"
 
@@ -106,7 +106,7 @@ const gone = ({ results }: Done) =>
     .with(...results.flatMap(({ blob }) => (blob === "" ? [] : [Garbage.put(["blob", blob], true)])))
     .reply(undefined)
 
-export const VoiceJob = named("voice-job", {
+export const VoiceJob = defineActor("voice-job", {
   state: State,
   event: Schema.TaggedUnion({
     Created: { job: Job },

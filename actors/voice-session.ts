@@ -5,10 +5,10 @@
  *  after a lost one, the audio that has arrived goes on being heard.
  *  Source: translation sections 12 and 17. */
 import { Context, type Effect, Schema } from "effect"
-import { command, lane, named, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, lane, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import type { EngineFault, Engines, TranslateRequest, TranslateResult } from "./engines/ports.ts"
-import { hearing, type AudioChunk, type Said } from "./voice/hearing.ts"
+import { hearing, type AudioChunk, type SessionEvent } from "./voice/pipeline.ts"
 
 export const Config = Schema.Struct({
   accountId: Schema.String,
@@ -31,18 +31,18 @@ export const Config = Schema.Struct({
 export type Config = typeof Config.Type
 
 /** Times in ms of the session's audio. `language` is the detected one, of source segments. */
-export const Spoken = Schema.Struct({
+export const Utterance = Schema.Struct({
   text: Schema.String,
   startMs: Schema.Int,
   endMs: Schema.Int,
   language: Schema.String
 })
 
-export type Spoken = typeof Spoken.Type
+export type Utterance = typeof Utterance.Type
 
 /** Concluded and not yet delivered; `to`: "" is the source transcript, else a target as the client spelled
  *  it. */
-const Undelivered = Schema.Struct({ to: Schema.String, spoken: Spoken })
+const Undelivered = Schema.Struct({ to: Schema.String, spoken: Utterance })
 
 /** [keyed hash] → which session a token belongs to, until the session ends. */
 export const VoiceTokens = table(
@@ -78,7 +78,7 @@ const live = {
   /** Where the concluded audio ends. */
   audioMs: Schema.Int,
   segments: Schema.Int,
-  untranslated: Schema.Array(Spoken),
+  untranslated: Schema.Array(Utterance),
   undelivered: Schema.Array(Undelivered),
   sourceEnded: Schema.Boolean,
   finished: Schema.Boolean
@@ -134,14 +134,14 @@ export interface SessionEngines extends Engines {
 
 export class VoiceEngines extends Context.Service<VoiceEngines, SessionEngines>()("actors/VoiceEngines") {}
 
-export const VoiceSession = named("voice-session", {
+export const VoiceSession = defineActor("voice-session", {
   state: State,
   event: Schema.TaggedUnion({
     Created: { config: Config, token: Schema.String, atMs: Schema.Int },
     Connected: {},
     Disconnected: { atMs: Schema.Int },
     Renewed: { token: Schema.String, atMs: Schema.Int },
-    Concluded: { spoken: Spoken },
+    Concluded: { spoken: Utterance },
     Translated: { said: Schema.Array(Undelivered) },
     Delivered: {},
     Restored: { said: Schema.Array(Undelivered) },
@@ -165,7 +165,7 @@ export const VoiceSession = named("voice-session", {
       { reply: Schema.Struct({ config: Config }), refusal: Schema.Union([Gone, Misused]) }
     ),
     Disconnect: command({ token: Schema.String }, { reply: Schema.Void }),
-    Conclude: command({ spoken: Spoken }, { reply: Schema.Void }),
+    Conclude: command({ spoken: Utterance }, { reply: Schema.Void }),
     Translate: command({ said: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     /** Everything concluded and undelivered, marked delivered: the asker sends it in the turn of the answer.
      *  */
@@ -182,7 +182,7 @@ export const VoiceSession = named("voice-session", {
   },
   lanes: {
     audio: lane.in<AudioChunk>({ capacity: 1_024, whenFull: "refuse" }),
-    said: lane.out<Said>({ capacity: 512, whenFull: "wait" })
+    said: lane.out<SessionEvent>({ capacity: 512, whenFull: "wait" })
   },
   keep: "journal",
   snapshotEvery: 64,

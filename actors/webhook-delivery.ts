@@ -3,7 +3,7 @@
  *  itself after a restart of the process.
  *  Source: store section 9.2. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, named, persist, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, reply } from "../runtime/actor.ts"
 import type { Write } from "../storage/store.ts"
 
 /** What became of one attempt. */
@@ -38,7 +38,7 @@ const fresh = (after: number): State => ({ _tag: "Sending", after, seq: 0, attem
 const done = () => reply(undefined)
 const entry = { seq: Schema.Int }
 
-type Said =
+type AttemptOutcome =
   | { readonly _tag: "Emptied" }
   | { readonly _tag: "Delivered"; readonly seq: number }
   | { readonly _tag: "Failed"; readonly seq: number; readonly why: string }
@@ -48,13 +48,15 @@ const sending = (
   outside: DeliveryPort,
   id: string,
   state: { readonly after: number; readonly seq: number; readonly attempts: number }
-): Stream.Stream<Said> =>
+): Stream.Stream<AttemptOutcome> =>
   Stream.unfold(
     { after: state.after, over: false },
     ({
       after,
       over
-    }): Effect.Effect<readonly [Said, { readonly after: number; readonly over: boolean }] | undefined> => {
+    }): Effect.Effect<
+      readonly [AttemptOutcome, { readonly after: number; readonly over: boolean }] | undefined
+    > => {
       if (over) return Effect.succeed(undefined)
       const seq = outside.next(id, after)
       if (seq === undefined) return Effect.succeed([{ _tag: "Emptied" }, { after, over: true }])
@@ -75,7 +77,7 @@ const sending = (
 
 /** `port` is bound here because rules are pure: they only write the rows it names. */
 export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "waitsMs">) =>
-  named("webhook-delivery", {
+  defineActor("webhook-delivery", {
     state: State,
     event: Schema.TaggedUnion({
       Woken: {},

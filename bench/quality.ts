@@ -52,7 +52,7 @@ await Effect.runPromise(
       for (const { set, text, pcm } of [...spoken, ours]) {
         const began = performance.now()
         const heard = yield* Stream.runCollect(
-          ear.hear(
+          ear.recognize(
             Stream.fromIterable(
               Array.from({ length: Math.ceil(pcm.length / 3_200) }, (_, i) =>
                 pcm.slice(i * 3_200, (i + 1) * 3_200)

@@ -118,7 +118,7 @@ export type Reply<C> = C extends Command<any, infer A, any> ? A : never
 export type Refusal<C> = C extends Command<any, any, infer X> ? X : never
 
 /** A command as a value, which an activity tells to its own actor. */
-export type Call<Cs extends Commands> = {
+export type CommandOf<Cs extends Commands> = {
   readonly [C in keyof Cs & string]: { readonly _tag: C } & Payload<Cs[C]>
 }[keyof Cs & string]
 
@@ -232,7 +232,7 @@ export interface Behaviour<
     readonly [P in State["_tag"]]?: (
       state: OfTag<State, P>,
       self: Self<Ls>
-    ) => Stream.Stream<Call<Cs>, never, R>
+    ) => Stream.Stream<CommandOf<Cs>, never, R>
   }
 }
 
@@ -249,7 +249,7 @@ export interface Definition<
 
 export type AnyDefinition = Definition<any, any, any, any, any>
 
-export const named = <
+export const defineActor = <
   S extends Codec<any>,
   const Cs extends Commands,
   V extends Codec<any>,

@@ -61,13 +61,13 @@ export interface Sink {
   readonly signal: AbortSignal
 }
 
-export type Field = readonly [name: string, value: string]
+export type Header = readonly [name: string, value: string]
 
 export interface Response {
   readonly status: number
-  readonly headers?: ReadonlyArray<Field>
+  readonly headers?: ReadonlyArray<Header>
   /** More headers, one list for many answers: the transport puts it together once. */
-  readonly always?: ReadonlyArray<Field>
+  readonly always?: ReadonlyArray<Header>
   /** A function streams: it is called once, and the response ends when its promise has resolved (or by
    *  `sink.end`); a throw cuts the connection. */
   readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void) | undefined

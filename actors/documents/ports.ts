@@ -71,8 +71,8 @@ export interface TranslateBatch {
 
 export interface Ports {
   readonly blobs: Blobs
-  readonly vault: Vault
-  readonly desk: Desk
+  readonly vault: DocumentKeyring
+  readonly desk: FairScheduler
   readonly work: (meta: JobMeta, source: Buffer) => Effect.Effect<DocumentWork, JobFault, Scope.Scope>
   /** The source's code, or why the pair cannot be had. */
   readonly languageOf: (meta: JobMeta, texts: ReadonlyArray<string>) => string | JobFault
@@ -100,7 +100,7 @@ export const blobOf = {
 export const jobOfBlob = (blob: string): string | undefined => /^doc-([0-9A-F]{32})\./.exec(blob)?.[1]
 
 /** Keys that clients have shown, while their jobs run. Never on disk. */
-export class Vault {
+export class DocumentKeyring {
   private readonly keys = new Map<string, DocumentKeys>()
 
   put(id: string, keys: DocumentKeys): void {
@@ -135,7 +135,7 @@ const rateDefault = 500
 
 /** Whose turn it is: so many documents at once, so many of one account, in order of arrival otherwise; and
  *  how far each is. */
-export class Desk {
+export class FairScheduler {
   private readonly running = new Map<string, string>()
   private readonly waiting: Array<Waiting> = []
   private readonly progress = new Map<string, Progress>()

@@ -104,7 +104,7 @@ export interface Word {
   readonly endMs: number
 }
 
-export type Heard =
+export type RecognitionEvent =
   /** Replaces the last partial; may be rewritten. */
   | {
       readonly type: "partial"
@@ -136,10 +136,10 @@ export interface Recognizer extends Engine {
   readonly capacity: () => { readonly used: number; readonly max: number }
   /** One hearing: batches of PCM in, what was heard out, until the audio ends and the last final is out.
    *  A crash of its process fails with `crashed`; the caller hears again from where the last final ended. */
-  readonly hear: (
+  readonly recognize: (
     audio: Stream.Stream<Pcm>,
     options: { readonly language: Language | undefined; readonly hints?: ReadonlyArray<string> }
-  ) => Stream.Stream<Heard, EngineFault>
+  ) => Stream.Stream<RecognitionEvent, EngineFault>
 }
 
 /** Anything a content type names → 16 kHz mono. One per session; chunks may split anywhere. */

@@ -3,7 +3,7 @@
  *  intensity; who was using it is tried once more, then told.
  *  Source: design section 7, spec engines section 1. */
 import { Cause, Context, Deferred, Effect, Exit, Schema, type Scope, Stream } from "effect"
-import { command, named, persist, reply } from "../../runtime/actor.ts"
+import { command, defineActor, persist, reply } from "../../runtime/actor.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import { EngineFault, type Readiness } from "./ports.ts"
 
@@ -24,7 +24,7 @@ export class EngineStarts extends Context.Service<
   Map<string, (up: () => Effect.Effect<void>) => Effect.Effect<never, EngineFault>>
 >()("actors/engines/EngineStarts") {}
 
-export const EngineProcess = named("engine", {
+export const EngineProcess = defineActor("engine", {
   state: Schema.TaggedUnion({
     Running: { up: Schema.Boolean },
     Stopped: {},

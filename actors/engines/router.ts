@@ -221,7 +221,7 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
         },
         { used: 0, max: 0 }
       ),
-    hear: (audio, options) =>
+    recognize: (audio, options) =>
       Stream.unwrap(
         Effect.sync(() => {
           const engine =
@@ -233,7 +233,7 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
             ? Stream.fail(
                 none("recognizer", reasons(engines) || `nothing hears ${options.language ?? "that"} now`)
               )
-            : engine.hear(audio, options)
+            : engine.recognize(audio, options)
         })
       )
   }

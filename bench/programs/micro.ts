@@ -6,7 +6,7 @@ import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { RateWindow } from "../../actors/rate-window.ts"
-import { command, named, persist } from "../../runtime/actor.ts"
+import { command, defineActor, persist } from "../../runtime/actor.ts"
 import { ActorSystem } from "../../runtime/registry.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
@@ -21,7 +21,7 @@ const turn = (): Promise<void> =>
   })
 
 const counter = (keep: "memory" | "journal") =>
-  named("counter", {
+  defineActor("counter", {
     state: Schema.TaggedUnion({ On: { n: Schema.Int } }),
     event: Schema.TaggedUnion({ Added: { pad: Schema.String } }),
     commands: { Add: command({ pad: Schema.String }, { reply: Schema.Int }) },

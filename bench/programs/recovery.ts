@@ -5,14 +5,14 @@ import { Context, Schema } from "effect"
 import { existsSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { command, named, reply } from "../../runtime/actor.ts"
+import { command, defineActor, reply } from "../../runtime/actor.ts"
 import { ActorSystem } from "../../runtime/registry.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { packing } from "../../storage/store.ts"
 
 const State = Schema.TaggedUnion({ On: { n: Schema.Int, owner: Schema.String, note: Schema.String } })
 
-const Kept = named("kept", {
+const Kept = defineActor("kept", {
   state: State,
   event: Schema.TaggedUnion({ Never: {} }),
   commands: { Get: command({}, { reply: Schema.Int }) },

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type uWS from "uWebSockets.js"
 import type { WebSocketServer as Ws } from "ws"
-import type { Engines, Heard, Pcm } from "../../actors/engines/ports.ts"
+import type { Engines, RecognitionEvent, Pcm } from "../../actors/engines/ports.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
 import { VoiceEngines, VoiceSession } from "../../actors/voice-session.ts"
 import { TranslationCache } from "../../protocols/translation/text/cache.ts"
@@ -74,29 +74,32 @@ const ring = () => {
 
 /** Says one partial per 200 ms, with the stamp of the chunk that completed it. */
 const stubEar =
-  (chunkSamples: number): Engines["recognizer"]["hear"] =>
+  (chunkSamples: number): Engines["recognizer"]["recognize"] =>
   (audio) => {
     let samples = 0
     let n = 0
-    return Stream.mapArray(audio, (parts: ReadonlyArray<Pcm>): readonly [Heard, ...Array<Heard>] => {
-      const heard: Array<Heard> = []
-      for (const pcm of parts) {
-        samples += pcm.length
-        if (samples < 3_200) continue
-        samples -= 3_200
-        const last = new Uint8Array(pcm.buffer, pcm.byteOffset + 2 * (pcm.length - chunkSamples), 8)
-        heard.push({
-          type: "partial",
-          text: `t=${stampOf(last.slice())} the quick brown fox jumps over the lazy dog`,
-          startMs: n * 200,
-          endMs: ++n * 200,
-          language: "en"
-        })
+    return Stream.mapArray(
+      audio,
+      (parts: ReadonlyArray<Pcm>): readonly [RecognitionEvent, ...Array<RecognitionEvent>] => {
+        const heard: Array<RecognitionEvent> = []
+        for (const pcm of parts) {
+          samples += pcm.length
+          if (samples < 3_200) continue
+          samples -= 3_200
+          const last = new Uint8Array(pcm.buffer, pcm.byteOffset + 2 * (pcm.length - chunkSamples), 8)
+          heard.push({
+            type: "partial",
+            text: `t=${stampOf(last.slice())} the quick brown fox jumps over the lazy dog`,
+            startMs: n * 200,
+            endMs: ++n * 200,
+            language: "en"
+          })
+        }
+        // What has been said is said: nothing is kept for hearing again.
+        heard.push({ type: "silence", untilMs: n * 200 })
+        return heard as unknown as readonly [RecognitionEvent, ...Array<RecognitionEvent>]
       }
-      // What has been said is said: nothing is kept for hearing again.
-      heard.push({ type: "silence", untilMs: n * 200 })
-      return heard as unknown as readonly [Heard, ...Array<Heard>]
-    })
+    )
   }
 
 const info = { id: "stub", version: "1", tier: "embedded", licence: "MIT" } as const
@@ -120,7 +123,7 @@ const identity = (chunkSamples: number): Engines => {
       languages: () => ["en"],
       detects: false,
       capacity: () => ({ used: 0, max: 100_000 }),
-      hear: stubEar(chunkSamples)
+      recognize: stubEar(chunkSamples)
     },
     synthesizer: { info, readiness: ready, languages: () => [], speak: () => Effect.never },
     all: () => [{ ...translator, port: "translator" }]

@@ -5,12 +5,12 @@ import { adminRoutes } from "./admin/routes.ts"
 import { isLive } from "./token/liveness.ts"
 import type { Outside } from "./upstream/outside.ts"
 import { Issuances } from "./records.ts"
-import type { Services } from "./services.ts"
+import type { AuthServices } from "./services.ts"
 
 const scannedMax = 100_000
 
 export const administration = (
-  services: Services,
+  services: AuthServices,
   outside: Outside,
   version: string,
   startedMs: number

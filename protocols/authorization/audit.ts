@@ -2,7 +2,7 @@
  *  of tokens gathered for a moment. Never a token, code, secret or assertion in it. Source: authorization
  *  section 21. */
 import type { Write } from "../../storage/store.ts"
-import type { Books } from "./books.ts"
+import type { CachedTables } from "./cached-tables.ts"
 import { AuditEvents } from "./records.ts"
 
 export interface AuditGiven {
@@ -18,14 +18,14 @@ const gatheredMax = 1_000
 const textMax = 254
 
 export class Audit {
-  private readonly books: Books
+  private readonly books: CachedTables
   private gathered: Array<Write> = []
   private timer: NodeJS.Timeout | undefined
 
   /** Of every action since the start, for /metrics. */
   readonly counts = new Map<string, number>()
 
-  constructor(books: Books) {
+  constructor(books: CachedTables) {
     this.books = books
   }
 

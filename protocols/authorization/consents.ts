@@ -2,14 +2,14 @@
  *  missing.
  *  Source: authorization sections 2.4, 7.6, 8.7 step 9, 12.6. */
 import type { Write } from "../../storage/store.ts"
-import type { Authority } from "./authority.ts"
+import type { AuthContext } from "./auth-context.ts"
 import { Problem } from "./problems.ts"
 import { ConsentKeys, Consents, Prompts, type Client, type ConsentGrant, type Resource } from "./records.ts"
 
 const promptMs = 3_600_000
 
 export const liveConsent = (
-  { books }: Authority,
+  { books }: AuthContext,
   userId: string,
   clientId: string,
   resourceId: string
@@ -22,7 +22,7 @@ export const liveConsent = (
 /** The union of what was allowed and what is allowed now; a grant to an earlier client of that id does not
  *  count. */
 export const allowing = (
-  authority: Authority,
+  authority: AuthContext,
   userId: string,
   client: Client,
   resourceId: string,
@@ -58,7 +58,7 @@ export const allowing = (
 /** Why the user must be asked, where to send them, and a prompt for the page they will see. Durable before it
  *  is answered. */
 export const consentWanted = async (
-  authority: Authority,
+  authority: AuthContext,
   consent: ConsentGrant | undefined,
   userId: string,
   clientId: string,

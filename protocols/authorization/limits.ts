@@ -3,8 +3,8 @@
 import { Lockout } from "../../actors/lockout.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
 import { sourceOf } from "../shared/addresses.ts"
-import { askedNow } from "../shared/now.ts"
-import type { Authority } from "./authority.ts"
+import { askMaybeSync } from "../shared/maybe-promise.ts"
+import type { AuthContext } from "./auth-context.ts"
 import { Problem, slowDown } from "./problems.ts"
 
 const bucket = (callsPerSecond: number, burst: number) => ({
@@ -14,9 +14,9 @@ const bucket = (callsPerSecond: number, burst: number) => ({
 })
 
 export class Limits {
-  private readonly authority: Authority
+  private readonly authority: AuthContext
 
-  constructor(authority: Authority) {
+  constructor(authority: AuthContext) {
     this.authority = authority
   }
 
@@ -25,7 +25,7 @@ export class Limits {
     call: { readonly cost: number; readonly limit: number; readonly windowMs: number }
   ): Problem | undefined | Promise<Problem | undefined> {
     if (!this.authority.settings.rate.enabled) return undefined
-    return askedNow((done) =>
+    return askMaybeSync((done) =>
       this.authority.actors
         .ref(RateWindow, `authorization/${name}`)
         .askNow("Take", call, (answer) =>
@@ -52,7 +52,7 @@ export class Limits {
   }
 
   private check(name: string): Problem | undefined | Promise<Problem | undefined> {
-    return askedNow((done) =>
+    return askMaybeSync((done) =>
       this.lock(name).askNow("Check", {}, (answer) =>
         done("refuse" in answer ? slowDown(answer.refuse.retryAfterMs) : undefined)
       )

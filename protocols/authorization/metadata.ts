@@ -4,7 +4,7 @@ import { createHash } from "node:crypto"
 import type { Request, Response } from "../../runtime/http.ts"
 import { Problem } from "./problems.ts"
 import { authMethods, Clients, grantTypes, type Resource } from "./records.ts"
-import type { Services } from "./services.ts"
+import type { AuthServices } from "./services.ts"
 import type { Settings } from "./settings.ts"
 
 const refBytesMax = 1_024
@@ -16,7 +16,7 @@ export const grantsOffered = ({ clientCredentials, tokenExchange, xaa }: Setting
     (_, at) => [true, true, clientCredentials.enabled, tokenExchange.enabled, xaa.enabled][at]
   )
 
-export const serverMetadata = ({ settings, books }: Services) => ({
+export const serverMetadata = ({ settings, books }: AuthServices) => ({
   issuer: settings.issuer,
   authorization_endpoint: `${settings.issuer}/oauth/authorize`,
   token_endpoint: `${settings.issuer}/oauth/token`,
@@ -46,7 +46,7 @@ export const serverMetadata = ({ settings, books }: Services) => ({
 })
 
 /** `ref`: the rest of the path, still encoded. */
-export const resourceMetadata = ({ settings, books }: Services, ref: string | undefined): unknown => {
+export const resourceMetadata = ({ settings, books }: AuthServices, ref: string | undefined): unknown => {
   const resource =
     ref === undefined ? ofOrigin(settings, books.resources()) : referred(settings, books.resources(), ref)
   return resource === undefined
@@ -86,7 +86,7 @@ const referred = (
   return resources.find(({ slug, uri }) => slug === ref && uri !== "")
 }
 
-export const jwks = ({ keys, settings, books }: Services) => ({
+export const jwks = ({ keys, settings, books }: AuthServices) => ({
   keys: keys.jwks,
   ...(settings.agentsInJwks
     ? {

@@ -7,18 +7,18 @@ import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
 import { administration } from "./administration.ts"
 import { Audit } from "./audit.ts"
-import type { Authority } from "./authority.ts"
-import { Books } from "./books.ts"
+import type { AuthContext } from "./auth-context.ts"
+import { CachedTables } from "./cached-tables.ts"
 import { browserRoutes } from "./browser/browser.ts"
-import { Proofs } from "./token/dpop.ts"
-import { Families, type Intents } from "./token/families.ts"
+import { DpopVerifier } from "./token/dpop.ts"
+import { Families, type PendingRevocations } from "./token/families.ts"
 import { Limits } from "./limits.ts"
 import { outsideOf } from "./upstream/outside.ts"
 import { passwordsOf } from "./passwords.ts"
 import { register, unusedClients } from "./client/register.ts"
 import { authorization } from "./routes.ts"
 import { seedRows, type SeedGiven } from "./seed.ts"
-import type { Services } from "./services.ts"
+import type { AuthServices } from "./services.ts"
 import { BrowserSessions } from "./browser/sessions.ts"
 import { isLocalIssuer, type Settings } from "./settings.ts"
 import { SigningKeyRing } from "./token/signing-keys.ts"
@@ -28,20 +28,20 @@ export interface AuthorizationDeps {
   readonly actors: ActorSystem
   readonly seal: Sealer
   readonly settings: Settings
-  readonly intents: Intents
+  readonly intents: PendingRevocations
   readonly clock: () => number
-  readonly log?: Authority["log"]
-  readonly lookup?: Authority["lookup"]
+  readonly log?: AuthContext["log"]
+  readonly lookup?: AuthContext["lookup"]
   readonly version?: string
-  readonly grantable?: Services["grantable"]
+  readonly grantable?: AuthServices["grantable"]
   readonly seed?: SeedGiven
   /** Parts that a test plays itself. */
-  readonly instead?: Partial<Pick<Services, "documents" | "idps" | "vault">>
+  readonly instead?: Partial<Pick<AuthServices, "documents" | "idps" | "vault">>
 }
 
 export interface OpenAuthorization {
   readonly service: Service
-  readonly services: Services
+  readonly services: AuthServices
   readonly sessions: BrowserSessions
   /** Prometheus text. */
   metrics(): string
@@ -53,8 +53,8 @@ const sweepEveryMs = 30_000
 
 export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAuthorization> => {
   const { store, actors, seal, settings, clock, log = () => {} } = deps
-  const books = new Books(store, clock)
-  const authority: Authority = {
+  const books = new CachedTables(store, clock)
+  const authority: AuthContext = {
     settings,
     books,
     actors,
@@ -70,12 +70,12 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   const keys = new SigningKeyRing(authority)
   const families = new Families(authority, deps.intents)
   const outside = outsideOf(authority)
-  const services: Services = {
+  const services: AuthServices = {
     ...authority,
     keys,
     families,
     limits: new Limits(authority),
-    proofs: new Proofs(authority),
+    proofs: new DpopVerifier(authority),
     passwords: passwordsOf(settings.hashConcurrency),
     documents: outside.documents,
     idps: outside.idps,
@@ -125,7 +125,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   }
 }
 
-const metricsOf = ({ audit, families, proofs }: Services): string =>
+const metricsOf = ({ audit, families, proofs }: AuthServices): string =>
   [
     "# HELP authorization_events_total What was audited, by action.",
     "# TYPE authorization_events_total counter",

@@ -2,7 +2,7 @@
  *  error too.
  *  Source: authorization sections 3.3 and 20. */
 import { STATUS_CODES } from "node:http"
-import type { Request, Response, Service } from "../../runtime/http.ts"
+import type { Request, Response, Service, Header } from "../../runtime/http.ts"
 import type { Settings } from "./settings.ts"
 
 const statuses = {
@@ -34,7 +34,6 @@ const statuses = {
 } as const
 
 export type ErrorCode = keyof typeof statuses
-type Header = readonly [string, string]
 
 export interface ProblemExtra {
   readonly status?: number

@@ -1,7 +1,7 @@
 /** The authorization server: its paths, what guards them, the headers that all answers carry. Source:
  *  authorization sections 1.2, 3, 21. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { thenNow } from "../shared/now.ts"
+import { mapMaybePromise } from "../shared/maybe-promise.ts"
 import { authorize } from "./browser/authorize.ts"
 import { answerPrompt, consent, showConsent, showPrompt } from "./browser/consent.ts"
 import { introspect } from "./token/introspect.ts"
@@ -9,7 +9,7 @@ import { goOn, login, logout, showLogin } from "./browser/login.ts"
 import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
 import { Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
 import { revoke } from "./token/revoke.ts"
-import type { Services } from "./services.ts"
+import type { AuthServices } from "./services.ts"
 import type { BrowserSessions } from "./browser/sessions.ts"
 import { token } from "./token/token.ts"
 
@@ -38,7 +38,7 @@ export interface More {
   readonly admin: ReadonlyArray<Route>
 }
 
-export const authorization = (services: Services, sessions: BrowserSessions, more: More): Service => {
+export const authorization = (services: AuthServices, sessions: BrowserSessions, more: More): Service => {
   const { settings, limits, proofs } = services
   const always = [
     ["X-Content-Type-Options", "nosniff"],
@@ -62,8 +62,8 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
   const open =
     (handle: Answering, limited = true): Handler =>
     (request) => {
-      return thenNow(limited ? limits.call(request.client) : undefined, (problem) =>
-        thenNow(problem ?? handle(request), (answer) => secured(answered(request, answer), request))
+      return mapMaybePromise(limited ? limits.call(request.client) : undefined, (problem) =>
+        mapMaybePromise(problem ?? handle(request), (answer) => secured(answered(request, answer), request))
       )
     }
   const origins = new Set(settings.allowedOrigins)
@@ -93,7 +93,7 @@ export const authorization = (services: Services, sessions: BrowserSessions, mor
               ? response
               : { ...response, headers: [...(response.headers ?? []), ...cors] }
           }
-          return thenNow(run(request), add)
+          return mapMaybePromise(run(request), add)
         }
       },
       ...(origins.size === 0

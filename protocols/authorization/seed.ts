@@ -8,7 +8,7 @@ import { createIdp } from "./admin/idps.ts"
 import { createProvider } from "./admin/providers.ts"
 import { createResource, providerBySlug } from "./admin/resources.ts"
 import { createUser } from "./admin/users.ts"
-import type { Authority } from "./authority.ts"
+import type { AuthContext } from "./auth-context.ts"
 import { Problem } from "./problems.ts"
 import { Clients, UniqueNames, UserEmails } from "./records.ts"
 import { uniqueName } from "./client/unique-names.ts"
@@ -42,7 +42,7 @@ interface Kind {
 }
 
 export const seedRows = async (
-  authority: Authority,
+  authority: AuthContext,
   given: SeedGiven,
   ports: Pick<AdminPorts, "hashPassword">
 ): Promise<Seeded> => {

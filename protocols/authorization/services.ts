@@ -1,21 +1,21 @@
 /** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the
  *  outside. */
 import type { KeyObject } from "node:crypto"
-import type { Authority } from "./authority.ts"
-import type { Proofs } from "./token/dpop.ts"
+import type { AuthContext } from "./auth-context.ts"
+import type { DpopVerifier } from "./token/dpop.ts"
 import type { Families } from "./token/families.ts"
 import type { Limits } from "./limits.ts"
 import type { Passwords } from "./passwords.ts"
 import type { Problem } from "./problems.ts"
 import type { Client, Idp } from "./records.ts"
 import type { SigningKeyRing } from "./token/signing-keys.ts"
-import type { Vault } from "./upstream/vault.ts"
+import type { UpstreamTokenBroker } from "./upstream/token-broker.ts"
 
-export interface Services extends Authority {
+export interface AuthServices extends AuthContext {
   readonly keys: SigningKeyRing
   readonly families: Families
   readonly limits: Limits
-  readonly proofs: Proofs
+  readonly proofs: DpopVerifier
   readonly passwords: Passwords
   readonly documents: { resolve(url: string, ip?: string): Promise<Client | Problem> }
   readonly idps: {
@@ -31,5 +31,5 @@ export interface Services extends Authority {
   readonly grantable?:
     | ((resourceSlug: string, userId: string, scopes: ReadonlyArray<string>) => ReadonlyArray<string>)
     | undefined
-  readonly vault: Pick<Vault, "upstreamToken">
+  readonly vault: Pick<UpstreamTokenBroker, "upstreamToken">
 }

@@ -1,7 +1,7 @@
 /** Who calls: bearer keys compared in constant time over their SHA-256; the digest is also the owner of what
  *  the key makes. And the headers every answer carries. Source: chat sections 3.2, 3.3, 3.7, 4. */
 import { createHash, timingSafeEqual } from "node:crypto"
-import type { Field, Headers, Response, Request } from "../../runtime/http.ts"
+import type { Header, Headers, Response, Request } from "../../runtime/http.ts"
 import { newRequestId } from "./wire.ts"
 
 /** The owner while no key is configured. */
@@ -37,7 +37,7 @@ export const requestIdOf = (headers: Headers | undefined): string => {
   return given !== undefined && requestId.test(given) ? given : newRequestId()
 }
 
-const cors: ReadonlyArray<Field> = [
+const cors: ReadonlyArray<Header> = [
   ["Access-Control-Allow-Origin", "*"],
   ["Access-Control-Allow-Headers", "*"],
   ["Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"],

@@ -2,7 +2,7 @@
  *  Source: translation section 1.2. */
 import { isUtf8 } from "node:buffer"
 import { isFormFault, parseForm } from "./form.ts"
-import type { Bag } from "./params.ts"
+import type { RawParams } from "./params.ts"
 
 /** `content-type`: neither JSON nor form (415). `syntax`: not what it claims to be (400). */
 export interface BodyRefusal {
@@ -17,7 +17,7 @@ const refusal = (reason: BodyRefusal["reason"], detail: string): BodyRefusal => 
   detail
 })
 
-const empty: Bag = Object.create(null)
+const empty: RawParams = Object.create(null)
 const braceCode = 0x7b
 
 const looksLikeJson = (body: Uint8Array): boolean => {
@@ -37,7 +37,7 @@ const textOf = (body: Uint8Array): string =>
 export const readBody = (
   contentType: string | undefined,
   body: Uint8Array
-): { readonly bag: Bag } | BodyRefusal => {
+): { readonly bag: RawParams } | BodyRefusal => {
   if (contentType === undefined || contentType === "")
     return looksLikeJson(body) ? readJson(body) : readForm(textOf(body))
   if (contentType === "application/json") return readJson(body)
@@ -54,7 +54,7 @@ export const readBody = (
   }
 }
 
-const readJson = (body: Uint8Array): { readonly bag: Bag } | BodyRefusal => {
+const readJson = (body: Uint8Array): { readonly bag: RawParams } | BodyRefusal => {
   if (body.length === 0) return { bag: empty }
   if (!isUtf8(body)) return refusal("syntax", "The body is not UTF-8.")
   let value: unknown
@@ -64,12 +64,12 @@ const readJson = (body: Uint8Array): { readonly bag: Bag } | BodyRefusal => {
     return refusal("syntax", "The body is not valid JSON.")
   }
   return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? { bag: value as Bag }
+    ? { bag: value as RawParams }
     : refusal("syntax", "The body is not a JSON object.")
 }
 
 /** Also for queries. */
-export const readForm = (text: string): { readonly bag: Bag } | BodyRefusal => {
+export const readForm = (text: string): { readonly bag: RawParams } | BodyRefusal => {
   if (text === "") return { bag: empty }
   const form = parseForm(text)
   return isFormFault(form) ? refusal("syntax", `The form is not acceptable (${form.reason}).`) : { bag: form }

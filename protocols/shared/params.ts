@@ -8,15 +8,15 @@ export type ParamFault =
   | { readonly _tag: "Invalid"; readonly name: string; readonly detail?: string }
 
 /** JSON, form and query give the same shapes; a form's member objects have no prototype. */
-export type Bag = { readonly [name: string]: unknown }
+export type RawParams = { readonly [name: string]: unknown }
 
 const listMax = 10_000
 
 export class Params {
-  readonly bag: Bag
+  readonly bag: RawParams
   fault: ParamFault | undefined = undefined
 
-  constructor(bag: Bag) {
+  constructor(bag: RawParams) {
     this.bag = bag
   }
 

@@ -1,8 +1,6 @@
 /** Every refusal of the store, to its status and body. Source: store section 5. */
-import type { Response } from "../../runtime/http.ts"
+import type { Response, Header } from "../../runtime/http.ts"
 import type { FieldFault } from "./engine/fields.ts"
-
-type Header = readonly [string, string]
 
 const phrases: Record<number, string> = {
   400: "Bad Request",

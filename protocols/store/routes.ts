@@ -2,7 +2,7 @@
  *  response carries.
  *  Source: store sections 2, 4.3, 5, 6; order of checks 2.9. */
 import { gzip } from "node:zlib"
-import type { Request, Response, Route, Service } from "../../runtime/http.ts"
+import type { Request, Response, Route, Service, Header } from "../../runtime/http.ts"
 import { reading, writing, type Need } from "./access/access.ts"
 import type { Engine } from "./engine/engine.ts"
 import { denied, type Admission, type Guard, type Principal } from "./access/guard.ts"
@@ -32,7 +32,6 @@ export interface StoreDeps {
   readonly bodyBytesMax: number
 }
 
-type Header = readonly [string, string]
 const uploadBytesMax = 25 * 1_048_576
 const inFlightMax = 1_000
 const handlingMs = 30_000

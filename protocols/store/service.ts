@@ -9,7 +9,7 @@ import { OwnAppTokens, type AppTokens, type Secrets } from "./access/app-tokens.
 import { AppRegistry } from "./access/apps.ts"
 import { consoleRoutes } from "./console/routes.ts"
 import { Engine } from "./engine/engine.ts"
-import type { Vault } from "./engine/resource.ts"
+import type { FieldCipher } from "./engine/resource.ts"
 import { storeEndpoints } from "./calls/endpoints.ts"
 import { Guard, type Plan } from "./access/guard.ts"
 import { firstBoot, resources } from "./resources/all.ts"
@@ -25,7 +25,7 @@ export interface StoreOptions {
   readonly actors: ActorSystem
   readonly clock: () => number
   readonly secrets: Secrets
-  readonly vault: Vault
+  readonly vault: FieldCipher
   /** Own opaque tokens when absent. */
   readonly tokens?: AppTokens
   /** Without it only loopback names are this store. */

@@ -7,7 +7,7 @@ import type { Resource } from "./engine/resource.ts"
 import type { Request } from "../../runtime/http.ts"
 
 /** What an endpoint of its own (beside the engine's calls) is given, after every check up to the body. */
-export interface Call {
+export interface EndpointCall {
   readonly engine: Engine
   readonly request: Request
   readonly principal: Principal
@@ -29,7 +29,7 @@ export interface Action {
   readonly need: Need
   /** `optional`: an object or nothing; `raw`: any type, up to the upload limit. Absent: no body. */
   readonly body?: "object" | "optional" | "raw"
-  readonly handle: (call: Call) => Answer | Promise<Answer>
+  readonly handle: (call: EndpointCall) => Answer | Promise<Answer>
 }
 
 export interface Endpoint {

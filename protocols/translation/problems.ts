@@ -1,6 +1,6 @@
 /** Every refusal of the translation service, to its status and body, in one total function. Order and texts:
  *  translation section 2. */
-import { json, type Request, type Response, type Service } from "../../runtime/http.ts"
+import { json, type Request, type Response, type Service, type Header } from "../../runtime/http.ts"
 import type { BodyRefusal } from "../shared/body.ts"
 import type { ParamFault } from "../shared/params.ts"
 
@@ -31,7 +31,6 @@ export type Refusal =
   /** The whole server is busy, not one caller too fast. */
   | { readonly _tag: "Overloaded" }
 
-type Header = readonly [string, string]
 const noStore: Header = ["Cache-Control", "no-store"]
 
 export interface ErrorBody {

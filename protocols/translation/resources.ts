@@ -7,7 +7,7 @@ import { VoiceJob, VoiceJobWork } from "../../actors/voice-job.ts"
 import type { Route } from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
-import { Aids } from "./text/aids.ts"
+import { Customizations } from "./text/customizations.ts"
 import { GlossaryRoutes } from "./glossaries/glossaries.ts"
 import { LegacyGlossaryRoutes } from "./glossaries/legacy.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
@@ -43,7 +43,7 @@ export interface ResourceDeps {
 }
 
 export interface Resources {
-  readonly aids: Aids
+  readonly aids: Customizations
   readonly memories: MemorySearch
   routes(guard: Guard): ReadonlyArray<Route>
 }
@@ -84,7 +84,7 @@ export const resources = (deps: ResourceDeps): Resources => {
     new QualityRoutes(deps)
   ]
   return {
-    aids: new Aids({ store, styles, memories }),
+    aids: new Customizations({ store, styles, memories }),
     memories,
     routes: (guard) => parts.flatMap((part) => part.routes(guard))
   }

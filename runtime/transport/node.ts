@@ -8,7 +8,7 @@ import type { Duplex } from "node:stream"
 import { WebSocketServer, type WebSocket } from "ws"
 import {
   BodyFault,
-  type Field,
+  type Header,
   type Request,
   type Response,
   type Route,
@@ -36,7 +36,7 @@ type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
 
 /** node:http throws at what is not one byte. */
-const written = ([name, value]: Field): Field => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
+const written = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
 class Exchange implements Request {
   readonly method: string

@@ -6,10 +6,10 @@
  *  turn (no client in use pipelines so). */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
-import { Bag, type Placed } from "../bag.ts"
+import { IndexedSet, type Placed } from "../indexed-set.ts"
 import {
   BodyFault,
-  type Field,
+  type Header,
   type Request,
   type Response,
   type Route,
@@ -42,7 +42,7 @@ const corkBytesMax = 65_536
 
 const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
 
-const linesOf = (fields: ReadonlyArray<Field>): string => {
+const linesOf = (fields: ReadonlyArray<Header>): string => {
   let lines = ""
   for (const [name, value] of fields) lines += `\r\n${name}: ${fieldText(value)}`
   return lines
@@ -233,10 +233,10 @@ class Stream implements Sink {
 class UwsSocket<Data> implements Socket<Data> {
   closed = false
   readonly data: Data
-  private readonly ws: uWS.WebSocket<Held>
+  private readonly ws: uWS.WebSocket<SocketData>
   private readonly bufferedBytesMax: number
 
-  constructor(ws: uWS.WebSocket<Held>, data: Data, bufferedBytesMax: number) {
+  constructor(ws: uWS.WebSocket<SocketData>, data: Data, bufferedBytesMax: number) {
     this.ws = ws
     this.data = data
     this.bufferedBytesMax = bufferedBytesMax
@@ -269,7 +269,7 @@ class UwsSocket<Data> implements Socket<Data> {
   }
 }
 
-interface Held {
+interface SocketData {
   accepted: unknown
   socket: UwsSocket<unknown> | undefined
 }
@@ -282,11 +282,11 @@ class Node {
   readonly sockets = new Set<UwsSocket<unknown>>()
 
   /** Exchanges whose body is still arriving, for the time-out sweep. */
-  readonly reading = new Bag<Exchange>()
+  readonly reading = new IndexedSet<Exchange>()
 
   inFlight = 0
   draining = false
-  private readonly always = new WeakMap<ReadonlyArray<Field>, string>()
+  private readonly always = new WeakMap<ReadonlyArray<Header>, string>()
   private readonly app: uWS.TemplatedApp
 
   constructor(app: uWS.TemplatedApp, table: RouteTable, limits: Limits, proxies: Proxies, secure: boolean) {
@@ -492,7 +492,7 @@ class Node {
 
   private socket(route: SocketRoute<any>): void {
     const bufferedBytesMax = route.bufferedBytesMax ?? 1_048_576
-    this.app.ws<Held>(route.path, {
+    this.app.ws<SocketData>(route.path, {
       compression: 0,
       maxPayloadLength: 2 * route.messageBytesMax + 65_536,
       maxBackpressure: 2 * bufferedBytesMax + 4 * 1_048_576,
@@ -518,7 +518,7 @@ class Node {
         res.cork(() => {
           res.writeStatus("101 Switching Protocols")
           res.writeHeader("X-Trace-ID", exchange.traceId)
-          res.upgrade<Held>({ accepted: accept, socket: undefined }, key, "", extensions, context)
+          res.upgrade<SocketData>({ accepted: accept, socket: undefined }, key, "", extensions, context)
         })
       },
       open: (ws) => {
@@ -537,7 +537,7 @@ class Node {
       ...(route.pong === undefined
         ? {}
         : {
-            pong: (ws: uWS.WebSocket<Held>, payload: ArrayBuffer) => {
+            pong: (ws: uWS.WebSocket<SocketData>, payload: ArrayBuffer) => {
               route.pong!(ws.getUserData().socket!, Buffer.from(payload).toString("latin1"))
             }
           }),

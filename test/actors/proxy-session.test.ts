@@ -30,7 +30,7 @@ const commit = (id: string, more: Partial<ResponseRecord> = {}) => ({
   eventsFrom: 0
 })
 
-type Active = Parameters<typeof on.Active.Look>[0]
+type Active = Parameters<typeof on.Active.Inspect>[0]
 
 const after = (...commits: ReadonlyArray<ReturnType<typeof commit>>): Active =>
   commits.reduce<any>((state, given) => {
@@ -43,7 +43,7 @@ const begin = (state: Active, nowMs: number, more: Record<string, unknown> = {})
 
 describe("Absent", () => {
   it("knows nothing; a commit opens it, with the row and the count in the same transaction", () => {
-    for (const rule of ["Begin", "Look", "Delete"] as const)
+    for (const rule of ["Begin", "Inspect", "Delete"] as const)
       expect((on.Absent as any)[rule]({}, {}, facts(0)).answer).toEqual({
         refuse: { _tag: "ResponseUnknown" }
       })

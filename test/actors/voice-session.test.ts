@@ -8,7 +8,7 @@ import {
   VoiceSession,
   VoiceTokens,
   type Config,
-  type Spoken
+  type Utterance
 } from "../../actors/voice-session.ts"
 
 const { on, evolve, expiresAt, endsIn } = VoiceSession
@@ -35,7 +35,7 @@ type Command = keyof typeof on.Live
 type Step = readonly [command: Command, payload: Record<string, unknown>, nowMs: number]
 const atMs = 1_000
 
-const spoken = (n: number): Spoken => ({
+const spoken = (n: number): Utterance => ({
   text: `s${n}`,
   startMs: n * 100,
   endMs: n * 100 + 90,

@@ -1,10 +1,10 @@
 /** What must not compile: `tsc` is the test (each expectation below fails the type check when the error goes away). */
 import { Schema } from "effect"
 import { expect, it } from "vitest"
-import { command, named, persist, refuse, reply } from "../../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply } from "../../runtime/actor.ts"
 
 const Shut = Schema.TaggedStruct("IsShut", {})
-const door = named("door", {
+const door = defineActor("door", {
   state: Schema.TaggedUnion({ Open: {}, Closed: {} }),
   event: Schema.TaggedUnion({ Moved: {} }),
   commands: { Push: command({}, { reply: Schema.Void, refusal: Shut }), Look: command({}, { reply: Schema.String }) },

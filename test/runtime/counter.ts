@@ -1,6 +1,6 @@
 /** The actors of the kernel's tests. */
 import { Effect, Schema, Stream } from "effect"
-import { command, lane, named, persist, refuse, reply } from "../../runtime/actor.ts"
+import { command, lane, defineActor, persist, refuse, reply } from "../../runtime/actor.ts"
 import { table } from "../../storage/store.ts"
 
 export const Names = table("names", Schema.String)
@@ -64,13 +64,15 @@ const rules = {
   }
 }
 
-export const Journaled = named("journaled", { ...shape, keep: "journal", snapshotEvery: 4 }).behaves(rules)
-export const Snapshotted = named("snapshotted", { ...shape, keep: "snapshot" }).behaves(rules)
-export const Forgetful = named("forgetful", { ...shape, keep: "memory" }).behaves(rules)
+export const Journaled = defineActor("journaled", { ...shape, keep: "journal", snapshotEvery: 4 }).behaves(
+  rules
+)
+export const Snapshotted = defineActor("snapshotted", { ...shape, keep: "snapshot" }).behaves(rules)
+export const Forgetful = defineActor("forgetful", { ...shape, keep: "memory" }).behaves(rules)
 
 /** Echoes its lane in upper case while Open; expires; ends. `Crash` on the lane is a defect of the activity.
  *  */
-export const Echo = named("echo", {
+export const Echo = defineActor("echo", {
   state: Schema.TaggedUnion({ Shut: {}, Open: { untilMs: Schema.Int, heard: Schema.Int }, Over: {} }),
   event: Schema.TaggedUnion({ Opened: { untilMs: Schema.Int }, Heard: {}, Ended: {}, Shut: {} }),
   commands: {

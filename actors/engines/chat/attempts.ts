@@ -128,7 +128,7 @@ export const attempt = async (
 
 const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | undefined => {
   let resting: UpstreamFault | undefined
-  upstream.breaker.askNow("Enter", {}, (answer) => {
+  upstream.breaker.askNow("Acquire", {}, (answer) => {
     if ("refuse" in answer)
       resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" })
   })
@@ -143,13 +143,13 @@ const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | und
 /** Whoever does not get in leaves the breaker as it was. */
 const queued = (waits: Promise<void>, { breaker }: Upstream): Promise<void> =>
   waits.catch((fault: unknown) => {
-    breaker.tell("Left", {})
+    breaker.tell("Release", {})
     throw fault
   })
 
 const blame = (upstream: Upstream, cause: unknown, nowMs: () => number): void => {
   if (!(cause instanceof UpstreamFault) || cause.reason === "aborted")
-    upstream.breaker.askNow("Left", {}, ignore)
+    upstream.breaker.askNow("Release", {}, ignore)
   else if (!blames.has(cause.reason)) upstream.breaker.askNow("Succeeded", {}, ignore)
   else {
     upstream.lastError = { atMs: nowMs(), code: cause.reason }

@@ -1,6 +1,6 @@
 /** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a
  *  call is over. */
-import { Bag, type Placed } from "../../../runtime/bag.ts"
+import { IndexedSet, type Placed } from "../../../runtime/indexed-set.ts"
 
 export interface Clock {
   nowMs(): number
@@ -10,7 +10,7 @@ export interface Clock {
 const sweepMs = 50
 
 export class Deadlines {
-  private readonly waiting = new Bag<Deadline>()
+  private readonly waiting = new IndexedSet<Deadline>()
   private armed = false
   readonly clock: Clock
 

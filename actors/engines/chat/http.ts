@@ -154,7 +154,7 @@ export class HttpClient {
     signal: Abort
   ): Promise<void> {
     return new Promise((resolve, reject) => {
-      const call = new Call(this.http, receiver, signal, resolve, reject)
+      const call = new UpstreamCall(this.http, receiver, signal, resolve, reject)
       if (!call.begin()) return
       const bytes = body === undefined ? 0 : Buffer.byteLength(body)
       const head = `${method} ${this.prefix}${path}${this.head}`
@@ -215,7 +215,7 @@ export class Whole implements Receiver {
 
 /** One call under way, from its dispatch to its only end. Methods rather than closures: there is one of these
  *  per turn (bench/chat-turns). */
-class Call implements Hearer, CallFlow {
+class UpstreamCall implements Hearer, CallFlow {
   private settled = false
   private paused = false
   private status = 0

@@ -1,7 +1,7 @@
 /** An OpenAI-compatible transcription service as recognizer: whole utterances as WAV; the open one again at
  *  most every two seconds, for partials. Source: spec engines 4.4. */
 import { Effect, Stream } from "effect"
-import type { EngineFault, Heard, Recognizer } from "../ports.ts"
+import type { EngineFault, RecognitionEvent, Recognizer } from "../ports.ts"
 import { callUpstream } from "../upstream.ts"
 import { Utterances, type Utterance } from "./utterances.ts"
 
@@ -73,7 +73,7 @@ export const openaiTranscription = ({
     detects: true,
     takesHints: true,
     capacity: () => ({ used, max: hearingsMax }),
-    hear: (audio, { language, hints = [] }) =>
+    recognize: (audio, { language, hints = [] }) =>
       Stream.unwrap(
         Effect.gen(function* () {
           yield* Effect.acquireRelease(
@@ -89,7 +89,7 @@ export const openaiTranscription = ({
           let partialMs = 0
           let heardMs = 0
           const told = (type: "partial" | "final") => (piece: Utterance) =>
-            Effect.map(ask(piece, language, hints), (text): ReadonlyArray<Heard> =>
+            Effect.map(ask(piece, language, hints), (text): ReadonlyArray<RecognitionEvent> =>
               text === ""
                 ? []
                 : [
@@ -106,7 +106,7 @@ export const openaiTranscription = ({
             Stream.flatMap(Stream.fromIterable(pieces), (piece) =>
               Stream.flatMap(Stream.fromEffect(told("final")(piece)), (heard) => Stream.fromIterable(heard))
             )
-          const step = (pcm: Int16Array): Stream.Stream<Heard, EngineFault> => {
+          const step = (pcm: Int16Array): Stream.Stream<RecognitionEvent, EngineFault> => {
             heardMs += pcm.length / 16
             const done = utterances.push(pcm)
             const open = utterances.open

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Recognizer } from "../ports.ts"
 import { supervise } from "../process.ts"
-import { hearingOn, thread, type Canary, type Slot } from "./thread-recognizer.ts"
+import { recognizeOn, thread, type Canary, type Slot } from "./thread-recognizer.ts"
 import { phraseOf, sentenceOf } from "./transcript.ts"
 
 const id = "pocketsphinx"
@@ -46,7 +46,7 @@ export const pocketsphinx = ({
     languages: () => (missing === undefined ? ["en"] : []),
     detects: false,
     capacity: () => ({ used: slots.filter(({ busy }) => busy).length, max: sessionsMax }),
-    hear: hearingOn(id, slots, "en", { phrase: phraseOf, sentence: sentenceOf }, (reason) => {
+    recognize: recognizeOn(id, slots, "en", { phrase: phraseOf, sentence: sentenceOf }, (reason) => {
       missing = reason
     }),
     warm: () => slots[0]?.engine.start()

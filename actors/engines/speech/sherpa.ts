@@ -7,7 +7,7 @@ import { Stream } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Recognizer } from "../ports.ts"
 import { supervise } from "../process.ts"
-import { hearingOn, thread, type Slot } from "./thread-recognizer.ts"
+import { recognizeOn, thread, type Slot } from "./thread-recognizer.ts"
 import { phraseOf } from "./transcript.ts"
 
 const id = "sherpa-onnx"
@@ -78,7 +78,7 @@ export const sherpa = ({
       const all = [...slots.values()].flat()
       return { used: all.filter(({ busy }) => busy).length, max: all.length }
     },
-    hear: (audio, options) => {
+    recognize: (audio, options) => {
       const language = options.language ?? ready()[0]
       const free = language === undefined ? undefined : slots.get(language)
       return free === undefined
@@ -89,7 +89,7 @@ export const sherpa = ({
               detail: `no model for ${language ?? "any language"}`
             })
           )
-        : hearingOn(id, free, language!, words, (reason) => missing.set(language!, reason))(audio, options)
+        : recognizeOn(id, free, language!, words, (reason) => missing.set(language!, reason))(audio, options)
     }
   }
 }

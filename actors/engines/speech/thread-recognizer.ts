@@ -2,7 +2,7 @@
  *  slots, and the hearing itself. */
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"
-import { EngineFault, type Heard, type Language, type Pcm, type Recognizer } from "../ports.ts"
+import { EngineFault, type RecognitionEvent, type Language, type Pcm, type Recognizer } from "../ports.ts"
 import type { Start, Supervised } from "../process.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
 
@@ -27,7 +27,7 @@ export type FromThread =
   | { readonly is: "heard"; readonly samples: number }
 
 export type Thread = EngineWorker<ToThread, FromThread>
-type Item = { readonly heard: Heard } | { readonly fault: EngineFault }
+type Item = { readonly heard: RecognitionEvent } | { readonly fault: EngineFault }
 
 export const threadStartMs = 60_000
 const canaryMs = 20_000
@@ -104,13 +104,13 @@ export interface Words {
   readonly sentence: (heard: string) => string
 }
 
-export const hearingOn = (
+export const recognizeOn = (
   id: string,
   slots: ReadonlyArray<Slot>,
   language: Language,
   words: Words,
   onMissing: (reason: string) => void
-): Recognizer["hear"] => {
+): Recognizer["recognize"] => {
   const take = Effect.suspend(() => {
     // A slot that is up already hears at once; another has to start first.
     const slot =

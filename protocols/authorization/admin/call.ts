@@ -3,7 +3,7 @@
  *  the answer leaves. Source: authorization section 16, rules 1 to 6. */
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { Problem, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
@@ -52,8 +52,8 @@ export interface AdminPorts {
   }
 }
 
-export interface Call {
-  readonly authority: Authority
+export interface AdminCall {
+  readonly authority: AuthContext
   readonly ports: AdminPorts
   readonly request: Request
   /** Percent-decoded parts of the path. */
@@ -87,7 +87,7 @@ export type Outcome = Answer | Problem
  *  action that must wait first (a hash, a long table) gives that part back as a function. */
 export type Decision = () => Outcome
 
-export type Action = (call: Call) => Outcome | Promise<Outcome | Decision>
+export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision>
 
 export const ok = (body: Readonly<Record<string, unknown>>): Answer => ({ status: 200, body })
 export const gone: Answer = { status: 204 }
@@ -95,7 +95,7 @@ export const missing = (what: string): Problem => new Problem("not_found", `ther
 export const conflict = (why: string): Problem => new Problem("conflict", why)
 export const invalid = (why: string): Problem => new Problem("invalid_request", why)
 
-export const fieldsOf = ({ members }: Pick<Call, "members">, known: ReadonlyArray<string>): Fields =>
+export const fieldsOf = ({ members }: Pick<AdminCall, "members">, known: ReadonlyArray<string>): Fields =>
   new Fields(members, "invalid_request", known)
 
 const idBytesMax = 1_800
@@ -104,7 +104,7 @@ const idBytesMax = 1_800
 export const canBeKey = (id: string): boolean =>
   id !== "" && !id.includes("\0") && id.isWellFormed() && Buffer.byteLength(id) <= idBytesMax
 
-export const idOf = ({ params }: Call, name = "id"): string => {
+export const idOf = ({ params }: AdminCall, name = "id"): string => {
   const id = params[name] ?? ""
   return canBeKey(id) ? id : ""
 }
@@ -130,7 +130,7 @@ export const durationMs = (text: string): number | undefined => {
 }
 
 /** RFC 3339, or a duration back from now. */
-export const readTime = (call: Call, name: string): number | undefined | Problem => {
+export const readTime = (call: AdminCall, name: string): number | undefined | Problem => {
   const text = call.query.get(name)
   if (text === undefined) return undefined
   const backMs = durationMs(text)
@@ -142,7 +142,7 @@ export const readTime = (call: Call, name: string): number | undefined | Problem
 }
 
 export const readCount = (
-  call: Call,
+  call: AdminCall,
   name: string,
   min: number,
   max: number,

@@ -16,7 +16,7 @@ import {
   responseTypesOf
 } from "../client/client-metadata.ts"
 import { secretHashOf } from "../client/client-secrets.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
 import { Clients, type Client } from "../records.ts"
@@ -31,7 +31,7 @@ import {
   missing,
   ok,
   type Answer,
-  type Call,
+  type AdminCall,
   type Outcome
 } from "./call.ts"
 import { list, matching } from "./lists.ts"
@@ -39,13 +39,13 @@ import { list, matching } from "./lists.ts"
 const keptSecretMsMax = 86_400_000
 const givenId = /^[A-Za-z0-9._~-]{3,64}$/
 
-const clientOf = (call: Call): Client | Problem => {
+const clientOf = (call: AdminCall): Client | Problem => {
   const id = idOf(call)
   return (id === "" ? undefined : call.authority.books.get(Clients, [id])) ?? missing("client")
 }
 
 const changed = (
-  { authority }: Call,
+  { authority }: AdminCall,
   client: Client,
   action: string,
   answer: Pick<Answer, "body">,
@@ -58,7 +58,7 @@ const changed = (
 })
 
 /** Also of a seed. */
-export const createClient = (authority: Authority, members: Members): Outcome => {
+export const createClient = (authority: AuthContext, members: Members): Outcome => {
   const { books, settings } = authority
   const fields = new Fields(members, "invalid_request", [...metadataNames, "scope", "client_id"]).required(
     "client_name"
@@ -85,9 +85,9 @@ export const createClient = (authority: Authority, members: Members): Outcome =>
   }
 }
 
-export const postClient = ({ authority, members }: Call): Outcome => createClient(authority, members)
+export const postClient = ({ authority, members }: AdminCall): Outcome => createClient(authority, members)
 
-export const listClients = (call: Call): Promise<Outcome> => {
+export const listClients = (call: AdminCall): Promise<Outcome> => {
   const prefix = call.query.get("name_prefix") ?? ""
   const matches = matching<Client>(call, {
     source: (row) => row.source,
@@ -101,12 +101,12 @@ export const listClients = (call: Call): Promise<Outcome> => {
   })
 }
 
-export const getClient = (call: Call): Outcome => {
+export const getClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
   return client instanceof Problem ? client : ok(clientView(client))
 }
 
-export const patchClient = (call: Call): Outcome => {
+export const patchClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
   if (client instanceof Problem) return client
   const { settings } = call.authority
@@ -147,7 +147,7 @@ export const patchClient = (call: Call): Outcome => {
 /** Suspending and its reverse, and the end that nothing reverses. */
 const become =
   (status: Client["status"], action: string) =>
-  (call: Call): Outcome => {
+  (call: AdminCall): Outcome => {
     const client = clientOf(call)
     if (client instanceof Problem) return client
     const fields = fieldsOf(call, [])
@@ -167,7 +167,7 @@ export const suspendClient = become("suspended", "client.suspended")
 export const reactivateClient = become("active", "client.reactivated")
 export const revokeClient = become("revoked", "client.revoked")
 
-export const rotateSecret = (call: Call): Outcome => {
+export const rotateSecret = (call: AdminCall): Outcome => {
   const client = clientOf(call)
   if (client instanceof Problem) return client
   const { authority } = call
@@ -193,7 +193,7 @@ export const rotateSecret = (call: Call): Outcome => {
   )
 }
 
-export const deleteClient = (call: Call): Outcome => {
+export const deleteClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
   if (client instanceof Problem) return client
   if (call.query.get("force") !== "true" && call.ports.live.ofClient(client.clientId))

@@ -2,7 +2,7 @@
  *  token, family and code that rests on it, at whatever distance, reads that row. What is counted here is for
  *  the record. Source: authorization sections 16.7 and 16.8. */
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import {
   BrokerGrants,
   ConsentKeys,
@@ -13,7 +13,7 @@ import {
   type ConsentGrant,
   type Issuance
 } from "../records.ts"
-import { gone, idOf, missing, timesOf, type Call, type Decision, type Outcome } from "./call.ts"
+import { gone, idOf, missing, timesOf, type AdminCall, type Decision, type Outcome } from "./call.ts"
 import { countedMax } from "./issuances.ts"
 import { rowsOf } from "./lists.ts"
 
@@ -36,7 +36,7 @@ export const brokerGrantView = (grant: BrokerGrant): Readonly<Record<string, unk
   ...timesOf(grant)
 })
 
-export const revokedConsent = ({ books, nowMs }: Authority, grant: ConsentGrant): ReadonlyArray<Write> => {
+export const revokedConsent = ({ books, nowMs }: AuthContext, grant: ConsentGrant): ReadonlyArray<Write> => {
   const atMs = nowMs()
   const key = [grant.userId, grant.clientId, grant.resourceId]
   return [
@@ -48,7 +48,7 @@ export const revokedConsent = ({ books, nowMs }: Authority, grant: ConsentGrant)
 /** What a consent carries: its own tokens, those exchanged from them over any distance, their families. A
  *  parent is issued before its child. */
 const carriedBy = async (
-  call: Call,
+  call: AdminCall,
   grant: ConsentGrant
 ): Promise<{ readonly issuances: number; readonly families: number }> => {
   const rows: Array<
@@ -76,7 +76,7 @@ const carriedBy = async (
   return { issuances, families: live }
 }
 
-export const deleteConsent = async (call: Call): Promise<Outcome | Decision> => {
+export const deleteConsent = async (call: AdminCall): Promise<Outcome | Decision> => {
   const { authority } = call
   const { books } = authority
   const id = idOf(call)
@@ -105,7 +105,7 @@ export const deleteConsent = async (call: Call): Promise<Outcome | Decision> => 
   }
 }
 
-export const deleteBrokerGrant = async (call: Call): Promise<Outcome | Decision> => {
+export const deleteBrokerGrant = async (call: AdminCall): Promise<Outcome | Decision> => {
   const id = idOf(call)
   let key: readonly [string, string] | undefined
   for await (const { value } of rowsOf(call, BrokerGrants))
@@ -117,7 +117,7 @@ export const deleteBrokerGrant = async (call: Call): Promise<Outcome | Decision>
 }
 
 const withoutCredential = (
-  { authority, ports }: Call,
+  { authority, ports }: AdminCall,
   id: string,
   key: readonly [string, string]
 ): Outcome => {

@@ -3,7 +3,7 @@
  *  cannot part them. Source: authorization section 16, rule 6. */
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
-import { hashOf, type Authority } from "../authority.ts"
+import { hashOf, type AuthContext } from "../auth-context.ts"
 import { Problem } from "../problems.ts"
 import { Idempotency } from "../records.ts"
 import { conflict, invalid, type Answer } from "./call.ts"
@@ -21,7 +21,7 @@ const withoutSecret = (body: Answer["body"]): Answer["body"] =>
   body !== undefined && "client_secret" in body ? { ...body, client_secret: null } : body
 
 /** undefined: the request brings no key. */
-export const memoryOf = (authority: Authority, request: Request): Memory | Problem | undefined => {
+export const memoryOf = (authority: AuthContext, request: Request): Memory | Problem | undefined => {
   const key = request.method === "POST" ? request.headers.get("idempotency-key") : undefined
   if (key === undefined) return undefined
   if (key.length === 0 || key.length > keyLengthMax || !/^[\x20-\x7e]+$/.test(key))

@@ -1,7 +1,7 @@
 /** /admin/idps: whose assertions are trusted. Keys are fetched at use, or when asked for here. Source:
  *  authorization sections 13.2 and 16.4. */
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
 import { Idps, MappingKeys, Mappings, Policies, UniqueNames, type Idp } from "../records.ts"
@@ -18,7 +18,7 @@ import {
   timeText,
   timesOf,
   type AdminPorts,
-  type Call,
+  type AdminCall,
   type Decision,
   type Outcome
 } from "./call.ts"
@@ -44,7 +44,7 @@ const idpView =
   }
 
 /** https; http only where private addresses may be asked too. */
-const readUrl = (fields: Fields, name: string, { settings }: Authority, min = 1): string | undefined => {
+const readUrl = (fields: Fields, name: string, { settings }: AuthContext, min = 1): string | undefined => {
   const url = fields.token(name, 2_048, min)
   return url === undefined ||
     (url === "" && min === 0) ||
@@ -55,7 +55,7 @@ const readUrl = (fields: Fields, name: string, { settings }: Authority, min = 1)
 
 /** Also of a seed. */
 export const createIdp = (
-  authority: Authority,
+  authority: AuthContext,
   members: Members,
   fetchedMs: FetchedMs = () => undefined
 ): Outcome => {
@@ -90,24 +90,25 @@ export const createIdp = (
   }
 }
 
-export const postIdp = ({ authority, members, ports }: Call): Outcome =>
+export const postIdp = ({ authority, members, ports }: AdminCall): Outcome =>
   createIdp(authority, members, ports.idpKeys.fetchedMs)
 
-export const listIdps = (call: Call): Promise<Outcome> =>
+export const listIdps = (call: AdminCall): Promise<Outcome> =>
   list(call, "idps", {
     table: Idps,
     view: idpView(call.ports.idpKeys.fetchedMs),
     keep: matching<Idp>(call, { enabled: (row) => String(row.enabled) })
   })
 
-const idpOf = (call: Call): Idp | Problem => call.authority.books.get(Idps, [idOf(call)]) ?? missing("IdP")
+const idpOf = (call: AdminCall): Idp | Problem =>
+  call.authority.books.get(Idps, [idOf(call)]) ?? missing("IdP")
 
-export const getIdp = (call: Call): Outcome => {
+export const getIdp = (call: AdminCall): Outcome => {
   const idp = idpOf(call)
   return idp instanceof Problem ? idp : ok(idpView(call.ports.idpKeys.fetchedMs)(idp))
 }
 
-export const putIdp = (call: Call): Outcome => {
+export const putIdp = (call: AdminCall): Outcome => {
   const idp = idpOf(call)
   if (idp instanceof Problem) return idp
   const { authority, ports } = call
@@ -132,7 +133,7 @@ export const putIdp = (call: Call): Outcome => {
 }
 
 /** Its policies and mappings go with it. */
-export const deleteIdp = async (call: Call): Promise<Decision> => {
+export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
   const writes: Array<Write> = []
   const id = idOf(call)
   for await (const { key, value } of rowsOf(call, Policies))
@@ -152,7 +153,7 @@ export const deleteIdp = async (call: Call): Promise<Decision> => {
   }
 }
 
-export const refreshKeys = async (call: Call): Promise<Outcome> => {
+export const refreshKeys = async (call: AdminCall): Promise<Outcome> => {
   const idp = idpOf(call)
   if (idp instanceof Problem) return idp
   const fields = fieldsOf(call, [])

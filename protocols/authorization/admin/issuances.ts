@@ -3,7 +3,17 @@
  *  Source: authorization sections 2.4 and 16.7. */
 import { Problem } from "../problems.ts"
 import { bearerGrant, Issuances, type Issuance } from "../records.ts"
-import { conflict, gone, idOf, missing, ok, readTime, timeText, type Call, type Outcome } from "./call.ts"
+import {
+  conflict,
+  gone,
+  idOf,
+  missing,
+  ok,
+  readTime,
+  timeText,
+  type AdminCall,
+  type Outcome
+} from "./call.ts"
 import { list, matching, rowsOf } from "./lists.ts"
 
 const lookbackMs = 86_400_000
@@ -46,7 +56,7 @@ export const issuanceView = (row: Issuance): Readonly<Record<string, unknown>> =
 
 /** Newest first. */
 export const liveIssuances = async (
-  call: Call,
+  call: AdminCall,
   matches: (row: Issuance) => boolean
 ): Promise<ReadonlyArray<Issuance>> => {
   const live: Array<Issuance> = []
@@ -58,7 +68,7 @@ export const liveIssuances = async (
   return live
 }
 
-export const listIssuances = async (call: Call): Promise<Outcome> => {
+export const listIssuances = async (call: AdminCall): Promise<Outcome> => {
   const given = readTime(call, "since")
   if (given instanceof Problem) return given
   const sinceMs = given ?? call.authority.nowMs() - lookbackMs
@@ -79,15 +89,15 @@ export const listIssuances = async (call: Call): Promise<Outcome> => {
   })
 }
 
-const issuanceOf = (call: Call, param = "id"): Issuance | Problem =>
+const issuanceOf = (call: AdminCall, param = "id"): Issuance | Problem =>
   call.authority.books.get(Issuances, [idOf(call, param)]) ?? missing(param === "id" ? "issuance" : "token")
 
-export const getIssuance = (call: Call): Outcome => {
+export const getIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
   return row instanceof Problem ? row : ok(issuanceView(row))
 }
 
-const revoked = ({ authority }: Call, row: Issuance, action: string): Outcome =>
+const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outcome =>
   row.revokedMs !== null
     ? gone
     : {
@@ -103,7 +113,7 @@ const revoked = ({ authority }: Call, row: Issuance, action: string): Outcome =>
       }
 
 /** That token, and by their chain those exchanged from it. */
-export const deleteIssuance = (call: Call): Outcome => {
+export const deleteIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
   return row instanceof Problem
     ? row
@@ -115,7 +125,7 @@ export const deleteIssuance = (call: Call): Outcome => {
 const isMachine = ({ grantType }: Issuance): boolean =>
   grantType === "client_credentials" || grantType === bearerGrant
 
-export const listTokens = (call: Call): Promise<Outcome> => {
+export const listTokens = (call: AdminCall): Promise<Outcome> => {
   const active = call.query.get("active") === "true"
   const matches = matching<Issuance>(call, { client_id: (row) => row.clientId })
   return list(call, "tokens", {
@@ -125,7 +135,7 @@ export const listTokens = (call: Call): Promise<Outcome> => {
   })
 }
 
-export const deleteToken = (call: Call): Outcome => {
+export const deleteToken = (call: AdminCall): Outcome => {
   const row = issuanceOf(call, "jti")
   return row instanceof Problem
     ? row

@@ -3,7 +3,7 @@
  *  going between. Source: authorization section 16, rule 3. */
 import type { Key, Table } from "../../../storage/store.ts"
 import { Problem } from "../problems.ts"
-import { invalid, ok, readCount, type Call, type Outcome } from "./call.ts"
+import { invalid, ok, readCount, type AdminCall, type Outcome } from "./call.ts"
 
 const pageMax = 200
 const pageDefault = 50
@@ -23,7 +23,7 @@ export interface Walk {
 
 /** Every row, in slices. */
 export async function* rowsOf<A>(
-  { authority }: Pick<Call, "authority">,
+  { authority }: Pick<AdminCall, "authority">,
   table: Table<A>,
   walk: Walk = {}
 ): AsyncGenerator<{ readonly key: Key; readonly value: A }> {
@@ -39,7 +39,7 @@ export async function* rowsOf<A>(
 
 /** How many rows, without decoding them. */
 export const countOf = async (
-  { authority }: Pick<Call, "authority">,
+  { authority }: Pick<AdminCall, "authority">,
   table: { readonly name: string }
 ): Promise<number> => {
   let count = 0
@@ -54,13 +54,13 @@ export const countOf = async (
   }
 }
 
-const seal = ({ authority, request }: Call, id: string): string =>
+const seal = ({ authority, request }: AdminCall, id: string): string =>
   authority.seal.hash(`${request.path}\0${id}`, "authorization admin cursor").slice(0, 16)
 
-const cursorOf = (call: Call, id: string): string =>
+const cursorOf = (call: AdminCall, id: string): string =>
   `${Buffer.from(id).toString("base64url")}.${seal(call, id)}`
 
-const readCursor = (call: Call): Key | undefined | Problem => {
+const readCursor = (call: AdminCall): Key | undefined | Problem => {
   const given = call.query.get("cursor")
   if (given === undefined) return undefined
   const [part = "", mark] = given.split(".")
@@ -79,7 +79,7 @@ export interface Listed<A> {
 
 /** Of tables whose key is one id. */
 export const list = async <A>(
-  call: Call,
+  call: AdminCall,
   plural: string,
   { table, view, keep = () => true, until = () => false, more = () => ({}) }: Listed<A>
 ): Promise<Outcome> => {
@@ -108,7 +108,7 @@ export const list = async <A>(
 
 /** Every filter that was given matches exactly. */
 export const matching = <A>(
-  { query }: Pick<Call, "query">,
+  { query }: Pick<AdminCall, "query">,
   filters: Readonly<Record<string, (row: A) => string>>
 ): ((row: A) => boolean) => {
   const given = Object.entries(filters).flatMap(([name, of]) => {

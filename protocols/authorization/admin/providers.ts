@@ -1,7 +1,7 @@
 /** /admin/broker-providers: upstreams whose tokens are vended. Source: authorization sections 12.1 and 16.3.
  *  */
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { Problem } from "../problems.ts"
 import {
@@ -23,7 +23,7 @@ import {
   missing,
   ok,
   timesOf,
-  type Call,
+  type AdminCall,
   type Decision,
   type Outcome
 } from "./call.ts"
@@ -42,7 +42,7 @@ export const providerView = (provider: Provider): Readonly<Record<string, unknow
 /** `config_data` without its secret, which is sealed; one that neither holds a secret nor refers to one keeps
  *  what was `sealed` before. */
 const readConfig = (
-  { seal, local }: Authority,
+  { seal, local }: AuthContext,
   fields: Fields,
   protocol: Protocol,
   id: string,
@@ -62,7 +62,7 @@ const readConfig = (
 }
 
 /** Also of a seed. */
-export const createProvider = (authority: Authority, members: Members): Outcome => {
+export const createProvider = (authority: AuthContext, members: Members): Outcome => {
   const { books } = authority
   const fields = new Fields(members, "invalid_request", [
     "slug",
@@ -103,26 +103,26 @@ export const createProvider = (authority: Authority, members: Members): Outcome 
   }
 }
 
-export const postProvider = ({ authority, members }: Call): Outcome => createProvider(authority, members)
+export const postProvider = ({ authority, members }: AdminCall): Outcome => createProvider(authority, members)
 
-export const listProviders = (call: Call): Promise<Outcome> =>
+export const listProviders = (call: AdminCall): Promise<Outcome> =>
   list(call, "broker_providers", {
     table: Providers,
     view: providerView,
     keep: matching<Provider>(call, { slug: (row) => row.slug, protocol: (row) => row.protocol })
   })
 
-const providerOf = (call: Call): Provider | Problem =>
+const providerOf = (call: AdminCall): Provider | Problem =>
   call.authority.books.get(Providers, [idOf(call)]) ?? missing("provider")
 
-export const getProvider = (call: Call): Outcome => {
+export const getProvider = (call: AdminCall): Outcome => {
   const provider = providerOf(call)
   return provider instanceof Problem ? provider : ok(providerView(provider))
 }
 
 /** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by
  *  nobody to be sent again. */
-export const patchProvider = (call: Call): Outcome => {
+export const patchProvider = (call: AdminCall): Outcome => {
   const provider = providerOf(call)
   if (provider instanceof Problem) return provider
   const { authority } = call
@@ -159,7 +159,7 @@ export const patchProvider = (call: Call): Outcome => {
 
 /** Its grants go with it, credentials and all. One that is made while they are gathered is void without its
  *  provider. */
-export const deleteProvider = async (call: Call): Promise<Decision> => {
+export const deleteProvider = async (call: AdminCall): Promise<Decision> => {
   const { books } = call.authority
   const writes: Array<Write> = []
   const grants: Array<BrokerGrant> = []

@@ -2,7 +2,7 @@
  *  authorization section 16.2. */
 import { Problem } from "../problems.ts"
 import type { Resource } from "../records.ts"
-import { conflict, fieldsOf, gone, missing, ok, type Action, type Call, type Outcome } from "./call.ts"
+import { conflict, fieldsOf, gone, missing, ok, type Action, type AdminCall, type Outcome } from "./call.ts"
 import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } from "./resources.ts"
 
 interface PolicyList {
@@ -35,7 +35,7 @@ const connect: PolicyList = {
   plural: "allowed_return_urls"
 }
 
-const subjectOf = (call: Call, { member }: PolicyList): Resource | Problem => {
+const subjectOf = (call: AdminCall, { member }: PolicyList): Resource | Problem => {
   const resource = resourceOf(call)
   return !(resource instanceof Problem) && member === "returnUrls" && resource.backend !== "broker"
     ? brokerOnly
@@ -43,7 +43,7 @@ const subjectOf = (call: Call, { member }: PolicyList): Resource | Problem => {
 }
 
 const stored = (
-  call: Call,
+  call: AdminCall,
   policy: PolicyList,
   resource: Resource,
   entries: ReadonlyArray<string>,

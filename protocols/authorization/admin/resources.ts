@@ -1,8 +1,8 @@
 /** /admin/resources: the catalog, and who may do what with a resource. Source: authorization sections 2.2,
  *  2.3 and 16.2. */
 import type { Key } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
-import { resourcesMax } from "../books.ts"
+import type { AuthContext } from "../auth-context.ts"
+import { resourcesMax } from "../cached-tables.ts"
 import { Fields } from "../fields.ts"
 import { Problem, quoted } from "../problems.ts"
 import { Providers, Resources, UniqueNames, type Provider, type Resource } from "../records.ts"
@@ -19,7 +19,7 @@ import {
   ok,
   timesOf,
   type Answer,
-  type Call,
+  type AdminCall,
   type Outcome
 } from "./call.ts"
 import { list, matching } from "./lists.ts"
@@ -99,11 +99,11 @@ const readScopes = (fields: Fields, broker: boolean): ReadonlyArray<CatalogScope
   return scopes
 }
 
-export const isReturnUrl = (url: string, { local }: Authority): boolean =>
+export const isReturnUrl = (url: string, { local }: AuthContext): boolean =>
   /^[\x21-\x7e]+$/.test(url) && !url.includes("\\") && isAllowedUrl(url, local)
 
 /** Each part that is given replaces its own whole. */
-const readPolicy = (authority: Authority, fields: Fields, before: Policy, broker: boolean): Policy => {
+const readPolicy = (authority: AuthContext, fields: Fields, before: Policy, broker: boolean): Policy => {
   const policy = fields.object("policy", ["exchange", "runtime", "connect"])
   const part = (name: string, member: string, kept: ReadonlyArray<string>): ReadonlyArray<string> => {
     const given = policy?.object(name, [member])
@@ -122,12 +122,12 @@ const readPolicy = (authority: Authority, fields: Fields, before: Policy, broker
 }
 
 /** A row for each name that only one may bear; an old name that is no longer borne is given back. */
-const names = ({ settings }: Authority, resource: Resource): ReadonlyArray<Key> => [
+const names = ({ settings }: AuthContext, resource: Resource): ReadonlyArray<Key> => [
   uniqueName("resource-slug", resource.slug),
   audienceName(settings.issuer, resource)
 ]
 
-const taken = (authority: Authority, resource: Resource): Problem | undefined => {
+const taken = (authority: AuthContext, resource: Resource): Problem | undefined => {
   for (const [at, key] of names(authority, resource).entries()) {
     const holder = UniqueNames.get(authority.books.store, key)
     if (holder !== undefined && holder.id !== resource.id)
@@ -136,14 +136,14 @@ const taken = (authority: Authority, resource: Resource): Problem | undefined =>
   return undefined
 }
 
-export const providerBySlug = ({ books }: Authority, name: string): Provider | undefined => {
+export const providerBySlug = ({ books }: AuthContext, name: string): Provider | undefined => {
   const id = UniqueNames.get(books.store, uniqueName("provider-slug", name))?.id
   return id === undefined ? undefined : books.get(Providers, [id])
 }
 
 /** `pending`: a slug that the same seed is about to make. */
 export const createResource = (
-  authority: Authority,
+  authority: AuthContext,
   given: Members,
   pending: (slug: string) => string | undefined = () => undefined
 ): Outcome => {
@@ -205,9 +205,10 @@ export const createResource = (
   }
 }
 
-export const postResource = ({ authority, members: given }: Call): Outcome => createResource(authority, given)
+export const postResource = ({ authority, members: given }: AdminCall): Outcome =>
+  createResource(authority, given)
 
-export const listResources = (call: Call): Promise<Outcome> =>
+export const listResources = (call: AdminCall): Promise<Outcome> =>
   list(call, "resources", {
     table: Resources,
     view: resourceView,
@@ -219,7 +220,7 @@ export const listResources = (call: Call): Promise<Outcome> =>
   })
 
 /** By id or slug. */
-export const resourceOf = (call: Call): Resource | Problem => {
+export const resourceOf = (call: AdminCall): Resource | Problem => {
   const { books } = call.authority
   const ref = idOf(call)
   const id = UniqueNames.get(books.store, uniqueName("resource-slug", ref))?.id
@@ -231,13 +232,13 @@ export const resourceOf = (call: Call): Resource | Problem => {
   )
 }
 
-export const getResource = (call: Call): Outcome => {
+export const getResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
   return resource instanceof Problem ? resource : ok(resourceView(resource))
 }
 
 export const storeResource = (
-  call: Call,
+  call: AdminCall,
   before: Resource,
   after: Resource,
   answer: Pick<Answer, "status" | "body" | "audit">
@@ -255,7 +256,7 @@ export const storeResource = (
   }
 }
 
-export const patchResource = (call: Call): Outcome => {
+export const patchResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
   if (resource instanceof Problem) return resource
   const { authority } = call
@@ -288,7 +289,7 @@ export const patchResource = (call: Call): Outcome => {
   )
 }
 
-export const deleteResource = (call: Call): Outcome => {
+export const deleteResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
   if (resource instanceof Problem) return resource
   return {

@@ -4,10 +4,10 @@
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Problem, problemResponse, slowDown } from "../problems.ts"
 import { isWireFault, readJson, readPairs } from "../wire.ts"
-import { conflict, invalid, type Action, type AdminPorts, type Answer, type Call } from "./call.ts"
+import { conflict, invalid, type Action, type AdminPorts, type Answer, type AdminCall } from "./call.ts"
 import {
   deleteClient,
   getClient,
@@ -67,7 +67,7 @@ const digest = (text: string): Buffer => createHash("sha256").update(text).diges
 
 /** Both are hashed, then compared, so that neither length nor content shows in time. No key is configured:
  *  only on this machine, and then anyone may. */
-const keyCheck = ({ settings, local }: Authority): ((authorization: string | undefined) => boolean) => {
+const keyCheck = ({ settings, local }: AuthContext): ((authorization: string | undefined) => boolean) => {
   const { adminApiKey } = settings
   const expected = digest(adminApiKey)
   if (adminApiKey === "") return () => local
@@ -75,7 +75,7 @@ const keyCheck = ({ settings, local }: Authority): ((authorization: string | und
     timingSafeEqual(digest(/^bearer +(.*)$/is.exec(authorization ?? "")?.[1] ?? ""), expected)
 }
 
-const readCall = (authority: Authority, ports: AdminPorts, request: Request): Call | Problem => {
+const readCall = (authority: AuthContext, ports: AdminPorts, request: Request): AdminCall | Problem => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return invalid(query.detail)
   if (query.repeated.length > 0) return invalid("a query parameter appears twice")
@@ -86,7 +86,7 @@ const readCall = (authority: Authority, ports: AdminPorts, request: Request): Ca
     : { authority, ports, request, params: request.params, query, members }
 }
 
-const run = async (action: Action, call: Call): Promise<Answer | Problem> => {
+const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> => {
   const {
     authority: { books, audit },
     authority,
@@ -149,7 +149,7 @@ const responseOf = ({ status, body }: Answer): Response =>
     : { status, headers: [["Content-Type", "application/json"], ...headers], body: JSON.stringify(body) }
 
 /** Every route takes the key first; nothing is read or answered before it. */
-export const adminRoutes = (authority: Authority, ports: AdminPorts): ReadonlyArray<Route> => {
+export const adminRoutes = (authority: AuthContext, ports: AdminPorts): ReadonlyArray<Route> => {
   const isKey = keyCheck(authority)
   const { adminFailures } = ports
   const guarded =

@@ -23,7 +23,7 @@ import {
   readTime,
   timeText,
   type Answer,
-  type Call,
+  type AdminCall,
   type Outcome
 } from "./call.ts"
 import { countOf, matching, rowsOf } from "./lists.ts"
@@ -31,7 +31,7 @@ import { countOf, matching, rowsOf } from "./lists.ts"
 const keysMax = 1_000
 const order: ReadonlyArray<SigningKey["status"]> = ["active", "pending", "retiring", "retired"]
 
-export const listKeys = ({ authority }: Call): Outcome =>
+export const listKeys = ({ authority }: AdminCall): Outcome =>
   ok({
     keys: SigningKeys.range(authority.books.store, { limit: keysMax })
       .map(({ value }) => value)
@@ -46,7 +46,7 @@ export const listKeys = ({ authority }: Call): Outcome =>
       }))
   })
 
-export const rotateKey = (call: Call): Outcome => {
+export const rotateKey = (call: AdminCall): Outcome => {
   const fields = fieldsOf(call, ["alg"])
   const alg = fields.choice("alg", ["ES256", "RS256"])
   if (fields.problem !== undefined) return fields.problem
@@ -68,14 +68,14 @@ export const rotateKey = (call: Call): Outcome => {
   }
 }
 
-export const getRegistration = ({ authority }: Call): Outcome => {
+export const getRegistration = ({ authority }: AdminCall): Outcome => {
   const { mode, approvedRedirects } = registrationRule(authority)
   return ok({ mode, approved_redirects: approvedRedirects })
 }
 
 const approvedMax = 1_000
 
-export const patchRegistration = (call: Call): Outcome => {
+export const patchRegistration = (call: AdminCall): Outcome => {
   const before = registrationRule(call.authority)
   const fields = fieldsOf(call, ["mode", "approved_redirects"])
   const mode = fields.choice("mode", registrationModes) ?? before.mode
@@ -118,7 +118,7 @@ const firstIdOf = (atMs: number): Key => {
   return [`${time.slice(0, 8)}-${time.slice(8)}-7`]
 }
 
-export const listAudit = async (call: Call): Promise<Outcome> => {
+export const listAudit = async (call: AdminCall): Promise<Outcome> => {
   const { settings, nowMs } = call.authority
   const since = readTime(call, "since")
   const until = readTime(call, "until")
@@ -147,12 +147,12 @@ export const listAudit = async (call: Call): Promise<Outcome> => {
   return ok({ events })
 }
 
-export const verifyKey = (call: Call): Outcome =>
+export const verifyKey = (call: AdminCall): Outcome =>
   fieldsOf(call, []).problem ?? ok({ valid: true, version: call.ports.version })
 
 const dayMs = 86_400_000
 
-export const stats = async (call: Call): Promise<Outcome> => {
+export const stats = async (call: AdminCall): Promise<Outcome> => {
   const dayAgoMs = call.authority.nowMs() - dayMs
   let active = 0
   let revoked = 0
@@ -171,7 +171,7 @@ export const stats = async (call: Call): Promise<Outcome> => {
   })
 }
 
-export const status = ({ authority, ports }: Call): Outcome => {
+export const status = ({ authority, ports }: AdminCall): Outcome => {
   const subsystems = ports.subsystems()
   return ok({
     status: Object.values(subsystems).every((word) => word === "ok") ? "ok" : "degraded",
@@ -199,7 +199,7 @@ const shown = (settings: object): Readonly<Record<string, unknown>> =>
   )
 
 /** In force: with what an administrator has set since. */
-export const config = ({ authority }: Call): Outcome =>
+export const config = ({ authority }: AdminCall): Outcome =>
   ok(
     shown({
       ...authority.settings,

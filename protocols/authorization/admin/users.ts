@@ -2,7 +2,7 @@
  *  sessions, codes, families, tokens.
  *  Source: authorization sections 7.5 and 16.6. */
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { passwordFault } from "../passwords.ts"
 import { Problem, slowDown } from "../problems.ts"
@@ -33,7 +33,7 @@ import {
   timesOf,
   type AdminPorts,
   type Answer,
-  type Call,
+  type AdminCall,
   type Decision,
   type Outcome
 } from "./call.ts"
@@ -94,14 +94,14 @@ const readUser = async (
   return passwordHash === "busy" ? slowDown(1_000) : { email, name, role, passwordHash }
 }
 
-const taken = ({ books }: Authority, email: string, id: string): Problem | undefined => {
+const taken = ({ books }: AuthContext, email: string, id: string): Problem | undefined => {
   const holder = UserEmails.get(books.store, emailKey(email))
   return holder === undefined || holder.id === id ? undefined : conflict("a user of this e-mail exists")
 }
 
 /** Also of a seed. */
 export const createUser = async (
-  authority: Authority,
+  authority: AuthContext,
   given: Members,
   hashPassword: AdminPorts["hashPassword"]
 ): Promise<Problem | Decision> => {
@@ -135,10 +135,10 @@ export const createUser = async (
   }
 }
 
-export const postUser = ({ authority, members: given, ports }: Call): Promise<Problem | Decision> =>
+export const postUser = ({ authority, members: given, ports }: AdminCall): Promise<Problem | Decision> =>
   createUser(authority, given, ports.hashPassword)
 
-export const listUsers = (call: Call): Promise<Outcome> => {
+export const listUsers = (call: AdminCall): Promise<Outcome> => {
   const email = call.query.get("email")?.toLowerCase()
   const matches = matching<User>(call, { status: (row) => row.status })
   return list(call, "users", {
@@ -148,16 +148,16 @@ export const listUsers = (call: Call): Promise<Outcome> => {
   })
 }
 
-const userOf = (call: Call): User | Problem =>
+const userOf = (call: AdminCall): User | Problem =>
   call.authority.books.get(Users, [idOf(call)]) ?? missing("user")
 
-export const getUser = (call: Call): Outcome => {
+export const getUser = (call: AdminCall): Outcome => {
   const user = userOf(call)
   return user instanceof Problem ? user : ok(userView(user))
 }
 
 const changed = (
-  call: Call,
+  call: AdminCall,
   user: User,
   action: string,
   answer: Pick<Answer, "status" | "body">,
@@ -168,14 +168,14 @@ const changed = (
   audit: { action, detail: { id: user.id, ...detail } }
 })
 
-export const patchUser = async (call: Call): Promise<Problem | Decision> => {
+export const patchUser = async (call: AdminCall): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (found instanceof Problem) return found
   const read = await readUser(fieldsOf(call, members), call.ports.hashPassword)
   return read instanceof Problem ? read : () => patched(call, read)
 }
 
-const patched = (call: Call, read: UserFields): Outcome => {
+const patched = (call: AdminCall, read: UserFields): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const after: User = {
@@ -207,7 +207,7 @@ const patched = (call: Call, read: UserFields): Outcome => {
 
 const become =
   (status: User["status"], action: string) =>
-  (call: Call): Outcome => {
+  (call: AdminCall): Outcome => {
     const user = userOf(call)
     const fields = fieldsOf(call, [])
     if (user instanceof Problem) return user
@@ -223,14 +223,14 @@ const become =
 export const disableUser = become("disabled", "user.disabled")
 export const enableUser = become("active", "user.enabled")
 
-const unrevokedConsents = ({ authority }: Call, userId: string): ReadonlyArray<ConsentGrant> =>
+const unrevokedConsents = ({ authority }: AdminCall, userId: string): ReadonlyArray<ConsentGrant> =>
   ConsentKeys.range(authority.books.store, { prefix: [userId], limit: grantsMax })
     .map(({ value }) => authority.books.get(Consents, [value.id]))
     .filter((grant) => grant !== undefined && grant.revokedMs === null) as ReadonlyArray<ConsentGrant>
 
 /** A consent ends with its client and with its resource too, without a mark of its own. */
 const stands =
-  ({ authority: { books } }: Call) =>
+  ({ authority: { books } }: AdminCall) =>
   (grant: ConsentGrant): boolean => {
     const client = books.get(Clients, [grant.clientId])
     return (
@@ -241,7 +241,7 @@ const stands =
     )
   }
 
-export const deleteUser = (call: Call): Outcome => {
+export const deleteUser = (call: AdminCall): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const { authority, ports } = call
@@ -273,7 +273,7 @@ export const deleteUser = (call: Call): Outcome => {
 }
 
 /** Live ones. */
-export const userTokens = async (call: Call): Promise<Outcome> => {
+export const userTokens = async (call: AdminCall): Promise<Outcome> => {
   const user = userOf(call)
   return user instanceof Problem
     ? user
@@ -284,7 +284,7 @@ export const userTokens = async (call: Call): Promise<Outcome> => {
       })
 }
 
-export const logOut = async (call: Call): Promise<Problem | Decision> => {
+export const logOut = async (call: AdminCall): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (found instanceof Problem) return found
   const live = await liveIssuances(call, (row) => row.userId === found.id)
@@ -302,7 +302,7 @@ export const logOut = async (call: Call): Promise<Problem | Decision> => {
   }
 }
 
-export const userGrants = (call: Call): Outcome => {
+export const userGrants = (call: AdminCall): Outcome => {
   const user = userOf(call)
   if (user instanceof Problem) return user
   const broker = BrokerGrants.range(call.authority.books.store, { prefix: [user.id], limit: grantsMax })

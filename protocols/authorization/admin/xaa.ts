@@ -12,7 +12,7 @@ import {
   missing,
   ok,
   timesOf,
-  type Call,
+  type AdminCall,
   type Outcome
 } from "./call.ts"
 import { list, matching } from "./lists.ts"
@@ -41,7 +41,7 @@ const mappingView = (mapping: SubjectMapping): Readonly<Record<string, unknown>>
   ...timesOf(mapping)
 })
 
-const readPolicy = ({ authority }: Call, fields: Fields, before: Policy): Policy | Problem => {
+const readPolicy = ({ authority }: AdminCall, fields: Fields, before: Policy): Policy | Problem => {
   const entries = (name: string, kept: ReadonlyArray<string>): ReadonlyArray<string> =>
     fields.strings(name, { itemsMax: entriesMax }) ?? kept
   const after: Policy = {
@@ -60,7 +60,7 @@ const readPolicy = ({ authority }: Call, fields: Fields, before: Policy): Policy
   )
 }
 
-export const postPolicy = (call: Call): Outcome => {
+export const postPolicy = (call: AdminCall): Outcome => {
   const { authority } = call
   const nowMs = authority.nowMs()
   const id = authority.books.id()
@@ -85,22 +85,22 @@ export const postPolicy = (call: Call): Outcome => {
       }
 }
 
-export const listPolicies = (call: Call): Promise<Outcome> =>
+export const listPolicies = (call: AdminCall): Promise<Outcome> =>
   list(call, "policies", {
     table: Policies,
     view: policyView,
     keep: matching<Policy>(call, { idp_id: (row) => row.idpId })
   })
 
-const policyOf = (call: Call): Policy | Problem =>
+const policyOf = (call: AdminCall): Policy | Problem =>
   call.authority.books.get(Policies, [idOf(call)]) ?? missing("policy")
 
-export const getPolicy = (call: Call): Outcome => {
+export const getPolicy = (call: AdminCall): Outcome => {
   const policy = policyOf(call)
   return policy instanceof Problem ? policy : ok(policyView(policy))
 }
 
-export const putPolicy = (call: Call): Outcome => {
+export const putPolicy = (call: AdminCall): Outcome => {
   const before = policyOf(call)
   if (before instanceof Problem) return before
   const policy = readPolicy(call, fieldsOf(call, policyMembers), before)
@@ -117,7 +117,7 @@ export const putPolicy = (call: Call): Outcome => {
       }
 }
 
-export const deletePolicy = (call: Call): Outcome => {
+export const deletePolicy = (call: AdminCall): Outcome => {
   const policy = policyOf(call)
   return policy instanceof Problem
     ? policy
@@ -128,7 +128,7 @@ export const deletePolicy = (call: Call): Outcome => {
       }
 }
 
-export const postMapping = (call: Call): Outcome => {
+export const postMapping = (call: AdminCall): Outcome => {
   const { books } = call.authority
   const fields = fieldsOf(call, ["idp_id", "idp_subject", "local_user_id"]).required(
     "idp_id",
@@ -163,14 +163,14 @@ export const postMapping = (call: Call): Outcome => {
   }
 }
 
-export const listMappings = (call: Call): Promise<Outcome> =>
+export const listMappings = (call: AdminCall): Promise<Outcome> =>
   list(call, "subject_mappings", {
     table: Mappings,
     view: mappingView,
     keep: matching<SubjectMapping>(call, { idp_id: (row) => row.idpId, local_user_id: (row) => row.userId })
   })
 
-export const deleteMapping = (call: Call): Outcome => {
+export const deleteMapping = (call: AdminCall): Outcome => {
   const mapping = call.authority.books.get(Mappings, [idOf(call)])
   return mapping === undefined
     ? missing("mapping")

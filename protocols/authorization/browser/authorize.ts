@@ -3,7 +3,7 @@
  *  redirects. Source: authorization sections 7.1 to 7.4, 7.6, 7.7. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
-import { hashOf } from "../authority.ts"
+import { hashOf } from "../auth-context.ts"
 import { findClient } from "../client/clients.ts"
 import { liveConsent } from "../consents.ts"
 import { errorPage } from "./pages/pages.ts"
@@ -27,7 +27,7 @@ import {
   resourceOf,
   within
 } from "../token/resources.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { BrowserSessions, SignedIn } from "./sessions.ts"
 import { isWireFault, readPairs, type Form } from "../wire.ts"
 
@@ -41,7 +41,7 @@ const bad = (words: string): Problem => new Problem("invalid_request", words)
 
 /** Back to the client, form-encoded, what the redirect URI holds kept in place. */
 export const backTo = (
-  { settings }: Services,
+  { settings }: AuthServices,
   redirectUri: string,
   state: string | null,
   members: Readonly<Record<string, string>>,
@@ -62,7 +62,7 @@ export const backTo = (
 }
 
 export const refusedTo = (
-  services: Services,
+  services: AuthServices,
   { redirectUri, state }: Pick<AuthorizationRequest, "redirectUri" | "state">,
   problem: Problem,
   status = 302
@@ -82,7 +82,7 @@ export const goTo = (
 ): Response => ({ status, headers: [["Location", path], ["Cache-Control", "no-store"], ...headers] })
 
 export const authorize = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {
@@ -137,7 +137,7 @@ export const authorize = async (
 
 /** Steps 6 to 13. */
 const checkedRequest = (
-  services: Services,
+  services: AuthServices,
   client: Client,
   form: Form,
   redirectUri: string,
@@ -210,7 +210,7 @@ const checkedRequest = (
 
 /** Steps 15 to 17, for a request whose user is signed in. */
 export const proceed = async (
-  services: Services,
+  services: AuthServices,
   client: Client,
   req: string,
   asked: AuthorizationRequest,
@@ -246,7 +246,7 @@ export const proceed = async (
 
 /** The request as it stands: alive, in that phase; and its key. */
 export const requestOf = (
-  services: Services,
+  services: AuthServices,
   req: string | undefined
 ): { readonly key: string; readonly request: AuthorizationRequest } | undefined => {
   if (req === undefined || !digest43.test(req)) return undefined
@@ -260,7 +260,7 @@ export const sessionExpired = (): Problem => new Problem("invalid_grant", "login
 /** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so
  *  nothing can fail after. */
 export const giveCode = async (
-  services: Services,
+  services: AuthServices,
   client: Client,
   req: string,
   request: AuthorizationRequest,

@@ -7,11 +7,11 @@ import { connectionsPage, errorPage } from "./pages/pages.ts"
 import { Problem } from "../problems.ts"
 import { Requests, Users, type User } from "../records.ts"
 import { resourceOf } from "../token/resources.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 
 export const browserRoutes = (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   outside: Outside
 ): ReadonlyArray<Route> => {

@@ -12,7 +12,7 @@ import { Problem } from "../problems.ts"
 import { Clients, Prompts, Requests, Users, type Client, type Prompt, type Resource } from "../records.ts"
 import { formTargetOf, isLoopbackUri } from "../redirect-uris.ts"
 import { resourceById, resourceOf } from "../token/resources.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
@@ -22,7 +22,7 @@ const foreign = (): Problem =>
   new Problem("access_denied", "the form is not from this browser; open the page again")
 
 const about = (
-  services: Services,
+  services: AuthServices,
   client: Client,
   userId: string,
   resource: Resource | undefined,
@@ -44,7 +44,7 @@ const about = (
 }
 
 export const showConsent = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {
@@ -84,7 +84,7 @@ export const showConsent = async (
 }
 
 export const consent = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {
@@ -143,7 +143,7 @@ export const consent = async (
 }
 
 /** `GET /authorize`: where a `consent_url` leads. */
-export const showPrompt = (services: Services, sessions: BrowserSessions, request: Request): Response => {
+export const showPrompt = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return errorPage(new Problem("invalid_request", query.detail), request.traceId)
   if (query.has("client_id")) return goTo(`/oauth/authorize?${request.query}`)
@@ -181,7 +181,7 @@ export const showPrompt = (services: Services, sessions: BrowserSessions, reques
 }
 
 const allowedReturn = (
-  { settings }: Services,
+  { settings }: AuthServices,
   { returnUrls }: Resource,
   url: string | undefined
 ): string | undefined =>
@@ -190,7 +190,7 @@ const allowedReturn = (
     : undefined
 
 const promptOf = (
-  services: Services,
+  services: AuthServices,
   userId: string,
   named: string | undefined,
   scope: string | undefined,
@@ -213,7 +213,7 @@ const promptOf = (
 }
 
 export const answerPrompt = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {

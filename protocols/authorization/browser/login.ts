@@ -7,7 +7,7 @@ import { authenticationFailed, Problem, problemResponse, slowDown } from "../pro
 import { oauthConfig, providerBySlug, resourcesOf } from "../upstream/providers.ts"
 import { Clients, Requests, UserEmails, Users } from "../records.ts"
 import { formTargetOf } from "../redirect-uris.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
@@ -19,13 +19,13 @@ const emailLengthMax = 254
 const wrong = "the e-mail or password is wrong"
 
 /** Browsers get a page, others the problem. */
-export const shown = (services: Services, request: Request, problem: Problem): Response =>
+export const shown = (services: AuthServices, request: Request, problem: Problem): Response =>
   /text\/html/i.test(request.headers.get("accept") ?? "")
     ? errorPage(problem, request.traceId, { headers: problem.headers })
     : problemResponse(problem, request, services.settings)
 
 const view = (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   nonce: string,
   req: string,
@@ -51,7 +51,7 @@ const view = (
 /** Signing in may lead on at once: to the application that has its consent already, to the provider to be
  *  connected and back from it. */
 const formTargets = (
-  services: Services,
+  services: AuthServices,
   redirectUri: string | undefined,
   next: string
 ): ReadonlyArray<string> => {
@@ -75,7 +75,7 @@ const formTargets = (
   ].map(formTargetOf)
 }
 
-export const showLogin = (services: Services, sessions: BrowserSessions, request: Request): Response => {
+export const showLogin = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return shown(services, request, new Problem("invalid_request", query.detail))
   const req = query.get("req") ?? ""
@@ -91,7 +91,7 @@ export const showLogin = (services: Services, sessions: BrowserSessions, request
 }
 
 export const login = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {
@@ -167,7 +167,7 @@ export const login = async (
 
 /** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
 export const goOn = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {
@@ -197,7 +197,7 @@ export const goOn = async (
 }
 
 export const logout = async (
-  services: Services,
+  services: AuthServices,
   sessions: BrowserSessions,
   request: Request
 ): Promise<Response> => {

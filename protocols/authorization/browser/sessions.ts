@@ -1,10 +1,10 @@
 /** Who sits at the browser: a session row under the hash of a cookie, and the values that bind a form to it.
  *  Source: authorization section 7.5 "Session cookie". */
 import { equalSecrets } from "../../../storage/seal.ts"
-import type { Request } from "../../../runtime/http.ts"
+import type { Request, Header } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
-import { hashOf } from "../authority.ts"
-import type { Authority } from "../authority.ts"
+import { hashOf } from "../auth-context.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { userIs } from "../token/liveness.ts"
 import { Sessions as SessionRows, Users, type Session, type User } from "../records.ts"
 
@@ -14,17 +14,16 @@ export interface SignedIn {
   readonly sessionHash: string
 }
 
-type Header = readonly [string, string]
 const preMaxAgeSeconds = 600
 const cookieToken = /^[A-Za-z0-9_-]{43}$/
 
 export class BrowserSessions {
-  private readonly authority: Authority
+  private readonly authority: AuthContext
   private readonly cookieName: string
   private readonly preName: string
   private readonly csrfKey: string
 
-  constructor(authority: Authority) {
+  constructor(authority: AuthContext) {
     const { session } = authority.settings
     const prefix = session.secure ? "__Host-" : ""
     this.authority = authority

@@ -3,7 +3,7 @@
  *  again is never used. Source: authorization section 11. */
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { literalAddress, sourceOf } from "../../shared/addresses.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Documents, freshMs } from "../upstream/document-cache.ts"
 import { Fields } from "../fields.ts"
 import { authenticationFailed, Problem, quoted, slowDown } from "../problems.ts"
@@ -110,7 +110,7 @@ interface Outcome {
 }
 
 export class ClientDocuments {
-  private readonly authority: Authority
+  private readonly authority: AuthContext
   private readonly fetcher: SafeFetch
   private readonly documents = new Documents<Client | Problem>()
   private readonly inFlight = new Map<string, Promise<Client | Problem>>()
@@ -118,7 +118,7 @@ export class ClientDocuments {
   /** Fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
   readonly counts = new Map<string, number>()
 
-  constructor(authority: Authority, fetcher: SafeFetch) {
+  constructor(authority: AuthContext, fetcher: SafeFetch) {
     this.authority = authority
     this.fetcher = fetcher
   }

@@ -1,7 +1,7 @@
 /** What a client says of itself, validated once for open registration and for administrators; its row, and
  *  its bodies on the wire.
  *  Source: authorization sections 2.1, 10 and 16.1; RFC 7591. */
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { secretHashOf } from "./client-secrets.ts"
 import { codePointsOf, type Fields } from "../fields.ts"
 import { quoted } from "../problems.ts"
@@ -175,7 +175,7 @@ export interface NewClient {
 
 /** The row, and the secret that leaves once. */
 export const newClient = (
-  authority: Authority,
+  authority: AuthContext,
   metadata: ClientMetadata,
   { clientId, source, scopes }: NewClient
 ): { readonly client: Client; readonly secret: string | undefined } => {

@@ -2,11 +2,11 @@
  *  authorization section 2.1. */
 import { createHmac } from "node:crypto"
 import { equalSecrets } from "../../../storage/seal.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import type { Client } from "../records.ts"
 import type { Settings } from "../settings.ts"
 
-type Peppered = Pick<Authority, "settings">
+type Peppered = Pick<AuthContext, "settings">
 
 /** As bytes: a key as text is read anew for each hash, which costs as much as the hash. */
 const peppers = new WeakMap<Settings, Buffer>()
@@ -26,7 +26,7 @@ const nobody = "\0".repeat(43)
 /** Against the current secret and, while it is kept, the one before; `client` undefined: the same work, never
  *  true. */
 export const secretMatches = (
-  authority: Peppered & Pick<Authority, "nowMs">,
+  authority: Peppered & Pick<AuthContext, "nowMs">,
   client: Client | undefined,
   secret: string
 ): boolean => {

@@ -1,10 +1,10 @@
 /** Who is asking: finding a client and making it prove itself. Source: authorization section 5; RFC 6749 2.3,
  *  3.2.1. */
-import { thenNow } from "../../shared/now.ts"
+import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { secretMatches } from "./client-secrets.ts"
 import { authenticationFailed, Problem } from "../problems.ts"
 import { Clients, type Client } from "../records.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import { formDecoded, type Form } from "../wire.ts"
 
 /** What can be a key of the store beside a user and a resource; the specification would allow 2,048. */
@@ -24,13 +24,13 @@ const basicOf = (header: string): { readonly id: string; readonly secret: string
   return id === undefined || secret === undefined || id === "" ? undefined : { id, secret }
 }
 
-export const isDocumentUrl = ({ settings: { clientDocuments } }: Services, clientId: string): boolean =>
+export const isDocumentUrl = ({ settings: { clientDocuments } }: AuthServices, clientId: string): boolean =>
   clientDocuments.enabled &&
   (/^https:\/\//i.test(clientId) || (!clientDocuments.requireHttps && /^http:\/\//i.test(clientId)))
 
 /** A registered client, or one which its document describes; a Problem only for documents. */
 export const findClient = (
-  services: Services,
+  services: AuthServices,
   clientId: string,
   ip: string
 ): Client | undefined | Promise<Client | Problem | undefined> =>
@@ -48,7 +48,7 @@ export interface Authenticated {
 
 /** In the order of section 5; all reasons for a failure read the same. */
 export const authenticate = (
-  services: Services,
+  services: AuthServices,
   authorization: string | undefined,
   form: Form,
   ip: string
@@ -68,16 +68,18 @@ export const authenticate = (
     return new Problem("invalid_request", "client_id is missing")
   if (clientId === undefined) return failed()
   const named = clientId
-  return thenNow(
+  return mapMaybePromise(
     settings.rate.enabled ? services.limits.clientAllowed(ip, named) : undefined,
     (limited): Authenticated | Problem | Promise<Authenticated | Problem> =>
       limited ??
-      thenNow(findClient(services, named, ip), (client) => proved(services, client, named, secret, ip))
+      mapMaybePromise(findClient(services, named, ip), (client) =>
+        proved(services, client, named, secret, ip)
+      )
   )
 }
 
 const proved = (
-  services: Services,
+  services: AuthServices,
   client: Client | Problem | undefined,
   clientId: string,
   secret: string | undefined,

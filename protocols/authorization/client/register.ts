@@ -2,7 +2,7 @@
  *  its id. Clients that registered and never had a code are removed after a while. Source: authorization
  *  section 10; RFC 7591. */
 import { json, type Request, type Response } from "../../../runtime/http.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { newClient, readClientMetadata, registeredBody } from "./client-metadata.ts"
 import { Fields } from "../fields.ts"
 import { Problem, quoted } from "../problems.ts"
@@ -24,7 +24,7 @@ export const registrationRow = ["dcr"] as const
 export const registrationRule = ({
   books,
   settings
-}: Pick<Authority, "books" | "settings">): RegistrationRule =>
+}: Pick<AuthContext, "books" | "settings">): RegistrationRule =>
   (SettingRows.get(books.store, registrationRow)?.value as RegistrationRule | undefined) ?? {
     mode: settings.registration.mode,
     approvedRedirects: settings.registration.approvedRedirects
@@ -38,7 +38,7 @@ export interface RegisterPorts {
 const userGrants = new Set(["authorization_code", "refresh_token"])
 
 export const register =
-  (authority: Authority, ports: RegisterPorts = {}) =>
+  (authority: AuthContext, ports: RegisterPorts = {}) =>
   async (request: Request): Promise<Response | Problem> => {
     const { settings, books, audit } = authority
     if (registrationRule(authority).mode === "admin_only")
@@ -84,7 +84,7 @@ const examinedPerRound = 500
 
 /** One round of removal at a time, going round the table: registered by themselves, old enough, never issued
  *  a code. */
-export const unusedClients = ({ settings, books, audit }: Authority): (() => Promise<number>) => {
+export const unusedClients = ({ settings, books, audit }: AuthContext): (() => Promise<number>) => {
   let after: string | undefined
   return async () => {
     const { unusedMs } = settings.registration

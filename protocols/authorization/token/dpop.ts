@@ -2,7 +2,7 @@
  *  Checked with node:crypto in this thread.
  *  Source: authorization section 6; RFC 9449. */
 import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
-import { hashOf, type Authority } from "../authority.ts"
+import { hashOf, type AuthContext } from "../auth-context.ts"
 import { Problem } from "../problems.ts"
 import { ProofIds } from "../records.ts"
 import { parseJwt, thumbprint, verifies } from "./signing-keys.ts"
@@ -41,8 +41,8 @@ const target = (uri: string): string | undefined => {
   return `${scheme}://${parts[2]!.toLowerCase().replace(scheme === "https" ? /:443$/ : /:80$/, "")}${parts[3] === "" ? "/" : parts[3]}`
 }
 
-export class Proofs {
-  private readonly authority: Authority
+export class DpopVerifier {
+  private readonly authority: AuthContext
   private readonly nonceKey: string
 
   /** With replayDurable off: until when each was seen. */
@@ -51,7 +51,7 @@ export class Proofs {
   /** By outcome, for /metrics. */
   readonly counts = new Map<string, number>()
 
-  constructor(authority: Authority) {
+  constructor(authority: AuthContext) {
     this.authority = authority
     this.nonceKey = authority.seal.hash("nonce", "authorization nonce key")
   }

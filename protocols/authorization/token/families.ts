@@ -7,8 +7,8 @@ import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, write
 import { RefreshFamily, type Living } from "../../../actors/refresh-family.ts"
 import type { Answer, Ref } from "../../../runtime/registry.ts"
 import type { Write } from "../../../storage/store.ts"
-import { askedNow } from "../../shared/now.ts"
-import type { Authority } from "../authority.ts"
+import { askMaybeSync } from "../../shared/maybe-promise.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { familyHasEnded } from "./liveness.ts"
 import { Problem } from "../problems.ts"
 
@@ -19,13 +19,13 @@ export type FamilyAsk = Ref<typeof RefreshFamily>
 type Commands = (typeof RefreshFamily)["commands"]
 
 /** Families that must be over although the store could not say so, in a file beside it: one id a line. */
-export interface Intents {
+export interface PendingRevocations {
   add(familyId: string): void
   all(): ReadonlyArray<string>
   clear(): void
 }
 
-export const intentsInMemory = (): Intents => {
+export const intentsInMemory = (): PendingRevocations => {
   const ids = new Set<string>()
   return {
     add: (id) => {
@@ -36,7 +36,7 @@ export const intentsInMemory = (): Intents => {
   }
 }
 
-export const intentsIn = (path: string): Intents => ({
+export const intentsIn = (path: string): PendingRevocations => ({
   add: (id) => {
     const file = openSync(path, "a", 0o600)
     try {
@@ -65,8 +65,8 @@ interface Looked {
 }
 
 export class Families {
-  private readonly authority: Authority
-  private readonly intents: Intents
+  private readonly authority: AuthContext
+  private readonly intents: PendingRevocations
 
   /** Must be treated as over, whatever the store says. */
   private readonly doomed = new Set<string>()
@@ -87,7 +87,7 @@ export class Families {
   /** Revocations that could not be kept, for /metrics. */
   failures = 0
 
-  constructor(authority: Authority, intents: Intents) {
+  constructor(authority: AuthContext, intents: PendingRevocations) {
     this.authority = authority
     this.intents = intents
   }
@@ -141,10 +141,10 @@ export class Families {
   }
 
   look(familyId: string): Looked | Problem | Promise<Looked | Problem> {
-    return askedNow((done) =>
+    return askMaybeSync((done) =>
       this.authority.actors
         .ref(RefreshFamily, familyId)
-        .askNow("Look", {}, (answer) => done("reply" in answer ? answer.reply : unavailable()))
+        .askNow("Inspect", {}, (answer) => done("reply" in answer ? answer.reply : unavailable()))
     )
   }
 

@@ -1,11 +1,11 @@
 /** `POST /oauth/introspect`: whether a token is active, told only to those whom it concerns. Source:
  *  authorization section 9.1; RFC 7662. */
 import type { Request, Response } from "../../../runtime/http.ts"
-import { thenNow } from "../../shared/now.ts"
+import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
 import { authenticationFailed, Problem } from "../problems.ts"
 import { resourceById } from "./resources.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import { ownToken, type OwnToken } from "./tokens.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
@@ -54,21 +54,21 @@ const answerOf = ({ claims, issuance }: OwnToken): string => {
 }
 
 export const introspect = (
-  services: Services,
+  services: AuthServices,
   request: Request
 ): Response | Problem | Promise<Response | Problem> => {
   const { settings } = services
   if (!settings.introspection) return new Problem("not_found", "introspection is switched off")
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return new Problem("invalid_request", form.detail)
-  return thenNow(
+  return mapMaybePromise(
     authenticate(services, request.headers.get("authorization"), form, request.client),
     (caller) => introspected(services, caller, form)
   )
 }
 
 const introspected = (
-  services: Services,
+  services: AuthServices,
   caller: Authenticated | Problem,
   form: Form
 ): Response | Problem => {

@@ -3,7 +3,7 @@
  *  interrupted, and a token that is being made under a revocation is born dead.
  *  Source: authorization sections 16.8, 18.4. */
 import { FamilyEnds } from "../../../actors/refresh-family.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import {
   Clients,
   Consents,
@@ -19,20 +19,20 @@ import { resourceById } from "./resources.ts"
 /** Exchanges of exchanges at most: what `isLive` climbs. */
 export const generationsMax = 64
 
-export const userIs = ({ books }: Authority, userId: string, epoch: number): User | undefined => {
+export const userIs = ({ books }: AuthContext, userId: string, epoch: number): User | undefined => {
   const user = books.get(Users, [userId])
   return user !== undefined && user.status === "active" && user.epoch === epoch ? user : undefined
 }
 
 /** The very client it was given to, not a later one of that id. */
-export const clientIs = ({ books }: Authority, clientId: string, issuedMs: number): Client | undefined => {
+export const clientIs = ({ books }: AuthContext, clientId: string, issuedMs: number): Client | undefined => {
   const client = books.get(Clients, [clientId])
   return client !== undefined && client.status !== "revoked" && client.issuedMs === issuedMs
     ? client
     : undefined
 }
 
-export const consentIs = ({ books }: Authority, consentId: string): ConsentGrant | undefined => {
+export const consentIs = ({ books }: AuthContext, consentId: string): ConsentGrant | undefined => {
   const consent = books.get(Consents, [consentId])
   return consent !== undefined && consent.revokedMs === null ? consent : undefined
 }
@@ -48,7 +48,7 @@ export interface Given {
 
 /** Of codes and families too. A suspended client has not lost what it was given. */
 export const stillHolds = (
-  authority: Authority,
+  authority: AuthContext,
   { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Given
 ): boolean =>
   clientIs(authority, clientId, clientIssuedMs) !== undefined &&
@@ -57,7 +57,7 @@ export const stillHolds = (
   (resourceId === "" || resourceById(authority, resourceId) !== undefined)
 
 export const isRevoked = (
-  authority: Authority,
+  authority: AuthContext,
   families: { isOver(familyId: string): boolean },
   issuance: Issuance
 ): boolean => {
@@ -78,7 +78,7 @@ export const isRevoked = (
 
 /** Active in the sense of introspection, entitlement aside. */
 export const isLive = (
-  authority: Authority,
+  authority: AuthContext,
   families: { isOver(familyId: string): boolean },
   issuance: Issuance
 ): boolean =>
@@ -86,5 +86,5 @@ export const isLive = (
   !isRevoked(authority, families, issuance) &&
   authority.books.get(Clients, [issuance.clientId])?.status === "active"
 
-export const familyHasEnded = ({ books }: Authority, familyId: string): boolean =>
+export const familyHasEnded = ({ books }: AuthContext, familyId: string): boolean =>
   FamilyEnds.get(books.store, [familyId]) !== undefined

@@ -1,7 +1,7 @@
 /** Resources and scopes: how a `resource` value finds its row, which audience a token gets, what a ceiling
  *  leaves. Pure but for the rows.
  *  Source: authorization sections 2.2, 2.3; RFC 8707. */
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Problem, quoted } from "../problems.ts"
 import type { Resource } from "../records.ts"
 import { scopeToken } from "../settings.ts"
@@ -15,29 +15,29 @@ const comparable = (uri: string, rootSlash: boolean): string | undefined => {
   return rootSlash && key !== undefined && /^[^:]+:\/\/[^/]+\/$/.test(key) ? key.slice(0, -1) : key
 }
 
-export const resourceByUri = ({ books, settings }: Authority, value: string): Resource | undefined => {
+export const resourceByUri = ({ books, settings }: AuthContext, value: string): Resource | undefined => {
   const wanted = comparable(value, settings.acceptRootSlash)
   return wanted === undefined
     ? undefined
     : books.resources().find(({ uri }) => uri !== "" && comparable(uri, settings.acceptRootSlash) === wanted)
 }
 
-export const resourceBySlug = ({ books }: Authority, slug: string): Resource | undefined =>
+export const resourceBySlug = ({ books }: AuthContext, slug: string): Resource | undefined =>
   books.resources().find((resource) => resource.slug === slug)
 
 /** By URI, then by slug. */
-export const resourceOf = (authority: Authority, value: string): Resource | undefined =>
+export const resourceOf = (authority: AuthContext, value: string): Resource | undefined =>
   resourceByUri(authority, value) ?? resourceBySlug(authority, value)
 
-export const resourceById = ({ books }: Authority, id: string): Resource | undefined =>
+export const resourceById = ({ books }: AuthContext, id: string): Resource | undefined =>
   id === "" ? undefined : books.resources().find((resource) => resource.id === id)
 
 /** Without a resource the issuer itself. */
-export const audienceOf = ({ settings: { issuer } }: Authority, resource: Resource | undefined): string =>
+export const audienceOf = ({ settings: { issuer } }: AuthContext, resource: Resource | undefined): string =>
   resource === undefined ? issuer : audienceOfResource(issuer, resource)
 
 /** Whose audience this is. */
-export const resourceOfAudience = (authority: Authority, audience: unknown): Resource | undefined =>
+export const resourceOfAudience = (authority: AuthContext, audience: unknown): Resource | undefined =>
   authority.books.resources().find((resource) => audienceOf(authority, resource) === audience)
 
 /** Scope tokens in order, each once; a Problem when it is no scope. undefined: not given. */
@@ -57,7 +57,7 @@ export const readScope = (value: string | undefined): ReadonlyArray<string> | Pr
 export const namesOf = (resource: Resource): ReadonlyArray<string> => resource.scopes.map(({ name }) => name)
 
 /** In the catalog of the resource; without one, in any. */
-export const catalogHas = ({ books }: Authority, resource: Resource | undefined, scope: string): boolean =>
+export const catalogHas = ({ books }: AuthContext, resource: Resource | undefined, scope: string): boolean =>
   resource !== undefined
     ? resource.scopes.some(({ name }) => name === scope)
     : books.resources().some(({ scopes }) => scopes.some(({ name }) => name === scope))

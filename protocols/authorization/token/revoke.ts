@@ -5,10 +5,10 @@ import { authenticate } from "../client/clients.ts"
 import { secretHeaders } from "./introspect.ts"
 import { Problem } from "../problems.ts"
 import { Issuances } from "../records.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import { isWireFault, readForm } from "../wire.ts"
 
-export const revoke = async (services: Services, request: Request): Promise<Response | Problem> => {
+export const revoke = async (services: AuthServices, request: Request): Promise<Response | Problem> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return new Problem("invalid_request", form.detail)
   const caller = await authenticate(services, request.headers.get("authorization"), form, request.client)

@@ -12,7 +12,7 @@ import {
 } from "node:crypto"
 import { promisify } from "node:util"
 import type { Write } from "../../../storage/store.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Problem } from "../problems.ts"
 import { SigningKeys, type SigningKey } from "../records.ts"
 
@@ -96,7 +96,7 @@ export const verifies = (
 }
 
 export class SigningKeyRing {
-  private readonly authority: Authority
+  private readonly authority: AuthContext
   private readonly keys = new Map<string, Loaded>()
 
   /** Signatures seen before, by the whole token: a check of ES256 costs more than all the rest of an
@@ -105,7 +105,7 @@ export class SigningKeyRing {
 
   private active: Loaded | undefined
 
-  constructor(authority: Authority) {
+  constructor(authority: AuthContext) {
     this.authority = authority
   }
 

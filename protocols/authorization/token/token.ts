@@ -1,9 +1,9 @@
 /** `POST /oauth/token`: the checks that every grant shares, in their order, then the grant. Source:
  *  authorization section 8.1. */
 import type { Request, Response } from "../../../runtime/http.ts"
-import { thenNow } from "../../shared/now.ts"
+import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
-import type { Proofs } from "./dpop.ts"
+import type { DpopVerifier } from "./dpop.ts"
 import { authorizationCode } from "./grants/authorization-code.ts"
 import { clientCredentials } from "./grants/client-credentials.ts"
 import type { Body, Grant } from "./grants/grant.ts"
@@ -13,7 +13,7 @@ import { tokenExchange } from "./grants/token-exchange.ts"
 import { secretHeaders } from "./introspect.ts"
 import { Problem, quoted } from "../problems.ts"
 import { bearerGrant, exchangeGrant } from "../records.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, readForm, type Form } from "../wire.ts"
 
@@ -52,19 +52,19 @@ export const grants: Readonly<Record<string, GrantEntry>> = {
 }
 
 export const token = (
-  services: Services,
-  proofs: Proofs,
+  services: AuthServices,
+  proofs: DpopVerifier,
   request: Request
 ): Response | Problem | Promise<Response | Problem> => {
   const proof = request.headers.get("dpop")
-  return thenNow(granted(services, proofs, request, proof), (answer) =>
+  return mapMaybePromise(granted(services, proofs, request, proof), (answer) =>
     answered(services, proofs, proof, answer)
   )
 }
 
 const answered = (
-  services: Services,
-  proofs: Proofs,
+  services: AuthServices,
+  proofs: DpopVerifier,
   proof: string | undefined,
   answer: Body | Problem
 ): Response | Problem | Promise<Problem> => {
@@ -86,8 +86,8 @@ const answered = (
 }
 
 const granted = (
-  services: Services,
-  proofs: Proofs,
+  services: AuthServices,
+  proofs: DpopVerifier,
   request: Request,
   proof: string | undefined
 ): Body | Problem | Promise<Body | Problem> => {
@@ -101,7 +101,7 @@ const granted = (
     return new Problem("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
   if (!grant.enabled(settings))
     return new Problem("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
-  return thenNow(
+  return mapMaybePromise(
     authenticate(services, request.headers.get("authorization"), form, request.client),
     (caller) =>
       caller instanceof Problem
@@ -111,8 +111,8 @@ const granted = (
 }
 
 const run = (
-  services: Services,
-  proofs: Proofs,
+  services: AuthServices,
+  proofs: DpopVerifier,
   request: Request,
   proof: string | undefined,
   form: Form,

@@ -1,12 +1,12 @@
 /** Making access tokens: claims and issuance row from one description, so that no token is answered without
  *  its row.
  *  Source: authorization sections 8.1, 8.2, 14; RFC 9068. */
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { isLive } from "./liveness.ts"
 import { Problem } from "../problems.ts"
 import { Issuances, type Client, type GrantType, type Issuance, type Resource } from "../records.ts"
 import { audienceOf, inCatalogOrder } from "./resources.ts"
-import type { Services } from "../services.ts"
+import type { AuthServices } from "../services.ts"
 import type { Jwt, SigningKeyRing } from "./signing-keys.ts"
 
 export interface Actor {
@@ -61,7 +61,7 @@ export const depthOf = (act: Actor | undefined): number => {
 }
 
 export const mint = (
-  authority: Authority & { readonly keys: SigningKeyRing },
+  authority: AuthContext & { readonly keys: SigningKeyRing },
   given: Minting
 ): Minted | Problem => {
   const { books, settings, keys, nowMs } = authority
@@ -136,7 +136,7 @@ export interface OwnToken extends Jwt {
 }
 
 /** A live access token of ours, its claims and its row; undefined for anything else. */
-export const ownToken = (services: Services, token: string): OwnToken | undefined => {
+export const ownToken = (services: AuthServices, token: string): OwnToken | undefined => {
   const jwt = services.keys.verify(token)
   const { settings, books, nowMs } = services
   if (jwt === undefined) return undefined

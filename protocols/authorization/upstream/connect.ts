@@ -3,7 +3,7 @@
  *  URLs only. Source: authorization sections 12.2 to 12.4. */
 import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import { equalSecrets } from "../../../storage/seal.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Problem, problemResponse, quoted } from "../problems.ts"
 import {
   asClient,
@@ -19,7 +19,7 @@ import { BrokerGrants, Providers, type BrokerGrant, type Provider, type Resource
 import { FetchFault, type SafeFetch } from "./safe-fetch.ts"
 import { challengeOf, newVerifier, SealedStates } from "./sealed-state.ts"
 import { isRefusal, readTokenAnswer, sealCredential } from "./upstream-tokens.ts"
-import { upstreamBodyBytesMax, upstreamTimeoutMs, type Vault } from "./vault.ts"
+import { upstreamBodyBytesMax, upstreamTimeoutMs, type UpstreamTokenBroker } from "./token-broker.ts"
 import { isWireFault, readPairs, type Form } from "../wire.ts"
 
 export interface SessionNow {
@@ -50,7 +50,7 @@ export interface ConnectPages {
 }
 
 export interface ConnectGiven {
-  readonly vault: Vault
+  readonly vault: UpstreamTokenBroker
   readonly fetcher: SafeFetch
   readonly sessions: Sessions
   readonly pages: ConnectPages
@@ -85,7 +85,7 @@ export const redirect = (status: 302 | 303, url: string): Response => ({
 })
 
 export const connectRoutes = (
-  authority: Authority,
+  authority: AuthContext,
   { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectGiven
 ): ReadonlyArray<Route> => {
   const { settings, books, seal, audit, nowMs, local, log } = authority

@@ -3,7 +3,7 @@
  *  section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC 9207. */
 import { jwtVerify } from "jose"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { redirect } from "./connect.ts"
 import { Problem, type ErrorCode } from "../problems.ts"
 import { asClient } from "./providers.ts"
@@ -48,7 +48,7 @@ const emailLengthMax = 254
 const nameLengthMax = 200
 
 export const federationRoutes = (
-  authority: Authority,
+  authority: AuthContext,
   { fetcher, pages, waits, logIn, redirectError }: FederationGiven
 ): ReadonlyArray<Route> => {
   const { settings, books, audit, nowMs, local, log } = authority

@@ -1,7 +1,7 @@
 /** Keys of the enterprise's identity providers. A disabled one has none from the next request on. Source:
  *  authorization section 13.2. */
 import type { KeyObject } from "node:crypto"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import type { Idp } from "../records.ts"
 import { RemoteKeys, type KeyHeader } from "./remote-keys.ts"
 import type { SafeFetch } from "./safe-fetch.ts"
@@ -11,7 +11,7 @@ const timeoutMs = 10_000
 export class IdentityProviders {
   private readonly keys: RemoteKeys
 
-  constructor({ settings: { xaa }, nowMs }: Pick<Authority, "settings" | "nowMs">, fetcher: SafeFetch) {
+  constructor({ settings: { xaa }, nowMs }: Pick<AuthContext, "settings" | "nowMs">, fetcher: SafeFetch) {
     this.keys = new RemoteKeys(
       fetcher,
       { keptMs: xaa.jwksCacheMs, timeoutMs, allowPrivateAddresses: xaa.allowPrivateAddresses },

@@ -2,28 +2,28 @@
  *  providers and operators' upstreams have outbound limits of their own, so that a flood of the first cannot
  *  starve the others. */
 import type { Route } from "../../../runtime/http.ts"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { ClientDocuments } from "../client/client-documents.ts"
 import { connectRoutes, type ConnectGiven } from "./connect.ts"
 import { federationRoutes, type FederationGiven } from "./federation.ts"
 import { IdentityProviders } from "./identity-providers.ts"
 import type { Environment } from "./providers.ts"
 import { SafeFetch, upstreamLimits } from "./safe-fetch.ts"
-import { Vault } from "./vault.ts"
+import { UpstreamTokenBroker } from "./token-broker.ts"
 
 export interface Outside {
   readonly documents: ClientDocuments
   readonly idps: IdentityProviders
-  readonly vault: Vault
+  readonly vault: UpstreamTokenBroker
   /** `/connect`, `/connections` and `/oidc`, whose pages and sessions are the caller's. */
   routes(
     ports: Omit<ConnectGiven, "vault" | "fetcher" | "environment"> & Omit<FederationGiven, "fetcher">
   ): ReadonlyArray<Route>
 }
 
-export const outsideOf = (authority: Authority, environment: Environment = process.env): Outside => {
+export const outsideOf = (authority: AuthContext, environment: Environment = process.env): Outside => {
   const fetcher = new SafeFetch(authority.lookup, upstreamLimits)
-  const vault = new Vault(authority, fetcher, environment)
+  const vault = new UpstreamTokenBroker(authority, fetcher, environment)
   return {
     documents: new ClientDocuments(authority, new SafeFetch(authority.lookup)),
     idps: new IdentityProviders(authority, new SafeFetch(authority.lookup)),

@@ -2,7 +2,7 @@
  *  `config`.
  *  Source: authorization sections 12.1 and 16.3. */
 import { createPrivateKey } from "node:crypto"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Providers, type Provider, type Resource } from "../records.ts"
 import type { Outbound } from "./safe-fetch.ts"
 import { isAllowedUrl, scopeToken } from "../settings.ts"
@@ -181,7 +181,7 @@ export const splitSecrets = (
   )?.[1] as string | undefined
 })
 
-export const sealSecret = (seal: Authority["seal"], providerId: string, secret: string): Uint8Array =>
+export const sealSecret = (seal: AuthContext["seal"], providerId: string, secret: string): Uint8Array =>
   seal.seal(Buffer.from(secret), "provider-secret", providerId)
 
 /** `config_data` as a response shows it. */
@@ -193,7 +193,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** Undefined: the variable is not set, or the sealed value does not open. */
 export const secretOf = (
   { id, protocol, config, sealedSecret }: Provider,
-  seal: Authority["seal"],
+  seal: AuthContext["seal"],
   environment: Environment
 ): string | undefined => {
   const name = config[`${shapes[protocol].secret}_ref`]
@@ -258,11 +258,11 @@ export const asClient = (
         })
       }
 
-export const providerBySlug = ({ store }: Authority["books"], slug: string): Provider | undefined =>
+export const providerBySlug = ({ store }: AuthContext["books"], slug: string): Provider | undefined =>
   Providers.range(store, { limit: providersMax }).find(({ value }) => value.slug === slug)?.value
 
 /** Broker resources which live by this provider. */
-export const resourcesOf = (books: Authority["books"], { id }: Provider): ReadonlyArray<Resource> =>
+export const resourcesOf = (books: AuthContext["books"], { id }: Provider): ReadonlyArray<Resource> =>
   books.resources().filter((resource) => resource.backend === "broker" && resource.providerId === id)
 
 /** What an upstream calls these scopes. */

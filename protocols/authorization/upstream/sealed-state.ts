@@ -2,7 +2,7 @@
  *  elsewhere, and good once, for a while.
  *  Source: authorization sections 7.9 and 12.2. */
 import { createHash, randomBytes } from "node:crypto"
-import { hashOf, type Authority } from "../authority.ts"
+import { hashOf, type AuthContext } from "../auth-context.ts"
 import { Expiries, UsedStates } from "../records.ts"
 
 /** `atMs` is when it was made. */
@@ -13,11 +13,11 @@ export interface Stamped {
 const stateLengthMax = 16_384
 
 export class SealedStates<A extends Stamped> {
-  private readonly authority: Authority
+  private readonly authority: AuthContext
   private readonly address: string
   private readonly maxAgeMs: number
 
-  constructor(authority: Authority, address: "connect" | "federation", maxAgeMs: number) {
+  constructor(authority: AuthContext, address: "connect" | "federation", maxAgeMs: number) {
     this.authority = authority
     this.address = address
     this.maxAgeMs = maxAgeMs

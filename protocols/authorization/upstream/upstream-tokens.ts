@@ -1,7 +1,7 @@
 /** What an upstream's token endpoint answers, and how it is kept: sealed, at the address of its user and
  *  provider.
  *  Source: authorization sections 12.4 and 12.7; RFC 6749 section 5. */
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { FetchFault, isJson, type Fetched } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 import type { BrokerGrant } from "../records.ts"
@@ -93,14 +93,14 @@ export interface Entry {
 }
 
 export const sealCredential = (
-  seal: Authority["seal"],
+  seal: AuthContext["seal"],
   { userId, providerId }: Entry,
   credential: Credential
 ): Uint8Array => seal.seal(Buffer.from(JSON.stringify(credential)), purpose, `${userId}/${providerId}`)
 
 /** Undefined: revoked, or sealed for another entry. */
 export const openCredential = (
-  seal: Authority["seal"],
+  seal: AuthContext["seal"],
   { userId, providerId }: Entry,
   { credential, revokedMs }: BrokerGrant
 ): Credential | undefined => {

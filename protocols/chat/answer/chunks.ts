@@ -3,7 +3,7 @@
  *  Source: chat sections 8.3, 8.4, 19. */
 import type { Flow, ModelEvent } from "../../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../../shared/sse.ts"
-import type { Output } from "../turn/filter.ts"
+import type { Output } from "../turn/answer-filter.ts"
 import { chatUsage, type ErrorBody } from "../wire.ts"
 
 export interface ChunkOptions {

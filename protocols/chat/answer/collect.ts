@@ -1,9 +1,9 @@
 /** A whole answer gathered from events: what the non-streaming endpoints send. Source: chat section 7.3. */
 import type { Finish, Flow, ModelEvent, Usage } from "../../../actors/engines/chat/model.ts"
-import type { Output } from "../turn/filter.ts"
+import type { Output } from "../turn/answer-filter.ts"
 import type { Choice } from "../wire.ts"
 
-interface Call {
+interface ToolCallDraft {
   readonly id: string
   readonly name: string
   arguments: string
@@ -13,7 +13,7 @@ interface Draft {
   text: string
   reasoning: string
   refusal: string
-  calls: Array<Call>
+  calls: Array<ToolCallDraft>
   finish: Finish
   audio: unknown
   logprobs: { content: Array<unknown> } | undefined

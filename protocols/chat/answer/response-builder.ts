@@ -2,7 +2,7 @@
  *  Guarantee: one response id throughout, sequence numbers without a gap, `added` in the order of
  *  `output_index`, joined deltas equal to what `done` says. Source: chat sections 9.4 and 10. */
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
-import type { Output } from "../turn/filter.ts"
+import type { Output } from "../turn/answer-filter.ts"
 import type { Json } from "../request/fields.ts"
 import { newItemId, responsesUsage } from "../wire.ts"
 

@@ -89,7 +89,7 @@ export class Sessions {
   }
 
   /** The actor's answer; a session beyond its restart intensity starts again after a rest. */
-  private ask<C extends "Begin" | "Look" | "Commit" | "Delete" | "Evict">(
+  private ask<C extends "Begin" | "Inspect" | "Commit" | "Delete" | "Evict">(
     sessionId: string,
     command: C,
     payload: any
@@ -188,7 +188,7 @@ export class Sessions {
   async look(owner: string, id: string): Promise<ResponseRecord> {
     const record = plainId.test(id) ? Responses.get(this.deps.store, [id]) : undefined
     if (record === undefined || record.owner !== owner) throw responseNotFound(id)
-    if ("refuse" in (await this.ask(record.sessionId, "Look", { owner, id }))) throw responseNotFound(id)
+    if ("refuse" in (await this.ask(record.sessionId, "Inspect", { owner, id }))) throw responseNotFound(id)
     return record
   }
 

@@ -206,7 +206,7 @@ export class Namespace {
 }
 
 /** Text deltas with the internal names taken out, held back while undecided. */
-export class Unmasking {
+export class ToolNameRestorer {
   private held = ""
   private readonly names: Namespace
 

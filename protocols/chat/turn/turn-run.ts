@@ -18,7 +18,7 @@ import {
 import { supportsOf, type Target } from "../../../actors/engines/chat/upstreams.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "../request/chat-request.ts"
-import { Filter, renumbered, type Output, type Rules } from "./filter.ts"
+import { AnswerFilter, renumbered, type Output, type Rules } from "./answer-filter.ts"
 import { unsupportedParameter, unsupportedValue } from "../problems.ts"
 import { bridgeMessages } from "../request/prompt-bridge.ts"
 import { Namespace } from "../request/tools.ts"
@@ -135,7 +135,7 @@ export class TurnRun {
           : round < this.deps.builtins.roundsMax
             ? this.deps.builtins.allowed
             : noTools
-        const filter = new Filter(this.output, this.rulesFor(target, builtins), this.begun)
+        const filter = new AnswerFilter(this.output, this.rulesFor(target, builtins), this.begun)
         try {
           target = await this.ask(target, filter, builtins)
         } catch (fault) {
@@ -258,7 +258,7 @@ export class TurnRun {
   }
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
-  private ask(target: Target, filter: Filter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+  private ask(target: Target, filter: AnswerFilter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const n = this.spec.request.n ?? 1
     return n === 1 || supportsOf(target).n !== false
       ? attempt(
@@ -278,7 +278,7 @@ export class TurnRun {
   private async askOften(
     n: number,
     target: Target,
-    filter: Filter,
+    filter: AnswerFilter,
     builtins: ReadonlyArray<Tool>
   ): Promise<Target> {
     const many = new AbortController()
@@ -316,7 +316,7 @@ export class TurnRun {
     return target
   }
 
-  private count(filter: Filter, target: Target): void {
+  private count(filter: AnswerFilter, target: Target): void {
     let { usage } = filter
     if (usage === undefined) {
       this.guessed = true
@@ -337,7 +337,7 @@ export class TurnRun {
   }
 
   /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
-  private again(filter: Filter, target: Target): boolean {
+  private again(filter: AnswerFilter, target: Target): boolean {
     const { request } = this.spec
     const { output, retried } = this
     if (filter.unknownCalls > 0 && filter.calls === 0 && !filter.content) {
@@ -384,7 +384,7 @@ export class TurnRun {
     return this.schemaFails(filter, target)
   }
 
-  private schemaFails(filter: Filter, { upstream }: Target): boolean {
+  private schemaFails(filter: AnswerFilter, { upstream }: Target): boolean {
     const { format } = this.spec.request
     if (
       format?.type !== "json_schema" ||

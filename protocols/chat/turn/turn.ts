@@ -5,11 +5,11 @@ import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { Deadlines, type Clock, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../../actors/engines/chat/upstreams.ts"
-import { Bag, type Placed } from "../../../runtime/bag.ts"
+import { IndexedSet, type Placed } from "../../../runtime/indexed-set.ts"
 import type { Request } from "../../../runtime/http.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "../request/chat-request.ts"
-import type { Output } from "./filter.ts"
+import type { Output } from "./answer-filter.ts"
 import type { ChatMetrics } from "../metrics.ts"
 import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown } from "../problems.ts"
 import { TurnRun, type TurnCaller, type TurnDeps, type TurnResult } from "./turn-run.ts"
@@ -50,7 +50,7 @@ export class Turns {
   readonly options: TurnDeps
 
   draining = false
-  private readonly running = new Bag<Turn>()
+  private readonly running = new IndexedSet<Turn>()
 
   constructor(deps: TurnsDeps) {
     const {

@@ -2,7 +2,7 @@
  *  window; then scope and area. In that order, each with its own refusal; a refused check has no effect on
  *  data. Source: store sections 2.1, 2.3, 2.9, 3, 4. */
 import { BlockList, isIP } from "node:net"
-import type { Request } from "../../../runtime/http.ts"
+import type { Request, Header } from "../../../runtime/http.ts"
 import type { Need } from "./access.ts"
 import { AuthorizationUnreachable, type Verified } from "./app-tokens.ts"
 import { adminTokenPrefix, type App, type AppRegistry } from "./apps.ts"
@@ -25,8 +25,6 @@ export interface Principal {
   readonly scopes: ReadonlySet<string>
   readonly bucket: string
 }
-
-type Header = readonly [string, string]
 
 /** What came of it: `headers` go with whatever answer follows. */
 export type Admission =

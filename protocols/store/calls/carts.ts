@@ -7,7 +7,7 @@ import { jsonType, noStore, Refused } from "../problems.ts"
 import { resource, valueOf, type Row } from "../engine/resource.ts"
 import { orders as ordersResource } from "../resources/orders.ts"
 import { productStatuses, products } from "../resources/products.ts"
-import type { Answer, Call, Endpoint } from "../target.ts"
+import type { Answer, EndpointCall, Endpoint } from "../target.ts"
 import type { Transaction } from "../engine/resource.ts"
 
 const linesMax = 1_000
@@ -317,7 +317,7 @@ const json = (status: number, value: unknown): Answer => ({
 
 const changing =
   (work: (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>) => void) =>
-  async ({ engine, id, body }: Call): Promise<Answer> =>
+  async ({ engine, id, body }: EndpointCall): Promise<Answer> =>
     json(
       200,
       await engine.write((tx) => {
@@ -329,7 +329,7 @@ const changing =
 
 const reads =
   (view: (tx: Transaction, cart: Row) => unknown) =>
-  ({ engine, id }: Call): Answer =>
+  ({ engine, id }: EndpointCall): Answer =>
     json(
       200,
       engine.attempt((tx) => {

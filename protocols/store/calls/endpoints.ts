@@ -11,7 +11,7 @@ import { changeOrderStatus } from "../resources/orders.ts"
 import { productStatuses, products } from "../resources/products.ts"
 import { variantInventory } from "../resources/others.ts"
 import { changeSettings, settingsOf } from "../resources/settings.ts"
-import type { Answer, Call, Endpoint } from "../target.ts"
+import type { Answer, EndpointCall, Endpoint } from "../target.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Transaction } from "../engine/resource.ts"
 import { uploadEndpoint } from "./upload.ts"
@@ -56,7 +56,7 @@ const identifierOf = (given: Readonly<Record<string, unknown>>): readonly [Ident
 }
 
 /** Names and GTINs are looked up in the columns, which may have to be read first. */
-const prepareStock = async ({ engine }: Call, identifier: Identifier): Promise<void> => {
+const prepareStock = async ({ engine }: EndpointCall, identifier: Identifier): Promise<void> => {
   if (identifier !== "gtin" && identifier !== "item_name") return
   await engine.columnsOf("products").ready([identifier])
   if (identifier === "gtin") await engine.columnsOf("variant_inventory").ready([identifier])
@@ -114,7 +114,7 @@ const shownStock = (tx: Transaction, { resource, row }: Stock): Record<string, u
 
 const moveStock =
   (how: "add" | "remove" | "set") =>
-  async (call: Call): Promise<Answer> => {
+  async (call: EndpointCall): Promise<Answer> => {
     const { quantity } = call.body
     const [identifier, value] = identifierOf(call.body)
     if (typeof quantity !== "number")

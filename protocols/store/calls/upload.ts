@@ -4,7 +4,7 @@ import { Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"
 import { writing } from "../access/access.ts"
 import { noStore, Refused } from "../problems.ts"
-import type { Call, Endpoint } from "../target.ts"
+import type { EndpointCall, Endpoint } from "../target.ts"
 
 /** [destination] → its blob. */
 export const Files = table(
@@ -73,7 +73,7 @@ export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Pa
 
 const upload =
   (store: Store) =>
-  async ({ engine, request, raw }: Call) => {
+  async ({ engine, request, raw }: EndpointCall) => {
     const parts = partsOf(request.headers.get("content-type") ?? "", raw)
     const about = parts.find(({ file }) => !file)
     const file = parts.find((part) => part.file)

@@ -1,7 +1,7 @@
 /** Pages of the store's console: escaped by construction, no script at all, one stylesheet of our own, usable
  *  by keyboard and screen reader.
  *  Source: store section 3.7; WCAG 2.2 for labels, landmarks and contrast. */
-import type { Response } from "../../../runtime/http.ts"
+import type { Response, Header } from "../../../runtime/http.ts"
 
 /** Text that is HTML already; everything else is escaped. */
 export class Html {
@@ -72,8 +72,6 @@ const links = [
   ["products", `${root}/products`, "Products"],
   ["webhooks", `${root}/tools/webhooks`, "Webhooks"]
 ] as const
-
-type Header = readonly [string, string]
 
 const guards: ReadonlyArray<Header> = [
   [

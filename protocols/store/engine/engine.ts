@@ -13,7 +13,7 @@ import {
   type Resource,
   type Row,
   type Transaction,
-  type Vault
+  type FieldCipher
 } from "./resource.ts"
 import { Collections, References, Rows, Uniques } from "./records.ts"
 import { StagedTransaction } from "./transaction.ts"
@@ -22,7 +22,7 @@ import type { Zone } from "../wire.ts"
 export class Engine implements Catalog {
   readonly store: Store
   readonly zone: Zone
-  readonly vault: Vault
+  readonly vault: FieldCipher
   readonly clock: () => number
   readonly resources: ReadonlyMap<string, Resource>
   outbox: Outbox = { wants: () => false, put: () => {} }
@@ -34,7 +34,7 @@ export class Engine implements Catalog {
   constructor(
     store: Store,
     resources: ReadonlyArray<Resource>,
-    options: { readonly zone: Zone; readonly vault: Vault; readonly clock: () => number }
+    options: { readonly zone: Zone; readonly vault: FieldCipher; readonly clock: () => number }
   ) {
     this.store = store
     this.zone = options.zone

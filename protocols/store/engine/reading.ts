@@ -2,7 +2,7 @@
  *  after a write.
  *  Source: store sections 6, 7. */
 import { gzipSync } from "node:zlib"
-import type { Request } from "../../../runtime/http.ts"
+import type { Request, Header } from "../../../runtime/http.ts"
 import { AnswerCache, type Entry } from "./cache.ts"
 import type { Engine } from "./engine.ts"
 import { involved, list, listObject, showNested, recordText, type Address } from "./listing.ts"
@@ -10,8 +10,6 @@ import { jsonType, noStore, Refused } from "../problems.ts"
 import { parseQuery } from "./query.ts"
 import type { Answer, Target } from "../target.ts"
 import { etagOf } from "./writing.ts"
-
-type Header = readonly [string, string]
 
 /** `versions` are those of before it was computed: what changed meanwhile makes it old. */
 interface Computed {

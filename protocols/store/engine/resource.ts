@@ -23,7 +23,7 @@ export interface Reader {
 }
 
 /** Seals what only `/decrypted` shows. */
-export interface Vault {
+export interface FieldCipher {
   readonly seal: (plain: string, address: string) => Uint8Array
   /** Throws when it does not open. */
   readonly open: (sealed: Uint8Array, address: string) => string
@@ -45,7 +45,7 @@ export interface Referrer {
 export interface Catalog extends Reader {
   readonly store: Store
   readonly zone: Zone
-  readonly vault: Vault
+  readonly vault: FieldCipher
   readonly outbox: Outbox
   resource(name: string): Resource
   referrers(name: string): ReadonlyArray<Referrer>

@@ -10,13 +10,13 @@ import {
   openCount,
   documentCounts,
   openMax,
-  type Look
+  type DocumentStatus
 } from "../../../actors/document-job.ts"
 import {
   blobOf,
-  Desk,
+  FairScheduler,
   jobOfBlob,
-  Vault,
+  DocumentKeyring,
   type JobFault,
   type JobMeta,
   type Ports
@@ -40,7 +40,7 @@ import type { Store } from "../../../storage/store.ts"
 import { documentTypeOf } from "../../formats/catalogue.ts"
 import { readBody, readForm } from "../../shared/body.ts"
 import { boundaryOf, multipart, MultipartFault } from "../../shared/multipart.ts"
-import { Params, type Bag } from "../../shared/params.ts"
+import { Params, type RawParams } from "../../shared/params.ts"
 import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./options.ts"
 import { DocumentThreads, type Log } from "./threads.ts"
 import { sourceLanguageOf, translateBatch, type AidOf } from "./translator.ts"
@@ -114,7 +114,7 @@ export class DocumentService {
   private readonly deps: DocumentDeps
   private readonly threads: DocumentThreads
   private readonly reservations = new Map<string, { readonly amount: number; readonly held: Reservation }>()
-  private readonly vault = new Vault()
+  private readonly vault = new DocumentKeyring()
 
   constructor(deps: DocumentDeps) {
     this.deps = deps
@@ -124,7 +124,11 @@ export class DocumentService {
       blobs: store.blobs,
       vault: this.vault,
       log,
-      desk: new Desk({ atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1), perAccount, nowMs: clock }),
+      desk: new FairScheduler({
+        atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1),
+        perAccount,
+        nowMs: clock
+      }),
       work: (meta, source) =>
         Effect.andThen(
           deps.before?.(meta.accountId) ?? Effect.void,
@@ -206,8 +210,8 @@ export class DocumentService {
     }
   }
 
-  private look(id: string): Promise<typeof Look.Type> {
-    return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Look", {}))
+  private look(id: string): Promise<typeof DocumentStatus.Type> {
+    return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}))
   }
 
   private reserve(id: string, meta: Pick<JobMeta, "accountId" | "keyId">, amount: number): boolean {
@@ -319,7 +323,7 @@ export class DocumentService {
     const { account, key } = using
     if (arrived.bytes === undefined) return noFile
     const read = readDocumentOptions(
-      Object.assign(Object.create(null), arrived.fields) as Bag,
+      Object.assign(Object.create(null), arrived.fields) as RawParams,
       arrived.fileName,
       engines.translator
     )
@@ -491,7 +495,7 @@ async function* limited(
 }
 
 /** Body and query together: older clients send the key in the query of a GET. */
-const bagOf = (request: Request): { readonly bag: Bag } | Refusal => {
+const bagOf = (request: Request): { readonly bag: RawParams } | Refusal => {
   const query = readForm(request.query)
   if ("_tag" in query) return query
   if (request.body.length === 0) return query

@@ -3,7 +3,7 @@
 import type { TranslationOptions } from "../../../actors/documents/ports.ts"
 import type { Translator } from "../../../actors/engines/ports.ts"
 import { conversions, documentTypeOf, type DocumentType } from "../../formats/catalogue.ts"
-import { Params, type Bag } from "../../shared/params.ts"
+import { Params, type RawParams } from "../../shared/params.ts"
 import { pairFor, sourceOf, targetOf, type Known } from "../languages.ts"
 import type { Refusal } from "../problems.ts"
 import { formalityFor, glossariesMax, idOf, isUuid, thresholdDefault } from "../text/text-options.ts"
@@ -39,7 +39,7 @@ export const fileNameOf = (given: string): { readonly base: string; readonly ext
 }
 
 export const readDocumentOptions = (
-  bag: Bag,
+  bag: RawParams,
   fileName: string | undefined,
   translator: Translator
 ): { readonly options: DocumentOptions } | { readonly refusal: Refusal } => {

@@ -6,7 +6,7 @@ import type { Ports, TranslateBatch } from "../../../actors/documents/ports.ts"
 import { aidsEngine, JobFault } from "../../../actors/documents/ports.ts"
 import { EngineFault, type Engines, type Segment } from "../../../actors/engines/ports.ts"
 import { mark, plainOf } from "../../formats/marks.ts"
-import { noAid, type Aid } from "../text/aids.ts"
+import { noAid, type Customization } from "../text/customizations.ts"
 import { assisted } from "../text/assisted.ts"
 import { languageOf, pairFor } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
@@ -44,7 +44,7 @@ const clean = ({ units }: Segment): Segment => ({
  *  never passed over. */
 export type AidOf = (
   batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">
-) => Aid | Refusal
+) => Customization | Refusal
 
 export const translateBatch = (
   engines: Engines,

@@ -2,7 +2,12 @@
  *  not fail the others.
  *  Source: translation sections 13.1, 13.5. */
 import { Effect, Stream } from "effect"
-import { AudioFault, EngineFault, type Engines, type Heard } from "../../../actors/engines/ports.ts"
+import {
+  AudioFault,
+  EngineFault,
+  type Engines,
+  type RecognitionEvent
+} from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import type { Job, Result, VoiceJobWorking } from "../../../actors/voice-job.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -64,10 +69,10 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       const language = job.sourceLanguage === null ? undefined : baseOf(job.sourceLanguage)
       const lines: Array<Line & { readonly language: string }> = []
       return Stream.runForEach(
-        engines.recognizer.hear(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), {
+        engines.recognizer.recognize(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), {
           language
         }),
-        (heard: Heard) =>
+        (heard: RecognitionEvent) =>
           Effect.sync(() => {
             if (heard.type === "final" && heard.text !== "")
               lines.push({

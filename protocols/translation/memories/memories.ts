@@ -44,7 +44,7 @@ import {
 } from "../resource.ts"
 import { codePoints } from "../text/text-options.ts"
 import { jobJson, memoryJson, segmentJson } from "./memories-wire.ts"
-import { LastUsed, Segments, sourceIdOf, targetIdOf } from "./records.ts"
+import { LastUsed, MemorySegments, sourceIdOf, targetIdOf } from "./records.ts"
 
 export const fileBytesMax = 1_073_741_824
 const fileNameCharsMax = 100
@@ -196,7 +196,7 @@ export class MemoryRoutes {
       readonly targets: ReadonlyArray<readonly [string, string]>
     }> = []
     for (let from = after; found.length <= size;) {
-      const rows = Segments.range(store, {
+      const rows = MemorySegments.range(store, {
         prefix: [memoryId],
         after: [memoryId, from],
         limit: filter === "" ? size + 1 : scanRows

@@ -5,16 +5,16 @@ import { Schema } from "effect"
 import { createHash } from "node:crypto"
 import { table, type Key, type Store } from "../../../storage/store.ts"
 
-export const Segment = Schema.Struct({
+export const MemorySegment = Schema.Struct({
   text: Schema.String,
   /** Language (lower case) and text. */
   targets: Schema.Array(Schema.Tuple([Schema.String, Schema.String]))
 })
 
-export type Segment = typeof Segment.Type
+export type MemorySegment = typeof MemorySegment.Type
 
 /** [memoryId, place] */
-export const Segments = table("translation-memory-segments", Segment)
+export const MemorySegments = table("translation-memory-segments", MemorySegment)
 
 /** [memoryId, hash of the folded text, place], without content */
 export const exactTable = "translation-memory-exact"

@@ -5,7 +5,7 @@ import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 import type { Known } from "../languages.ts"
 import { breath } from "../resource.ts"
-import { exactPlaces, LastUsed, normalized, Segments } from "./records.ts"
+import { exactPlaces, LastUsed, normalized, MemorySegments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
 
 /** A memory as one request uses it. */
@@ -66,7 +66,7 @@ export class MemorySearch {
     if (text === "") return undefined
     const found: { best?: MemoryHit } = {}
     const measure = (place: number): void => {
-      const segment = Segments.get(this.store, [memoryId, place])
+      const segment = MemorySegments.get(this.store, [memoryId, place])
       if (segment === undefined) return
       const target = targets
         .map((language) => segment.targets.find(([known]) => known === language))
@@ -123,7 +123,7 @@ export class MemorySearch {
   private async build(memoryId: string): Promise<SimilarityIndex> {
     const index = new SimilarityIndex()
     for (let after: number | undefined; index.bytes < this.bytesMax;) {
-      const rows = Segments.range(this.store, {
+      const rows = MemorySegments.range(this.store, {
         prefix: [memoryId],
         limit: pageRows,
         ...(after === undefined ? {} : { after: [memoryId, after] })

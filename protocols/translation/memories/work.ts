@@ -14,7 +14,14 @@ import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { TmxFault, TmxReader, tmxBegin, tmxEnd, tmxUnit, type TmxUnit } from "../../formats/tmx.ts"
 import { languageOf } from "../languages.ts"
 import { breath } from "../resource.ts"
-import { exactPlaces, exactPrefix, exactTable, LastUsed, Segments, type Segment } from "./records.ts"
+import {
+  exactPlaces,
+  exactPrefix,
+  exactTable,
+  LastUsed,
+  MemorySegments,
+  type MemorySegment
+} from "./records.ts"
 
 const rowsPerCommit = 1_000
 const rowsPerPage = 1_000
@@ -80,7 +87,7 @@ export const memoryWork = (
     if (most === undefined) throw new Refused("The file holds no usable translation unit.")
     return most[0]
   }
-  const segmentOf = ({ variants }: TmxUnit, source: string): Segment | undefined => {
+  const segmentOf = ({ variants }: TmxUnit, source: string): MemorySegment | undefined => {
     const known = variants.map(({ language, text }) => ({ code: codeOf(language), text }))
     if (known.some(({ code }) => code === undefined)) return undefined
     const from = known.find(({ code }) => baseOf(code!) === source)
@@ -93,7 +100,7 @@ export const memoryWork = (
     return targets.size === 0 ? undefined : { text: from.text, targets: [...targets] }
   }
   const wipe = async (memoryId: string): Promise<void> => {
-    for (const table of [Segments.name, exactTable, LastUsed.name]) {
+    for (const table of [MemorySegments.name, exactTable, LastUsed.name]) {
       for (;;) {
         const rows = store.range(table, { prefix: [memoryId], limit: rowsPerCommit })
         if (rows.length === 0) break
@@ -118,11 +125,11 @@ export const memoryWork = (
       if (now.length > 0) await committed(store, now)
     }
     /** What this batch has written already, by text: it is not in the store yet. */
-    let recent = new Map<string, { readonly place: number; readonly segment: Segment }>()
+    let recent = new Map<string, { readonly place: number; readonly segment: MemorySegment }>()
     const known = (text: string) =>
       recent.get(text) ??
       exactPlaces(store, memoryId, text).flatMap((at) => {
-        const segment = Segments.get(store, [memoryId, at])
+        const segment = MemorySegments.get(store, [memoryId, at])
         return segment?.text === text ? [{ place: at, segment }] : []
       })[0]
     for await (const { units } of unitsOf(blob)) {
@@ -134,13 +141,13 @@ export const memoryWork = (
         }
         const before = known(segment.text)
         const at = before?.place ?? place++
-        const joined: Segment =
+        const joined: MemorySegment =
           before === undefined
             ? segment
             : { text: segment.text, targets: [...new Map([...before.segment.targets, ...segment.targets])] }
         for (const [language] of joined.targets) languages.add(language)
         recent.set(segment.text, { place: at, segment: joined })
-        writes.push(Segments.put([memoryId, at], joined))
+        writes.push(MemorySegments.put([memoryId, at], joined))
         if (before === undefined)
           writes.push({
             op: "put",
@@ -181,7 +188,7 @@ export const memoryWork = (
     yield Buffer.from(tmxBegin(memory!.source))
     for (let after: number | undefined; ;) {
       still()
-      const rows = Segments.range(store, {
+      const rows = MemorySegments.range(store, {
         prefix: [memoryId],
         limit: rowsPerPage,
         ...(after === undefined ? {} : { after: [memoryId, after] })

@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
-import type { Bag, Params } from "../../shared/params.ts"
+import type { RawParams, Params } from "../../shared/params.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { instructionLanguages, sourceOf } from "../languages.ts"
 import { problem } from "../problems.ts"
@@ -38,7 +38,7 @@ const listsPerAccountMax = 100
 type Rules = StyleList["rules"]
 
 /** Known categories, rules and values, as an object without surprises; else the path of what is unknown. */
-export const rulesIn = (given: Bag): Rules | { readonly unknown: string } => {
+export const rulesIn = (given: RawParams): Rules | { readonly unknown: string } => {
   const rules: Record<string, Record<string, string>> = {}
   for (const [category, chosen] of Object.entries(given)) {
     const known = Object.hasOwn(ruleValues, category) ? ruleValues[category]! : undefined
@@ -59,7 +59,7 @@ export const rulesIn = (given: Bag): Rules | { readonly unknown: string } => {
   return rules
 }
 
-const checkedRules = (given: Bag): Rules | Response => {
+const checkedRules = (given: RawParams): Rules | Response => {
   const rules = rulesIn(given)
   return "unknown" in rules && typeof rules["unknown"] === "string"
     ? invalid(`configured_rules.${rules["unknown"]}`)

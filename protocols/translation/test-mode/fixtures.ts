@@ -12,7 +12,7 @@ import {
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { languages } from "../languages.ts"
-import { exactPrefix, exactTable, LastUsed, Segments } from "../memories/records.ts"
+import { exactPrefix, exactTable, LastUsed, MemorySegments } from "../memories/records.ts"
 import type { StyleList } from "../styles/records.ts"
 
 const phrases: Readonly<Record<Language, string>> = {
@@ -114,7 +114,7 @@ export const fixtureEngines = (): Engines => {
       languages: () => [],
       detects: false,
       capacity: () => ({ used: 0, max: 0 }),
-      hear: () => Stream.empty
+      recognize: () => Stream.empty
     },
     synthesizer: { info, readiness: () => missing, languages: () => [], speak: () => unsupported },
     corrector: { info, readiness: ready, languages: () => writes, correct: () => Effect.succeed([]) },
@@ -164,7 +164,7 @@ export const putFixtures = (store: Store): Promise<void> =>
     Array.from({ length: segments }, (_, i): ReadonlyArray<Write> => {
       const text = `Quelltext Nummer ${i}`
       return [
-        Segments.put([fixtureMemoryId, i], {
+        MemorySegments.put([fixtureMemoryId, i], {
           text,
           targets: [
             ["en", `Target text number ${i}`],

@@ -3,11 +3,11 @@
  *  translation sections 3.3.4–5, 4.1. */
 import { Effect } from "effect"
 import type { EngineFault, Formality, Language, Segment, Translator } from "../../../actors/engines/ports.ts"
-import type { Aid } from "./aids.ts"
+import type { Customization } from "./customizations.ts"
 import type { Known } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import { cut, Draft, withPlaceholders, type Piece, type Split } from "./segments.ts"
-import { lined, Sheet } from "./sheet.ts"
+import { lined, TranslationUnit } from "./translation-unit.ts"
 
 export interface AssistedRequest {
   readonly texts: ReadonlyArray<string>
@@ -38,7 +38,7 @@ export const assisted = (
     translator,
     memories
   }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> },
-  aid: Aid,
+  aid: Customization,
   {
     texts,
     source,
@@ -53,7 +53,7 @@ export const assisted = (
 ): Effect.Effect<Assisted, EngineFault> =>
   Effect.gen(function* () {
     const places: Array<number> = []
-    const sheets: Array<Sheet> = []
+    const sheets: Array<TranslationUnit> = []
     for (const text of texts) {
       const draft = new Draft()
       const own = piecesOf?.(text)
@@ -67,7 +67,7 @@ export const assisted = (
         source.base,
         draft
       )
-      const sheet = new Sheet(text, draft, own?.coded === true)
+      const sheet = new TranslationUnit(text, draft, own?.coded === true)
       const { memory, terms } = aid
       if (memory !== undefined && memory.memory.source === source.base)
         places.push(...(yield* Effect.promise(() => sheet.remember(memory, memories))))

@@ -1,7 +1,7 @@
 /** The parameters of POST /v2/translate, read and checked. The first thing wrong is the answer. Source:
  *  translation section 3.1. */
 import type { Formality, Translator } from "../../../actors/engines/ports.ts"
-import type { Bag } from "../../shared/params.ts"
+import type { RawParams } from "../../shared/params.ts"
 import { Params } from "../../shared/params.ts"
 import { formalityOf, instructionLanguages, sourceOf, targetOf, type Known } from "../languages.ts"
 import type { Markup } from "./markup.ts"
@@ -64,7 +64,7 @@ const splits = ["0", "1", "nonewlines"] as const
 
 /** Free of faults: `options`; else the refusal. */
 export const readTextOptions = (
-  bag: Bag,
+  bag: RawParams,
   translator: Translator
 ): { readonly options: TextOptions } | { readonly refusal: Refusal } => {
   const params = new Params(bag)

@@ -10,13 +10,13 @@ import {
 import type { Request, Response } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import { readBody } from "../../shared/body.ts"
-import type { Aid, Aids } from "./aids.ts"
+import type { Customization, Customizations } from "./customizations.ts"
 import { TranslationCache } from "./cache.ts"
 import { refusalOf, translated } from "./engine.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import { durable } from "../resource.ts"
-import { lined, Sheet } from "./sheet.ts"
+import { lined, TranslationUnit } from "./translation-unit.ts"
 import { languageOf, pairFor, type Known } from "../languages.ts"
 import { cutMarkup, MarkupFault } from "./markup.ts"
 import { problem, type Refusal } from "../problems.ts"
@@ -33,7 +33,7 @@ const fallback = languageOf("en")!
 export interface TextDeps {
   readonly engines: Engines
   readonly usage: Usage
-  readonly aids: Aids
+  readonly aids: Customizations
   readonly memories: MemorySearch
   readonly store: Store
   readonly clock: () => number
@@ -45,7 +45,7 @@ interface Job {
   readonly at: number
   readonly source: Known
   readonly pair: string
-  readonly sheet: Sheet
+  readonly sheet: TranslationUnit
   /** Absent: not to be remembered. */
   readonly key: string | undefined
 }
@@ -53,7 +53,7 @@ interface Job {
 /** One request while it is worked on. */
 interface Run {
   readonly options: TextOptions
-  readonly aid: Aid
+  readonly aid: Customization
   /** Places of the memory's segments that were applied. */
   readonly applied: Array<number>
   readonly billed: ReadonlyArray<number>
@@ -199,7 +199,7 @@ export class TextTranslation {
         answers[at] = { detected, text, billed: billed[at]! }
         continue
       }
-      const sheet = new Sheet(text, draft, markup !== undefined)
+      const sheet = new TranslationUnit(text, draft, markup !== undefined)
       if (aid.memory === undefined && aid.terms !== undefined) sheet.protect(aid.terms)
       if (aid.memory === undefined && sheet.done) {
         answers[at] = { detected, text: sheet.text(this.rendering(options)), billed: billed[at]! }
@@ -318,7 +318,7 @@ const requestFor = (
 
 /** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell
  *  what others translate. */
-const cachePrefix = (accountId: string, options: TextOptions, aid: Aid): string => {
+const cachePrefix = (accountId: string, options: TextOptions, aid: Customization): string => {
   const { source, target, split, preserveFormatting, formality, context, instructions, markup } = options
   const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${aid.name} `
   if (markup === undefined && context === undefined && instructions.length === 0) return `${plain}\0`

@@ -3,15 +3,15 @@
  *  push; no promise, no timer, no allocation besides. */
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../../actors/engines/speech/decoder.ts"
-import { updateMs, type Said } from "../../../actors/voice/hearing.ts"
-import { VoiceSession, type Config, type Spoken } from "../../../actors/voice-session.ts"
+import { updateMs, type SessionEvent } from "../../../actors/voice/pipeline.ts"
+import { VoiceSession, type Config, type Utterance } from "../../../actors/voice-session.ts"
 import type { Socket } from "../../../runtime/http.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { KeyInUse, KeyRing } from "../account/keys.ts"
 import type { Usage } from "../account/usage.ts"
-import { chunkBytesMax, chunkMsMax, type Pace } from "./pace.ts"
-import { codecOf, type Codec, type Segment, type ServerMessage } from "./wire.ts"
+import { chunkBytesMax, chunkMsMax, type AudioRateLimiter } from "./pace.ts"
+import { codecOf, type Codec, type TranscriptSegment, type ServerMessage } from "./wire.ts"
 
 /** What voice is given, session and connection alike. */
 export interface VoiceDeps {
@@ -28,7 +28,7 @@ export interface VoiceDeps {
   readonly publicBase?: string
 }
 
-export interface Held {
+export interface SocketData {
   readonly sessionId: string
   readonly token: string
   connection: Connection | undefined
@@ -65,24 +65,24 @@ const billEveryMs = 10_000
 
 export class Connection {
   private readonly deps: VoiceDeps
-  private readonly socket: Socket<Held>
+  private readonly socket: Socket<SocketData>
   private readonly gone: () => void
-  private readonly paceOf: (plain: boolean) => Pace
+  private readonly paceOf: (plain: boolean) => AudioRateLimiter
   private readonly session: Ref<typeof VoiceSession>
   private readonly openedMs: number
   private early: Array<{ readonly message: Uint8Array; readonly isText: boolean }> | undefined = []
   private config: Config | undefined
   private codec: Codec = codecOf("json")
   private pcm: PcmFormat | undefined
-  private pace: Pace | undefined
+  private pace: AudioRateLimiter | undefined
   private sourceEnded = false
   private over = false
   private using: KeyInUse | undefined
-  private queue: Array<Said> = []
+  private queue: Array<SessionEvent> = []
   private busy = false
 
   /** Concluded text sent since the last pong: the client may not have read it. */
-  private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Spoken }> = []
+  private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Utterance }> = []
 
   private turn = 0
 
@@ -94,7 +94,12 @@ export class Connection {
 
   private readonly described = new Set<string>()
 
-  constructor(deps: VoiceDeps, socket: Socket<Held>, paceOf: (plain: boolean) => Pace, gone: () => void) {
+  constructor(
+    deps: VoiceDeps,
+    socket: Socket<SocketData>,
+    paceOf: (plain: boolean) => AudioRateLimiter,
+    gone: () => void
+  ) {
     this.deps = deps
     this.socket = socket
     this.paceOf = paceOf
@@ -193,7 +198,7 @@ export class Connection {
       queueMicrotask(() => this.pump())
   }
 
-  private say(said: Said): void {
+  private say(said: SessionEvent): void {
     switch (said.is) {
       case "tentative":
         return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
@@ -233,7 +238,7 @@ export class Connection {
   }
 
   /** Runs of one transcript share a message. */
-  private deliver(said: ReadonlyArray<{ readonly to: string; readonly spoken: Spoken }>): void {
+  private deliver(said: ReadonlyArray<{ readonly to: string; readonly spoken: Utterance }>): void {
     if (said.length === 0) return
     this.turn++
     for (const { to, spoken } of said) this.unread.push({ turn: this.turn, to, spoken })
@@ -261,10 +266,10 @@ export class Connection {
     this.socket.close(1000, "end of stream")
   }
 
-  private update(to: string, concluded: ReadonlyArray<Spoken>, tentative: ReadonlyArray<Spoken>): void {
+  private update(to: string, concluded: ReadonlyArray<Utterance>, tentative: ReadonlyArray<Utterance>): void {
     if (tentative.length === 0) this.tentative.delete(to)
     else this.tentative.add(to)
-    const segment = ({ text, startMs, endMs, language }: Spoken): Segment =>
+    const segment = ({ text, startMs, endMs, language }: Utterance): TranscriptSegment =>
       to === ""
         ? { language, text, start_time: startMs, end_time: endMs }
         : { text, start_time: startMs, end_time: endMs }
@@ -274,7 +279,13 @@ export class Connection {
     )
   }
 
-  private media({ language, packets, headers, durationMs, text }: Extract<Said, { is: "media" }>): void {
+  private media({
+    language,
+    packets,
+    headers,
+    durationMs,
+    text
+  }: Extract<SessionEvent, { is: "media" }>): void {
     const first = !this.described.has(language)
     this.described.add(language)
     this.send({
@@ -356,7 +367,7 @@ export class Connection {
   }
 
   /** False: the quota does not allow it. */
-  private bill(pace: Pace): boolean {
+  private bill(pace: AudioRateLimiter): boolean {
     const ms = Math.round(pace.heardMs - pace.billedMs)
     if (ms <= 0 || this.using === undefined) return true
     const reserved = this.deps.usage.reserve(this.using, "speechToTextMs", ms)

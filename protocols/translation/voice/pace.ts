@@ -9,7 +9,7 @@ export const idleMsMax = 30_000
  *  where only decoding tells. */
 export const aheadMsMax = { plain: 5_000, decoded: 30_000 }
 
-export class Pace {
+export class AudioRateLimiter {
   private startedMs: number
   private lastMs: number
   private leftMs: number | undefined

@@ -15,8 +15,8 @@ import { problem } from "../problems.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
 import { isUuid, readReportingTag } from "../text/text-options.ts"
 import { usedOf } from "../account/usage.ts"
-import { Connection, type Held, type VoiceDeps } from "./connection.ts"
-import { Pace } from "./pace.ts"
+import { Connection, type SocketData, type VoiceDeps } from "./connection.ts"
+import { AudioRateLimiter } from "./pace.ts"
 
 export const sessionsPerAccountMax = 20
 const bodyBytesMax = 65_536
@@ -32,7 +32,7 @@ export class Voice {
   private readonly deps: VoiceDeps
   private readonly connections = new Map<string, Connection>()
   private readonly sessions = new Map<string, Set<string>>()
-  private readonly paces = new Map<string, Pace>()
+  private readonly paces = new Map<string, AudioRateLimiter>()
   private readonly sweeping: NodeJS.Timeout
 
   constructor(deps: VoiceDeps) {
@@ -62,7 +62,7 @@ export class Voice {
     ]
   }
 
-  get socket(): SocketRoute<Held> {
+  get socket(): SocketRoute<SocketData> {
     return {
       path: `${path}/connect`,
       messageBytesMax,
@@ -89,10 +89,10 @@ export class Voice {
     }
   }
 
-  private paceOf(sessionId: string, plain: boolean): Pace {
+  private paceOf(sessionId: string, plain: boolean): AudioRateLimiter {
     const known = this.paces.get(sessionId)
     if (known !== undefined) return known
-    const pace = new Pace(this.deps.clock(), plain)
+    const pace = new AudioRateLimiter(this.deps.clock(), plain)
     this.paces.set(sessionId, pace)
     this.deps.actors.watch("voice-session", sessionId, () => this.paces.delete(sessionId))
     return pace
@@ -264,7 +264,7 @@ export class Voice {
     )
   }
 
-  private upgrade(request: Request): { readonly accept: Held } | Response {
+  private upgrade(request: Request): { readonly accept: SocketData } | Response {
     const query = readForm(request.query)
     const shown = "_tag" in query ? undefined : new Params(query.bag).string("token")
     if (shown === undefined || shown === "") return problem({ _tag: "Forbidden" })

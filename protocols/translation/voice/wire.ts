@@ -11,7 +11,7 @@ export type Malformed =
   | { readonly is: "unknown"; readonly name: string }
   | { readonly is: "frame" }
 
-export interface Segment {
+export interface TranscriptSegment {
   readonly text: string
   readonly start_time: number
   readonly end_time: number
@@ -21,15 +21,15 @@ export interface Segment {
 export type ServerMessage =
   | {
       readonly source_transcript_update: {
-        readonly concluded: ReadonlyArray<Segment>
-        readonly tentative: ReadonlyArray<Segment>
+        readonly concluded: ReadonlyArray<TranscriptSegment>
+        readonly tentative: ReadonlyArray<TranscriptSegment>
       }
     }
   | {
       readonly target_transcript_update: {
         readonly language: string
-        readonly concluded: ReadonlyArray<Segment>
-        readonly tentative: ReadonlyArray<Segment>
+        readonly concluded: ReadonlyArray<TranscriptSegment>
+        readonly tentative: ReadonlyArray<TranscriptSegment>
       }
     }
   | {

@@ -92,14 +92,14 @@ class Captions {
   }
 }
 
-interface Segment {
+interface TranscriptSegment {
   readonly text: string
 }
 
 interface Update {
   readonly language?: string
-  readonly concluded: ReadonlyArray<Segment & { readonly language?: string }>
-  readonly tentative: ReadonlyArray<Segment>
+  readonly concluded: ReadonlyArray<TranscriptSegment & { readonly language?: string }>
+  readonly tentative: ReadonlyArray<TranscriptSegment>
 }
 
 export const voice = async (client: Client, file: string, options: VoiceOptions): Promise<void> => {

@@ -6,7 +6,7 @@ import { Deliveries } from "../../../actors/webhook-delivery.ts"
 import { areasOf, isScope } from "../../../protocols/store/access/access.ts"
 import { demoProducts } from "../../../protocols/store/resources/all.ts"
 import type { AppTokens } from "../../../protocols/store/access/app-tokens.ts"
-import type { Vault } from "../../../protocols/store/engine/resource.ts"
+import type { FieldCipher } from "../../../protocols/store/engine/resource.ts"
 import { openStore, type OpenStore } from "../../../protocols/store/service.ts"
 import { randomToken, sealer, type Sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -43,7 +43,7 @@ const adminUser = "admin"
 
 /** Keys of encrypted fields, the newest first; a sealed value begins with the id of its key, so that keys can
  *  be rotated. */
-const vaultOf = (given: string | undefined, seal: Sealer): Vault => {
+const vaultOf = (given: string | undefined, seal: Sealer): FieldCipher => {
   const keys = (given ?? "")
     .split(",")
     .map((part) => part.trim())

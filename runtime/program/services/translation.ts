@@ -11,7 +11,7 @@ import { resources, type Resources } from "../../../protocols/translation/resour
 import { translation } from "../../../protocols/translation/routes.ts"
 import { testMode } from "../../../protocols/translation/test-mode/test-mode.ts"
 import { Usage } from "../../../protocols/translation/account/usage.ts"
-import { voiceAids } from "../../../protocols/translation/voice/aids.ts"
+import { voiceAids } from "../../../protocols/translation/voice/customizations.ts"
 import { Voice } from "../../../protocols/translation/voice/voice.ts"
 import { randomToken, type Sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"

@@ -212,12 +212,12 @@ describe("recognizers and synthesizers", () => {
     languages: () => languages,
     detects,
     capacity: () => ({ used: 2 - free, max: 2 }),
-    hear: (_, { language }) =>
+    recognize: (_, { language }) =>
       Stream.succeed({ type: "final", text: id, startMs: 0, endMs: 1, language: language ?? "??" })
   })
   const heard = async (one: Recognizer, language: string | undefined): Promise<unknown> => {
     const result = await Effect.runPromise(
-      Effect.result(Stream.runCollect(one.hear(Stream.empty, { language })))
+      Effect.result(Stream.runCollect(one.recognize(Stream.empty, { language })))
     )
     return Result.isSuccess(result)
       ? result.success.map((item) => ("text" in item ? item.text : item.type))

@@ -2,7 +2,12 @@
  *  the word `wn`, each five words are a final. What it hears therefore depends on nothing but the bytes it
  *  was given. Failures are data. */
 import { Effect, Stream } from "effect"
-import { EngineFault, type Heard, type Pcm, type Recognizer } from "../../../actors/engines/ports.ts"
+import {
+  EngineFault,
+  type RecognitionEvent,
+  type Pcm,
+  type Recognizer
+} from "../../../actors/engines/ports.ts"
 
 export const blockSamples = 3_200
 export const blockMs = 200
@@ -37,7 +42,7 @@ export const scriptedRecognizer = (
     hearings: 0,
     hints: [] as Array<ReadonlyArray<string>>,
     capacity: () => ({ used, max: script.capacity ?? 1_000 }),
-    hear: (audio: Stream.Stream<Pcm>, options?: { readonly hints?: ReadonlyArray<string> }) =>
+    recognize: (audio: Stream.Stream<Pcm>, options?: { readonly hints?: ReadonlyArray<string> }) =>
       Stream.unwrap(
         Effect.sync(() => {
           recognizer.hints.push(options?.hints ?? [])
@@ -48,18 +53,18 @@ export const scriptedRecognizer = (
           let heard = 0
           let words: Array<string> = []
           let startMs = 0
-          const told: (final: boolean) => Heard = (final) => ({
+          const told: (final: boolean) => RecognitionEvent = (final) => ({
             type: final ? "final" : "partial",
             text: words.join(" "),
             startMs,
             endMs: at,
             language: "en"
           })
-          const step = (pcm: Pcm): Stream.Stream<Heard, EngineFault> => {
+          const step = (pcm: Pcm): Stream.Stream<RecognitionEvent, EngineFault> => {
             const whole = new Int16Array(rest.length + pcm.length)
             whole.set(rest)
             whole.set(pcm, rest.length)
-            const out: Array<Heard> = []
+            const out: Array<RecognitionEvent> = []
             let offset = 0
             let crashed = false
             for (; offset + blockSamples <= whole.length && !crashed; offset += blockSamples) {

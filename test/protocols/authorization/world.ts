@@ -13,7 +13,7 @@ import { Lockout } from "../../../actors/lockout.ts"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { secretHashOf } from "../../../protocols/authorization/client/client-secrets.ts"
-import { intentsInMemory, type Intents } from "../../../protocols/authorization/token/families.ts"
+import { intentsInMemory, type PendingRevocations } from "../../../protocols/authorization/token/families.ts"
 import {
   openAuthorization,
   type AuthorizationDeps,
@@ -69,7 +69,7 @@ export interface WorldOptions {
   /** What must know where the server is. */
   readonly settingsAt?: (issuer: string) => SettingsGiven
   readonly store?: Store
-  readonly intents?: Intents
+  readonly intents?: PendingRevocations
   readonly parts?: object
   readonly lookup?: (
     host: string

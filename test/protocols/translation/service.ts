@@ -94,7 +94,7 @@ export const scripted = (
       detects: false,
       takesHints: script.hints ?? true,
       capacity: () => ({ used: 0, max: 1 }),
-      hear: () => Stream.empty
+      recognize: () => Stream.empty
     },
     synthesizer: {
       info: { ...info, id: "fake-voice" },

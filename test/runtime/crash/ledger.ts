@@ -2,11 +2,11 @@
  *  stdout at once. node main.mjs FOLDER ROUND */
 import { writeSync } from "node:fs"
 import { Context, Schema } from "effect"
-import { command, named, persist } from "../../../runtime/actor.ts"
+import { command, defineActor, persist } from "../../../runtime/actor.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 
-export const Ledger = named("ledger", {
+export const Ledger = defineActor("ledger", {
   state: Schema.TaggedUnion({ Open: { count: Schema.Int } }),
   event: Schema.TaggedUnion({ Booked: { entry: Schema.String } }),
   commands: { Book: command({ entry: Schema.String }, { reply: Schema.Int }) },

@@ -3,13 +3,13 @@
 import { createHash } from "node:crypto"
 import { equalSecrets } from "../../../../storage/seal.ts"
 import type { Write } from "../../../../storage/store.ts"
-import { hashOf } from "../../authority.ts"
+import { hashOf } from "../../auth-context.ts"
 import { unavailable } from "../families.ts"
 import { stillHolds } from "../liveness.ts"
 import { Problem } from "../../problems.ts"
 import { Codes, Issuances, type Code } from "../../records.ts"
 import { resourceById } from "../resources.ts"
-import type { Services } from "../../services.ts"
+import type { AuthServices } from "../../services.ts"
 import { issuanceRow, mint } from "../tokens.ts"
 import { consentCovers, invalidGrant, narrowed, requestedResource, type Grant } from "./grant.ts"
 
@@ -18,7 +18,7 @@ export const failedAttemptsMax = 5
 /** A row that changed under us is read again; what it then says ends the loop. */
 const looksMax = 8
 
-const revokeIssued = async (services: Services, code: Code): Promise<void> => {
+const revokeIssued = async (services: AuthServices, code: Code): Promise<void> => {
   const { books, audit, families, nowMs } = services
   const rows: Array<Write> = [
     audit.event("code.replayed", {

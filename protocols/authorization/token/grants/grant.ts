@@ -4,12 +4,12 @@
 import { Problem } from "../../problems.ts"
 import { Consents, type Client, type Resource } from "../../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
-import type { Services } from "../../services.ts"
+import type { AuthServices } from "../../services.ts"
 import type { OwnToken } from "../tokens.ts"
 import type { Form } from "../../wire.ts"
 
 export interface GrantCall {
-  readonly services: Services
+  readonly services: AuthServices
   readonly form: Form
   readonly client: Client
   /** Thumbprint of the key whose possession was proved. */
@@ -65,7 +65,7 @@ export const narrowed = (
 }
 
 export const consentCovers = (
-  { books }: Services,
+  { books }: AuthServices,
   consentId: string,
   scopes: ReadonlyArray<string>
 ): boolean => {

@@ -14,7 +14,7 @@ import {
   type Resource
 } from "../../records.ts"
 import { namesOf, readScope, resourceById, resourceOf } from "../resources.ts"
-import type { Services } from "../../services.ts"
+import type { AuthServices } from "../../services.ts"
 import { jwtBytesMax, parseJwt, verifies } from "../signing-keys.ts"
 import { issuanceRow, mint } from "../tokens.ts"
 import { invalidGrant, type Body, type Grant, type GrantCall } from "./grant.ts"
@@ -130,7 +130,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
 }
 
 const checkedClaims = (
-  { settings, nowMs }: Services,
+  { settings, nowMs }: AuthServices,
   claims: Readonly<Record<string, unknown>>,
   idp: Idp,
   clientId: string
@@ -177,7 +177,7 @@ const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | und
 }
 
 const subjectOf = (
-  { books, settings }: Services,
+  { books, settings }: AuthServices,
   idp: Idp,
   sub: string
 ): { readonly sub: string; readonly userId?: string; readonly epoch: number } | Problem => {

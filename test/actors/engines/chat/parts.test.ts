@@ -13,9 +13,9 @@ import { targetOf, translating } from "../../../../actors/engines/chat/translati
 import { isPublic, webFetch } from "../../../../protocols/chat/turn/builtins.ts"
 import { ChatChunks } from "../../../../protocols/chat/answer/chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/request/fields.ts"
-import { Filter } from "../../../../protocols/chat/turn/filter.ts"
+import { AnswerFilter } from "../../../../protocols/chat/turn/answer-filter.ts"
 import { BridgeReader } from "../../../../protocols/chat/request/prompt-bridge.ts"
-import { Namespace, Unmasking } from "../../../../protocols/chat/request/tools.ts"
+import { Namespace, ToolNameRestorer } from "../../../../protocols/chat/request/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
 
 const random = (seed: number) => () => {
@@ -233,7 +233,7 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
         bytes += text.length
       }
     }
-    const filter = new Filter(
+    const filter = new AnswerFilter(
       output,
       {
         names: new Namespace([], [], true),
@@ -267,7 +267,7 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
       event: () => {},
       literal: () => {}
     }
-    const filter = new Filter(
+    const filter = new AnswerFilter(
       output,
       {
         names: new Namespace([], [], true),
@@ -432,7 +432,7 @@ it("an internal name is never seen, wherever the stream is cut", () => {
   const text = "external__look external__look_up external__lo external__other external__look"
   for (let seed = 1; seed < 60; seed++) {
     const next = random(seed)
-    const unmasking = new Unmasking(names)
+    const unmasking = new ToolNameRestorer(names)
     let out = ""
     for (let at = 0; at < text.length;) {
       const to = at + 1 + Math.floor(next() * 9)
@@ -457,13 +457,13 @@ describe("the breaker's rules", () => {
     expect(on.Closed.Succeeded({ _tag: "Closed", failures: 4, firstMs: 0 }, {}, facts).events).toEqual([
       { _tag: "Closed", failures: 0, firstMs: 0 }
     ])
-    expect(on.Open.Enter({ _tag: "Open", untilMs: 1_001 }, {}, facts).answer).toEqual({
+    expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_001 }, {}, facts).answer).toEqual({
       refuse: { _tag: "Resting" }
     })
-    expect(on.Open.Enter({ _tag: "Open", untilMs: 1_000 }, {}, facts).events).toEqual([
+    expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_000 }, {}, facts).events).toEqual([
       { _tag: "Probed", sinceMs: 1_000 }
     ])
-    expect(on.Probing.Enter({ _tag: "Probing", sinceMs: 999 }, {}, facts).answer).toEqual({
+    expect(on.Probing.Acquire({ _tag: "Probing", sinceMs: 999 }, {}, facts).answer).toEqual({
       refuse: { _tag: "Resting" }
     })
     expect(on.Probing.Failed({ _tag: "Probing", sinceMs: 1 }, policy, facts).events).toEqual([

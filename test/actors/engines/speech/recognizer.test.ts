@@ -6,7 +6,12 @@ import { join } from "node:path"
 import type { Worker } from "node:worker_threads"
 import { Effect, Result, Stream } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { EngineFault, type Heard, type Pcm, type Speech } from "../../../../actors/engines/ports.ts"
+import {
+  EngineFault,
+  type RecognitionEvent,
+  type Pcm,
+  type Speech
+} from "../../../../actors/engines/ports.ts"
 import { pocketsphinx } from "../../../../actors/engines/speech/pocketsphinx.ts"
 import { Resampler } from "../../../../actors/engines/speech/resampler.ts"
 import { flite } from "../../../../actors/engines/speech/synthesizers.ts"
@@ -63,12 +68,12 @@ const said = async (text: string): Promise<ReadonlyArray<Pcm>> => {
 }
 
 const hear = (audio: Stream.Stream<Pcm>) =>
-  Effect.runPromise(Effect.result(Stream.runCollect(ear.hear(audio, { language: "en" }))))
+  Effect.runPromise(Effect.result(Stream.runCollect(ear.recognize(audio, { language: "en" }))))
 
-const heardIn = async (chunks: ReadonlyArray<Pcm>): Promise<ReadonlyArray<Heard>> =>
+const heardIn = async (chunks: ReadonlyArray<Pcm>): Promise<ReadonlyArray<RecognitionEvent>> =>
   Result.getOrThrow(await hear(Stream.fromIterable(chunks)))
 
-const textOf = (heard: ReadonlyArray<Heard>): string =>
+const textOf = (heard: ReadonlyArray<RecognitionEvent>): string =>
   heard.flatMap((item) => (item.type === "final" ? [item.text] : [])).join(" ")
 
 describe("pocketsphinx hears what Flite says", () => {

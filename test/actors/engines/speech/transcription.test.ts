@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Effect, Stream } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
-import type { Heard, Pcm, Recognizer } from "../../../../actors/engines/ports.ts"
+import type { RecognitionEvent, Pcm, Recognizer } from "../../../../actors/engines/ports.ts"
 import { openaiTranscription } from "../../../../actors/engines/speech/openai-transcription.ts"
 import { Utterances, type Utterance } from "../../../../actors/engines/speech/utterances.ts"
 
@@ -84,8 +84,9 @@ const chunksOf = (size: number, ...parts: ReadonlyArray<Int16Array>): ReadonlyAr
 const hear = (
   engine: Recognizer,
   chunks: ReadonlyArray<Pcm>,
-  options: Parameters<Recognizer["hear"]>[1] = { language: "de" }
-) => Effect.runPromise(Effect.result(Stream.runCollect(engine.hear(Stream.fromIterable(chunks), options))))
+  options: Parameters<Recognizer["recognize"]>[1] = { language: "de" }
+) =>
+  Effect.runPromise(Effect.result(Stream.runCollect(engine.recognize(Stream.fromIterable(chunks), options))))
 
 describe("OpenAI-compatible transcription", () => {
   it("sends each utterance as a WAV file with model, language, hints and key; its answer is a final at the utterance's time", async () => {
@@ -102,7 +103,7 @@ describe("OpenAI-compatible transcription", () => {
       ]
     })
     const [first, second] = (
-      heard as unknown as { readonly success: ReadonlyArray<Extract<Heard, { type: "final" }>> }
+      heard as unknown as { readonly success: ReadonlyArray<Extract<RecognitionEvent, { type: "final" }>> }
     ).success
     for (const [{ startMs, endMs }, from, to] of [
       [first!, 200, 1_100],
@@ -123,7 +124,7 @@ describe("OpenAI-compatible transcription", () => {
     const { engine, asked } = await service((_, call) => ({ json: { text: `so far ${call}` } }))
     const heard = await hear(engine, chunksOf(3_200, speech(7_000), quiet(1_000)))
     expect(
-      (heard as any).success.map((item: Heard) =>
+      (heard as any).success.map((item: RecognitionEvent) =>
         item.type === "silence" ? "silence" : `${item.type} ${item.text}`
       )
     ).toEqual(["partial so far 1", "partial so far 2", "partial so far 3", "final so far 4"])

@@ -11,8 +11,8 @@ import { committed, type Store } from "../../../../storage/store.ts"
 import type { AdminPorts } from "../../../../protocols/authorization/admin/call.ts"
 import { adminRoutes } from "../../../../protocols/authorization/admin/routes.ts"
 import { Audit } from "../../../../protocols/authorization/audit.ts"
-import type { Authority } from "../../../../protocols/authorization/authority.ts"
-import { Books } from "../../../../protocols/authorization/books.ts"
+import type { AuthContext } from "../../../../protocols/authorization/auth-context.ts"
+import { CachedTables } from "../../../../protocols/authorization/cached-tables.ts"
 import { Problem, problemResponse, refusedBy } from "../../../../protocols/authorization/problems.ts"
 import {
   AuditEvents,
@@ -56,8 +56,8 @@ export interface Answered {
 export class World {
   nowMs = Date.UTC(2026, 8, 1, 10)
   readonly store: Store
-  readonly books: Books
-  readonly authority: Authority
+  readonly books: CachedTables
+  readonly authority: AuthContext
   readonly families = new Set<string>()
   readonly upstream: Array<BrokerGrant> = []
   readonly forgotten: Array<string> = []
@@ -72,7 +72,7 @@ export class World {
     store: Store = openMemory()
   ) {
     this.store = store
-    this.books = new Books(store, () => this.nowMs)
+    this.books = new CachedTables(store, () => this.nowMs)
     const settings = settingsOf({
       adminApiKey: adminKey,
       clientSecretPepper: "a pepper of some length",

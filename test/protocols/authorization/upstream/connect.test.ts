@@ -12,7 +12,7 @@ import {
 } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
-import { Vault } from "../../../../protocols/authorization/upstream/vault.ts"
+import { UpstreamTokenBroker } from "../../../../protocols/authorization/upstream/token-broker.ts"
 import type { Response } from "../../../../runtime/http.ts"
 import type { Store } from "../../../../storage/store.ts"
 import {
@@ -56,7 +56,7 @@ const allowed = "https://app.example/done?x=1"
 
 class Connecting {
   readonly world: World
-  readonly vault: Vault
+  readonly vault: UpstreamTokenBroker
   session: SessionNow | undefined = { userId: "u-1", sessionHash: "s-1" }
   private readonly routes
 
@@ -72,7 +72,7 @@ class Connecting {
     )
     const { authority } = this.world
     const fetcher = new SafeFetch(authority.lookup)
-    this.vault = new Vault(authority, fetcher, {})
+    this.vault = new UpstreamTokenBroker(authority, fetcher, {})
     this.routes = connectRoutes(authority, {
       vault: this.vault,
       fetcher,

@@ -5,8 +5,8 @@ import { createServer, type IncomingHttpHeaders, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { RateWindow } from "../../../../actors/rate-window.ts"
 import { Audit } from "../../../../protocols/authorization/audit.ts"
-import type { Authority } from "../../../../protocols/authorization/authority.ts"
-import { Books } from "../../../../protocols/authorization/books.ts"
+import type { AuthContext } from "../../../../protocols/authorization/auth-context.ts"
+import { CachedTables } from "../../../../protocols/authorization/cached-tables.ts"
 import { AuditEvents } from "../../../../protocols/authorization/records.ts"
 import { settingsOf, type SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 import type { Request, Response, Route } from "../../../../runtime/http.ts"
@@ -91,7 +91,7 @@ export class Upstream {
 export class World {
   nowMs = Date.UTC(2026, 0, 31, 12)
   readonly store: Store
-  readonly authority: Authority
+  readonly authority: AuthContext
   readonly lookups: Array<string> = []
   readonly logged: Array<string> = []
 
@@ -102,7 +102,7 @@ export class World {
   ) {
     this.store = store
     const nowMs = (): number => this.nowMs
-    const books = new Books(store, nowMs)
+    const books = new CachedTables(store, nowMs)
     const actors = new ActorSystem({ store, nowMs })
     actors.host(RateWindow, Context.empty())
     this.authority = {

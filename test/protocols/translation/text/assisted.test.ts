@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { expect, it } from "vitest"
-import { Aids } from "../../../../protocols/translation/text/aids.ts"
+import { Customizations } from "../../../../protocols/translation/text/customizations.ts"
 import { assisted } from "../../../../protocols/translation/text/assisted.ts"
 import { languageOf } from "../../../../protocols/translation/languages.ts"
 import { MemorySearch } from "../../../../protocols/translation/memories/search.ts"
@@ -33,7 +33,7 @@ it("texts that others bring: whole lines and terms from the glossary, the style'
   const memories = new MemorySearch(world.store)
   const source = languageOf("en")!
   const target = languageOf("de")!
-  const aids = new Aids({
+  const aids = new Customizations({
     store: world.store,
     memories,
     styles: {

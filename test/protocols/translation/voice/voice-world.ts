@@ -15,7 +15,7 @@ import {
 } from "../../../../protocols/translation/account/records.ts"
 import { translation } from "../../../../protocols/translation/routes.ts"
 import { Usage } from "../../../../protocols/translation/account/usage.ts"
-import { voiceAids } from "../../../../protocols/translation/voice/aids.ts"
+import { voiceAids } from "../../../../protocols/translation/voice/customizations.ts"
 import { Voice } from "../../../../protocols/translation/voice/voice.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"

@@ -3,12 +3,12 @@ import type { LookupAddress } from "node:dns"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Sealer } from "../../storage/seal.ts"
 import type { Audit } from "./audit.ts"
-import type { Books } from "./books.ts"
+import type { CachedTables } from "./cached-tables.ts"
 import type { Settings } from "./settings.ts"
 
-export interface Authority {
+export interface AuthContext {
   readonly settings: Settings
-  readonly books: Books
+  readonly books: CachedTables
   readonly actors: ActorSystem
   readonly seal: Sealer
   readonly audit: Audit
@@ -28,7 +28,7 @@ export interface Authority {
 
 /** How the store finds what it must not hold: codes, cookies, states, request ids. */
 export const hashOf = (
-  { seal }: Pick<Authority, "seal">,
+  { seal }: Pick<AuthContext, "seal">,
   secret: string,
   purpose: "code" | "session" | "request" | "state" | "idempotency" | "proof"
 ): string => seal.hash(secret, `authorization ${purpose}`)

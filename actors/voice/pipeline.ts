@@ -12,7 +12,7 @@ import {
   type EngineFault,
   type Engines,
   type Formality,
-  type Heard,
+  type RecognitionEvent,
   type Pcm,
   type TranslateRequest,
   type TranslateResult
@@ -21,7 +21,7 @@ import {
 /** Bytes as they came. */
 export type AudioChunk = Uint8Array
 
-interface Spoken {
+interface Utterance {
   readonly text: string
   readonly startMs: number
   readonly endMs: number
@@ -30,14 +30,14 @@ interface Spoken {
 
 interface To {
   readonly to: string
-  readonly spoken: Spoken
+  readonly spoken: Utterance
 }
 
 export type VoiceFault = "audio-undecodable" | "too-fast" | "engine-unavailable"
 
-export type Said =
+export type SessionEvent =
   /** Replaces all tentative text of that transcript; `to`: "" is the source. */
-  | { readonly is: "tentative"; readonly to: string; readonly spoken: Spoken | undefined }
+  | { readonly is: "tentative"; readonly to: string; readonly spoken: Utterance | undefined }
   /** Something waits to be delivered: ask the actor. */
   | { readonly is: "concluded" }
   | {
@@ -66,7 +66,7 @@ export interface HearingState {
   }
   readonly audioMs: number
   readonly segments: number
-  readonly untranslated: ReadonlyArray<Spoken>
+  readonly untranslated: ReadonlyArray<Utterance>
   readonly sourceEnded: boolean
   readonly finished: boolean
 }
@@ -79,21 +79,21 @@ export interface HearingEngines extends Engines {
   }
 }
 
-type Call =
-  | { readonly _tag: "Conclude"; readonly spoken: Spoken }
+type PipelineCommand =
+  | { readonly _tag: "Conclude"; readonly spoken: Utterance }
   | { readonly _tag: "Translate"; readonly said: ReadonlyArray<To> }
   | { readonly _tag: "Finish" }
   | { readonly _tag: "End" }
 
 /** What is said before the call is told, and after it is durable. */
 interface Step {
-  readonly before?: Said
-  readonly call: Call
-  readonly after?: Said
+  readonly before?: SessionEvent
+  readonly call: PipelineCommand
+  readonly after?: SessionEvent
 }
 
 interface Self {
-  readonly lanes: { readonly audio: LaneOut<AudioChunk>; readonly said: LaneIn<Said> }
+  readonly lanes: { readonly audio: LaneOut<AudioChunk>; readonly said: LaneIn<SessionEvent> }
 }
 
 /** What the recognizer is woken for, in the weight of the audio lane (ms). */
@@ -124,8 +124,8 @@ export const hearing = <R>(
   Stream.unwrap(
     Effect.map(service, (engines) => {
       const steps = new LanePipe<Step>(64)
-      const session = new Hearing(state, lanes, engines as HearingEngines, steps)
-      const say = (said: Said | undefined) =>
+      const session = new VoicePipeline(state, lanes, engines as HearingEngines, steps)
+      const say = (said: SessionEvent | undefined) =>
         Stream.fromEffectDrain(said === undefined ? Effect.void : lanes.said.put(said))
       // The kernel asks for the next element when this one is durable.
       const told = Stream.flatMap(steps.stream, ({ before, call, after }) =>
@@ -135,7 +135,7 @@ export const hearing = <R>(
     })
   )
 
-class Hearing {
+class VoicePipeline {
   private readonly state: HearingState
   private readonly lanes: Self["lanes"]
   private readonly engines: HearingEngines
@@ -150,7 +150,7 @@ class Hearing {
   private unmeteredSamples = 0
   private decoder: AudioDecoder | undefined
   private readonly encoders = new Map<string, MediaEncoder>()
-  private latest: { readonly spoken: Spoken; readonly turn: number } | undefined
+  private latest: { readonly spoken: Utterance; readonly turn: number } | undefined
   private turn = 0
   private audioFault: Failed | undefined
 
@@ -277,7 +277,7 @@ class Hearing {
       if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
       let heard = attempt
       yield* Stream.runForEachArray(
-        this.engines.recognizer.hear(sound, {
+        this.engines.recognizer.recognize(sound, {
           language: sourceLanguage === null ? undefined : base(sourceLanguage),
           hints: this.engines.aids?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
         }),
@@ -311,7 +311,11 @@ class Hearing {
   }
 
   /** In order; only a final has to wait for anything. */
-  private notes(items: ReadonlyArray<Heard>, at: number, fromMs: number): Effect.Effect<void, Failed> {
+  private notes(
+    items: ReadonlyArray<RecognitionEvent>,
+    at: number,
+    fromMs: number
+  ): Effect.Effect<void, Failed> {
     for (let i = at; i < items.length; i++) {
       const waits = this.note(items[i]!, fromMs)
       if (waits !== undefined) return Effect.flatMap(waits, () => this.notes(items, i + 1, fromMs))
@@ -319,7 +323,7 @@ class Hearing {
     return Effect.void
   }
 
-  private note(heard: Heard, fromMs: number): Effect.Effect<void, Failed> | undefined {
+  private note(heard: RecognitionEvent, fromMs: number): Effect.Effect<void, Failed> | undefined {
     if (heard.type === "silence") {
       // Sound that will not be part of any text need not be heard again.
       const samples = Math.floor((fromMs + heard.untilMs - this.startMs) * samplesPerMs)
@@ -327,7 +331,7 @@ class Hearing {
       return undefined
     }
     const language = this.state.config.fixed ? this.state.config.sourceLanguage! : heard.language
-    const spoken: Spoken = {
+    const spoken: Utterance = {
       text: joined(heard.text, language, this.segments === 0),
       startMs: Math.round(fromMs + heard.startMs),
       endMs: Math.round(fromMs + heard.endMs),
@@ -350,11 +354,11 @@ class Hearing {
     )
   }
 
-  private tell(call: Call): Effect.Effect<void> {
+  private tell(call: PipelineCommand): Effect.Effect<void> {
     return this.steps.put({ call, after: { is: "concluded" } })
   }
 
-  private translated(spoken: Spoken, target: string, first: boolean): Effect.Effect<Spoken, Failed> {
+  private translated(spoken: Utterance, target: string, first: boolean): Effect.Effect<Utterance, Failed> {
     const source = base(spoken.language)
     if (source === base(target)) return Effect.succeed({ ...spoken, language: target })
     const { formality } = this.state.config
@@ -383,7 +387,7 @@ class Hearing {
     )
   }
 
-  private translate(spoken: Spoken, first: boolean): Effect.Effect<void, Failed> {
+  private translate(spoken: Utterance, first: boolean): Effect.Effect<void, Failed> {
     const { targets, mediaTargets } = this.state.config
     return Effect.gen({ self: this }, function* () {
       const said = yield* Effect.forEach(

@@ -46,7 +46,7 @@ export const lined = (text: string, terms: Terms): ReadonlyArray<Piece> => {
   return withPlaceholders(plain, pieces)
 }
 
-export class Sheet {
+export class TranslationUnit {
   private readonly draft: Draft
   private readonly source: string
   private readonly markup: boolean

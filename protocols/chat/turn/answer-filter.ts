@@ -13,7 +13,7 @@ import type {
 import type { RetrySink } from "../../../actors/engines/chat/attempts.ts"
 import { PerChoice } from "../../../actors/engines/chat/per-choice.ts"
 import { BridgeReader } from "../request/prompt-bridge.ts"
-import { Unmasking, type Namespace } from "../request/tools.ts"
+import { ToolNameRestorer, type Namespace } from "../request/tools.ts"
 
 /** Where a turn's answer goes. `started`: it cannot be taken back. */
 export interface Output extends RetrySink {
@@ -38,8 +38,8 @@ export interface Rules {
 }
 
 interface ChoiceState {
-  readonly text: Unmasking | undefined
-  readonly reasoning: Unmasking | undefined
+  readonly text: ToolNameRestorer | undefined
+  readonly reasoning: ToolNameRestorer | undefined
   readonly bridge: BridgeReader | undefined
   forwarded: number
   /** Forwarded calls that have no arguments yet. */
@@ -55,7 +55,7 @@ interface ToolCallDraft {
   arguments: string
 }
 
-export class Filter implements RetrySink {
+export class AnswerFilter implements RetrySink {
   private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
 
@@ -131,8 +131,8 @@ export class Filter implements RetrySink {
     if (known !== undefined) return known
     const { names, bridge } = this.rules
     return this.choices.set(choice, {
-      text: names.hides ? new Unmasking(names) : undefined,
-      reasoning: names.hides ? new Unmasking(names) : undefined,
+      text: names.hides ? new ToolNameRestorer(names) : undefined,
+      reasoning: names.hides ? new ToolNameRestorer(names) : undefined,
       bridge: bridge === undefined ? undefined : new BridgeReader(bridge),
       forwarded: 0,
       bare: undefined,

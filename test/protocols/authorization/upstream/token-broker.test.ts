@@ -11,7 +11,7 @@ import {
   sealCredential,
   type Credential
 } from "../../../../protocols/authorization/upstream/upstream-tokens.ts"
-import { Vault } from "../../../../protocols/authorization/upstream/vault.ts"
+import { UpstreamTokenBroker } from "../../../../protocols/authorization/upstream/token-broker.ts"
 import type { Store } from "../../../../storage/store.ts"
 import { heldStore, turned, Upstream, World, type Heard, type Said } from "./outside.ts"
 
@@ -31,13 +31,13 @@ const tokens = (answer: (heard: Heard, call: number) => Said | Promise<Said>): P
 
 class Vaulted {
   readonly world: World
-  readonly vault: Vault
+  readonly vault: UpstreamTokenBroker
   readonly provider: Provider
 
   constructor(tokenUrl: string, more: Partial<Provider> = {}, store?: Store) {
     this.world = new World({ issuer: "http://localhost:8080" }, undefined, store)
     const { authority } = this.world
-    this.vault = new Vault(authority, new SafeFetch(authority.lookup), {})
+    this.vault = new UpstreamTokenBroker(authority, new SafeFetch(authority.lookup), {})
     this.provider = {
       id: "p-1",
       slug: "git hub",
@@ -80,7 +80,7 @@ class Vaulted {
     return row
   }
 
-  take(userId = "u-1", scopes?: ReadonlyArray<string>): ReturnType<Vault["upstreamToken"]> {
+  take(userId = "u-1", scopes?: ReadonlyArray<string>): ReturnType<UpstreamTokenBroker["upstreamToken"]> {
     return this.vault.upstreamToken({ id: userId }, this.provider, this.world.nowMs, scopes)
   }
 

@@ -78,7 +78,7 @@ export const uuid7 = (nowMs: number): string => {
   return `${time}${sequence.toString(16).padStart(3, "0")}-${"89ab"[parseInt(tail[0]!, 16) & 3]}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
-export class Books {
+export class CachedTables {
   readonly store: Store
   readonly nowMs: () => number
 

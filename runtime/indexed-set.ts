@@ -6,7 +6,7 @@ export interface Placed {
   place: number
 }
 
-export class Bag<A extends Placed> {
+export class IndexedSet<A extends Placed> {
   private readonly items: Array<A> = []
 
   get size(): number {

@@ -3,7 +3,7 @@
  *  is answered. Source: authorization section 12.5, steps 7 to 9. */
 import { createPrivateKey } from "node:crypto"
 import { SignJWT } from "jose"
-import type { Authority } from "../authority.ts"
+import type { AuthContext } from "../auth-context.ts"
 import { Problem } from "../problems.ts"
 import { asClient, oauthConfig, secretOf, type Environment } from "./providers.ts"
 import { BrokerGrants, type BrokerGrant, type Provider } from "../records.ts"
@@ -32,14 +32,14 @@ const attemptsMax = 3
 const assertionSeconds = 300
 const serviceTokensMax = 1_000
 
-export class Vault {
-  private readonly authority: Authority
+export class UpstreamTokenBroker {
+  private readonly authority: AuthContext
   private readonly fetcher: SafeFetch
   private readonly environment: Environment
   private readonly refreshing = new Map<string, Promise<UpstreamToken | Problem>>()
   private readonly serviceTokens = new Map<string, Credential>()
 
-  constructor(authority: Authority, fetcher: SafeFetch, environment: Environment = process.env) {
+  constructor(authority: AuthContext, fetcher: SafeFetch, environment: Environment = process.env) {
     this.authority = authority
     this.fetcher = fetcher
     this.environment = environment

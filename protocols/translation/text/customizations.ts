@@ -19,7 +19,7 @@ export interface AidsNamed {
   readonly memoryThreshold: number
 }
 
-export interface Aid {
+export interface Customization {
   /** Names glossaries and style with their versions, for what is remembered of answers. */
   readonly name: string
   readonly terms: Terms | undefined
@@ -30,7 +30,7 @@ export interface Aid {
   readonly finish: ((text: string) => string) | undefined
 }
 
-export const noAid: Aid = {
+export const noAid: Customization = {
   name: "",
   terms: undefined,
   memory: undefined,
@@ -44,7 +44,7 @@ export interface AidsDeps {
   readonly memories: Pick<MemorySearch, "use">
 }
 
-export class Aids {
+export class Customizations {
   private readonly deps: AidsDeps
   private readonly cache: TermCache
 
@@ -53,7 +53,7 @@ export class Aids {
     this.cache = new TermCache(deps.store)
   }
 
-  of(accountId: string, named: AidsNamed): Aid | Refusal {
+  of(accountId: string, named: AidsNamed): Customization | Refusal {
     const { glossaryIds, styleId, memoryId, target } = named
     if (glossaryIds.length === 0 && styleId === undefined && memoryId === undefined) return noAid
     const { store, styles, memories } = this.deps
