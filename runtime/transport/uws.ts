@@ -6,272 +6,26 @@
  *  turn (no client in use pipelines so). */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
-import { IndexedSet, type Placed } from "../indexed-set.ts"
-import {
-  BodyFault,
-  type Header,
-  type Request,
-  type Response,
-  type Route,
-  type Service,
-  type Sink,
-  type Socket,
-  type SocketRoute
-} from "../http.ts"
+import { BodyFault, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
+import { IndexedSet } from "../indexed-set.ts"
 import {
   BodyStream,
   discardBytesMax,
   fieldText,
-  FlatHeaders,
   limitsOf,
-  plainAddress,
-  plainPath,
   Proxies,
   statusLine,
-  traceId,
   type Limits
 } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
 import type { Listen, Server } from "./server.ts"
-
-const noBytes = new Uint8Array(0)
-
-/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure
- *  shows. */
-const corkBytesMax = 65_536
-
-const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
+import { Exchange, ResponseStream } from "./uws-exchange.ts"
+import { type SocketData, UwsSocket } from "./uws-socket.ts"
 
 const linesOf = (fields: ReadonlyArray<Header>): string => {
   let lines = ""
   for (const [name, value] of fields) lines += `\r\n${name}: ${fieldText(value)}`
   return lines
-}
-
-class Exchange implements Request, Placed {
-  place = -1
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly headers: FlatHeaders
-  readonly traceId = traceId()
-  params: Readonly<Record<string, string>> = {}
-  body: Uint8Array = noBytes
-  bodyStream: BodyStream | undefined = undefined
-  service: Service | undefined = undefined
-  gone = false
-  answered = false
-  lastByteMs = 0
-  private controller: AbortController | undefined = undefined
-  private hearer: (() => void) | undefined = undefined
-  private peer: string | undefined = undefined
-  private drains: Array<() => void> | undefined = undefined
-  readonly res: uWS.HttpResponse
-  private readonly node: Node
-
-  constructor(node: Node, res: uWS.HttpResponse, req: uWS.HttpRequest) {
-    this.node = node
-    this.res = res
-    this.method = req.getCaseSensitiveMethod()
-    this.path = plainPath(req.getUrl())
-    this.query = req.getQuery() ?? ""
-    const flat: Array<string> = []
-    req.forEach((name, value) => {
-      flat.push(name, value)
-    })
-    this.headers = new FlatHeaders(flat)
-  }
-
-  private get address(): string {
-    return (this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()))
-  }
-
-  get client(): string {
-    return this.node.proxies.client(this.address, this.headers)
-  }
-
-  get scheme(): "http" | "https" {
-    return this.node.proxies.any
-      ? this.node.proxies.scheme(this.address, this.node.secure, this.headers)
-      : this.node.secure
-        ? "https"
-        : "http"
-  }
-
-  get stream(): AsyncIterable<Uint8Array> {
-    return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} }
-  }
-
-  get signal(): AbortSignal {
-    this.controller ??= new AbortController()
-    if (this.gone) this.controller.abort()
-    return this.controller.signal
-  }
-
-  whenGone(hear: () => void): void {
-    if (this.gone) hear()
-    else this.hearer = hear
-  }
-
-  aborted(): void {
-    this.gone = true
-    this.hearer?.()
-    this.bodyStream?.fail("aborted")
-    this.controller?.abort()
-    this.wake()
-  }
-
-  onDrain(): Promise<void> {
-    return new Promise((resolve) => {
-      ;(this.drains ??= []).push(resolve)
-    })
-  }
-
-  wake(): void {
-    const waiting = this.drains
-    this.drains = undefined
-    if (waiting !== undefined) for (const resolve of waiting) resolve()
-  }
-}
-
-/** A streamed response: what is written within one turn leaves in one cork, what is sent leaves at once. */
-class Stream implements Sink {
-  private behind = false
-  private ended = false
-  private scheduled = false
-  private queue: Array<string | Uint8Array> = []
-  private queuedBytes = 0
-  private readonly exchange: Exchange
-  private readonly over: () => void
-
-  constructor(exchange: Exchange, over: () => void) {
-    this.exchange = exchange
-    this.over = over
-  }
-
-  get signal(): AbortSignal {
-    return this.exchange.signal
-  }
-
-  private get deaf(): boolean {
-    return this.exchange.gone || this.ended
-  }
-
-  write(chunk: string | Uint8Array): boolean {
-    if (this.deaf) return true
-    this.queue.push(chunk)
-    this.queuedBytes += chunk.length
-    if (this.queuedBytes >= corkBytesMax) this.flush()
-    else if (!this.scheduled) {
-      this.scheduled = true
-      queueMicrotask(this.flush)
-    }
-    return !this.behind
-  }
-
-  send(chunk: string | Uint8Array): boolean {
-    if (this.deaf || chunk.length === 0) return true
-    this.flush()
-    const { res } = this.exchange
-    res.cork(() => {
-      this.behind = !res.write(chunk) || this.behind
-    })
-    return !this.behind
-  }
-
-  private readonly flush = (): void => {
-    this.scheduled = false
-    if (this.exchange.gone || this.queue.length === 0) return
-    const chunks = this.queue
-    const { res } = this.exchange
-    this.queue = []
-    this.queuedBytes = 0
-    res.cork(() => {
-      for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind
-    })
-  }
-
-  writable(): boolean {
-    this.behind = false
-    this.exchange.wake()
-    return true
-  }
-
-  async drained(): Promise<void> {
-    this.flush()
-    while (this.behind && !this.exchange.gone) await this.exchange.onDrain()
-  }
-
-  /** Counted out once. */
-  done(): void {
-    if (!this.ended) {
-      this.ended = true
-      this.over()
-    }
-  }
-
-  async end(): Promise<boolean> {
-    if (this.ended) return !this.exchange.gone
-    await this.drained()
-    if (this.deaf) return false
-    this.done()
-    // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
-    this.exchange.res.cork(() => {
-      this.exchange.res.end()
-    })
-    return true
-  }
-
-  cut(): void {
-    if (!this.deaf) {
-      this.done()
-      this.exchange.res.close()
-    }
-  }
-}
-
-class UwsSocket<Data> implements Socket<Data> {
-  closed = false
-  readonly data: Data
-  private readonly ws: uWS.WebSocket<SocketData>
-  private readonly bufferedBytesMax: number
-
-  constructor(ws: uWS.WebSocket<SocketData>, data: Data, bufferedBytesMax: number) {
-    this.ws = ws
-    this.data = data
-    this.bufferedBytesMax = bufferedBytesMax
-  }
-
-  get bufferedBytes(): number {
-    return this.closed ? 0 : this.ws.getBufferedAmount()
-  }
-
-  send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
-    if (this.closed || this.ws.getBufferedAmount() > this.bufferedBytesMax) return "dropped"
-    const status = this.ws.send(message as string, typeof message !== "string")
-    return status === 1 ? "sent" : status === 0 ? "buffered" : "dropped"
-  }
-
-  cork(write: () => void): void {
-    if (!this.closed) this.ws.cork(write)
-  }
-
-  ping(payload: string): void {
-    if (!this.closed) this.ws.ping(payload)
-  }
-
-  close(code: number, reason: string): void {
-    if (!this.closed) this.ws.end(code, reason)
-  }
-
-  terminate(): void {
-    if (!this.closed) this.ws.close()
-  }
-}
-
-interface SocketData {
-  accepted: unknown
-  socket: UwsSocket<unknown> | undefined
 }
 
 class Node {
@@ -466,7 +220,7 @@ class Node {
 
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
     const { res } = exchange
-    const stream = new Stream(exchange, () => {
+    const stream = new ResponseStream(exchange, () => {
       this.inFlight--
     })
     res.onWritable(() => stream.writable())

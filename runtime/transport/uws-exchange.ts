@@ -1,0 +1,202 @@
+/** One HTTP exchange over uWebSockets.js: what a route sees of the request, and the sink of a streamed
+ *  response. A request is dead when its callback returns, so its head is copied once, here. */
+import type uWS from "uWebSockets.js"
+import type { Placed } from "../indexed-set.ts"
+import type { Request, Service, Sink } from "../http.ts"
+import { type BodyStream, FlatHeaders, plainAddress, plainPath, type Proxies, traceId } from "./exchange.ts"
+
+const noBytes = new Uint8Array(0)
+
+/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure
+ *  shows. */
+const corkBytesMax = 65_536
+
+const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
+
+/** What an exchange asks of its server to tell whom a request came from. */
+export interface Origin {
+  readonly proxies: Proxies
+  readonly secure: boolean
+}
+
+export class Exchange implements Request, Placed {
+  place = -1
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly headers: FlatHeaders
+  readonly traceId = traceId()
+  params: Readonly<Record<string, string>> = {}
+  body: Uint8Array = noBytes
+  bodyStream: BodyStream | undefined = undefined
+  service: Service | undefined = undefined
+  gone = false
+  answered = false
+  lastByteMs = 0
+  private controller: AbortController | undefined = undefined
+  private hearer: (() => void) | undefined = undefined
+  private peer: string | undefined = undefined
+  private drains: Array<() => void> | undefined = undefined
+  readonly res: uWS.HttpResponse
+  private readonly origin: Origin
+
+  constructor(origin: Origin, res: uWS.HttpResponse, req: uWS.HttpRequest) {
+    this.origin = origin
+    this.res = res
+    this.method = req.getCaseSensitiveMethod()
+    this.path = plainPath(req.getUrl())
+    this.query = req.getQuery() ?? ""
+    const flat: Array<string> = []
+    req.forEach((name, value) => {
+      flat.push(name, value)
+    })
+    this.headers = new FlatHeaders(flat)
+  }
+
+  private get address(): string {
+    return (this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()))
+  }
+
+  get client(): string {
+    return this.origin.proxies.client(this.address, this.headers)
+  }
+
+  get scheme(): "http" | "https" {
+    return this.origin.proxies.any
+      ? this.origin.proxies.scheme(this.address, this.origin.secure, this.headers)
+      : this.origin.secure
+        ? "https"
+        : "http"
+  }
+
+  get stream(): AsyncIterable<Uint8Array> {
+    return this.bodyStream?.readable ?? { async *[Symbol.asyncIterator]() {} }
+  }
+
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.gone) this.controller.abort()
+    return this.controller.signal
+  }
+
+  whenGone(hear: () => void): void {
+    if (this.gone) hear()
+    else this.hearer = hear
+  }
+
+  aborted(): void {
+    this.gone = true
+    this.hearer?.()
+    this.bodyStream?.fail("aborted")
+    this.controller?.abort()
+    this.wake()
+  }
+
+  onDrain(): Promise<void> {
+    return new Promise((resolve) => {
+      ;(this.drains ??= []).push(resolve)
+    })
+  }
+
+  wake(): void {
+    const waiting = this.drains
+    this.drains = undefined
+    if (waiting !== undefined) for (const resolve of waiting) resolve()
+  }
+}
+
+/** A streamed response: what is written within one turn leaves in one cork, what is sent leaves at once. */
+export class ResponseStream implements Sink {
+  private behind = false
+  private ended = false
+  private scheduled = false
+  private queue: Array<string | Uint8Array> = []
+  private queuedBytes = 0
+  private readonly exchange: Exchange
+  private readonly over: () => void
+
+  constructor(exchange: Exchange, over: () => void) {
+    this.exchange = exchange
+    this.over = over
+  }
+
+  get signal(): AbortSignal {
+    return this.exchange.signal
+  }
+
+  private get deaf(): boolean {
+    return this.exchange.gone || this.ended
+  }
+
+  write(chunk: string | Uint8Array): boolean {
+    if (this.deaf) return true
+    this.queue.push(chunk)
+    this.queuedBytes += chunk.length
+    if (this.queuedBytes >= corkBytesMax) this.flush()
+    else if (!this.scheduled) {
+      this.scheduled = true
+      queueMicrotask(this.flush)
+    }
+    return !this.behind
+  }
+
+  send(chunk: string | Uint8Array): boolean {
+    if (this.deaf || chunk.length === 0) return true
+    this.flush()
+    const { res } = this.exchange
+    res.cork(() => {
+      this.behind = !res.write(chunk) || this.behind
+    })
+    return !this.behind
+  }
+
+  private readonly flush = (): void => {
+    this.scheduled = false
+    if (this.exchange.gone || this.queue.length === 0) return
+    const chunks = this.queue
+    const { res } = this.exchange
+    this.queue = []
+    this.queuedBytes = 0
+    res.cork(() => {
+      for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind
+    })
+  }
+
+  writable(): boolean {
+    this.behind = false
+    this.exchange.wake()
+    return true
+  }
+
+  async drained(): Promise<void> {
+    this.flush()
+    while (this.behind && !this.exchange.gone) await this.exchange.onDrain()
+  }
+
+  /** Counted out once. */
+  done(): void {
+    if (!this.ended) {
+      this.ended = true
+      this.over()
+    }
+  }
+
+  async end(): Promise<boolean> {
+    if (this.ended) return !this.exchange.gone
+    await this.drained()
+    if (this.deaf) return false
+    this.done()
+    // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
+    this.exchange.res.cork(() => {
+      this.exchange.res.end()
+    })
+    return true
+  }
+
+  cut(): void {
+    if (!this.deaf) {
+      this.done()
+      this.exchange.res.close()
+    }
+  }
+}
