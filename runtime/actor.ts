@@ -109,7 +109,7 @@ export interface Facts {
   readonly id: string
   readonly nowMs: number
   /** A new random id (UUID v4). */
-  readonly fresh: () => string
+  readonly newId: () => string
 }
 
 export type Commands = { readonly [name: string]: Command<any, any, any> }
@@ -126,7 +126,7 @@ export type CommandOf<Cs extends Commands> = {
  *  journaled. `capacity` is in items; `whenFull`: offer answers false ("refuse"), or the producer is told to
  *  wait ("wait"). */
 export interface Lane<Way extends "in" | "out", A> {
-  readonly way: Way
+  readonly direction: Way
   readonly capacity: number
   readonly whenFull: "refuse" | "wait"
   readonly "~item"?: A
@@ -134,11 +134,11 @@ export interface Lane<Way extends "in" | "out", A> {
 
 export const lane = {
   in: <A>(options: { readonly capacity: number; readonly whenFull: "refuse" | "wait" }): Lane<"in", A> => ({
-    way: "in",
+    direction: "in",
     ...options
   }),
   out: <A>(options: { readonly capacity: number; readonly whenFull: "refuse" | "wait" }): Lane<"out", A> => ({
-    way: "out",
+    direction: "out",
     ...options
   })
 }

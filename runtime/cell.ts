@@ -210,7 +210,7 @@ export class Cell implements Runnable {
       if (rule === undefined) throw new Error(`no command ${command} in phase ${this.state._tag}`)
       decision = rule(this.state, payload, facts)
       if (decision.events.length > 0 || decision.rows.length > 0) {
-        if (!kind.kept && decision.rows.length === 0) this.fold(decision.events)
+        if (!kind.durable && decision.rows.length === 0) this.fold(decision.events)
         else return this.persist(decision, done)
       }
     } catch (defect) {
@@ -246,7 +246,7 @@ export class Cell implements Runnable {
     const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
     const seq = this.seq + events.length
     if (ends) writes.push({ op: "forget", kind: kind.name, id: this.id })
-    else if (kind.kept && events.length > 0) {
+    else if (kind.durable && events.length > 0) {
       kind.write(writes, this.id, this.seq, events, state)
       if (kind.expiresAt !== undefined) {
         const atMs = kind.expiresAt(state)
@@ -449,7 +449,7 @@ export class Cell implements Runnable {
           this.crash(Cause.squash(exit.cause))
       })
     }
-    const begin = restMs > 0 ? () => system.timers.at(system.nowMs() + restMs, start) : start
+    const begin = restMs > 0 ? () => system.timers.schedule(system.nowMs() + restMs, start) : start
     if (before === undefined) begin()
     else {
       before.addObserver(begin)

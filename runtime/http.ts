@@ -32,7 +32,7 @@ export interface Request {
   /** Aborted when the client goes before the response is complete. Made on first use. */
   readonly signal: AbortSignal
   /** The same word at less cost, for one hearer: at once when the client is gone already. */
-  whenGone(hear: () => void): void
+  onAborted(hear: () => void): void
 }
 
 /** Why a streamed body ended early. */

@@ -1,12 +1,12 @@
 /** What comes and goes with every request, each knowing its place: adding and removing touch one slot and
  *  leave nothing behind. A Set does: its outgrown tables each lead to the next, so that one which has grown
  *  old keeps what all later ones held until a full collection (bench/chat-turns). */
-export interface Placed {
+export interface Indexed {
   /** Of its bag; -1 in none. */
-  place: number
+  index: number
 }
 
-export class IndexedSet<A extends Placed> {
+export class IndexedSet<A extends Indexed> {
   private readonly items: Array<A> = []
 
   get size(): number {
@@ -14,19 +14,19 @@ export class IndexedSet<A extends Placed> {
   }
 
   add(item: A): void {
-    if (item.place >= 0) return
-    item.place = this.items.length
+    if (item.index >= 0) return
+    item.index = this.items.length
     this.items.push(item)
   }
 
   delete(item: A): void {
-    const { place } = item
+    const { index: place } = item
     if (place < 0) return
-    item.place = -1
+    item.index = -1
     const last = this.items.pop()!
     if (last === item) return
     this.items[place] = last
-    last.place = place
+    last.index = place
   }
 
   /** Whoever is there at the beginning and still there at its turn, in no order, some maybe twice; `visit`

@@ -42,7 +42,7 @@ export class Kind {
   readonly definition: AnyDefinition
   readonly system: Host
   readonly counts = { handled: 0, refused: 0, restarts: 0, failures: 0, activations: 0, passivations: 0 }
-  readonly kept: boolean
+  readonly durable: boolean
   readonly mailboxCapacity: number
   readonly passivateAfterMs: number
   readonly intensity: Intensity
@@ -62,13 +62,13 @@ export class Kind {
   readonly load: (id: string) => { readonly state: Tagged; readonly seq: number }
   readonly fork: (work: Effect.Effect<void, never, any>) => Fiber.Fiber<void>
   readonly unpackEvent: (bytes: Uint8Array) => unknown
-  private readonly facts = new MomentFacts()
+  private readonly facts = new DecisionFacts()
 
   constructor(definition: AnyDefinition, context: Context.Context<any>, system: Host) {
     this.name = definition.kind
     this.definition = definition
     this.system = system
-    this.kept = definition.keep !== "memory"
+    this.durable = definition.keep !== "memory"
     this.mailboxCapacity = definition.mailbox.capacity
     this.passivateAfterMs = Duration.toMillis(definition.passivateAfter)
     const { times, within, backoff } = definition.restart
@@ -106,7 +106,7 @@ export class Kind {
         : (writes, id, seq, facts, state) => {
             writes.push({ op: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) })
           }
-    this.load = this.kept
+    this.load = this.durable
       ? (id) => {
           const snapshot = system.store.readSnapshot(kind, id)
           let state: Tagged = snapshot === undefined ? definition.initial : states.unpack(snapshot.state)
@@ -141,7 +141,7 @@ export class Kind {
 
 /** One object for all decisions of a kind: rules are pure and keep no hold of it. The clock is read at most
  *  once a decision, and only if asked. */
-class MomentFacts implements Facts {
+class DecisionFacts implements Facts {
   id = ""
   private at = 0
   private host: Host | undefined
@@ -157,5 +157,5 @@ class MomentFacts implements Facts {
     return this.at === 0 ? (this.at = this.host!.nowMs()) : this.at
   }
 
-  readonly fresh = (): string => crypto.randomUUID()
+  readonly newId = (): string => crypto.randomUUID()
 }

@@ -238,7 +238,7 @@ export class ActorSystem implements Host {
   private makeRoom(): void {
     const idle: Array<Cell> = []
     for (const kind of this.kinds.values())
-      if (kind.kept) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
+      if (kind.durable) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
     idle.sort((a, b) => a.seen - b.seen)
     for (const cell of idle.slice(0, Math.ceil(this.residentMax / 10))) this.passivate(cell)
   }
@@ -379,7 +379,7 @@ class Reference {
           resume(effect)
         }
         later = (outcome) => settle(asEffect(outcome))
-        this.system.timers.at(this.system.nowMs() + timeoutMs, () => {
+        this.system.timers.schedule(this.system.nowMs() + timeoutMs, () => {
           if (later !== ignore)
             settle(Effect.fail(new AskTimeout({ kind: this.of.name, id: this.id, afterMs: timeoutMs })))
         })

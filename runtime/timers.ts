@@ -13,7 +13,7 @@ export class Timers {
 
   /** Calls `fire` in the first tick at or after `atMs`. There is no cancel: let `fire` look whether it still
    *  matters. */
-  at(atMs: number, fire: () => void): void {
+  schedule(atMs: number, fire: () => void): void {
     const bucket = Math.max(Math.ceil(atMs / tickMs), this.swept + 1)
     const waiting = this.buckets.get(bucket)
     if (waiting === undefined) this.buckets.set(bucket, [fire])

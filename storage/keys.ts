@@ -8,7 +8,7 @@ import type { Key } from "./store.ts"
 
 export const journalKey = (kind: string, id: string, seq: number): Key => ["j", kind, id, seq]
 export const snapshotKey = (kind: string, id: string): Key => ["s", kind, id]
-export const keptKey = (kind: string, id: string): Key => ["i", kind, id]
+export const actorKey = (kind: string, id: string): Key => ["i", kind, id]
 export const expiryKey = (kind: string, id: string): Key => ["e", kind, id]
 export const expiryIndexKey = (atMs: number, kind: string, id: string): Key => ["x", atMs, kind, id]
 export const rowKey = (table: string, key: Key): Key => ["t", table, ...key]
@@ -20,7 +20,7 @@ export const schemaVersion = 1
 
 /** One string per key, for maps. Distinct keys give distinct strings: a string element never holds NUL
  *  (`assertKey`). */
-export const nameOf = (key: Key): string => {
+export const mapKeyOf = (key: Key): string => {
   let name = ""
   for (const part of key) name += typeof part === "number" ? `#${part}\0` : `${part}\0`
   return name

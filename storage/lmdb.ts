@@ -8,7 +8,7 @@ import { open, type RootDatabase } from "lmdb"
 import { fileBlobs } from "./blobs.ts"
 import { schemaKey, schemaVersion } from "./keys.ts"
 import { StorageFault, type Key, type Row, type Store } from "./store.ts"
-import { integrityOf, storeOver, Writer, type Backend, type Change } from "./writer.ts"
+import { integrityOf, storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
 export interface LmdbOptions {
   readonly folder: string
@@ -163,7 +163,7 @@ export const openLmdb = async ({
   openFolders.add(folder)
   const writer = new Writer(new Lmdb(db, durability === "full"))
   const blobs = fileBlobs(join(folder, "blobs"))
-  return storeOver(writer, {
+  return storeOf(writer, {
     blobs,
     durability,
     backup: async (to) => {

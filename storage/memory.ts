@@ -1,15 +1,15 @@
 /** The contract in memory, for tests and `--memory`: same semantics, nothing survives the process. Backup is
  *  refused. */
-import { compareKeys, nameOf, startsWith } from "./keys.ts"
+import { compareKeys, mapKeyOf, startsWith } from "./keys.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
-import { integrityOf, storeOver, Writer, type Backend, type Change } from "./writer.ts"
+import { integrityOf, storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
 class Rows implements Backend {
   private readonly rows = new Map<string, Row>()
   private sorted: Array<Row> | undefined
 
   get(key: Key): Uint8Array | undefined {
-    return this.rows.get(nameOf(key))?.value
+    return this.rows.get(mapKeyOf(key))?.value
   }
 
   all(): ReadonlyArray<Row> {
@@ -28,7 +28,7 @@ class Rows implements Backend {
 
   async apply(changes: ReadonlyArray<Change>): Promise<void> {
     for (const { key, value } of changes) {
-      const name = nameOf(key)
+      const name = mapKeyOf(key)
       const before = this.rows.get(name)
       if (value === undefined) {
         this.rows.delete(name)
@@ -70,7 +70,7 @@ export const openMemory = (): Store => {
   const rows = new Rows()
   const writer = new Writer(rows)
   const blobs = memoryBlobs()
-  return storeOver(writer, {
+  return storeOf(writer, {
     blobs,
     durability: "relaxed",
     backup: async () => {

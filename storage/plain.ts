@@ -13,7 +13,7 @@ const passes = (checks: NonNullable<Checks>, value: unknown, ast: SchemaAST.AST)
   )
 
 /** undefined: the schema has parts whose two sides differ, or which this does not know. */
-export const plainOf = (ast: SchemaAST.AST): Guard | undefined => {
+export const identityGuard = (ast: SchemaAST.AST): Guard | undefined => {
   if (ast.encoding !== undefined || ("encodingChecks" in ast && ast.encodingChecks !== undefined))
     return undefined
   const guard = shapeOf(ast)
@@ -24,7 +24,7 @@ export const plainOf = (ast: SchemaAST.AST): Guard | undefined => {
 }
 
 const allOf = (parts: ReadonlyArray<SchemaAST.AST>): ReadonlyArray<Guard> | undefined => {
-  const guards = parts.map(plainOf)
+  const guards = parts.map(identityGuard)
   return guards.every((guard) => guard !== undefined) ? guards : undefined
 }
 
@@ -54,7 +54,7 @@ const shapeOf = (ast: SchemaAST.AST): Guard | undefined => {
     }
     case "Arrays": {
       const [item, ...more] = ast.rest
-      const guard = item === undefined ? undefined : plainOf(item)
+      const guard = item === undefined ? undefined : identityGuard(item)
       if (guard === undefined || more.length > 0 || ast.elements.length > 0) return undefined
       return (value) => {
         if (!Array.isArray(value)) return false

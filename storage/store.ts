@@ -3,7 +3,7 @@
  *  loss (durability "full"), and so does every commit accepted before it. Source: design section 4. */
 import { Data, Schema } from "effect"
 import { Packr } from "msgpackr"
-import { plainOf } from "./plain.ts"
+import { identityGuard } from "./plain.ts"
 
 /** A table key: strings and safe integers, ordered element by element (numbers before strings). At most 1,900
  *  bytes when packed. */
@@ -165,7 +165,7 @@ export const packing = <A>(
 ): Packing<A> => {
   const encode = Schema.encodeSync(schema)
   const decode = Schema.decodeUnknownSync(schema)
-  const isPlain = plainOf(schema.ast) ?? (() => false)
+  const isPlain = identityGuard(schema.ast) ?? (() => false)
   return {
     pack: (value) => packr.pack([version, isPlain(value) ? value : encode(value)]),
     unpack: (bytes) => {

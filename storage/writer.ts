@@ -9,8 +9,8 @@ import {
   expiryIndexKey,
   expiryKey,
   journalKey,
-  keptKey,
-  nameOf,
+  actorKey,
+  mapKeyOf,
   rowKey,
   snapshotKey,
   startsWith
@@ -96,15 +96,15 @@ export class Writer {
     const changes: Array<Overlaid> = []
     const tails: Array<readonly [string, Tail | undefined]> = []
     const stage = (key: Key, value: Uint8Array | undefined): void => {
-      const name = nameOf(key)
+      const name = mapKeyOf(key)
       if (writes.length > 1) (staged ??= new Map()).set(name, value)
       changes.push({ key, value, name })
     }
     const change = (key: Key, value: Uint8Array | undefined): void => {
-      changes.push({ key, value, name: nameOf(key) })
+      changes.push({ key, value, name: mapKeyOf(key) })
     }
     const read = (key: Key): Uint8Array | undefined => {
-      const name = nameOf(key)
+      const name = mapKeyOf(key)
       return staged?.has(name) === true ? staged.get(name) : this.look(name, key)
     }
     const holds = (key: Key, when: Condition | undefined): boolean => {
@@ -136,7 +136,7 @@ export class Writer {
           if (write.seq !== tail.last + 1) return undo(index, "sequence")
           if (tail.last === 0) {
             assertKey([write.kind, write.id])
-            stage(keptKey(write.kind, write.id), nothing)
+            stage(actorKey(write.kind, write.id), nothing)
           }
           for (let i = 0; i < write.events.length; i++)
             change(journalKey(write.kind, write.id, write.seq + i), write.events[i])
@@ -149,7 +149,7 @@ export class Writer {
           if (write.seq < tail.base) return undo(index, "sequence")
           if (tail.last === 0) {
             assertKey([write.kind, write.id])
-            stage(keptKey(write.kind, write.id), nothing)
+            stage(actorKey(write.kind, write.id), nothing)
           }
           for (let seq = tail.base + 1; seq <= Math.min(write.seq, tail.last); seq++)
             change(journalKey(write.kind, write.id, seq), undefined)
@@ -162,7 +162,7 @@ export class Writer {
           const tail = this.tailOf(address, write.kind, write.id)
           for (let seq = tail.base + 1; seq <= tail.last; seq++)
             change(journalKey(write.kind, write.id, seq), undefined)
-          for (const key of [snapshotKey(write.kind, write.id), keptKey(write.kind, write.id)])
+          for (const key of [snapshotKey(write.kind, write.id), actorKey(write.kind, write.id)])
             stage(key, undefined)
           this.stageExpiry(write.kind, write.id, undefined, read, stage)
           setTail(address, { last: 0, base: 0 })
@@ -282,7 +282,7 @@ export class Writer {
   }
 
   get(key: Key): Uint8Array | undefined {
-    return this.look(nameOf(key), key)
+    return this.look(mapKeyOf(key), key)
   }
 
   range(prefix: Key, after: Key | undefined, limit: number, reverse = false): ReadonlyArray<Row> {
@@ -299,8 +299,8 @@ export class Writer {
           )
     const under = this.backend.range(prefix, after, limit + over.length, reverse)
     if (over.length === 0) return under
-    const covered = new Set(over.map(({ key }) => nameOf(key)))
-    const rows: Array<Row> = under.filter(({ key }) => !covered.has(nameOf(key)))
+    const covered = new Set(over.map(({ key }) => mapKeyOf(key)))
+    const rows: Array<Row> = under.filter(({ key }) => !covered.has(mapKeyOf(key)))
     for (const { key, value } of over) if (value !== undefined) rows.push({ key, value })
     return rows.sort((a, b) => order(a.key, b.key)).slice(0, limit)
   }
@@ -314,7 +314,7 @@ export class Writer {
 }
 
 /** The whole contract over a backend; what is left to the caller is what needs its files. */
-export const storeOver = (
+export const storeOf = (
   writer: Writer,
   rest: Pick<Store, "blobs" | "durability" | "backup" | "check" | "close">
 ): Store => ({
@@ -328,7 +328,7 @@ export const storeOver = (
   readSnapshot: (kind, id) => writer.readSnapshot(kind, id),
   ids: (kind, after, limit) =>
     writer
-      .range(["i", kind], after === undefined ? undefined : keptKey(kind, after), limit)
+      .range(["i", kind], after === undefined ? undefined : actorKey(kind, after), limit)
       .map(({ key }) => key[2] as string),
   get: (table, key) => writer.get(rowKey(table, key)),
   range: (table, { prefix = [], after, limit, reverse = false }: Range) =>

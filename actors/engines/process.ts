@@ -208,7 +208,7 @@ export const supervise = <Handle>(
   /** Late by a deadline: it gets a little longer, and then has to have answered somebody. */
   const watchOver = (late: Lent<Handle>): void => {
     const { answers } = late
-    system.timers.at(system.nowMs() + overdueMs, () => {
+    system.timers.schedule(system.nowMs() + overdueMs, () => {
       if (late.answers === answers) late.end(faultOf("crashed", "it answered nobody any more"))
     })
   }

@@ -2,7 +2,7 @@
  *  keys and backup. Knows no service: what belongs to one comes in as functions. */
 import { json, type Handler, type Headers, type Response, type Route, type Service } from "../http.ts"
 import type { ActorSystem } from "../registry.ts"
-import { metricsText, type Answers } from "./telemetry.ts"
+import { metricsText, type ResponseCounter } from "./telemetry.ts"
 
 export interface EngineView {
   readonly port: string
@@ -16,7 +16,7 @@ export interface EngineView {
 
 export interface Operations {
   readonly actors: ActorSystem
-  readonly answers: Answers
+  readonly answers: ResponseCounter
   readonly engines: () => ReadonlyArray<EngineView>
   readonly adapter: () => string
   /** In constant time. */
@@ -37,9 +37,9 @@ export interface Probes {
   readonly details: () => Promise<Record<string, unknown>>
   readonly metrics: () => string
   /** The refusal, if there is one. */
-  readonly barred: (path: string, headers: Headers) => Response | undefined
+  readonly denied: (path: string, headers: Headers) => Response | undefined
   /** With the headers that each of its answers has. */
-  readonly dressed: (response: Response, headers: Headers) => Response
+  readonly withHeaders: (response: Response, headers: Headers) => Response
   /** To OPTIONS. */
   readonly preflight: (headers: Headers) => Response
 }
@@ -87,8 +87,9 @@ export const operations = ({
       method: "GET",
       path,
       handle: (request) => {
-        const dress = (response: Response): Response => probes?.dressed(response, request.headers) ?? response
-        const answer = probes?.barred(path, request.headers) ?? handle(request)
+        const dress = (response: Response): Response =>
+          probes?.withHeaders(response, request.headers) ?? response
+        const answer = probes?.denied(path, request.headers) ?? handle(request)
         return answer instanceof Promise ? answer.then(dress) : dress(answer)
       }
     }

@@ -17,8 +17,8 @@ import { Actors } from "../registry.ts"
 import { startAuthorization, storeSlug, storeTokens } from "./services/authorization.ts"
 import { chatService } from "./services/chat.ts"
 import { grantableBy, startStore, type StartedStore } from "./services/store.ts"
-import { demoTranslation, startTranslation } from "./services/translation.ts"
-import { Answers, logger } from "./telemetry.ts"
+import { createDemoTranslation, startTranslation } from "./services/translation.ts"
+import { ResponseCounter, logger } from "./telemetry.ts"
 import { startTestProxy } from "./test-proxy.ts"
 import { listenWith } from "../transport/listen.ts"
 
@@ -26,7 +26,7 @@ export interface RunningNode {
   readonly url: string
   readonly port: number
   /** What this start has made for the first time; undefined when nothing. */
-  readonly made: LocalSecrets | undefined
+  readonly createdSecrets: LocalSecrets | undefined
   /** Lines about what is missing, for a person. */
   readonly notes: ReadonlyArray<string>
   /** Starts in the background what would be slow at the first request. */
@@ -75,7 +75,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       made = secrets = { ...(secrets ?? { operatorToken: randomToken() }), ...more } as LocalSecrets
       writeLocalSecrets(config.data, seal, secrets)
     }
-    if (local && secrets === undefined) keep(await demoTranslation(store, seal))
+    if (local && secrets === undefined) keep(await createDemoTranslation(store, seal))
     const translation = await startTranslation({ config, store, system, engines, seal, log })
     const authorization = await startAuthorization({
       config,
@@ -118,7 +118,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
     })
 
-    const answers = new Answers()
+    const answers = new ResponseCounter()
     let adapter = ""
     const services = [
       operations({
@@ -147,7 +147,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     const server = await listenWith(
       config.adapter,
       (line) => log("warn", line),
-      services.map((service) => answers.counting(service)),
+      services.map((service) => answers.instrument(service)),
       {
         host: config.host,
         port,
@@ -172,7 +172,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     return {
       url,
       port: server.port,
-      made,
+      createdSecrets: made,
       notes: [
         ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
         ...(authorization !== undefined || config["authorization.enabled"] === "off"

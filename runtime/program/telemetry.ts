@@ -17,11 +17,11 @@ export const logger =
   }
 
 /** Answers by service and status class, counted as the services hand them over. */
-export class Answers {
+export class ResponseCounter {
   private readonly counts = new Map<string, number>()
 
   /** The same service, counted. */
-  counting(service: Service): Service {
+  instrument(service: Service): Service {
     const count = (status: number): void => {
       const name = `service="${service.name}",status="${status}"`
       this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
@@ -49,7 +49,7 @@ export class Answers {
   }
 }
 
-export const metricsText = (answers: Answers, actors: ActorSystem): string => {
+export const metricsText = (answers: ResponseCounter, actors: ActorSystem): string => {
   const kinds = actors.overview()
   const gauge = (
     name: string,

@@ -78,7 +78,7 @@ class Exchange implements Request {
     return this.controller.signal
   }
 
-  whenGone(hear: () => void): void {
+  onAborted(hear: () => void): void {
     if (this.gone) hear()
     else this.hearer = hear
   }

@@ -1,7 +1,7 @@
 /** One HTTP exchange over uWebSockets.js: what a route sees of the request, and the sink of a streamed
  *  response. A request is dead when its callback returns, so its head is copied once, here. */
 import type uWS from "uWebSockets.js"
-import type { Placed } from "../indexed-set.ts"
+import type { Indexed } from "../indexed-set.ts"
 import type { Request, Service, Sink } from "../http.ts"
 import { type BodyStream, FlatHeaders, plainAddress, plainPath, type Proxies, traceId } from "./exchange.ts"
 
@@ -19,8 +19,8 @@ export interface Origin {
   readonly secure: boolean
 }
 
-export class Exchange implements Request, Placed {
-  place = -1
+export class Exchange implements Request, Indexed {
+  index = -1
   readonly method: string
   readonly path: string
   readonly query: string
@@ -79,7 +79,7 @@ export class Exchange implements Request, Placed {
     return this.controller.signal
   }
 
-  whenGone(hear: () => void): void {
+  onAborted(hear: () => void): void {
     if (this.gone) hear()
     else this.hearer = hear
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import { ProxySession, Responses, type ResponseRecord } from "../../actors/proxy-session.ts"
 
 const { on, evolve } = ProxySession
-const facts = (nowMs: number) => ({ id: "s", nowMs, fresh: () => "" })
+const facts = (nowMs: number) => ({ id: "s", nowMs, newId: () => "" })
 
 const record: ResponseRecord = {
   sessionId: "s",

@@ -45,7 +45,7 @@ const spoken = (n: number): Utterance => ({
 const said = (n: number, to = "") => ({ to, spoken: spoken(n) })
 
 const decide = (state: State, [command, payload, nowMs]: Step) =>
-  (on as any)[state._tag][command](state, payload, { id: "session", nowMs, fresh: () => "" })
+  (on as any)[state._tag][command](state, payload, { id: "session", nowMs, newId: () => "" })
 
 const fold = (state: State, events: ReadonlyArray<{ readonly _tag: string }>): State =>
   events.reduce<State>((now, event) => (evolve as any)[event._tag](now, event) as State, state)

@@ -60,7 +60,7 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])(
     })
 
     it("console → authorize → sign in → consent → products → removed", async () => {
-      const { url, made } = node
+      const { url, createdSecrets: made } = node
       const redirectUri = `http://127.0.0.1:${(callback.address() as AddressInfo).port}/cb`
       const page = await browser.newPage()
       await page.goto(`${url}/store/admin/tools/apps`)

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { plainOf } from "../../storage/plain.ts"
+import { identityGuard } from "../../storage/plain.ts"
 import { packing } from "../../storage/store.ts"
 
 const Row = Schema.Struct({
@@ -30,7 +30,7 @@ class Other {
 }
 
 describe("values that are what their schema makes of them", () => {
-  const isPlain = plainOf(Row.ast)!
+  const isPlain = identityGuard(Row.ast)!
   it("is true for the members of the schema, in its order", () => {
     expect(isPlain(row)).toBe(true)
     expect(isPlain({ ...row, at: 1.5, phase: { _tag: "Shut" } })).toBe(true)
@@ -59,7 +59,7 @@ describe("values that are what their schema makes of them", () => {
     ["any names", Schema.Record(Schema.String, Schema.String)],
     ["anything", Schema.Unknown]
   ])("does not judge %s", (_, schema) => {
-    expect(plainOf(schema.ast)).toBeUndefined()
+    expect(identityGuard(schema.ast)).toBeUndefined()
   })
 
   it("packs the same bytes either way, and strips and refuses as the schema does", () => {

@@ -8,7 +8,7 @@ import { openLmdb, restore } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { equalSecrets, masterKey, randomToken, SealFault, sealer } from "../../storage/seal.ts"
 import { committed, StorageFault, type Write } from "../../storage/store.ts"
-import { storeOver, Writer, type Backend } from "../../storage/writer.ts"
+import { storeOf, Writer, type Backend } from "../../storage/writer.ts"
 
 const root = mkdtempSync(join(tmpdir(), "troupe-storage-"))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -78,7 +78,7 @@ describe("LMDB on disk", () => {
         if (full) throw new StorageFault({ reason: "full", detail: "MDB_MAP_FULL" })
       }
     }
-    const guarded = storeOver(new Writer(backend), inner)
+    const guarded = storeOf(new Writer(backend), inner)
     await expect(committed(guarded, [put("x", "1")])).rejects.toMatchObject({ reason: "full" })
     expect(guarded.get("t", ["x"])).toBeUndefined()
     full = false
@@ -102,7 +102,7 @@ describe("LMDB on disk", () => {
           }
         })
     }
-    const store = storeOver(new Writer(backend), openMemory())
+    const store = storeOf(new Writer(backend), openMemory())
     const heard: Array<string> = []
     const commit = (name: string) =>
       store.commit([put(name, name)], (fault) => heard.push(`${name} ${fault?.reason ?? "ok"}`))

@@ -31,6 +31,11 @@ const declares = (node) =>
   ts.isInterfaceDeclaration(node) ||
   ts.isPropertyAssignment(node)
 
+const declaredParticiple = new RegExp(`\\b(?:${[...participles].join("|")})\\b\\s*[,:=?!(<{}\\];)]`)
+
+/** Cheap: whether a text may declare such a name, so that most files need no parsing. */
+export const mayDeclareParticiple = (text) => declaredParticiple.test(text)
+
 /** Declarations whose name is a participle, each with its line. */
 export const participleDeclarations = (source) => {
   const found = []

@@ -1,10 +1,10 @@
 /** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a
  *  call is over. */
-import { IndexedSet, type Placed } from "../../../runtime/indexed-set.ts"
+import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 
 export interface Clock {
   nowMs(): number
-  readonly timers: { at(atMs: number, fire: () => void): void }
+  readonly timers: { schedule(atMs: number, fire: () => void): void }
 }
 
 const sweepMs = 50
@@ -35,7 +35,7 @@ export class Deadlines {
 
   private arm(): void {
     this.armed = true
-    this.clock.timers.at(this.clock.nowMs() + sweepMs, () => {
+    this.clock.timers.schedule(this.clock.nowMs() + sweepMs, () => {
       this.armed = false
       const now = this.clock.nowMs()
       this.waiting.each((deadline) => {
@@ -49,8 +49,8 @@ export class Deadlines {
   }
 }
 
-export class Deadline implements Placed {
-  place = -1
+export class Deadline implements Indexed {
+  index = -1
   private atMs: number
   private soon: number | undefined = undefined
   readonly fire: () => void

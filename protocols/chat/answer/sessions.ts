@@ -235,7 +235,7 @@ export class Sessions {
 
   private sweepForgotten(): void {
     const { actors, store, upstreams } = this.deps
-    actors.timers.at(actors.nowMs() + forgetEveryMs, () => {
+    actors.timers.schedule(actors.nowMs() + forgetEveryMs, () => {
       if (this.stopped || !actors.running) return
       for (const { key, value } of Forgotten.range(store, { limit: forgetBatch })) {
         const [upstreamId, session] = key as [string, string]

@@ -5,7 +5,7 @@ import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { Deadlines, type Clock, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../../actors/engines/chat/upstreams.ts"
-import { IndexedSet, type Placed } from "../../../runtime/indexed-set.ts"
+import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 import type { Request } from "../../../runtime/http.ts"
 import type { Builtins } from "./builtins.ts"
 import type { TurnSpec } from "../request/chat-request.ts"
@@ -29,7 +29,7 @@ export interface Settings {
 }
 
 /** As much of a request as a turn needs. */
-type Client = Pick<Request, "whenGone">
+type Client = Pick<Request, "onAborted">
 
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
 
@@ -113,8 +113,8 @@ export class Turns {
   }
 }
 
-export class Turn implements Placed, TurnCaller {
-  place = -1
+export class Turn implements Indexed, TurnCaller {
+  index = -1
   readonly signal: Abort
   attempts = 0
   target: Target | undefined = undefined
@@ -132,7 +132,7 @@ export class Turn implements Placed, TurnCaller {
     this.over = over
     this.signal = this.aborter
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
-    client?.whenGone(() => this.stop("gone"))
+    client?.onAborted(() => this.stop("gone"))
   }
 
   stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void {

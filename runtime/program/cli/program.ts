@@ -2,7 +2,7 @@
  *  `--json` prints one JSON value instead of words. */
 import { Command, CommanderError } from "commander"
 import { existsSync } from "node:fs"
-import { ConfigFault, items, loadConfig, shown, type Item } from "../config/config.ts"
+import { ConfigFault, items, loadConfig, maskedConfig, type Item } from "../config/config.ts"
 import { restore, openLmdb } from "../../../storage/lmdb.ts"
 import { clientOf, call, type Client } from "./client.ts"
 
@@ -238,7 +238,7 @@ export const run = async (argv: ReadonlyArray<string>): Promise<number> => {
     .description("the configuration in force, secrets masked")
     .option("--doc", "with what each key means")
     .action(async ({ doc }: { doc?: boolean }) => {
-      const config = shown(await loadConfig(process.env, options().config))
+      const config = maskedConfig(await loadConfig(process.env, options().config))
       say(json(), config, () =>
         columns(
           Object.entries(config).map(([name, value]) => [

@@ -2,7 +2,7 @@
 import { ConfigFault, loadConfig, type Config } from "../config/config.ts"
 import { startNode, type RunningNode } from "../start.ts"
 
-const tryLines = ({ url, made, notes }: RunningNode, data: string): ReadonlyArray<string> => [
+const tryLines = ({ url, createdSecrets: made, notes }: RunningNode, data: string): ReadonlyArray<string> => [
   `Troupe listens on ${url}`,
   ...notes.map((note) => `  note: ${note}`),
   ...(made === undefined
@@ -80,7 +80,7 @@ export const serve = async (words: ReadonlyArray<string>, warmed: () => void = (
   }
   console.log(
     words.includes("--json")
-      ? JSON.stringify({ url: node.url, port: node.port, ...node.made })
+      ? JSON.stringify({ url: node.url, port: node.port, ...node.createdSecrets })
       : tryLines(node, config.data).join("\n")
   )
   setImmediate(() => void node.warm().then(warmed, warmed))

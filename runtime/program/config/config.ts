@@ -563,7 +563,7 @@ export const loadConfig = async (
 }
 
 /** What is in force, secrets masked. */
-export const shown = (config: Config): Record<string, unknown> =>
+export const maskedConfig = (config: Config): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(config).map(([name, value]) => [
       name,

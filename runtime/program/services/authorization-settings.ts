@@ -2,7 +2,11 @@
 import type { SettingsGiven } from "../../../protocols/authorization/settings.ts"
 import type { Config } from "../config/config.ts"
 
-export const authorizationGiven = (config: Config, issuer: string, adminApiKey: string): SettingsGiven => ({
+export const authorizationSettings = (
+  config: Config,
+  issuer: string,
+  adminApiKey: string
+): SettingsGiven => ({
   issuer,
   adminApiKey,
   allowedOrigins: config["server.allowed_origins"],

@@ -24,7 +24,7 @@ import type { AppRegistration, AppTokens } from "../../../protocols/store/access
 import { randomToken, type Sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
-import { authorizationGiven } from "./authorization-settings.ts"
+import { authorizationSettings } from "./authorization-settings.ts"
 import type { Log } from "../../kind.ts"
 import type { ActorSystem } from "../../registry.ts"
 
@@ -85,7 +85,7 @@ export const startAuthorization = async ({
   // Never open: where nobody is shown a key, nobody has one.
   const madeKey = known?.oauthAdminKey ?? randomToken()
   const settings = settingsOf(
-    authorizationGiven(config, issuer, config["admin.api_key"] ?? (isLocalIssuer(issuer) ? madeKey : ""))
+    authorizationSettings(config, issuer, config["admin.api_key"] ?? (isLocalIssuer(issuer) ? madeKey : ""))
   )
   const faults = settingsFaults(settings)
   if (faults.length > 0) throw new ConfigFault(faults)

@@ -209,9 +209,9 @@ export const chatService = (
     service: chat({ turns, access, responses: responsesApi(runs, background) }),
     probes: {
       draining: () => turns.draining,
-      barred,
+      denied: barred,
       preflight,
-      dressed: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
+      withHeaders: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
       details: async () => {
         const views = await upstreamViews()
         const degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")

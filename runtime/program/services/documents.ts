@@ -8,7 +8,7 @@ import { languageOf } from "../../../protocols/translation/languages.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"
 
 /** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
-export const documentAids = ({
+export const documentCustomizations = ({
   aids,
   memories
 }: Resources): Required<Pick<DocumentDeps, "references" | "aids">> => {

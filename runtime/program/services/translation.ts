@@ -20,7 +20,7 @@ import type { Service } from "../../http.ts"
 import type { Log } from "../../kind.ts"
 import type { Operations } from "../operations.ts"
 import type { ActorSystem } from "../../registry.ts"
-import { documentAids, documentService } from "./documents.ts"
+import { documentCustomizations, documentService } from "./documents.ts"
 
 export interface TranslationParts {
   readonly config: Config
@@ -51,7 +51,10 @@ const hashKeyOf =
     seal.hash(secret, "translation key")
 
 /** undefined: there are accounts already. */
-export const demoTranslation = async (store: Store, seal: Sealer): Promise<DemoTranslation | undefined> => {
+export const createDemoTranslation = async (
+  store: Store,
+  seal: Sealer
+): Promise<DemoTranslation | undefined> => {
   if (Accounts.range(store, { limit: 1 }).length > 0) return undefined
   const nowMs = Date.now()
   const account = await createAccount(store, { tier: "paid", nowMs })
@@ -98,7 +101,7 @@ export const startTranslation = async ({
       ring,
       clock,
       log,
-      ...documentAids(kept),
+      ...documentCustomizations(kept),
       ...(before === undefined ? {} : { before })
     })
   const make = async (): Promise<Service> => {

@@ -3,7 +3,7 @@
 import { chatService } from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { Answers } from "../../../runtime/program/telemetry.ts"
+import { ResponseCounter } from "../../../runtime/program/telemetry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 
@@ -42,7 +42,7 @@ const chat = chatService(
 
 const ops = operations({
   actors: system,
-  answers: new Answers(),
+  answers: new ResponseCounter(),
   engines: () => [],
   adapter: () => "",
   isOperator: () => false,

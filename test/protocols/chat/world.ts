@@ -8,7 +8,7 @@ import {
 } from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { Answers } from "../../../runtime/program/telemetry.ts"
+import { ResponseCounter } from "../../../runtime/program/telemetry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
 import { openMemory } from "../../../storage/memory.ts"
@@ -104,7 +104,7 @@ export class World {
     )
     const ops = operations({
       actors: world.system,
-      answers: new Answers(),
+      answers: new ResponseCounter(),
       engines: () => [],
       adapter: () => "",
       isOperator: () => false,

@@ -159,7 +159,7 @@ export class World {
         if (bytes.length > 0) yield bytes
       })(),
       signal: new AbortController().signal,
-      whenGone: () => {}
+      onAborted: () => {}
     }
   }
 

@@ -290,7 +290,7 @@ export class World {
           yield bytes
         })(),
       signal,
-      whenGone: (hear) => {
+      onAborted: (hear) => {
         signal.addEventListener("abort", hear, { once: true })
       }
     }

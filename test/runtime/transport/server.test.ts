@@ -127,9 +127,9 @@ const makeService = (seen: Seen): Service => ({
           r.signal.addEventListener("abort", () => {
             seen.aborted++
           })
-          r.whenGone(() => {
+          r.onAborted(() => {
             seen.gone++
-            r.whenGone(() => {
+            r.onAborted(() => {
               seen.gone++
             })
           })

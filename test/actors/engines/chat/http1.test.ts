@@ -20,7 +20,7 @@ const pass = (ms: number): void => {
 const deadlines = new Deadlines({
   nowMs: () => clock.nowMs,
   timers: {
-    at: (atMs, fire) => {
+    schedule: (atMs, fire) => {
       clock.due.push({ atMs, fire })
     }
   }

@@ -445,7 +445,7 @@ it("an internal name is never seen, wherever the stream is cut", () => {
 
 describe("the breaker's rules", () => {
   const { on } = CircuitBreaker
-  const facts = { id: "x", nowMs: 1_000, fresh: () => "" }
+  const facts = { id: "x", nowMs: 1_000, newId: () => "" }
   const policy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
   it("five in a row open it, a success in between does not; open refuses until its time, then one probe", () => {
     expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: 0 }, policy, facts).events).toEqual([

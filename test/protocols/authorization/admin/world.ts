@@ -195,7 +195,7 @@ export class World {
       body: bytes,
       stream: (async function* () {})(),
       signal: new AbortController().signal,
-      whenGone: () => {}
+      onAborted: () => {}
     }
   }
 

@@ -190,7 +190,7 @@ export const requestOf = ({
   body: new Uint8Array(0),
   stream: (async function* () {})(),
   signal: new AbortController().signal,
-  whenGone: () => {}
+  onAborted: () => {}
 })
 
 export const routed = async (

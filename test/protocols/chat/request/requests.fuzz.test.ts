@@ -168,7 +168,7 @@ it("messages that pass as they are written say what they would say written anew"
       base: "http://x",
       headers: {},
       limits: { connectMs: 1, firstMs: 1, idleMs: 1 },
-      deadlines: new Deadlines({ nowMs: () => 0, timers: { at: () => {} } })
+      deadlines: new Deadlines({ nowMs: () => 0, timers: { schedule: () => {} } })
     }
   }
   const plain = {

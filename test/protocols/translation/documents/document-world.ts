@@ -16,7 +16,7 @@ import { translation } from "../../../../protocols/translation/routes.ts"
 import type { DocumentDeps, DocumentService } from "../../../../protocols/translation/documents/documents.ts"
 import { Usage } from "../../../../protocols/translation/account/usage.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
-import { documentAids, documentService } from "../../../../runtime/program/services/documents.ts"
+import { documentCustomizations, documentService } from "../../../../runtime/program/services/documents.ts"
 import { listenWith } from "../../../../runtime/transport/listen.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"
 import { openMemory } from "../../../../storage/memory.ts"
@@ -108,7 +108,7 @@ export class DocumentWorld {
       ring: this.ring,
       clock: this.clock,
       atOnce: 2,
-      ...documentAids(kept),
+      ...documentCustomizations(kept),
       ...deps
     })
     const service = translation({

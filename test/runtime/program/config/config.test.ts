@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
-import { ConfigFault, items, loadConfig, shown } from "../../../../runtime/program/config/config.ts"
+import { ConfigFault, items, loadConfig, maskedConfig } from "../../../../runtime/program/config/config.ts"
 
 const file = (text: string): string => {
   const path = join(mkdtempSync(join(tmpdir(), "troupe-config-")), "troupe.yaml")
@@ -51,7 +51,7 @@ describe("configuration", () => {
   })
   it("secrets are masked where the configuration is shown", async () => {
     const text = JSON.stringify(
-      shown(await loadConfig({ OPENAI_API_KEY: "sk-secret", SERVICE_MASTER_KEY: "master" }))
+      maskedConfig(await loadConfig({ OPENAI_API_KEY: "sk-secret", SERVICE_MASTER_KEY: "master" }))
     )
     expect(text).not.toMatch(/sk-secret|"master"/)
     expect(text).toContain('"openaiApiKey":"********"')
