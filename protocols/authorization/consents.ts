@@ -3,7 +3,7 @@
  *  Source: authorization sections 2.4, 7.6, 8.7 step 9, 12.6. */
 import type { Write } from "../../storage/store.ts"
 import type { AuthContext } from "./auth-context.ts"
-import { Problem } from "./problems.ts"
+import { consentRequired, type Problem } from "./problems.ts"
 import { ConsentKeys, Consents, Prompts, type Client, type ConsentGrant, type Resource } from "./records.ts"
 
 const promptMs = 3_600_000
@@ -76,16 +76,13 @@ export const consentWanted = async (
       expiresMs
     )
   )
-  return new Problem(
-    "consent_required",
+  return consentRequired(
     consent === undefined
       ? "the user has not consented"
       : "the consent of the user does not cover the scopes",
     {
-      members: {
-        consent_url: `${settings.issuer}/authorize?resource=${encodeURIComponent(resource.slug)}&scope=${missing.map(encodeURIComponent).join("%20")}`,
-        cause: consent === undefined ? "consent_missing" : "scope_insufficient"
-      }
+      consentUrl: `${settings.issuer}/authorize?resource=${encodeURIComponent(resource.slug)}&scope=${missing.map(encodeURIComponent).join("%20")}`,
+      cause: consent === undefined ? "consent_missing" : "scope_insufficient"
     }
   )
 }

@@ -1,7 +1,7 @@
 /** Members of a JSON body, read strictly: no coercion, null is a wrong type, what is not known may be refused
  *  by name. The first thing wrong is kept; reading goes on harmlessly. Source: authorization sections 2.1
  *  (texts), 10 (wrong types) and 16 (unknown members). */
-import { Problem, quoted, type ErrorCode } from "./problems.ts"
+import { type PlainCode, type Problem, problemOf, quoted } from "./problems.ts"
 import type { Members } from "./wire.ts"
 
 const stringLengthMax = 4_096
@@ -25,14 +25,14 @@ export interface Strings {
 
 export class Fields {
   readonly members: Members
-  private readonly error: ErrorCode
+  private readonly error: PlainCode
   private readonly at: string
   private readonly held: { fault: string | undefined }
 
   /** `known`: every other member is refused. */
   constructor(
     members: Members,
-    error: ErrorCode,
+    error: PlainCode,
     known?: ReadonlyArray<string>,
     at = "",
     held: { fault: string | undefined } = { fault: undefined }
@@ -51,7 +51,7 @@ export class Fields {
   }
 
   get problem(): Problem | undefined {
-    return this.held.fault === undefined ? undefined : new Problem(this.error, this.held.fault)
+    return this.held.fault === undefined ? undefined : problemOf(this.error, this.held.fault)
   }
 
   has(name: string): boolean {

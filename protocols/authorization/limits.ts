@@ -5,7 +5,7 @@ import { RateWindow } from "../../actors/rate-window.ts"
 import { sourceOf } from "../shared/addresses.ts"
 import { askMaybeSync } from "../shared/maybe-promise.ts"
 import type { AuthContext } from "./auth-context.ts"
-import { Problem, slowDown } from "./problems.ts"
+import { type Problem, slowDown } from "./problems.ts"
 
 const bucket = (callsPerSecond: number, burst: number) => ({
   cost: 1,

@@ -2,7 +2,7 @@
  *  Source: authorization section 4; RFC 8414, 9728, 7517. */
 import { createHash } from "node:crypto"
 import type { Request, Response } from "../../runtime/http.ts"
-import { Problem } from "./problems.ts"
+import { type Problem, problemOf } from "./problems.ts"
 import { authMethods, Clients, grantTypes, type Resource } from "./records.ts"
 import type { AuthServices } from "./services.ts"
 import type { Settings } from "./settings.ts"
@@ -105,7 +105,7 @@ export const jwks = ({ keys, settings, books }: AuthServices) => ({
 
 /** 200 with its tag, or 304 for who has it already. */
 export const cacheable = (request: Request, value: unknown, crossOrigin: boolean): Response | Problem => {
-  if (value === undefined) return new Problem("not_found", "there is no such resource")
+  if (value === undefined) return problemOf("not_found", "there is no such resource")
   const body = JSON.stringify(value)
   const tag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`
   const headers = [

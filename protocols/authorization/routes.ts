@@ -7,7 +7,7 @@ import { answerPrompt, consent, showConsent, showPrompt } from "./browser/consen
 import { introspect } from "./token/introspect.ts"
 import { goOn, login, logout, showLogin } from "./browser/login.ts"
 import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
-import { Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
+import { isProblem, type Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
 import { revoke } from "./token/revoke.ts"
 import type { AuthServices } from "./services.ts"
 import type { BrowserSessions } from "./browser/sessions.ts"
@@ -57,7 +57,7 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
   })
 
   const answered = (request: Request, answer: Response | Problem): Response =>
-    answer instanceof Problem ? problemResponse(answer, request, settings) : answer
+    isProblem(answer) ? problemResponse(answer, request, settings) : answer
   /** Limited by source (unless said otherwise), problems worded, headers added. */
   const open =
     (handle: Answering, limited = true): Handler =>

@@ -9,7 +9,7 @@ import { createProvider } from "./admin/providers.ts"
 import { createResource, providerBySlug } from "./admin/resources.ts"
 import { createUser } from "./admin/users.ts"
 import type { AuthContext } from "./auth-context.ts"
-import { Problem } from "./problems.ts"
+import { isProblem } from "./problems.ts"
 import { Clients, UniqueNames, UserEmails } from "./records.ts"
 import { uniqueName } from "./client/unique-names.ts"
 import type { Members } from "./wire.ts"
@@ -109,7 +109,7 @@ export const seedRows = async (
       if (exists(bears)) continue
       const made = await create(members)
       const outcome = typeof made === "function" ? made() : made
-      if (outcome instanceof Problem) {
+      if (isProblem(outcome)) {
         faults.push(`${where}: ${outcome.description}`)
         continue
       }

@@ -1,15 +1,19 @@
 /** How requests are read: forms and JSON, strictly. Pure. Source: authorization section 3.1. */
 import { isUtf8 } from "node:buffer"
 
-export interface WireFault {
-  readonly _tag: "WireFault"
+/** A class and no plain value: JSON from outside can carry any member, but it is never an instance. */
+export class WireFault {
+  readonly _tag = "WireFault"
   readonly detail: string
+
+  constructor(detail: string) {
+    this.detail = detail
+  }
 }
 
-const fault = (detail: string): WireFault => ({ _tag: "WireFault", detail })
+const fault = (detail: string): WireFault => new WireFault(detail)
 
-export const isWireFault = (value: object): value is WireFault =>
-  "_tag" in value && value._tag === "WireFault" && Object.keys(value).length === 2
+export const isWireFault = (value: object): value is WireFault => value instanceof WireFault
 
 export const fieldsMax = 1_000
 

@@ -5,7 +5,7 @@ import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
-import { Problem, quoted } from "../problems.ts"
+import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
 import type { Form, Members } from "../wire.ts"
 
@@ -91,9 +91,9 @@ export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision>
 
 export const ok = (body: Readonly<Record<string, unknown>>): Answer => ({ status: 200, body })
 export const gone: Answer = { status: 204 }
-export const missing = (what: string): Problem => new Problem("not_found", `there is no such ${what}`)
-export const conflict = (why: string): Problem => new Problem("conflict", why)
-export const invalid = (why: string): Problem => new Problem("invalid_request", why)
+export const missing = (what: string): Problem => problemOf("not_found", `there is no such ${what}`)
+export const conflict = (why: string): Problem => problemOf("conflict", why)
+export const invalid = (why: string): Problem => problemOf("invalid_request", why)
 
 export const fieldsOf = ({ members }: Pick<AdminCall, "members">, known: ReadonlyArray<string>): Fields =>
   new Fields(members, "invalid_request", known)

@@ -18,7 +18,7 @@ import {
 import { secretHashOf } from "../client/client-secrets.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import { Clients, type Client } from "../records.ts"
 import type { Members } from "../wire.ts"
 import {
@@ -103,12 +103,12 @@ export const listClients = (call: AdminCall): Promise<Outcome> => {
 
 export const getClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
-  return client instanceof Problem ? client : ok(clientView(client))
+  return isProblem(client) ? client : ok(clientView(client))
 }
 
 export const patchClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
-  if (client instanceof Problem) return client
+  if (isProblem(client)) return client
   const { settings } = call.authority
   const fields = fieldsOf(call, [
     "client_name",
@@ -149,7 +149,7 @@ const become =
   (status: Client["status"], action: string) =>
   (call: AdminCall): Outcome => {
     const client = clientOf(call)
-    if (client instanceof Problem) return client
+    if (isProblem(client)) return client
     const fields = fieldsOf(call, [])
     if (fields.problem !== undefined) return fields.problem
     const body = { status }
@@ -169,7 +169,7 @@ export const revokeClient = become("revoked", "client.revoked")
 
 export const rotateSecret = (call: AdminCall): Outcome => {
   const client = clientOf(call)
-  if (client instanceof Problem) return client
+  if (isProblem(client)) return client
   const { authority } = call
   const fields = fieldsOf(call, ["keep_previous_for"])
   const text = fields.string("keep_previous_for", 32)
@@ -195,7 +195,7 @@ export const rotateSecret = (call: AdminCall): Outcome => {
 
 export const deleteClient = (call: AdminCall): Outcome => {
   const client = clientOf(call)
-  if (client instanceof Problem) return client
+  if (isProblem(client)) return client
   if (call.query.get("force") !== "true" && call.ports.live.ofClient(client.clientId))
     return conflict("the client has live tokens; force=true deletes it all the same")
   return {

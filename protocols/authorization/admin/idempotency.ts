@@ -4,7 +4,7 @@
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import { hashOf, type AuthContext } from "../auth-context.ts"
-import { Problem } from "../problems.ts"
+import type { Problem } from "../problems.ts"
 import { Idempotency } from "../records.ts"
 import { conflict, invalid, type Answer } from "./call.ts"
 

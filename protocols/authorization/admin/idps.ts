@@ -3,7 +3,7 @@
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
-import { Problem } from "../problems.ts"
+import { badGateway, isProblem, type Problem } from "../problems.ts"
 import { Idps, MappingKeys, Mappings, Policies, UniqueNames, type Idp } from "../records.ts"
 import { isAllowedUrl } from "../settings.ts"
 import { uniqueName } from "../client/unique-names.ts"
@@ -105,12 +105,12 @@ const idpOf = (call: AdminCall): Idp | Problem =>
 
 export const getIdp = (call: AdminCall): Outcome => {
   const idp = idpOf(call)
-  return idp instanceof Problem ? idp : ok(idpView(call.ports.idpKeys.fetchedMs)(idp))
+  return isProblem(idp) ? idp : ok(idpView(call.ports.idpKeys.fetchedMs)(idp))
 }
 
 export const putIdp = (call: AdminCall): Outcome => {
   const idp = idpOf(call)
-  if (idp instanceof Problem) return idp
+  if (isProblem(idp)) return idp
   const { authority, ports } = call
   const fields = fieldsOf(call, ["name", "jwks_uri", "audience", "enabled"])
   const after: Idp = {
@@ -142,7 +142,7 @@ export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
     writes.push(MappingKeys.delete(key), Mappings.delete([value.id]))
   return () => {
     const idp = idpOf(call)
-    return idp instanceof Problem
+    return isProblem(idp)
       ? idp
       : {
           ...gone,
@@ -155,12 +155,12 @@ export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
 
 export const refreshKeys = async (call: AdminCall): Promise<Outcome> => {
   const idp = idpOf(call)
-  if (idp instanceof Problem) return idp
+  if (isProblem(idp)) return idp
   const fields = fieldsOf(call, [])
   if (fields.problem !== undefined) return fields.problem
   try {
     return ok({ status: "refreshed", keys: await call.ports.idpKeys.refresh(idp) })
   } catch {
-    return new Problem("server_error", "the keys could not be fetched", { status: 502 })
+    return badGateway("the keys could not be fetched")
   }
 }

@@ -1,7 +1,7 @@
 /** /admin/issuances and /admin/tokens: what was issued, and ending it row by row. The table is in time order
  *  (its ids are UUIDv7).
  *  Source: authorization sections 2.4 and 16.7. */
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import { bearerGrant, Issuances, type Issuance } from "../records.ts"
 import {
   conflict,
@@ -70,7 +70,7 @@ export const liveIssuances = async (
 
 export const listIssuances = async (call: AdminCall): Promise<Outcome> => {
   const given = readTime(call, "since")
-  if (given instanceof Problem) return given
+  if (isProblem(given)) return given
   const sinceMs = given ?? call.authority.nowMs() - lookbackMs
   const active = call.query.get("active") === "true"
   const matches = matching<Issuance>(call, {
@@ -94,7 +94,7 @@ const issuanceOf = (call: AdminCall, param = "id"): Issuance | Problem =>
 
 export const getIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
-  return row instanceof Problem ? row : ok(issuanceView(row))
+  return isProblem(row) ? row : ok(issuanceView(row))
 }
 
 const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outcome =>
@@ -115,7 +115,7 @@ const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outco
 /** That token, and by their chain those exchanged from it. */
 export const deleteIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
-  return row instanceof Problem
+  return isProblem(row)
     ? row
     : row.revocable
       ? revoked(call, row, "issuance.revoked_admin")
@@ -137,9 +137,5 @@ export const listTokens = (call: AdminCall): Promise<Outcome> => {
 
 export const deleteToken = (call: AdminCall): Outcome => {
   const row = issuanceOf(call, "jti")
-  return row instanceof Problem
-    ? row
-    : isMachine(row)
-      ? revoked(call, row, "token.revoked")
-      : missing("token")
+  return isProblem(row) ? row : isMachine(row) ? revoked(call, row, "token.revoked") : missing("token")
 }

@@ -2,7 +2,7 @@
  *  meanwhile neither shift nor repeat what is still to come. Long tables are read in slices, other requests
  *  going between. Source: authorization section 16, rule 3. */
 import type { Key, Table } from "../../../storage/store.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import { invalid, ok, readCount, type AdminCall, type Outcome } from "./call.ts"
 
 const pageMax = 200
@@ -84,9 +84,9 @@ export const list = async <A>(
   { table, view, keep = () => true, until = () => false, more = () => ({}) }: Listed<A>
 ): Promise<Outcome> => {
   const limit = readCount(call, "limit", 1, pageMax, pageDefault)
-  if (limit instanceof Problem) return limit
+  if (isProblem(limit)) return limit
   const after = readCursor(call)
-  if (after instanceof Problem) return after
+  if (isProblem(after)) return after
   const items: Array<unknown> = []
   let last: string | undefined
   let further = false

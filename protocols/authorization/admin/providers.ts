@@ -3,7 +3,7 @@
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import {
   protocols,
   providerConfigFault,
@@ -117,14 +117,14 @@ const providerOf = (call: AdminCall): Provider | Problem =>
 
 export const getProvider = (call: AdminCall): Outcome => {
   const provider = providerOf(call)
-  return provider instanceof Problem ? provider : ok(providerView(provider))
+  return isProblem(provider) ? provider : ok(providerView(provider))
 }
 
 /** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by
  *  nobody to be sent again. */
 export const patchProvider = (call: AdminCall): Outcome => {
   const provider = providerOf(call)
-  if (provider instanceof Problem) return provider
+  if (isProblem(provider)) return provider
   const { authority } = call
   const fields = fieldsOf(call, ["slug", "display_name", "config_data"])
   const slug = readSlug(fields) ?? provider.slug
@@ -170,7 +170,7 @@ export const deleteProvider = async (call: AdminCall): Promise<Decision> => {
   }
   return () => {
     const provider = providerOf(call)
-    if (provider instanceof Problem) return provider
+    if (isProblem(provider)) return provider
     if (books.resources().some(({ providerId }) => providerId === provider.id))
       return conflict("a resource refers to the provider")
     return {

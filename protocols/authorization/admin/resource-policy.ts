@@ -1,6 +1,6 @@
 /** The three lists of a resource's policy, one entry at a time. Client ids need not exist yet. Source:
  *  authorization section 16.2. */
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import type { Resource } from "../records.ts"
 import { conflict, fieldsOf, gone, missing, ok, type Action, type AdminCall, type Outcome } from "./call.ts"
 import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } from "./resources.ts"
@@ -37,7 +37,7 @@ const connect: PolicyList = {
 
 const subjectOf = (call: AdminCall, { member }: PolicyList): Resource | Problem => {
   const resource = resourceOf(call)
-  return !(resource instanceof Problem) && member === "returnUrls" && resource.backend !== "broker"
+  return !isProblem(resource) && member === "returnUrls" && resource.backend !== "broker"
     ? brokerOnly
     : resource
 }
@@ -65,14 +65,14 @@ const shown =
   (policy: PolicyList): Action =>
   (call) => {
     const resource = subjectOf(call, policy)
-    return resource instanceof Problem ? resource : ok({ [policy.plural]: resource[policy.member] })
+    return isProblem(resource) ? resource : ok({ [policy.plural]: resource[policy.member] })
   }
 
 const added =
   (policy: PolicyList): Action =>
   (call) => {
     const resource = subjectOf(call, policy)
-    if (resource instanceof Problem) return resource
+    if (isProblem(resource)) return resource
     const fields = fieldsOf(call, [policy.entry]).required(policy.entry)
     const entry = fields.token(policy.entry)
     if (entry !== undefined && policy.entry === "url" && !isReturnUrl(entry, call.authority))
@@ -89,7 +89,7 @@ const removed =
   (policy: PolicyList): Action =>
   (call) => {
     const resource = subjectOf(call, policy)
-    if (resource instanceof Problem) return resource
+    if (isProblem(resource)) return resource
     const entry = policy.entry === "url" ? call.query.get("url") : call.params["client"]
     const entries = resource[policy.member]
     return entry === undefined || !entries.includes(entry)

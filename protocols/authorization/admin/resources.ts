@@ -4,7 +4,7 @@ import type { Key } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { resourcesMax } from "../cached-tables.ts"
 import { Fields } from "../fields.ts"
-import { Problem, quoted } from "../problems.ts"
+import { isProblem, type Problem, quoted } from "../problems.ts"
 import { Providers, Resources, UniqueNames, type Provider, type Resource } from "../records.ts"
 import { isAllowedUrl, scopeToken } from "../settings.ts"
 import { audienceName, resourceUriKey, uniqueName } from "../client/unique-names.ts"
@@ -234,7 +234,7 @@ export const resourceOf = (call: AdminCall): Resource | Problem => {
 
 export const getResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
-  return resource instanceof Problem ? resource : ok(resourceView(resource))
+  return isProblem(resource) ? resource : ok(resourceView(resource))
 }
 
 export const storeResource = (
@@ -258,7 +258,7 @@ export const storeResource = (
 
 export const patchResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
-  if (resource instanceof Problem) return resource
+  if (isProblem(resource)) return resource
   const { authority } = call
   const broker = resource.backend === "broker"
   const fields = fieldsOf(call, members)
@@ -291,7 +291,7 @@ export const patchResource = (call: AdminCall): Outcome => {
 
 export const deleteResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
-  if (resource instanceof Problem) return resource
+  if (isProblem(resource)) return resource
   return {
     ...gone,
     writes: [

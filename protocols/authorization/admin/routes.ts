@@ -5,7 +5,7 @@ import { createHash, timingSafeEqual } from "node:crypto"
 import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
-import { Problem, problemResponse, slowDown } from "../problems.ts"
+import { isProblem, type Problem, problemOf, problemResponse, slowDown } from "../problems.ts"
 import { isWireFault, readJson, readPairs } from "../wire.ts"
 import { conflict, invalid, type Action, type AdminPorts, type Answer, type AdminCall } from "./call.ts"
 import {
@@ -93,7 +93,7 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
     request
   } = call
   const memory = memoryOf(authority, request)
-  if (memory instanceof Problem) return memory
+  if (isProblem(memory)) return memory
   /** Only what is on disk is answered again. */
   const recalled = async (): Promise<Answer | Problem | undefined> => {
     if (memory?.recalled() === undefined) return undefined
@@ -108,7 +108,7 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
   const outcome = typeof waited === "function" ? waited() : waited
   if (memory?.recalled() !== undefined)
     return (await recalled()) ?? conflict("the row changed meanwhile; try again")
-  if (outcome instanceof Problem) return outcome
+  if (isProblem(outcome)) return outcome
   const also = (answer: Answer): ReadonlyArray<Write> => [
     ...(answer.audit === undefined
       ? []
@@ -160,11 +160,11 @@ export const adminRoutes = (authority: AuthContext, ports: AdminPorts): Readonly
       if (lockedMs > 0) return refuse(slowDown(lockedMs))
       if (!isKey(request.headers.get("authorization"))) {
         adminFailures.count(request.client)
-        return refuse(new Problem("invalid_admin_key", "the admin key is missing or wrong"))
+        return refuse(problemOf("invalid_admin_key", "the admin key is missing or wrong"))
       }
       const call = readCall(authority, ports, request)
-      const answer = call instanceof Problem ? call : await run(action, call)
-      return answer instanceof Problem ? refuse(answer) : responseOf(answer)
+      const answer = isProblem(call) ? call : await run(action, call)
+      return isProblem(answer) ? refuse(answer) : responseOf(answer)
     }
   const policyRoutes = (
     path: string,

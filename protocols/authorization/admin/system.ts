@@ -1,7 +1,7 @@
 /** /admin/keys, settings, audit, auth, stats, system: the server about itself, without its secrets. Source:
  *  authorization sections 15.2, 16.7 and 21. */
 import type { Key } from "../../../storage/store.ts"
-import { Problem, quoted } from "../problems.ts"
+import { isProblem, quoted } from "../problems.ts"
 import {
   AuditEvents,
   BrokerGrants,
@@ -124,7 +124,7 @@ export const listAudit = async (call: AdminCall): Promise<Outcome> => {
   const until = readTime(call, "until")
   const limit = readCount(call, "limit", 1, 1_000, 100)
   const offset = readCount(call, "offset", 0, 100_000, 0)
-  for (const read of [since, until, limit, offset]) if (read instanceof Problem) return read
+  for (const read of [since, until, limit, offset]) if (isProblem(read)) return read
   const sinceMs = (since as number | undefined) ?? nowMs() - settings.auditLookbackMs
   const untilMs = until as number | undefined
   if (sinceMs < nowMs() - settings.auditLookbackMsMax) return invalid("since lies too far back")

@@ -5,7 +5,7 @@ import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
 import { passwordFault } from "../passwords.ts"
-import { Problem, slowDown } from "../problems.ts"
+import { isProblem, type Problem, slowDown } from "../problems.ts"
 import {
   BrokerGrants,
   Clients,
@@ -107,7 +107,7 @@ export const createUser = async (
 ): Promise<Problem | Decision> => {
   const { books } = authority
   const read = await readUser(new Fields(given, "invalid_request", members).required("email"), hashPassword)
-  if (read instanceof Problem) return read
+  if (isProblem(read)) return read
   return () => {
     const nowMs = authority.nowMs()
     const id = books.id()
@@ -153,7 +153,7 @@ const userOf = (call: AdminCall): User | Problem =>
 
 export const getUser = (call: AdminCall): Outcome => {
   const user = userOf(call)
-  return user instanceof Problem ? user : ok(userView(user))
+  return isProblem(user) ? user : ok(userView(user))
 }
 
 const changed = (
@@ -170,14 +170,14 @@ const changed = (
 
 export const patchUser = async (call: AdminCall): Promise<Problem | Decision> => {
   const found = userOf(call)
-  if (found instanceof Problem) return found
+  if (isProblem(found)) return found
   const read = await readUser(fieldsOf(call, members), call.ports.hashPassword)
-  return read instanceof Problem ? read : () => patched(call, read)
+  return isProblem(read) ? read : () => patched(call, read)
 }
 
 const patched = (call: AdminCall, read: UserFields): Outcome => {
   const user = userOf(call)
-  if (user instanceof Problem) return user
+  if (isProblem(user)) return user
   const after: User = {
     ...user,
     email: read.email ?? user.email,
@@ -210,7 +210,7 @@ const become =
   (call: AdminCall): Outcome => {
     const user = userOf(call)
     const fields = fieldsOf(call, [])
-    if (user instanceof Problem) return user
+    if (isProblem(user)) return user
     if (fields.problem !== undefined) return fields.problem
     return user.status === status
       ? ok({ status })
@@ -243,7 +243,7 @@ const stands =
 
 export const deleteUser = (call: AdminCall): Outcome => {
   const user = userOf(call)
-  if (user instanceof Problem) return user
+  if (isProblem(user)) return user
   const { authority, ports } = call
   const { store } = authority.books
   const consents = unrevokedConsents(call, user.id)
@@ -275,7 +275,7 @@ export const deleteUser = (call: AdminCall): Outcome => {
 /** Live ones. */
 export const userTokens = async (call: AdminCall): Promise<Outcome> => {
   const user = userOf(call)
-  return user instanceof Problem
+  return isProblem(user)
     ? user
     : list(call, "tokens", {
         table: Issuances,
@@ -286,11 +286,11 @@ export const userTokens = async (call: AdminCall): Promise<Outcome> => {
 
 export const logOut = async (call: AdminCall): Promise<Problem | Decision> => {
   const found = userOf(call)
-  if (found instanceof Problem) return found
+  if (isProblem(found)) return found
   const live = await liveIssuances(call, (row) => row.userId === found.id)
   return () => {
     const user = userOf(call)
-    return user instanceof Problem
+    return isProblem(user)
       ? user
       : changed(
           call,
@@ -304,7 +304,7 @@ export const logOut = async (call: AdminCall): Promise<Problem | Decision> => {
 
 export const userGrants = (call: AdminCall): Outcome => {
   const user = userOf(call)
-  if (user instanceof Problem) return user
+  if (isProblem(user)) return user
   const broker = BrokerGrants.range(call.authority.books.store, { prefix: [user.id], limit: grantsMax })
     .map(({ value }) => value)
     .filter(({ revokedMs }) => revokedMs === null)

@@ -1,7 +1,7 @@
 /** /admin/xaa: which assertions are let through for whom, and whose subjects are whose accounts. Source:
  *  authorization sections 13.3, 13.4 and 16.5. */
 import type { Fields } from "../fields.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import { Idps, MappingKeys, Mappings, Policies, Users, type Policy, type SubjectMapping } from "../records.ts"
 import {
   conflict,
@@ -75,7 +75,7 @@ export const postPolicy = (call: AdminCall): Outcome => {
     createdMs: nowMs,
     updatedMs: nowMs
   })
-  return policy instanceof Problem
+  return isProblem(policy)
     ? policy
     : {
         status: 201,
@@ -97,14 +97,14 @@ const policyOf = (call: AdminCall): Policy | Problem =>
 
 export const getPolicy = (call: AdminCall): Outcome => {
   const policy = policyOf(call)
-  return policy instanceof Problem ? policy : ok(policyView(policy))
+  return isProblem(policy) ? policy : ok(policyView(policy))
 }
 
 export const putPolicy = (call: AdminCall): Outcome => {
   const before = policyOf(call)
-  if (before instanceof Problem) return before
+  if (isProblem(before)) return before
   const policy = readPolicy(call, fieldsOf(call, policyMembers), before)
-  return policy instanceof Problem
+  return isProblem(policy)
     ? policy
     : {
         status: 200,
@@ -119,7 +119,7 @@ export const putPolicy = (call: AdminCall): Outcome => {
 
 export const deletePolicy = (call: AdminCall): Outcome => {
   const policy = policyOf(call)
-  return policy instanceof Problem
+  return isProblem(policy)
     ? policy
     : {
         ...gone,

@@ -7,7 +7,14 @@ import { hashOf } from "../auth-context.ts"
 import { findClient } from "../client/clients.ts"
 import { liveConsent } from "../consents.ts"
 import { errorPage } from "./pages/pages.ts"
-import { authenticationFailed, Problem } from "../problems.ts"
+import {
+  authenticationFailed,
+  consentRequired,
+  isProblem,
+  type Problem,
+  problemOf,
+  wordingOf
+} from "../problems.ts"
 import {
   Clients,
   Codes,
@@ -37,7 +44,7 @@ const stateLengthMax = 4_096
 const hintLengthMax = 256
 const prompts = ["none", "login", "consent", "select_account"]
 const digest43 = /^[A-Za-z0-9_-]{43}$/
-const bad = (words: string): Problem => new Problem("invalid_request", words)
+const bad = (words: string): Problem => problemOf("invalid_request", words)
 
 /** Back to the client, form-encoded, what the redirect URI holds kept in place. */
 export const backTo = (
@@ -71,7 +78,7 @@ export const refusedTo = (
     services,
     redirectUri,
     state,
-    { error: problem.error, error_description: problem.description },
+    { error: wordingOf(problem).error, error_description: problem.description },
     status
   )
 
@@ -96,9 +103,9 @@ export const authorize = async (
     return errorPage(bad("client_id or redirect_uri appears twice"), request.traceId)
   if (clientId === undefined) return errorPage(bad("client_id is missing"), request.traceId)
   const client = await findClient(services, clientId, request.client)
-  if (client instanceof Problem) return errorPage(client, request.traceId)
+  if (isProblem(client)) return errorPage(client, request.traceId)
   if (client === undefined || client.status !== "active")
-    return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
+    return errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)
   if (redirectUri === undefined) return errorPage(bad("redirect_uri is missing"), request.traceId)
   if (redirectUriFault(redirectUri) !== undefined)
     return errorPage(bad("redirect_uri is not acceptable"), request.traceId)
@@ -114,7 +121,7 @@ export const authorize = async (
   const sendable =
     state !== undefined && state.length <= stateLengthMax && /^[\x20-\x7e]+$/.test(state) ? state : null
   const checked = checkedRequest(services, client, form, redirectUri, sendable)
-  if (checked instanceof Problem) return refusedTo(services, { redirectUri, state: sendable }, checked)
+  if (isProblem(checked)) return refusedTo(services, { redirectUri, state: sendable }, checked)
 
   const signedIn = sessions.of(request)
   const { prompt, maxAgeSeconds } = checked
@@ -125,7 +132,7 @@ export const authorize = async (
   const mustSignIn =
     signedIn === undefined || stale || prompt.includes("login") || prompt.includes("select_account")
   if (mustSignIn && prompt.includes("none"))
-    return refusedTo(services, checked, new Problem("login_required", "the user is not signed in"))
+    return refusedTo(services, checked, problemOf("login_required", "the user is not signed in"))
   const req = services.newToken()
   const key = hashOf(services, req, "request")
   const row: AuthorizationRequest = mustSignIn
@@ -148,14 +155,14 @@ const checkedRequest = (
   if (twice !== undefined) return bad("a parameter appears twice")
   const responseType = form.get("response_type")
   if (responseType === undefined) return bad("response_type is missing")
-  if (responseType !== "code") return new Problem("unsupported_response_type", "only code is supported")
+  if (responseType !== "code") return problemOf("unsupported_response_type", "only code is supported")
   if (!client.grantTypes.includes("authorization_code"))
-    return new Problem("unauthorized_client", "the client is not registered for this grant")
+    return problemOf("unauthorized_client", "the client is not registered for this grant")
   if ((form.get("response_mode") ?? "query") !== "query")
     return bad("only the response mode query is supported")
-  if (form.has("request")) return new Problem("request_not_supported", "request objects are not supported")
+  if (form.has("request")) return problemOf("request_not_supported", "request objects are not supported")
   if (form.has("request_uri"))
-    return new Problem("request_uri_not_supported", "request objects are not supported")
+    return problemOf("request_uri_not_supported", "request objects are not supported")
   const codeChallenge = form.get("code_challenge")
   if (codeChallenge === undefined) return bad("code_challenge is missing")
   if (form.get("code_challenge_method") !== "S256") return bad("code_challenge_method must be S256")
@@ -164,17 +171,17 @@ const checkedRequest = (
   const values = form.all("resource")
   const resource = values.length === 1 ? resourceOf(services, values[0]!) : undefined
   if (values.length > 1 || (values.length === 1 && resource === undefined))
-    return new Problem("invalid_target", "the resource is not known")
+    return problemOf("invalid_target", "the resource is not known")
   const asked = readScope(form.get("scope"))
-  if (asked instanceof Problem) return asked
-  if (asked === undefined && settings.requireScope) return new Problem("invalid_scope", "scope is missing")
+  if (isProblem(asked)) return asked
+  if (asked === undefined && settings.requireScope) return problemOf("invalid_scope", "scope is missing")
   const ceiling = client.scopes
   const scopes =
     asked ??
     (resource === undefined
       ? ceiling
       : namesOf(resource).filter((scope) => ceiling.length === 0 || ceiling.includes(scope)))
-  if (scopes.length === 0) return new Problem("invalid_scope", "scope is missing")
+  if (scopes.length === 0) return problemOf("invalid_scope", "scope is missing")
   const outside = scopes.find(
     (scope) => !catalogHas(services, resource, scope) || (ceiling.length > 0 && !ceiling.includes(scope))
   )
@@ -224,11 +231,7 @@ export const proceed = async (
       asked.scopes
     ) ?? asked.scopes
   if (scopes.length === 0)
-    return refusedTo(
-      services,
-      asked,
-      new Problem("invalid_scope", "the user cannot give any of these scopes")
-    )
+    return refusedTo(services, asked, problemOf("invalid_scope", "the user cannot give any of these scopes"))
   const request = scopes.length === asked.scopes.length ? asked : { ...asked, scopes }
   if (request !== asked)
     await services.books.write([
@@ -240,7 +243,7 @@ export const proceed = async (
   if (covered && !request.prompt.includes("consent") && provable)
     return giveCode(services, client, req, request, signedIn, consent, [], status)
   return request.prompt.includes("none")
-    ? refusedTo(services, request, new Problem("consent_required", "the user has not consented"))
+    ? refusedTo(services, request, consentRequired("the user has not consented"))
     : goTo(`/consent?req=${req}`, status)
 }
 
@@ -255,7 +258,7 @@ export const requestOf = (
   return request === undefined || services.nowMs() >= request.expiresMs ? undefined : { key, request }
 }
 
-export const sessionExpired = (): Problem => new Problem("invalid_grant", "login session expired")
+export const sessionExpired = (): Problem => problemOf("invalid_grant", "login session expired")
 
 /** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so
  *  nothing can fail after. */

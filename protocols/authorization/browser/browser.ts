@@ -4,7 +4,7 @@ import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import type { Outside } from "../upstream/outside.ts"
 import { connectionsPage, errorPage } from "./pages/pages.ts"
-import { Problem } from "../problems.ts"
+import { type Problem, problemOf, wordingOf } from "../problems.ts"
 import { Requests, Users, type User } from "../records.ts"
 import { resourceOf } from "../token/resources.ts"
 import type { AuthServices } from "../services.ts"
@@ -17,7 +17,7 @@ export const browserRoutes = (
 ): ReadonlyArray<Route> => {
   const { books, audit } = services
   const error = (problem: Problem, request: Request): Response =>
-    errorPage(problem, request.traceId, { headers: problem.headers })
+    errorPage(problem, request.traceId, { headers: wordingOf(problem).headers })
   const logIn = async (user: User, req: string, request: Request): Promise<Response> => {
     const known = requestOf(services, req)
     const begun = sessions.begin(user, "fed", request.client)
@@ -78,7 +78,7 @@ export const browserRoutes = (
       const known = requestOf(services, req)
       return known === undefined
         ? undefined
-        : refusedTo(services, known.request, new Problem(code, description))
+        : refusedTo(services, known.request, problemOf(code, description))
     }
   })
 }

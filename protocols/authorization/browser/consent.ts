@@ -8,7 +8,7 @@ import { findClient } from "../client/clients.ts"
 import { allowing, liveConsent } from "../consents.ts"
 import { shown } from "./login.ts"
 import { consentPage, donePage, errorPage, type ConsentView } from "./pages/pages.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem, problemOf } from "../problems.ts"
 import { Clients, Prompts, Requests, Users, type Client, type Prompt, type Resource } from "../records.ts"
 import { formTargetOf, isLoopbackUri } from "../redirect-uris.ts"
 import { resourceById, resourceOf } from "../token/resources.ts"
@@ -19,7 +19,7 @@ import { isWireFault, readForm, readPairs } from "../wire.ts"
 const promptsMax = 1_000
 
 const foreign = (): Problem =>
-  new Problem("access_denied", "the form is not from this browser; open the page again")
+  problemOf("access_denied", "the form is not from this browser; open the page again")
 
 const about = (
   services: AuthServices,
@@ -60,11 +60,11 @@ export const showConsent = async (
     signedIn === undefined &&
     services.books.get(Users, [row.userId])?.status !== "active"
   )
-    return refusedTo(services, row, new Problem("access_denied", "the user is disabled"))
+    return refusedTo(services, row, problemOf("access_denied", "the user is disabled"))
   if (signedIn === undefined || row.sessionHash !== signedIn.sessionHash) return goTo(`/login?req=${req}`)
   const client = await findClient(services, row.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active")
-    return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
+  if (client === undefined || isProblem(client) || client.status !== "active")
+    return errorPage(problemOf("invalid_client", "the client is no longer known"), request.traceId)
   return consentPage(
     {
       ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
@@ -89,7 +89,7 @@ export const consent = async (
   request: Request
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
+  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
   const req = form.get("req") ?? ""
   const known = requestOf(services, req)
   const signedIn = sessions.of(request)
@@ -99,7 +99,7 @@ export const consent = async (
     known?.request.userId != null &&
     books.get(Users, [known.request.userId])?.status !== "active"
   )
-    return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"), 303)
+    return refusedTo(services, known.request, problemOf("access_denied", "the user is disabled"), 303)
   if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
     // Another user's session with this request is told apart from a form without its token.
     return shown(
@@ -118,12 +118,12 @@ export const consent = async (
   const { request: row } = known
   const decision = form.get("decision")
   if (decision !== "allow" && decision !== "deny")
-    return shown(services, request, new Problem("invalid_request", "decision is missing"))
+    return shown(services, request, problemOf("invalid_request", "decision is missing"))
   const client = await findClient(services, row.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active")
-    return shown(services, request, new Problem("invalid_client", "the client is no longer known"))
+  if (client === undefined || isProblem(client) || client.status !== "active")
+    return shown(services, request, problemOf("invalid_client", "the client is no longer known"))
   if (row.resourceId !== "" && resourceById(services, row.resourceId) === undefined)
-    return shown(services, request, new Problem("invalid_target", "the resource is no longer known"))
+    return shown(services, request, problemOf("invalid_target", "the resource is no longer known"))
   if (decision === "deny") {
     const outcome = books.commit([
       Requests.put([known.key], { ...row, phase: "done" }, Requests.unchanged(row)),
@@ -136,7 +136,7 @@ export const consent = async (
     ])
     if (outcome instanceof Conflict) return shown(services, request, sessionExpired())
     await outcome
-    return refusedTo(services, row, new Problem("access_denied", "the user has denied access"), 303)
+    return refusedTo(services, row, problemOf("access_denied", "the user has denied access"), 303)
   }
   const { consent: granted, rows } = allowing(services, signedIn.user.id, client, row.resourceId, row.scopes)
   return giveCode(services, client, req, row, signedIn, granted, rows, 303)
@@ -145,19 +145,19 @@ export const consent = async (
 /** `GET /authorize`: where a `consent_url` leads. */
 export const showPrompt = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
-  if (isWireFault(query)) return errorPage(new Problem("invalid_request", query.detail), request.traceId)
+  if (isWireFault(query)) return errorPage(problemOf("invalid_request", query.detail), request.traceId)
   if (query.has("client_id")) return goTo(`/oauth/authorize?${request.query}`)
   const signedIn = sessions.of(request)
   if (signedIn === undefined) return goTo(`/login?next=${encodeURIComponent(`/authorize?${request.query}`)}`)
   const found = promptOf(services, signedIn.user.id, query.get("resource"), query.get("scope"))
   if (found === undefined)
     return errorPage(
-      new Problem("not_found", "there is nothing to consent to; try again in the application"),
+      problemOf("not_found", "there is nothing to consent to; try again in the application"),
       request.traceId
     )
   const client = services.books.get(Clients, [found.prompt.clientId])
   if (client === undefined || client.status !== "active")
-    return errorPage(new Problem("invalid_client", "the client is no longer known"), request.traceId)
+    return errorPage(problemOf("invalid_client", "the client is no longer known"), request.traceId)
   return consentPage(
     {
       ...about(services, client, signedIn.user.id, found.resource, found.prompt.scopes),
@@ -219,7 +219,7 @@ export const answerPrompt = async (
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   const { books, audit } = services
-  if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
+  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
   const signedIn = sessions.of(request)
   const clientId = form.get("client")
   const resource = resourceOf(services, form.get("resource") ?? "")

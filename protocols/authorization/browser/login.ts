@@ -3,7 +3,15 @@ import type { Request, Response } from "../../../runtime/http.ts"
 import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
 import { goTo, proceed, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import { findClient } from "../client/clients.ts"
-import { authenticationFailed, Problem, problemResponse, slowDown } from "../problems.ts"
+import {
+  authenticationFailed,
+  isProblem,
+  type Problem,
+  problemOf,
+  problemResponse,
+  slowDown,
+  wordingOf
+} from "../problems.ts"
 import { oauthConfig, providerBySlug, resourcesOf } from "../upstream/providers.ts"
 import { Clients, Requests, UserEmails, Users } from "../records.ts"
 import { formTargetOf } from "../redirect-uris.ts"
@@ -21,7 +29,7 @@ const wrong = "the e-mail or password is wrong"
 /** Browsers get a page, others the problem. */
 export const shown = (services: AuthServices, request: Request, problem: Problem): Response =>
   /text\/html/i.test(request.headers.get("accept") ?? "")
-    ? errorPage(problem, request.traceId, { headers: problem.headers })
+    ? errorPage(problem, request.traceId, { headers: wordingOf(problem).headers })
     : problemResponse(problem, request, services.settings)
 
 const view = (
@@ -77,7 +85,7 @@ const formTargets = (
 
 export const showLogin = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
-  if (isWireFault(query)) return shown(services, request, new Problem("invalid_request", query.detail))
+  if (isWireFault(query)) return shown(services, request, problemOf("invalid_request", query.detail))
   const req = query.get("req") ?? ""
   const next = query.get("next") ?? ""
   const known = requestOf(services, req)
@@ -98,9 +106,9 @@ export const login = async (
   const { settings, books, limits, audit } = services
   const ip = request.client
   if (!settings.federation.showLocalLogin)
-    return shown(services, request, new Problem("not_found", "there is no local sign-in"))
+    return shown(services, request, problemOf("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
+  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
   const req = form.get("req") ?? ""
   const next = form.get("next") ?? ""
   const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
@@ -109,7 +117,7 @@ export const login = async (
     return shown(
       services,
       request,
-      new Problem("access_denied", "the form is not from this browser; open the page again")
+      problemOf("access_denied", "the form is not from this browser; open the page again")
     )
   const locked = await limits.loginAllowed(ip, email)
   if (locked !== undefined) return shown(services, request, locked)
@@ -131,7 +139,7 @@ export const login = async (
       audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
       ...(lockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])
     ])
-    const problem = new Problem("invalid_grant", wrong)
+    const problem = problemOf("invalid_grant", wrong)
     return /text\/html/i.test(request.headers.get("accept") ?? "")
       ? loginPage(view(services, sessions, nonce, req, next, email, wrong), {
           status: 400,
@@ -181,7 +189,7 @@ export const goOn = async (
     known.request.userId !== null &&
     services.books.get(Users, [known.request.userId])?.status !== "active"
   ) {
-    return refusedTo(services, known.request, new Problem("access_denied", "the user is disabled"))
+    return refusedTo(services, known.request, problemOf("access_denied", "the user is disabled"))
   }
   if (
     known === undefined ||
@@ -191,8 +199,8 @@ export const goOn = async (
   )
     return errorPage(sessionExpired(), request.traceId)
   const client = await findClient(services, known.request.clientId, request.client)
-  if (client === undefined || client instanceof Problem || client.status !== "active")
-    return errorPage(new Problem("invalid_client", authenticationFailed), request.traceId)
+  if (client === undefined || isProblem(client) || client.status !== "active")
+    return errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)
   return proceed(services, client, req!, known.request, signedIn, 302)
 }
 
@@ -202,14 +210,14 @@ export const logout = async (
   request: Request
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, new Problem("invalid_request", form.detail))
+  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
   const signedIn = sessions.of(request)
   if (signedIn === undefined) return goTo("/login", 303)
   if (!sessions.isCsrf(form.get("csrf"), "logout", signedIn.sessionHash))
     return shown(
       services,
       request,
-      new Problem("access_denied", "the form is not from this browser; open the page again")
+      problemOf("access_denied", "the form is not from this browser; open the page again")
     )
   const { cookie, rows } = sessions.end(signedIn.sessionHash)
   await services.books.write(rows)

@@ -6,7 +6,15 @@ import { literalAddress, sourceOf } from "../../shared/addresses.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Documents, freshMs } from "../upstream/document-cache.ts"
 import { Fields } from "../fields.ts"
-import { authenticationFailed, Problem, quoted, slowDown } from "../problems.ts"
+import {
+  authenticationFailed,
+  isProblem,
+  type Problem,
+  problemOf,
+  quoted,
+  slowDown,
+  unavailable
+} from "../problems.ts"
 import { bearerGrant, Clients, grantTypes, type Client } from "../records.ts"
 import { redirectUriFault } from "../redirect-uris.ts"
 import { FetchFault, isJson, type Fetched, type SafeFetch } from "../upstream/safe-fetch.ts"
@@ -95,12 +103,9 @@ export const describedBy = (url: string, document: Members): Described | string 
   }
 }
 
-const refused = (rule: string): Problem => new Problem("invalid_client", `${authenticationFailed}: ${rule}`)
+const refused = (rule: string): Problem => problemOf("invalid_client", `${authenticationFailed}: ${rule}`)
 
-const busy = new Problem("server_error", "too many documents are being fetched", {
-  status: 503,
-  headers: [["Retry-After", "1"]]
-})
+const busy = unavailable("too many documents are being fetched")
 
 /** What one fetch brought. `keptMs` undefined: for the requests that waited for it, no later one. */
 interface Outcome {
@@ -160,7 +165,7 @@ export class ClientDocuments {
   /** What is the server's own about a client comes from its row, whatever the document says: a suspended one
    *  stays suspended. */
   private asStored(url: string, client: Client | Problem): Client | Problem {
-    if (client instanceof Problem) return client
+    if (isProblem(client)) return client
     const stored = this.authority.books.get(Clients, [url])
     return stored === undefined
       ? client

@@ -2,7 +2,7 @@
  *  3.2.1. */
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { secretMatches } from "./client-secrets.ts"
-import { authenticationFailed, Problem } from "../problems.ts"
+import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
 import { Clients, type Client } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import { formDecoded, type Form } from "../wire.ts"
@@ -10,7 +10,7 @@ import { formDecoded, type Form } from "../wire.ts"
 /** What can be a key of the store beside a user and a resource; the specification would allow 2,048. */
 export const clientIdLengthMax = 1_800
 
-const failed = (): Problem => new Problem("invalid_client", authenticationFailed)
+const failed = (): Problem => problemOf("invalid_client", authenticationFailed)
 
 const basicOf = (header: string): { readonly id: string; readonly secret: string } | undefined => {
   const encoded = /^basic +([A-Za-z0-9+/_-]+={0,2}) *$/i.exec(header)?.[1]
@@ -59,13 +59,13 @@ export const authenticate = (
   if (authorization !== undefined) {
     const basic = basicOf(authorization)
     if (basic === undefined) return failed()
-    if (secret !== undefined) return new Problem("invalid_request", "two methods of client authentication")
+    if (secret !== undefined) return problemOf("invalid_request", "two methods of client authentication")
     if (clientId !== undefined && clientId !== basic.id)
-      return new Problem("invalid_request", "client_id differs from the Authorization header")
+      return problemOf("invalid_request", "client_id differs from the Authorization header")
     clientId = basic.id
     secret = basic.secret
   } else if (secret !== undefined && clientId === undefined)
-    return new Problem("invalid_request", "client_id is missing")
+    return problemOf("invalid_request", "client_id is missing")
   if (clientId === undefined) return failed()
   const named = clientId
   return mapMaybePromise(
@@ -89,7 +89,7 @@ const proved = (
     await services.limits.clientFailed(ip, clientId)
     return failed()
   }
-  if (client instanceof Problem) return client
+  if (isProblem(client)) return client
   if (client === undefined) {
     if (secret !== undefined) secretMatches(services, undefined, secret)
     return refuse()

@@ -5,7 +5,7 @@ import { json, type Request, type Response } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { newClient, readClientMetadata, registeredBody } from "./client-metadata.ts"
 import { Fields } from "../fields.ts"
-import { Problem, quoted } from "../problems.ts"
+import { type Problem, problemOf, quoted } from "../problems.ts"
 import { Clients, SettingRows } from "../records.ts"
 import type { Settings } from "../settings.ts"
 import { isWireFault, readJson } from "../wire.ts"
@@ -42,11 +42,11 @@ export const register =
   async (request: Request): Promise<Response | Problem> => {
     const { settings, books, audit } = authority
     if (registrationRule(authority).mode === "admin_only")
-      return new Problem("access_denied", "clients are registered by an administrator here")
+      return problemOf("access_denied", "clients are registered by an administrator here")
     const limited = await ports.limited?.(request)
     if (limited !== undefined) return limited
     const members = readJson(request.headers.get("content-type"), request.body)
-    if (isWireFault(members)) return new Problem("invalid_request", members.detail)
+    if (isWireFault(members)) return problemOf("invalid_request", members.detail)
     const fields = new Fields(members, "invalid_client_metadata")
     const metadata = readClientMetadata(fields, settings)
     if (fields.problem !== undefined) return fields.problem
@@ -54,12 +54,12 @@ export const register =
     if (mode === "approved_redirects") {
       const other = metadata.redirectUris.find((uri) => !approvedRedirects.includes(uri))
       if (other !== undefined)
-        return new Problem(
+        return problemOf(
           "invalid_redirect_uri",
           `redirect_uris holds ${quoted(other)}, which is not approved here`
         )
       if (metadata.redirectUris.length === 0)
-        return new Problem("invalid_redirect_uri", "redirect_uris must name an approved URI")
+        return problemOf("invalid_redirect_uri", "redirect_uris must name an approved URI")
     }
     const scopes = metadata.grantTypes.every((grant) => userGrants.has(grant))
       ? settings.defaultClientScope.split(" ").filter((scope) => scope !== "")

@@ -3,7 +3,7 @@
  *  Source: authorization section 6; RFC 9449. */
 import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
 import { hashOf, type AuthContext } from "../auth-context.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem, problemOf, useDpopNonce } from "../problems.ts"
 import { ProofIds } from "../records.ts"
 import { parseJwt, thumbprint, verifies } from "./signing-keys.ts"
 
@@ -14,7 +14,7 @@ const seenMax = 200_000
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 const algorithms = ["ES256", "RS256", "PS256"] as const
 type Algorithm = (typeof algorithms)[number]
-const invalid = (words: string): Problem => new Problem("invalid_dpop_proof", words)
+const invalid = (words: string): Problem => problemOf("invalid_dpop_proof", words)
 
 const fits = (algorithm: Algorithm, jwk: Readonly<Record<string, unknown>>): boolean => {
   if (algorithm === "ES256")
@@ -88,7 +88,7 @@ export class DpopVerifier {
   ): string | Problem | undefined {
     if (header === undefined || !this.authority.settings.dpop.enabled) return undefined
     const result = this.checked(header, method, url, accessToken)
-    const outcome = result instanceof Problem ? result.error : "accepted"
+    const outcome = isProblem(result) ? result._tag : "accepted"
     this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1)
     return result
   }
@@ -133,11 +133,8 @@ export class DpopVerifier {
       iat > nowSeconds + futureSeconds
     )
       return invalid("iat is not now")
-    if ((settings.dpop.requireNonce || nonce !== undefined) && !this.isNonce(nonce)) {
-      return new Problem("use_dpop_nonce", "a nonce of this server is wanted", {
-        headers: [["DPoP-Nonce", this.nonce()]]
-      })
-    }
+    if ((settings.dpop.requireNonce || nonce !== undefined) && !this.isNonce(nonce))
+      return useDpopNonce(this.nonce())
     if (typeof jti !== "string" || jti === "" || jti.length > jtiLengthMax) return invalid("jti is missing")
     const jkt = thumbprint(jwk)
     const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2

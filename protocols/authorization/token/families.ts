@@ -10,7 +10,7 @@ import type { Write } from "../../../storage/store.ts"
 import { askMaybeSync } from "../../shared/maybe-promise.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { familyHasEnded } from "./liveness.ts"
-import { Problem } from "../problems.ts"
+import { type Problem, unavailable } from "../problems.ts"
 
 const generationBytes = 6
 const macBytes = 26
@@ -209,6 +209,3 @@ export class Families {
       if (!("reply" in answer)) this.failed(left[at]!, "reuse", 1_000)
   }
 }
-
-export const unavailable = (): Problem =>
-  new Problem("server_error", "temporarily unavailable", { status: 503, headers: [["Retry-After", "1"]] })

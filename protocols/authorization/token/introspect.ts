@@ -3,7 +3,7 @@
 import type { Request, Response } from "../../../runtime/http.ts"
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
-import { authenticationFailed, Problem } from "../problems.ts"
+import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
 import { resourceById } from "./resources.ts"
 import type { AuthServices } from "../services.ts"
 import { ownToken, type OwnToken } from "./tokens.ts"
@@ -58,9 +58,9 @@ export const introspect = (
   request: Request
 ): Response | Problem | Promise<Response | Problem> => {
   const { settings } = services
-  if (!settings.introspection) return new Problem("not_found", "introspection is switched off")
+  if (!settings.introspection) return problemOf("not_found", "introspection is switched off")
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return new Problem("invalid_request", form.detail)
+  if (isWireFault(form)) return problemOf("invalid_request", form.detail)
   return mapMaybePromise(
     authenticate(services, request.headers.get("authorization"), form, request.client),
     (caller) => introspected(services, caller, form)
@@ -72,10 +72,10 @@ const introspected = (
   caller: Authenticated | Problem,
   form: Form
 ): Response | Problem => {
-  if (caller instanceof Problem) return caller
-  if (!caller.confidential) return new Problem("invalid_client", authenticationFailed)
+  if (isProblem(caller)) return caller
+  if (!caller.confidential) return problemOf("invalid_client", authenticationFailed)
   const token = form.get("token")
-  if (token === undefined) return new Problem("invalid_request", "token is missing")
+  if (token === undefined) return problemOf("invalid_request", "token is missing")
   const own = ownToken(services, token)
   const { clientId } = caller.client
   // Last, and for every token: a stranger must not learn more than that of an invalid one.

@@ -2,7 +2,7 @@
  *  leaves. Pure but for the rows.
  *  Source: authorization sections 2.2, 2.3; RFC 8707. */
 import type { AuthContext } from "../auth-context.ts"
-import { Problem, quoted } from "../problems.ts"
+import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { Resource } from "../records.ts"
 import { scopeToken } from "../settings.ts"
 import { audienceOf as audienceOfResource, resourceUriKey } from "../client/unique-names.ts"
@@ -45,10 +45,10 @@ export const readScope = (value: string | undefined): ReadonlyArray<string> | Pr
   if (value === undefined) return undefined
   const scopes = [...new Set(value.split(" ").filter((scope) => scope !== ""))]
   if (value.length > scopeLengthMax || scopes.length > scopesMax)
-    return new Problem("invalid_scope", "too many scopes")
+    return problemOf("invalid_scope", "too many scopes")
   const malformed = scopes.find((scope) => !scopeToken.test(scope))
   return malformed !== undefined
-    ? new Problem("invalid_scope", `${quoted(malformed)} is not a scope`)
+    ? problemOf("invalid_scope", `${quoted(malformed)} is not a scope`)
     : scopes.length === 0
       ? undefined
       : scopes
@@ -79,4 +79,4 @@ export const within = (scopes: ReadonlyArray<string>, bound: ReadonlyArray<strin
   scopes.every((scope) => bound.includes(scope))
 
 export const refusedScope = (scope: string): Problem =>
-  new Problem("invalid_scope", `the scope ${quoted(scope)} is not permitted`)
+  problemOf("invalid_scope", `the scope ${quoted(scope)} is not permitted`)

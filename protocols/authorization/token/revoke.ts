@@ -3,18 +3,18 @@
 import type { Request, Response } from "../../../runtime/http.ts"
 import { authenticate } from "../client/clients.ts"
 import { secretHeaders } from "./introspect.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem, problemOf } from "../problems.ts"
 import { Issuances } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import { isWireFault, readForm } from "../wire.ts"
 
 export const revoke = async (services: AuthServices, request: Request): Promise<Response | Problem> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return new Problem("invalid_request", form.detail)
+  if (isWireFault(form)) return problemOf("invalid_request", form.detail)
   const caller = await authenticate(services, request.headers.get("authorization"), form, request.client)
-  if (caller instanceof Problem) return caller
+  if (isProblem(caller)) return caller
   const token = form.get("token")
-  if (token === undefined) return new Problem("invalid_request", "token is missing")
+  if (token === undefined) return problemOf("invalid_request", "token is missing")
   const { books, families, keys, audit, nowMs } = services
   const { clientId } = caller.client
   const event = (detail: Record<string, string>) =>
@@ -23,7 +23,7 @@ export const revoke = async (services: AuthServices, request: Request): Promise<
   const refresh = families.read(token)
   if (refresh !== undefined) {
     const family = await families.look(refresh.familyId)
-    if (family instanceof Problem) return family
+    if (isProblem(family)) return family
     if (family.living?.grant.clientId === clientId)
       await families.revoke(refresh.familyId, "revoked", [event({ family_id: refresh.familyId })])
   } else {

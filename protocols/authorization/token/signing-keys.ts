@@ -13,7 +13,7 @@ import {
 import { promisify } from "node:util"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
-import { Problem } from "../problems.ts"
+import { type Problem, unavailable } from "../problems.ts"
 import { SigningKeys, type SigningKey } from "../records.ts"
 
 interface Loaded {
@@ -221,11 +221,7 @@ export class SigningKeyRing {
   /** A signed access token (RFC 9068). */
   sign(claims: Readonly<Record<string, unknown>>): string | Problem {
     const key = this.active
-    if (key?.privateKey === undefined)
-      return new Problem("server_error", "there is no signing key", {
-        status: 503,
-        headers: [["Retry-After", "1"]]
-      })
+    if (key?.privateKey === undefined) return unavailable("there is no signing key")
     const signed = `${key.header}.${base64url(JSON.stringify(claims))}`
     const signature = sign(
       "sha256",

@@ -11,7 +11,7 @@ import { jwtBearer } from "./grants/jwt-bearer.ts"
 import { refreshToken } from "./grants/refresh-token.ts"
 import { tokenExchange } from "./grants/token-exchange.ts"
 import { secretHeaders } from "./introspect.ts"
-import { Problem, quoted } from "../problems.ts"
+import { isProblem, type Problem, problemOf, quoted } from "../problems.ts"
 import { bearerGrant, exchangeGrant } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import type { Settings } from "../settings.ts"
@@ -70,17 +70,16 @@ const answered = (
 ): Response | Problem | Promise<Problem> => {
   const { settings, books } = services
   const nonce =
-    proof !== undefined && settings.dpop.enabled && settings.dpop.requireNonce
-      ? [["DPoP-Nonce", proofs.nonce()] as const]
-      : []
-  if (answer instanceof Problem) {
+    proof !== undefined && settings.dpop.enabled && settings.dpop.requireNonce ? proofs.nonce() : undefined
+  if (isProblem(answer)) {
     // A proof that was spent on this stays spent.
-    const problem = answer.error === "use_dpop_nonce" || nonce.length === 0 ? answer : answer.with(...nonce)
+    const problem =
+      answer._tag === "use_dpop_nonce" || nonce === undefined ? answer : { ...answer, dpopNonce: nonce }
     return proof === undefined ? problem : books.store.flushed().then(() => problem)
   }
   return {
     status: 200,
-    headers: nonce.length === 0 ? secretHeaders : [...secretHeaders, ...nonce],
+    headers: nonce === undefined ? secretHeaders : [...secretHeaders, ["DPoP-Nonce", nonce]],
     body: JSON.stringify(answer)
   }
 }
@@ -93,20 +92,18 @@ const granted = (
 ): Body | Problem | Promise<Body | Problem> => {
   const { settings } = services
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return new Problem("invalid_request", form.detail)
+  if (isWireFault(form)) return problemOf("invalid_request", form.detail)
   const grantType = form.get("grant_type")
-  if (grantType === undefined) return new Problem("invalid_request", "grant_type is missing")
+  if (grantType === undefined) return problemOf("invalid_request", "grant_type is missing")
   const grant = Object.hasOwn(grants, grantType) ? grants[grantType] : undefined
   if (grant === undefined)
-    return new Problem("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
+    return problemOf("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
   if (!grant.enabled(settings))
-    return new Problem("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
+    return problemOf("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
   return mapMaybePromise(
     authenticate(services, request.headers.get("authorization"), form, request.client),
     (caller) =>
-      caller instanceof Problem
-        ? caller
-        : run(services, proofs, request, proof, form, grantType, grant, caller)
+      isProblem(caller) ? caller : run(services, proofs, request, proof, form, grantType, grant, caller)
   )
 }
 
@@ -123,10 +120,10 @@ const run = (
   const { settings } = services
   const { client, confidential } = caller
   if (!confidential && !grant.publicClients(settings))
-    return new Problem("unauthorized_client", "this grant wants a confidential client")
+    return problemOf("unauthorized_client", "this grant wants a confidential client")
   if (!client.grantTypes.includes(grantType))
-    return new Problem("unauthorized_client", "the client is not registered for this grant")
+    return problemOf("unauthorized_client", "the client is not registered for this grant")
   const jkt = proofs.check(proof, request.method, `${settings.issuer}/oauth/token`)
-  if (jkt instanceof Problem) return jkt
+  if (isProblem(jkt)) return jkt
   return grant.run({ services, form, client, jkt, ip: request.client, traceId: request.traceId })
 }

@@ -3,7 +3,7 @@
  *  Source: authorization sections 8.1, 8.2, 14; RFC 9068. */
 import type { AuthContext } from "../auth-context.ts"
 import { isLive } from "./liveness.ts"
-import { Problem } from "../problems.ts"
+import { isProblem, type Problem } from "../problems.ts"
 import { Issuances, type Client, type GrantType, type Issuance, type Resource } from "../records.ts"
 import { audienceOf, inCatalogOrder } from "./resources.ts"
 import type { AuthServices } from "../services.ts"
@@ -89,7 +89,7 @@ export const mint = (
     ...(agentChain.length === 0 ? {} : { agent_chain: agentChain })
   }
   const accessToken = keys.sign(claims)
-  if (accessToken instanceof Problem) return accessToken
+  if (isProblem(accessToken)) return accessToken
   const issuance: Issuance = {
     jti,
     grantType: given.grantType,

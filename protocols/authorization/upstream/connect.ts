@@ -4,7 +4,7 @@
 import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { AuthContext } from "../auth-context.ts"
-import { Problem, problemResponse, quoted } from "../problems.ts"
+import { badGateway, type Problem, problemOf, problemResponse, quoted, unavailable } from "../problems.ts"
 import {
   asClient,
   oauthConfig,
@@ -90,10 +90,8 @@ export const connectRoutes = (
 ): ReadonlyArray<Route> => {
   const { settings, books, seal, audit, nowMs, local, log } = authority
   const states = new SealedStates<Connecting>(authority, "connect", stateMs)
-  const refuse = (request: Request, ...given: ConstructorParameters<typeof Problem>): Response => {
-    const problem = new Problem(...given)
-    return wantsPage(request) ? pages.error(problem, request) : problemResponse(problem, request, settings)
-  }
+  const refuse = (request: Request, problem: Problem): Response =>
+    wantsPage(request) ? pages.error(problem, request) : problemResponse(problem, request, settings)
   const callbackOf = (slug: string): string =>
     `${settings.connect.redirectBaseUrl === "" ? settings.issuer : settings.connect.redirectBaseUrl.replace(/\/$/, "")}/connect/${encodeURIComponent(slug)}/callback`
   const here = ({ path, query }: Request): string => (query === "" ? path : `${path}?${query}`)
@@ -117,22 +115,23 @@ export const connectRoutes = (
   const start = (request: Request): Response => {
     const asked = query(request)
     const target = connectable(request.params["provider"] ?? "")
-    if (target === undefined) return refuse(request, "invalid_target", "there is no such provider to connect")
-    if (typeof asked === "string") return refuse(request, "invalid_request", asked)
+    if (target === undefined)
+      return refuse(request, problemOf("invalid_target", "there is no such provider to connect"))
+    if (typeof asked === "string") return refuse(request, problemOf("invalid_request", asked))
     const { provider } = target
     const resource = asked.get("resource")
     const named = resource === undefined ? undefined : resourceNamed(resource)
     const resources =
       resource === undefined ? target.resources : target.resources.filter(({ id }) => id === named?.id)
     if (resources.length === 0)
-      return refuse(request, "invalid_target", "the resource is not one of this provider")
+      return refuse(request, problemOf("invalid_target", "the resource is not one of this provider"))
     const returnUrl = asked.get("return_url")
     if (
       returnUrl !== undefined &&
       !settings.connect.allowedReturnUrls.includes(returnUrl) &&
       !resources.some(({ returnUrls }) => returnUrls.includes(returnUrl))
     )
-      return refuse(request, "invalid_request", "return_url is not allowed")
+      return refuse(request, problemOf("invalid_request", "return_url is not allowed"))
     const session = sessions.of(request)
     if (session === undefined) return sessions.login(here(request), request)
     const catalog = resources.flatMap(({ scopes }) => scopes)
@@ -142,7 +141,7 @@ export const connectRoutes = (
       .filter((name) => name !== "")
     const unknown = names?.find((name) => !catalog.some((scope) => scope.name === name))
     if (unknown !== undefined)
-      return refuse(request, "invalid_scope", `scope ${quoted(unknown)} is not in the catalog`)
+      return refuse(request, problemOf("invalid_scope", `scope ${quoted(unknown)} is not in the catalog`))
     const { clientId, authorizeUrl, scopes: always, extra, pkce } = oauthConfig(provider)
     const scopes = [
       ...new Set([
@@ -176,7 +175,7 @@ export const connectRoutes = (
   }
 
   const callback = async (request: Request): Promise<Response> => {
-    const invalid = (why: string): Response => refuse(request, "invalid_request", why)
+    const invalid = (why: string): Response => refuse(request, problemOf("invalid_request", why))
     const answered = query(request)
     if (typeof answered === "string") return invalid(answered)
     const session = sessions.of(request)
@@ -195,7 +194,7 @@ export const connectRoutes = (
     const back = (): URL => new URL(state.returnUrl ?? `${settings.issuer}/connections`)
     if (answered.has("error")) {
       if (state.returnUrl === undefined)
-        return refuse(request, "access_denied", "the provider refused the connection")
+        return refuse(request, problemOf("access_denied", "the provider refused the connection"))
       const url = back()
       url.searchParams.set("error", "access_denied")
       return redirect(303, url.href)
@@ -204,7 +203,7 @@ export const connectRoutes = (
     if (code === undefined) return invalid("code is missing")
     const failed = (reason: string): Response => {
       log("warn", "a provider did not exchange its code", { provider: provider.slug, reason })
-      return refuse(request, "server_error", "the provider did not complete the connection", { status: 502 })
+      return refuse(request, badGateway("the provider did not complete the connection"))
     }
     const { tokenUrl, tokenAuth, clientId, format, pkce } = oauthConfig(provider)
     const secret = secretOf(provider, seal, environment)
@@ -261,7 +260,7 @@ export const connectRoutes = (
     if (session === undefined)
       return wantsPage(request)
         ? sessions.login(here(request), request)
-        : refuse(request, "access_denied", "there is no session")
+        : refuse(request, problemOf("access_denied", "there is no session"))
     const connections = BrokerGrants.range(books.store, {
       prefix: [session.userId],
       limit: providersMax
@@ -298,23 +297,20 @@ export const connectRoutes = (
 
   const disconnect = async (request: Request): Promise<Response> => {
     const session = sessions.of(request)
-    if (session === undefined) return refuse(request, "access_denied", "there is no session")
+    if (session === undefined) return refuse(request, problemOf("access_denied", "there is no session"))
     if (
       !equalSecrets(
         request.headers.get("x-csrf-token") ?? "",
         sessions.csrf(session.sessionHash, csrfPurpose)
       )
     )
-      return refuse(request, "access_denied", "X-CSRF-Token is missing or wrong")
+      return refuse(request, problemOf("access_denied", "X-CSRF-Token is missing or wrong"))
     const provider = providerBySlug(books, request.params["provider"] ?? "")
     const granted = provider === undefined ? undefined : vault.grant(session.userId, provider.id)
     if (provider === undefined || granted === undefined)
-      return refuse(request, "not_found", "there is no such connection")
+      return refuse(request, problemOf("not_found", "there is no such connection"))
     if (!(await vault.revoked(granted.row, "user", "broker_grant.revoked", request.client)))
-      return refuse(request, "server_error", "the connection has just changed", {
-        status: 503,
-        headers: [["Retry-After", "1"]]
-      })
+      return refuse(request, unavailable("the connection has just changed"))
     vault.revokeUpstream(granted.row, provider)
     return { status: 204 }
   }

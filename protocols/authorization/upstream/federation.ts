@@ -5,7 +5,7 @@ import { jwtVerify } from "jose"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { redirect } from "./connect.ts"
-import { Problem, type ErrorCode } from "../problems.ts"
+import { badGateway, type PlainCode, type Problem, problemOf } from "../problems.ts"
 import { asClient } from "./providers.ts"
 import { UserEmails, UserFederations, Users, type User } from "../records.ts"
 import { RemoteKeys, type Party } from "./remote-keys.ts"
@@ -25,7 +25,7 @@ export interface FederationGiven {
   /** To the client of the request; undefined when there is none. */
   readonly redirectError: (
     req: string,
-    error: ErrorCode,
+    error: PlainCode,
     description: string
   ) => Response | undefined | Promise<Response | undefined>
 }
@@ -65,8 +65,7 @@ export const federationRoutes = (
     ...response,
     headers: [...(response.headers ?? []), ...headers]
   })
-  const page = (request: Request, ...given: ConstructorParameters<typeof Problem>): Response =>
-    pages.error(new Problem(...given), request)
+  const page = (request: Request, problem: Problem): Response => pages.error(problem, request)
   const endpoint = async (
     name: string
   ): Promise<{ readonly url: URL; readonly document: Members } | FetchFault> => {
@@ -79,11 +78,11 @@ export const federationRoutes = (
   }
 
   const start = async (request: Request): Promise<Response> => {
-    if (!federation.enabled) return page(request, "not_found", "there is nothing here")
+    if (!federation.enabled) return page(request, problemOf("not_found", "there is nothing here"))
     const asked = readPairs(request.query)
     const req = isWireFault(asked) || asked.repeated.length > 0 ? undefined : (asked.get("req") ?? "")
     if (req === undefined || (req !== "" && !waits(req)))
-      return page(request, "invalid_grant", "login session expired")
+      return page(request, problemOf("invalid_grant", "login session expired"))
     const authorization = await endpoint("authorization_endpoint")
     if (authorization instanceof FetchFault) return unavailable(request, authorization)
     const verifier = newVerifier()
@@ -108,11 +107,11 @@ export const federationRoutes = (
   }
   const unavailable = (request: Request, fault: FetchFault): Response => {
     log("warn", "the upstream login provider is not available", { reason: fault.reason })
-    return page(request, "server_error", "the login provider is not available", { status: 502 })
+    return page(request, badGateway("the login provider is not available"))
   }
 
   const callback = async (request: Request): Promise<Response> => {
-    if (!federation.enabled) return page(request, "not_found", "there is nothing here")
+    if (!federation.enabled) return page(request, problemOf("not_found", "there is nothing here"))
     const answered = readPairs(request.query)
     const sent = isWireFault(answered) || answered.repeated.length > 0 ? undefined : answered.get("state")
     const state = states.open(sent)
@@ -123,7 +122,10 @@ export const federationRoutes = (
       cookieOf(request, cookieName) !== sent ||
       !(await states.spend(sent, state))
     )
-      return page(request, "invalid_request", "the login attempt is unknown, expired or already used")
+      return page(
+        request,
+        problemOf("invalid_request", "the login attempt is unknown, expired or already used")
+      )
     return within(await answer(request, state, (name) => answered.get(name)), cookie("", 0))
   }
   const answer = async (
@@ -136,7 +138,7 @@ export const federationRoutes = (
     const iss = given("iss")
     if (iss !== undefined && iss !== federation.issuer) {
       await failed("iss")
-      return page(request, "invalid_request", "the answer is another issuer's")
+      return page(request, problemOf("invalid_request", "the answer is another issuer's"))
     }
     /** To the client when there is one, else a page. */
     const denied = async (
@@ -147,20 +149,20 @@ export const federationRoutes = (
       await failed(reason)
       return (
         (await redirectError(state.req, error, description)) ??
-        page(request, error, description, error === "server_error" ? { status: 502 } : {})
+        page(request, error === "server_error" ? badGateway(description) : problemOf(error, description))
       )
     }
     if (given("error") !== undefined)
       return denied("upstream", "access_denied", "the login provider refused the login")
     const code = given("code")
-    if (code === undefined) return page(request, "invalid_request", "code is missing")
+    if (code === undefined) return page(request, problemOf("invalid_request", "code is missing"))
     const claims = await exchanged(code, state)
     if (typeof claims === "string")
       return denied(claims, "server_error", "the login provider did not complete the login")
     const user = await userOf(claims)
     if (user === undefined) {
       await failed("email_in_use")
-      return page(request, "conflict", "the e-mail address belongs to another account")
+      return page(request, problemOf("conflict", "the e-mail address belongs to another account"))
     }
     if (user.status !== "active") return denied("disabled", "access_denied", "the account is disabled")
     return logIn(user, state.req, request)

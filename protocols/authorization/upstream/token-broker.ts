@@ -4,7 +4,7 @@
 import { createPrivateKey } from "node:crypto"
 import { SignJWT } from "jose"
 import type { AuthContext } from "../auth-context.ts"
-import { Problem } from "../problems.ts"
+import { consentRequired, isProblem, type Problem, unavailable } from "../problems.ts"
 import { asClient, oauthConfig, secretOf, type Environment } from "./providers.ts"
 import { BrokerGrants, type BrokerGrant, type Provider } from "../records.ts"
 import { FetchFault, type Outbound, type SafeFetch } from "./safe-fetch.ts"
@@ -244,7 +244,7 @@ export class UpstreamTokenBroker {
     if (known !== undefined && isFresh(known, nowMs)) return vended(known, nowMs)
     return this.once(address, async () => {
       const form = await this.assertion(provider, scope)
-      if (form instanceof Problem) return form
+      if (isProblem(form)) return form
       const answer = await this.ask({ url: provider.config["token_url"] as string, form }, "standard", scopes)
       if (answer instanceof FetchFault || isRefusal(answer))
         return this.unreachable(provider, answer instanceof FetchFault ? answer.reason : "refused")
@@ -291,11 +291,9 @@ export class UpstreamTokenBroker {
     cause: "consent_missing" | "scope_insufficient",
     description: string
   ): Problem {
-    return new Problem("consent_required", description, {
-      members: {
-        consent_url: `${this.authority.settings.issuer}/connect/${encodeURIComponent(provider.slug)}`,
-        cause
-      }
+    return consentRequired(description, {
+      consentUrl: `${this.authority.settings.issuer}/connect/${encodeURIComponent(provider.slug)}`,
+      cause
     })
   }
 
@@ -305,10 +303,7 @@ export class UpstreamTokenBroker {
 
   private unreachable(provider: Provider, reason: string): Problem {
     this.authority.log("warn", "an upstream gave no token", { provider: provider.slug, reason })
-    return new Problem("server_error", "the upstream is not available", {
-      status: 503,
-      headers: [["Retry-After", "5"]]
-    })
+    return unavailable("the upstream is not available", 5)
   }
 }
 

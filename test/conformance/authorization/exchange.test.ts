@@ -2,7 +2,7 @@
  *  */
 import { createHmac, generateKeyPairSync, randomBytes, type KeyObject } from "node:crypto"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { Problem } from "../../../protocols/authorization/problems.ts"
+import { type Problem, unavailable } from "../../../protocols/authorization/problems.ts"
 import {
   BrokerGrants,
   Idps,
@@ -495,10 +495,7 @@ describe("vending at a Broker resource", () => {
     refused(await swap(app, tokens.access_token, { resource: listed.slug }), "access_denied", 403)
     refused(await swap(app, await own(), { resource: "code" }), "invalid_grant")
     await connect(["repo"])
-    upstream.answer = new Problem("server_error", "the upstream is down", {
-      status: 503,
-      headers: [["Retry-After", "5"]]
-    })
+    upstream.answer = unavailable("the upstream is down", 5)
     const down = await swap(app, tokens.access_token, { resource: "code" })
     expect([down.status, down.headers.get("retry-after")]).toEqual([503, "5"])
     upstream.answer = { accessToken: "upstream-token", expiresIn: 90 }

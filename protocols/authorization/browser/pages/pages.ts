@@ -1,16 +1,18 @@
 /** What the browser shows: sign in, consent, connections, errors. Plain forms, labels, one heading each.
  *  Source: authorization sections 7.5, 7.6, 7.8, 12.4, 12.6. */
 import type { Response } from "../../../../runtime/http.ts"
-import { requestIdOf, type Problem } from "../../problems.ts"
+import { type Problem, requestIdOf, wordingOf } from "../../problems.ts"
 import { html, page, type PageOptions } from "./html.ts"
 
-export const errorPage = (problem: Problem, traceId: string, options: PageOptions = {}): Response =>
-  page(
+export const errorPage = (problem: Problem, traceId: string, options: PageOptions = {}): Response => {
+  const { description, error, status } = wordingOf(problem)
+  return page(
     "This did not work",
-    html`<h1>This did not work</h1><p class="fault">${problem.description}</p>
-<p>Return to the application and try again.</p><dl class="soft"><dt>Error</dt><dd>${problem.error}</dd><dt>Request</dt><dd>${requestIdOf(traceId)}</dd></dl>`,
-    { status: problem.status, ...options }
+    html`<h1>This did not work</h1><p class="fault">${description}</p>
+<p>Return to the application and try again.</p><dl class="soft"><dt>Error</dt><dd>${error}</dd><dt>Request</dt><dd>${requestIdOf(traceId)}</dd></dl>`,
+    { status, ...options }
   )
+}
 
 export interface LoginView {
   readonly csrf: string

@@ -4,9 +4,8 @@ import { createHash } from "node:crypto"
 import { equalSecrets } from "../../../../storage/seal.ts"
 import type { Write } from "../../../../storage/store.ts"
 import { hashOf } from "../../auth-context.ts"
-import { unavailable } from "../families.ts"
 import { stillHolds } from "../liveness.ts"
-import { Problem } from "../../problems.ts"
+import { isProblem, problemOf, unavailable } from "../../problems.ts"
 import { Codes, Issuances, type Code } from "../../records.ts"
 import { resourceById } from "../resources.ts"
 import type { AuthServices } from "../../services.ts"
@@ -43,12 +42,12 @@ export const authorizationCode: Grant = async (call) => {
   const redirectUri = form.get("redirect_uri")
   const verifier = form.get("code_verifier")
   if (shown === undefined || redirectUri === undefined || verifier === undefined)
-    return new Problem(
+    return problemOf(
       "invalid_request",
       `${shown === undefined ? "code" : redirectUri === undefined ? "redirect_uri" : "code_verifier"} is missing`
     )
   if (!/^[A-Za-z0-9._~-]{43,128}$/.test(verifier))
-    return new Problem("invalid_request", "code_verifier is malformed")
+    return problemOf("invalid_request", "code_verifier is malformed")
   const key = hashOf(services, shown, "code")
   const challenge = createHash("sha256").update(verifier).digest("base64url")
 
@@ -75,16 +74,16 @@ export const authorizationCode: Grant = async (call) => {
       )
     }
     const asked = requestedResource(call)
-    if (asked instanceof Problem) return asked
+    if (isProblem(asked)) return asked
     if (asked !== null && asked.id !== code.resourceId)
-      return new Problem("invalid_target", "the resource is not the one that was authorized")
+      return problemOf("invalid_target", "the resource is not the one that was authorized")
     if (code.jkt !== null && jkt !== code.jkt)
-      return new Problem("invalid_dpop_proof", "the proof is not by the key that was announced")
+      return problemOf("invalid_dpop_proof", "the proof is not by the key that was announced")
     if (!stillHolds(services, code) || !consentCovers(services, code.consentId, code.scopes))
       return invalidGrant("the authorization is no longer valid")
     const resource = resourceById(services, code.resourceId)
     const scopes = narrowed(call, code.scopes, resource)
-    if (scopes instanceof Problem) return scopes
+    if (isProblem(scopes)) return scopes
 
     const refreshes = client.grantTypes.includes("refresh_token")
     const familyId = refreshes ? books.id() : ""
@@ -101,7 +100,7 @@ export const authorizationCode: Grant = async (call) => {
       familyId,
       jkt
     })
-    if (minted instanceof Problem) return minted
+    if (isProblem(minted)) return minted
     const rows = [
       Codes.put(
         [key],

@@ -1,5 +1,5 @@
 /** `client_credentials`: a client acts for itself. Source: authorization section 8.6; RFC 6749 4.4. */
-import { Problem } from "../../problems.ts"
+import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import { namesOf, readScope, refusedScope, resourceByUri } from "../resources.ts"
 import { issuanceRow, mint } from "../tokens.ts"
 import type { Grant } from "./grant.ts"
@@ -11,24 +11,24 @@ export const clientCredentials: Grant = async ({ services, form, client, jkt, ip
       clientId: client.clientId,
       ip,
       traceId,
-      detail: { error: problem.error }
+      detail: { error: wordingOf(problem).error }
     })
     return problem
   }
   if (client.source !== "admin")
-    return denied(new Problem("invalid_scope", "machine clients are created by an administrator"))
-  if (client.scopes.length === 0) return denied(new Problem("invalid_scope", "the client holds no scopes"))
+    return denied(problemOf("invalid_scope", "machine clients are created by an administrator"))
+  if (client.scopes.length === 0) return denied(problemOf("invalid_scope", "the client holds no scopes"))
   const values = form.all("resource")
   const resource = values.length === 1 ? resourceByUri(services, values[0]!) : undefined
   if (values.length > 0 && (resource === undefined || resource.backend === "broker"))
-    return denied(new Problem("invalid_target", "the resource is not known"))
+    return denied(problemOf("invalid_target", "the resource is not known"))
   const asked = readScope(form.get("scope"))
-  if (asked instanceof Problem) return asked
+  if (isProblem(asked)) return asked
   const catalog = resource === undefined ? undefined : namesOf(resource)
   const outside = asked?.find((scope) => !client.scopes.includes(scope) || catalog?.includes(scope) === false)
   if (outside !== undefined) return denied(refusedScope(outside))
   const scopes = asked ?? client.scopes.filter((scope) => catalog?.includes(scope) ?? true)
-  if (scopes.length === 0) return denied(new Problem("invalid_scope", "no scope is left"))
+  if (scopes.length === 0) return denied(problemOf("invalid_scope", "no scope is left"))
 
   const minted = mint(services, {
     grantType: "client_credentials",
@@ -39,7 +39,7 @@ export const clientCredentials: Grant = async ({ services, form, client, jkt, ip
     lifetimeMs: settings.clientCredentials.tokenMs,
     jkt
   })
-  if (minted instanceof Problem) return minted
+  if (isProblem(minted)) return minted
   await books.write([issuanceRow(minted.issuance)])
   audit.later("client_credentials.issued", {
     clientId: client.clientId,

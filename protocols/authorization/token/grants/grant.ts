@@ -1,7 +1,7 @@
 /** What every grant is given, after the common checks of the token endpoint, and what it gives back: a
  *  success body, or a Problem that has spent nothing but what its own section says. Source: authorization
  *  section 8.1. */
-import { Problem } from "../../problems.ts"
+import { isProblem, type Problem, problemOf } from "../../problems.ts"
 import { Consents, type Client, type Resource } from "../../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
 import type { AuthServices } from "../../services.ts"
@@ -31,14 +31,14 @@ export type Body = Readonly<Record<string, unknown>>
 export type Grant = (call: GrantCall) => Promise<Body | Problem>
 
 export const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
-export const invalidGrant = (words: string): Problem => new Problem("invalid_grant", words)
+export const invalidGrant = (words: string): Problem => problemOf("invalid_grant", words)
 
 /** The one resource that is named; null: none is. */
 export const requestedResource = ({ services, form }: GrantCall): Resource | null | Problem => {
   const values = form.all("resource")
   if (values.length === 0) return null
-  if (values.length > 1) return new Problem("invalid_target", "only one resource can be asked for")
-  return resourceOf(services, values[0]!) ?? new Problem("invalid_target", "the resource is not known")
+  if (values.length > 1) return problemOf("invalid_target", "only one resource can be asked for")
+  return resourceOf(services, values[0]!) ?? problemOf("invalid_target", "the resource is not known")
 }
 
 /** What a request of a user's grant gets: of `granted`, what it asks for, cut to what the client and the
@@ -50,7 +50,7 @@ export const narrowed = (
 ): ReadonlyArray<string> | Problem => {
   const { services, client } = call
   const asked = readScope(call.form.get("scope"))
-  if (asked instanceof Problem) return asked
+  if (isProblem(asked)) return asked
   const outside = asked?.find(
     (scope) => !granted.includes(scope) || (client.scopes.length > 0 && !client.scopes.includes(scope))
   )
@@ -60,7 +60,7 @@ export const narrowed = (
       (client.scopes.length === 0 || client.scopes.includes(scope)) && catalogHas(services, resource, scope)
   )
   return left.length === 0 && granted.length > 0
-    ? new Problem("invalid_scope", "no scope is left")
+    ? problemOf("invalid_scope", "no scope is left")
     : inCatalogOrder(resource, left)
 }
 

@@ -1,7 +1,7 @@
 /** `jwt-bearer` with an ID-JAG: an enterprise's identity provider vouches for a user at one of our clients.
  *  Source: authorization sections 8.8, 13; RFC 7523, draft-ietf-oauth-identity-assertion-authz-grant. */
 import { Conflict } from "../../../../storage/store.ts"
-import { Problem } from "../../problems.ts"
+import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import {
   AssertionIds,
   bearerGrant,
@@ -28,14 +28,14 @@ const spentAfterMs = 60_000
 
 export const jwtBearer: Grant = async (call) => {
   const answer = await granted(call)
-  if (answer instanceof Problem) {
+  if (isProblem(answer)) {
     const { client, ip, traceId, services } = call
     await services.audit.now("jwt_bearer.denied", {
       clientId: client.clientId,
       ip,
       traceId,
       detail: {
-        error: answer.error,
+        error: wordingOf(answer).error,
         reason: answer.description === fetchFailed ? "jwks_fetch_failed" : answer.description
       }
     })
@@ -47,7 +47,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   const { services, form, client, jkt, ip, traceId } = call
   const { books, settings, audit } = services
   const assertion = form.get("assertion")
-  if (assertion === undefined) return new Problem("invalid_request", "assertion is missing")
+  if (assertion === undefined) return problemOf("invalid_request", "assertion is missing")
   const jwt = assertion.length > jwtBytesMax ? undefined : parseJwt(assertion)
   if (jwt === undefined) return invalidGrant("the assertion is not a JWT")
   const algorithm = algorithms.find((known) => known === jwt.header["alg"])
@@ -68,10 +68,10 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   if (!verifies(algorithm, key, jwt.signed, jwt.signature))
     return invalidGrant("the assertion's signature does not verify")
   const claims = checkedClaims(services, jwt.claims, idp, client.clientId)
-  if (claims instanceof Problem) return claims
+  if (isProblem(claims)) return claims
 
   const resource = targetOf(call, jwt.claims["resource"])
-  if (resource instanceof Problem) return resource
+  if (isProblem(resource)) return resource
   const policies = Policies.range(books.store, { limit: rowsMax })
     .map(({ value }) => value)
     .filter(
@@ -83,14 +83,13 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
           (resource !== undefined &&
             policy.resources.some((named) => resourceOf(services, named)?.id === resource.id)))
     )
-  if (policies.length === 0) return new Problem("access_denied", "no policy allows this")
+  if (policies.length === 0) return problemOf("access_denied", "no policy allows this")
   const subject = subjectOf(services, idp, claims.sub)
-  if (subject instanceof Problem) return subject
+  if (isProblem(subject)) return subject
 
   const asked = readScope(form.get("scope"))
   const asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
-  if (asked instanceof Problem || asserted instanceof Problem)
-    return new Problem("invalid_scope", "scope not permitted")
+  if (isProblem(asked) || isProblem(asserted)) return problemOf("invalid_scope", "scope not permitted")
   const allowed = policies.some(({ scopes }) => scopes.length === 0)
     ? undefined
     : policies.flatMap(({ scopes }) => scopes)
@@ -98,7 +97,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   const scopes = client.scopes.filter((scope) =>
     bounds.every((bound) => bound === undefined || bound.includes(scope))
   )
-  if (scopes.length === 0) return new Problem("invalid_scope", "scope not permitted")
+  if (scopes.length === 0) return problemOf("invalid_scope", "scope not permitted")
 
   const minted = mint(services, {
     grantType: bearerGrant,
@@ -111,7 +110,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
     jkt,
     ...(subject.userId === undefined ? {} : { user: { id: subject.userId, epoch: subject.epoch, authMs: 0 } })
   })
-  if (minted instanceof Problem) return minted
+  if (isProblem(minted)) return minted
   const untilMs = claims.exp * 1_000 + spentAfterMs
   const outcome = books.commit([
     ...books.expiring(AssertionIds, [idp.id, claims.jti], { expiresMs: untilMs }, untilMs, "absent"),
@@ -163,7 +162,7 @@ const checkedClaims = (
 }
 
 const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | undefined | Problem => {
-  const target = new Problem("invalid_target", "the resource is not acceptable")
+  const target = problemOf("invalid_target", "the resource is not acceptable")
   const requested = form.all("resource")
   const claimed: unknown = Array.isArray(claim) ? (claim.length === 1 ? claim[0] : null) : claim
   if (requested.length > 1 || (claimed !== undefined && typeof claimed !== "string")) return target
@@ -185,10 +184,10 @@ const subjectOf = (
   const mapping = key === undefined ? undefined : Mappings.get(books.store, [key.id])
   if (mapping === undefined)
     return settings.xaa.subjectMode === "strict"
-      ? new Problem("access_denied", "the subject is not mapped")
+      ? problemOf("access_denied", "the subject is not mapped")
       : { sub: `${idp.issuer}:${sub}`, epoch: 0 }
   const user = books.get(Users, [mapping.userId])
   return user?.status === "active"
     ? { sub: user.id, userId: user.id, epoch: user.epoch }
-    : new Problem("access_denied", "the user is disabled")
+    : problemOf("access_denied", "the user is disabled")
 }

@@ -1,8 +1,7 @@
 /** `refresh_token`: spends a token for its successor; an older one, shown again, ends the family.
  *  Source: authorization sections 8.4, 8.5; RFC 6749 6, RFC 9700 4.14. */
-import { unavailable } from "../families.ts"
 import { stillHolds } from "../liveness.ts"
-import { Problem } from "../../problems.ts"
+import { isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { resourceById } from "../resources.ts"
 import { issuanceRow, mint } from "../tokens.ts"
 import { invalidGrant, narrowed, requestedResource, type Body, type Grant } from "./grant.ts"
@@ -15,13 +14,13 @@ export const refreshToken: Grant = async (call) => {
   const { services, form, client, jkt, ip, traceId } = call
   const { families, settings, audit, nowMs } = services
   const shown = form.get("refresh_token")
-  if (shown === undefined) return new Problem("invalid_request", "refresh_token is missing")
+  if (shown === undefined) return problemOf("invalid_request", "refresh_token is missing")
   const token = families.read(shown)
   if (token === undefined) return invalidGrant("the refresh token is not known")
   const { familyId, generation } = token
   const looked = families.look(familyId)
   const family = looked instanceof Promise ? await looked : looked
-  if (family instanceof Problem) return family
+  if (isProblem(family)) return family
   const { living, ended } = family
   const grant = living?.grant ?? ended?.grant
   if (grant === undefined || grant.clientId !== client.clientId)
@@ -77,12 +76,12 @@ export const refreshToken: Grant = async (call) => {
   if (client.authMethod === "none" && grant.jkt !== "" && jkt !== grant.jkt)
     return invalidGrant("the refresh token is bound to another key")
   const asked = requestedResource(call)
-  if (asked instanceof Problem) return asked
+  if (isProblem(asked)) return asked
   if (asked !== null && asked.id !== grant.resourceId)
-    return new Problem("invalid_target", "the resource is not the one that was authorized")
+    return problemOf("invalid_target", "the resource is not the one that was authorized")
   const resource = resourceById(services, grant.resourceId)
   const scopes = narrowed(call, grant.scopes, resource)
-  if (scopes instanceof Problem) return scopes
+  if (isProblem(scopes)) return scopes
 
   const minted = mint(services, {
     grantType: "refresh_token",
@@ -97,7 +96,7 @@ export const refreshToken: Grant = async (call) => {
     familyId,
     jkt
   })
-  if (minted instanceof Problem) return minted
+  if (isProblem(minted)) return minted
   const answer = await families.ask(familyId, "Rotate", {
     generation,
     expiresMs: nowMs() + settings.registration.refreshMs,

@@ -3,7 +3,7 @@
  *  */
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { generationsMax } from "../liveness.ts"
-import { Problem } from "../../problems.ts"
+import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import { Consents, exchangeGrant, Issuances, type Client } from "../../records.ts"
 import { namesOf, readScope, refusedScope, resourceById, resourceOf, within } from "../resources.ts"
 import { depthOf, issuanceRow, mint, ownToken, type Actor } from "../tokens.ts"
@@ -18,18 +18,18 @@ import {
 import { vend } from "./vending.ts"
 
 const tokenTypes = [accessTokenType, "urn:ietf:params:oauth:token-type:jwt"]
-const bad = (words: string): Problem => new Problem("invalid_request", words)
-const denied = (words: string): Problem => new Problem("access_denied", words)
+const bad = (words: string): Problem => problemOf("invalid_request", words)
+const denied = (words: string): Problem => problemOf("access_denied", words)
 
 export const tokenExchange: Grant = async (call) => {
   const answer = await exchanged(call)
-  if (answer instanceof Problem) {
+  if (isProblem(answer)) {
     const { client, ip, traceId } = call
     await call.services.audit.now("token.exchange_denied", {
       clientId: client.clientId,
       ip,
       traceId,
-      detail: { error: answer.error }
+      detail: { error: wordingOf(answer).error }
     })
   }
   return answer
@@ -66,15 +66,14 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
   if (actorToken !== undefined && (actor === undefined || actor.issuance.clientId !== client.clientId))
     return invalidGrant("the actor token is not valid")
   if (subject.issuance.jkt !== "" && jkt !== subject.issuance.jkt)
-    return new Problem("invalid_dpop_proof", "the subject token is bound to another key")
+    return problemOf("invalid_dpop_proof", "the subject token is bound to another key")
   const target = named === undefined ? undefined : resourceOf(services, named)
-  if (named !== undefined && target === undefined)
-    return new Problem("not_found", "the resource is not known")
+  if (named !== undefined && target === undefined) return problemOf("not_found", "the resource is not known")
 
   const held = subject.issuance.scopes
   const catalog = target === undefined ? undefined : namesOf(target)
   const asked = readScope(form.get("scope"))
-  if (asked instanceof Problem) return asked
+  if (isProblem(asked)) return asked
   const outside = asked?.find((scope) => !held.includes(scope) || catalog?.includes(scope) === false)
   if (outside !== undefined) return refusedScope(outside)
   const scopes = asked ?? held.filter((scope) => catalog?.includes(scope) ?? true)
@@ -84,7 +83,7 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
     held.length > 0 &&
     (catalog === undefined || catalog.length > 0)
   )
-    return new Problem("invalid_scope", "no scope is left")
+    return problemOf("invalid_scope", "no scope is left")
   const exchange: Exchange = { call, subject, actor, target, scopes }
   return target?.backend === "broker" ? vend(exchange, target) : mintExchanged(exchange)
 }
@@ -165,7 +164,7 @@ const mintExchanged = async (exchange: Exchange): Promise<Body | Problem> => {
     jkt: jkt ?? (parent.jkt === "" ? undefined : parent.jkt),
     act
   })
-  if (minted instanceof Problem) return minted
+  if (isProblem(minted)) return minted
   // Checked again with the write: a subject or consent that went in between leaves nothing behind.
   const outcome = books.commit([
     issuanceRow(minted.issuance),

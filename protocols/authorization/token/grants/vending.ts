@@ -2,7 +2,7 @@
  *  allows, what the user has consented to for this agent, what the user has granted upstream. Source:
  *  authorization section 12.5. */
 import { consentWanted, liveConsent } from "../../consents.ts"
-import { Problem } from "../../problems.ts"
+import { consentRequired, isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { upstreamScopes } from "../../upstream/providers.ts"
 import {
   BrokerGrants,
@@ -17,7 +17,7 @@ import { resourceOfAudience, within } from "../resources.ts"
 import { issuanceRow } from "../tokens.ts"
 import { accessTokenType, invalidGrant, type Body, type Exchange } from "./grant.ts"
 
-const denied = (words: string): Problem => new Problem("access_denied", words)
+const denied = (words: string): Problem => problemOf("access_denied", words)
 
 const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> =>
   upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))
@@ -40,9 +40,9 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
     scopes
   } = exchange
   const { books, settings, audit, nowMs } = services
-  if (form.has("actor_token")) return new Problem("invalid_request", "no actor_token at this resource")
+  if (form.has("actor_token")) return problemOf("invalid_request", "no actor_token at this resource")
   if (parent.userId === "") return invalidGrant("the subject token has no user")
-  if (scopes.length === 0) return new Problem("invalid_scope", "no scope is left")
+  if (scopes.length === 0) return problemOf("invalid_scope", "no scope is left")
   if (target.exchangeClients.length > 0 && !target.exchangeClients.includes(client.clientId))
     return denied("the client may not exchange for this resource")
   const at = attested(exchange)
@@ -53,14 +53,11 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
   if (consent === undefined || !within(scopes, consent.scopes))
     return consentWanted(services, consent, parent.userId, consentClientId, at, scopes)
   const provider = books.get(Providers, [target.providerId])
-  if (provider === undefined)
-    return new Problem("server_error", "the provider is gone", {
-      status: 503,
-      headers: [["Retry-After", "5"]]
-    })
+  if (provider === undefined) return unavailable("the provider is gone", 5)
   const connect = (cause: string, words: string): Problem =>
-    new Problem("consent_required", words, {
-      members: { consent_url: `${settings.issuer}/connect/${encodeURIComponent(provider.slug)}`, cause }
+    consentRequired(words, {
+      consentUrl: `${settings.issuer}/connect/${encodeURIComponent(provider.slug)}`,
+      cause
     })
   const broker =
     provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
@@ -76,7 +73,7 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
     nowMs(),
     upstreamOf(target, scopes)
   )
-  if (upstream instanceof Problem) return upstream
+  if (isProblem(upstream)) return upstream
 
   const nowAtMs = nowMs()
   const expiresMs =

@@ -13,7 +13,7 @@ import { adminRoutes } from "../../../../protocols/authorization/admin/routes.ts
 import { Audit } from "../../../../protocols/authorization/audit.ts"
 import type { AuthContext } from "../../../../protocols/authorization/auth-context.ts"
 import { CachedTables } from "../../../../protocols/authorization/cached-tables.ts"
-import { Problem, problemResponse, refusedBy } from "../../../../protocols/authorization/problems.ts"
+import { isProblem, problemResponse, refusedBy } from "../../../../protocols/authorization/problems.ts"
 import {
   AuditEvents,
   BrokerGrants,
@@ -224,7 +224,7 @@ export class World {
     const request = this.requestOf("POST", "/oauth/register", { key: "", ...asked, body })
     const outcome = await this.register(request)
     return this.answered(
-      outcome instanceof Problem ? problemResponse(outcome, request, this.authority.settings) : outcome
+      isProblem(outcome) ? problemResponse(outcome, request, this.authority.settings) : outcome
     )
   }
 

@@ -7,7 +7,7 @@ import {
   documentUrlFault
 } from "../../../../protocols/authorization/client/client-documents.ts"
 import { Documents, freshMs } from "../../../../protocols/authorization/upstream/document-cache.ts"
-import { Problem } from "../../../../protocols/authorization/problems.ts"
+import { isProblem, type Problem, wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { Clients, type Client } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch, type Limits } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
@@ -49,8 +49,8 @@ const documentAt = (url: string, more: object = {}): Record<string, unknown> => 
 })
 
 const told = (outcome: Client | Problem): string =>
-  outcome instanceof Problem
-    ? `${outcome.status} ${outcome.error}: ${outcome.description}`
+  isProblem(outcome)
+    ? `${wordingOf(outcome).status} ${wordingOf(outcome).error}: ${outcome.description}`
     : `client ${outcome.clientName}`
 
 const refused = (rule: string): string => `401 invalid_client: client authentication failed: ${rule}`
@@ -519,7 +519,7 @@ describe("cache", () => {
     const twentyFirst = await documents.resolve(server.at("/20"), "2001:db8:1:2:ffff::9")
     expect(told(twentyFirst)).toBe("429 slow_down: too many requests")
     expect(
-      Number((twentyFirst as Problem).headers.find(([name]) => name === "Retry-After")![1])
+      Number(wordingOf(twentyFirst as Problem).headers.find(([name]) => name === "Retry-After")![1])
     ).toBeGreaterThanOrEqual(1)
     expect([
       await at("/3", "2001:db8:1:2::1"),

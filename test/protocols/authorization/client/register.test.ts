@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { secretMatches } from "../../../../protocols/authorization/client/client-secrets.ts"
 import { Clients } from "../../../../protocols/authorization/records.ts"
-import { Problem } from "../../../../protocols/authorization/problems.ts"
+import { type Problem, slowDown } from "../../../../protocols/authorization/problems.ts"
 import { unusedClients } from "../../../../protocols/authorization/client/register.ts"
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 import { World } from "../admin/world.ts"
@@ -257,7 +257,7 @@ describe("what is refused", () => {
     }
   })
   it("the rate limit is asked after the mode and before the body", async () => {
-    const limited = (): Problem => new Problem("slow_down", "too many requests")
+    const limited = (): Problem => slowDown(1_000)
     expect((await new World({}, { limited }).join("{")).status).toBe(429)
     expect((await new World({ registration: { mode: "admin_only" } }, { limited }).join("{")).status).toBe(
       403

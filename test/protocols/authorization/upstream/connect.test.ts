@@ -14,6 +14,7 @@ import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fet
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 import { UpstreamTokenBroker } from "../../../../protocols/authorization/upstream/token-broker.ts"
 import type { Response } from "../../../../runtime/http.ts"
+import { wordingOf } from "../../../../protocols/authorization/problems.ts"
 import type { Store } from "../../../../storage/store.ts"
 import {
   header,
@@ -89,9 +90,9 @@ class Connecting {
       },
       pages: {
         error: (problem) => ({
-          status: problem.status,
+          status: wordingOf(problem).status,
           headers: [["Content-Type", "text/html"]],
-          body: `page ${problem.error}`
+          body: `page ${wordingOf(problem).error}`
         }),
         connections: ({ connections, csrfToken }) => ({
           status: 200,

@@ -8,6 +8,7 @@ import { UserEmails, UserFederations, Users, type User } from "../../../../proto
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
 import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
 import type { Response } from "../../../../runtime/http.ts"
+import { wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { header, routed, Upstream, World, type Said } from "./outside.ts"
 
 let signing: { readonly privateKey: CryptoKey; readonly jwk: JWK }
@@ -64,8 +65,8 @@ class Federated {
       waits: (req) => req === "req-1",
       pages: {
         error: (problem) => ({
-          status: problem.status,
-          body: `page ${problem.error}: ${problem.description}`
+          status: wordingOf(problem).status,
+          body: `page ${wordingOf(problem).error}: ${problem.description}`
         })
       },
       logIn: (user, req) => {

@@ -3,7 +3,7 @@
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose"
 import { generateKeyPairSync } from "node:crypto"
 import { afterEach, describe, expect, it } from "vitest"
-import { Problem } from "../../../../protocols/authorization/problems.ts"
+import { type Problem, wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { sealSecret } from "../../../../protocols/authorization/upstream/providers.ts"
 import { BrokerGrants, type BrokerGrant, type Provider } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
@@ -90,12 +90,11 @@ class Vaulted {
 }
 
 const missing = {
-  error: "consent_required",
-  status: 400,
-  members: { cause: "consent_missing", consent_url: "http://localhost:8080/connect/git%20hub" }
+  _tag: "consent_required",
+  remedy: { cause: "consent_missing", consentUrl: "http://localhost:8080/connect/git%20hub" }
 }
 
-const unavailable = { error: "server_error", status: 503, headers: [["Retry-After", "5"]] }
+const unavailable = { _tag: "unavailable", retryAfterSeconds: 5 }
 
 describe("bounds D and E", () => {
   it("no grant: consent_missing; a narrow one: scope_insufficient; both with the connect URL", async () => {
@@ -108,7 +107,7 @@ describe("bounds D and E", () => {
     ]).toEqual([undefined, undefined])
     expect(one.vault.bound("u-1", one.provider, ["repo", "admin"])).toMatchObject({
       ...missing,
-      members: { ...missing.members, cause: "scope_insufficient" }
+      remedy: { ...missing.remedy, cause: "scope_insufficient" }
     })
     expect(one.vault.bound("u-1", { ...one.provider, protocol: "api_key" }, ["admin"])).toBeUndefined()
   })
@@ -376,6 +375,11 @@ describe("api keys and service accounts", () => {
       { ...broken.provider, sealedSecret: sealSecret(broken.world.authority.seal, "p-1", "no key") },
       broken.world.nowMs
     )
-    expect([problem instanceof Problem, problem]).toMatchObject([true, unavailable])
+    expect(problem).toMatchObject(unavailable)
+    expect(wordingOf(problem as Problem)).toMatchObject({
+      error: "server_error",
+      status: 503,
+      headers: [["Retry-After", "5"]]
+    })
   })
 })
