@@ -19,7 +19,7 @@ export class Access {
   }
 
   /** undefined: missing, malformed or wrong, which of them is not told apart. */
-  owner(headers: Headers): string | undefined {
+  ownerOf(headers: Headers): string | undefined {
     if (this.open) return nobody
     const key = /^bearer +(\S+)$/i.exec((headers.get("authorization") ?? "").trim())?.[1]
     if (key === undefined) return undefined
@@ -80,4 +80,4 @@ export const withHeaders = (
   ]
 })
 
-export type Owned = (request: Request, owner: string) => Response | Promise<Response>
+export type OwnerHandler = (request: Request, owner: string) => Response | Promise<Response>

@@ -19,7 +19,7 @@ class Histogram {
     this.buckets = [...bounds.map(() => 0), 0]
   }
 
-  note(seconds: number): void {
+  observe(seconds: number): void {
     this.sum += seconds
     this.count++
     let at = 0
@@ -126,7 +126,7 @@ export class ChatMetrics {
 
   committed(ms: number): void {
     this.lastCommitMs = ms
-    this.commit.note(ms / 1_000)
+    this.commit.observe(ms / 1_000)
   }
 
   text(gauges: ReadonlyArray<readonly [name: string, value: number]>): string {

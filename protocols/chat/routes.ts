@@ -1,6 +1,6 @@
 /** The chat service: its paths, what guards them, what they answer. Source: chat sections 3, 4, 6, 18. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { type Access, type Owned, preflight, requestIdOf, withHeaders } from "./access.ts"
+import { type Access, type OwnerHandler, preflight, requestIdOf, withHeaders } from "./access.ts"
 import { completions } from "./answer/completions.ts"
 import {
   answerOf,
@@ -49,7 +49,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
   const admitted = new WeakMap<Request, string>()
   /** Key first, then the handler; whatever is thrown becomes the error object. */
   const guarded =
-    (endpoint: string, handle: Owned): Handler =>
+    (endpoint: string, handle: OwnerHandler): Handler =>
     (request) => {
       const startedMs = performance.now()
       const id = requestIdOf(request.headers)
@@ -65,7 +65,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
           })
         return done(answerOf(fault instanceof Refusal ? fault : refusalOf(fault)))
       }
-      const owner = admitted.get(request) ?? access.owner(request.headers)
+      const owner = admitted.get(request) ?? access.ownerOf(request.headers)
       if (owner === undefined) return done(answerOf(invalidKey))
       try {
         if (request.method === "POST") checkBody(request)
@@ -75,7 +75,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
         return failed(fault)
       }
     }
-  const entry: Owned = async ({ path }) => {
+  const entry: OwnerHandler = async ({ path }) => {
     const raw = path.slice("/v1/models/".length).replace(/\/$/, "")
     let id: string
     try {
@@ -87,7 +87,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
     if (found === undefined) throw modelNotFound(id)
     return { status: 200, headers: jsonHeaders, body: JSON.stringify(found) }
   }
-  const list: Owned = async () => ({
+  const list: OwnerHandler = async () => ({
     status: 200,
     headers: jsonHeaders,
     body: JSON.stringify({ object: "list", data: await upstreams.list() })
@@ -95,7 +95,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
   const whole = { as: "buffer", bytesMax: settings.bodyBytesMax } as const
   const small = { as: "buffer", bytesMax: 65_536 } as const
   const admit = (request: Request): Response | undefined => {
-    const owner = access.owner(request.headers)
+    const owner = access.ownerOf(request.headers)
     if (owner === undefined)
       return withHeaders(answerOf(invalidKey), requestIdOf(request.headers), performance.now())
     if (!access.open) admitted.set(request, owner)
@@ -144,7 +144,7 @@ export const chat = ({ turns, access, responses }: ChatDeps): Service => {
       if (method === "OPTIONS" && (status === 404 || status === 405)) return preflight(headers)
       const keyed = status === 404 || status === 405
       const refusal =
-        keyed && headers !== undefined && access.owner(headers) === undefined
+        keyed && headers !== undefined && access.ownerOf(headers) === undefined
           ? invalidKey
           : refusalFor(status, method, path)
       const answer = withHeaders(answerOf(refusal), requestIdOf(headers), performance.now())

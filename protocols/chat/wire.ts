@@ -42,7 +42,7 @@ export const newRequestId = (): string => `req_${passing()}`
 export const newSessionId = (): string => hex(16)
 export const newId = (kind: "resp" | "msg" | "rs" | "fc"): string => `${kind}_${hex(24)}`
 
-export interface Used {
+export interface TokenUsage {
   readonly input: number
   readonly output: number
   readonly cached: number
@@ -50,10 +50,10 @@ export interface Used {
 }
 
 /** As JSON text; the figures are whole numbers. */
-export const chatUsage = ({ input, output, cached, reasoning }: Used): string =>
+export const chatUsage = ({ input, output, cached, reasoning }: TokenUsage): string =>
   `{"prompt_tokens":${input},"completion_tokens":${output},"total_tokens":${input + output},"prompt_tokens_details":{"cached_tokens":${cached},"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":${reasoning},"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`
 
-export const responsesUsage = ({ input, output, cached, reasoning }: Used): unknown => ({
+export const responsesUsage = ({ input, output, cached, reasoning }: TokenUsage): unknown => ({
   input_tokens: input,
   input_tokens_details: { cached_tokens: cached },
   output_tokens: output,
@@ -129,17 +129,17 @@ export const completionJson = ({
   created,
   model,
   choices,
-  used,
+  used: usage,
   legacy
 }: {
   readonly id: string
   readonly created: number
   readonly model: string
   readonly choices: ReadonlyArray<Choice>
-  readonly used: Used
+  readonly used: TokenUsage
   readonly legacy: boolean
 }): string => {
   let all = ""
   for (let i = 0; i < choices.length; i++) all += (i === 0 ? "" : ",") + choiceText(choices[i]!, i, legacy)
-  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${JSON.stringify(model)},"choices":[${all}],"usage":${chatUsage(used)},"service_tier":"default","system_fingerprint":null}`
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${JSON.stringify(model)},"choices":[${all}],"usage":${chatUsage(usage)},"service_tier":"default","system_fingerprint":null}`
 }

@@ -1,7 +1,7 @@
 /** Section 20 of the chat specification, row by row: what a bad or borderline request is answered. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { called, chunk, completion, spoken } from "../protocols/chat/fake-upstream.ts"
-import { frames, World, type Answer } from "../protocols/chat/world.ts"
+import { toolCallStream, chunk, completion, textStream } from "../protocols/chat/fake-upstream.ts"
+import { frames, ChatTestServer, type Answer } from "../protocols/chat/chat-server.ts"
 
 const errorOf = ({ status, body }: Answer): unknown => [status, body?.error?.code, body?.error?.param ?? null]
 
@@ -10,18 +10,22 @@ const tool = (name: string) => ({
   function: { name, parameters: { type: "object", properties: {} } }
 })
 
-let world: World
-let keyed: World
+let world: ChatTestServer
+let keyed: ChatTestServer
 
 beforeAll(async () => {
-  world = await World.open({ builtinTools: ["current_time"] })
-  keyed = await World.open({ chatKeys: "secret,other", metricsMode: "auth", healthDetailsMode: "auth" })
+  world = await ChatTestServer.open({ builtinTools: ["current_time"] })
+  keyed = await ChatTestServer.open({
+    chatKeys: "secret,other",
+    metricsMode: "auth",
+    healthDetailsMode: "auth"
+  })
 })
 
 afterAll(() => Promise.all([world.close(), keyed.close()]))
 
 beforeEach(() => {
-  world.upstream.plays({ json: completion("hello") })
+  world.upstream.respondWith({ json: completion("hello") })
 })
 
 describe("keys", () => {
@@ -262,7 +266,7 @@ describe("parameters", () => {
 
 describe("tools", () => {
   it("CHAT-27 tools: [] with built-ins allowed → 200, no built-in runs", async () => {
-    world.upstream.plays(
+    world.upstream.respondWith(
       {
         json: completion(
           null,
@@ -275,11 +279,11 @@ describe("tools", () => {
       { json: completion("hello") }
     )
     const answer = await world.ask({ tools: [] })
-    expect(world.upstream.seen.map(({ body }) => body.tools)).toEqual([undefined, undefined])
+    expect(world.upstream.requests.map(({ body }) => body.tools)).toEqual([undefined, undefined])
     expect([answer.status, answer.body.choices[0].message.content]).toEqual([200, "hello"])
   })
   it("a built-in runs inside the turn and is no public output", async () => {
-    world.upstream.plays(
+    world.upstream.respondWith(
       {
         json: completion(
           null,
@@ -292,8 +296,8 @@ describe("tools", () => {
       { json: completion("it is late") }
     )
     const answer = await world.ask()
-    expect(world.upstream.seen[0]!.body.tools[0].function.name).toBe("current_time")
-    expect(world.upstream.seen[1]!.body.messages.at(-1)).toMatchObject({
+    expect(world.upstream.requests[0]!.body.tools[0].function.name).toBe("current_time")
+    expect(world.upstream.requests[1]!.body.messages.at(-1)).toMatchObject({
       role: "tool",
       tool_call_id: "c",
       content: expect.stringMatching(/^\d{4}-/)
@@ -321,8 +325,10 @@ describe("tools", () => {
     expect(answer.text).not.toContain("external__")
   })
   it("CHAT-29 the internal name in a text, split over three deltas: only the public name is seen", async () => {
-    const own = await World.open({ main: { namespace: true } })
-    own.upstream.plays({ chunks: spoken("I call ext", "ernal__lo", "ok now, and external", "__other") })
+    const own = await ChatTestServer.open({ main: { namespace: true } })
+    own.upstream.respondWith({
+      chunks: textStream("I call ext", "ernal__lo", "ok now, and external", "__other")
+    })
     const { text } = await own.ask({ stream: true, tools: [tool("look")] })
     expect(own.upstream.last.body.tools[0].function.name).toBe("external__look")
     expect(
@@ -332,7 +338,7 @@ describe("tools", () => {
         .join("")
     ).toBe("I call look now, and external__other")
     expect(text).not.toContain("external__look")
-    own.upstream.plays({
+    own.upstream.respondWith({
       json: completion(
         null,
         {
@@ -388,7 +394,7 @@ describe("tools", () => {
 
 describe("streams", () => {
   it("CHAT-33 include_usage: the last chunk has usage and no choice, all others usage: null", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b") })
+    world.upstream.respondWith({ chunks: textStream("a", "b") })
     const all = frames((await world.ask({ stream: true, stream_options: { include_usage: true } })).text)
     expect(all.at(-2)!.data).toMatchObject({
       choices: [],
@@ -397,7 +403,7 @@ describe("streams", () => {
     expect(all.slice(0, -2).every(({ data }) => data.usage === null)).toBe(true)
   })
   it("CHAT-34 without it there is no usage anywhere", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b") })
+    world.upstream.respondWith({ chunks: textStream("a", "b") })
     expect((await world.ask({ stream: true })).text).not.toContain("usage")
   })
 })
@@ -514,7 +520,7 @@ describe("paths and bodies", () => {
         null,
         "close"
       ])
-    const small = await World.open({ chatBodyBytesMax: 2_048 })
+    const small = await ChatTestServer.open({ chatBodyBytesMax: 2_048 })
     const refused = await small.call("/v1/chat/completions", { body: { model: "m", pad: "x".repeat(4_000) } })
     expect(errorOf(refused)).toEqual([413, "request_too_large", null])
     await small.close()
@@ -535,7 +541,7 @@ describe("paths and bodies", () => {
     expect((await ask("application/json; charset=utf-8")).status).toBe(200)
   })
   it("CHAT-71 /metrics: mode off 404, mode auth 401 without and 200 with the key", async () => {
-    const closed = await World.open({ metricsMode: "off", healthDetailsMode: "auth" })
+    const closed = await ChatTestServer.open({ metricsMode: "off", healthDetailsMode: "auth" })
     expect(errorOf(await closed.call("/metrics"))).toEqual([404, "unknown_url", null])
     expect((await closed.call("/health/details")).status).toBe(404)
     await closed.close()
@@ -576,15 +582,18 @@ describe("paths and bodies", () => {
     const stray = {
       tool_calls: [{ id: "c", type: "function", function: { name: "stranger", arguments: "{}" } }]
     }
-    world.upstream.plays({ json: completion("text", stray, "tool_calls") })
+    world.upstream.respondWith({ json: completion("text", stray, "tool_calls") })
     expect((await world.ask({ tools: [tool("a")] })).body.choices[0]).toMatchObject({
       finish_reason: "stop",
       message: { content: "text" }
     })
-    world.upstream.plays({ json: completion(null, stray, "tool_calls") })
+    world.upstream.respondWith({ json: completion(null, stray, "tool_calls") })
     expect(errorOf(await world.ask({ tools: [tool("a")] }))).toEqual([502, "upstream_bad_response", null])
-    expect(world.upstream.seen.length).toBe(2)
-    world.upstream.plays({ chunks: called("a", "") }, { chunks: [chunk({ content: "x" }, "stop")] })
+    expect(world.upstream.requests.length).toBe(2)
+    world.upstream.respondWith(
+      { chunks: toolCallStream("a", "") },
+      { chunks: [chunk({ content: "x" }, "stop")] }
+    )
     expect((await world.ask({ tools: [tool("a")], stream: true })).text).toContain('"arguments":"{}"')
   })
 })

@@ -11,8 +11,8 @@ import OpenAI, { APIError, AuthenticationError, NotFoundError } from "openai"
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
-import { completion, called, spoken } from "../protocols/chat/fake-upstream.ts"
-import { until, World } from "../protocols/chat/world.ts"
+import { completion, toolCallStream, textStream } from "../protocols/chat/fake-upstream.ts"
+import { until, ChatTestServer } from "../protocols/chat/chat-server.ts"
 
 setTracingDisabled(true)
 
@@ -24,23 +24,23 @@ const schema = {
 }
 
 describe.each(["uws", "node"] as const)("published clients over %s", (adapter) => {
-  let world: World
+  let world: ChatTestServer
   let client: OpenAI
   beforeAll(async () => {
-    world = await World.open({ chatKeys: "secret" }, { adapter })
+    world = await ChatTestServer.open({ chatKeys: "secret" }, { adapter })
     client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret", maxRetries: 0 })
   })
   afterAll(() => world.close())
   const twoHops = (): void => {
-    world.upstream.plays((seen) => {
+    world.upstream.respondWith((seen) => {
       const done = JSON.stringify(seen.body.messages).includes("22 degrees")
       const { stream } = seen.body
       return done
         ? stream === true
-          ? { chunks: spoken("It is ", "22 degrees.") }
+          ? { chunks: textStream("It is ", "22 degrees.") }
           : { json: completion("It is 22 degrees.") }
         : stream === true
-          ? { chunks: called("weather", '{"city":"Rome"}', `call_${seen.body.messages.length}`) }
+          ? { chunks: toolCallStream("weather", '{"city":"Rome"}', `call_${seen.body.messages.length}`) }
           : {
               json: completion(
                 null,
@@ -96,7 +96,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect(await runner.finalContent()).toBe("tool: sunny")
     })
     it("a stream, and its helper's final completion", async () => {
-      world.upstream.plays({ chunks: spoken("a ", "b") })
+      world.upstream.respondWith({ chunks: textStream("a ", "b") })
       const stream = client.chat.completions.stream({
         model: "main/m",
         messages: [{ role: "user", content: "x" }],
@@ -108,7 +108,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect([deltas, (await stream.totalUsage()).completion_tokens]).toEqual([["a ", "b"], 2])
     })
     it("a stream that breaks throws; errors are typed", async () => {
-      world.upstream.plays({ chunks: spoken("a", "b"), dieAfter: 2 })
+      world.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
       const stream = await client.chat.completions.create({
         model: "main/m",
         stream: true,
@@ -131,7 +131,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
     })
     it("its own retries: 429 with retry-after-ms, then 200", async () => {
       const retrying = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret", maxRetries: 1 })
-      world.upstream.plays({ status: 429, headers: { "retry-after": "6" } }, { json: completion("ok") })
+      world.upstream.respondWith({ status: 429, headers: { "retry-after": "6" } }, { json: completion("ok") })
       const withFetch = new OpenAI({
         baseURL: `${world.url}/v1`,
         apiKey: "secret",
@@ -208,7 +208,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       for await (const item of client.responses.inputItems.list(first.id, { limit: 2, order: "asc" }))
         pages.push(JSON.stringify((item as { content: unknown }).content))
       expect(pages.map((text) => /"text":"(\w+)"/.exec(text)![1])).toEqual(["one", "two", "three"])
-      world.upstream.plays({ chunks: spoken("Hel", "lo") })
+      world.upstream.respondWith({ chunks: textStream("Hel", "lo") })
       const stream = client.responses.stream({ model: "main/m", input: "x", previous_response_id: first.id })
       const deltas: Array<string> = []
       stream.on("response.output_text.delta", ({ delta }) => deltas.push(delta))
@@ -223,7 +223,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       await expect(client.responses.retrieve(final.id)).rejects.toThrow(NotFoundError)
     })
     it("responses: background, cancel, and resuming a stream", async () => {
-      world.upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
+      world.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
       const stream = await client.responses.create({
         model: "main/m",
         input: "x",
@@ -244,7 +244,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect(types.at(-1)).toBe("response.incomplete")
     })
     it("a request that is aborted ends upstream", async () => {
-      world.upstream.plays({ chunks: spoken("a").slice(0, 2), hang: true })
+      world.upstream.respondWith({ chunks: textStream("a").slice(0, 2), hang: true })
       const stream = await client.chat.completions.create({
         model: "main/m",
         stream: true,
@@ -268,7 +268,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect((await generateText({ model: compatible()("local/echo"), prompt: "hello there" })).text).toBe(
         "hello there"
       )
-      world.upstream.plays({ chunks: spoken("a ", "b") })
+      world.upstream.respondWith({ chunks: textStream("a ", "b") })
       expect(await streamText({ model: compatible()("main/m"), prompt: "x" }).text).toBe("a b")
       twoHops()
       const tools = {
@@ -323,7 +323,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
           "It is 22 degrees."
         )
       }
-      world.upstream.plays({ json: completion("one") }, { json: completion("two") })
+      world.upstream.respondWith({ json: completion("one") }, { json: completion("two") })
       const first = await generateText({ model: openai().responses("main/m"), prompt: "A" })
       await generateText({
         model: openai().responses("main/m"),
@@ -361,7 +361,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
     twoHops()
     const first = await runner.run(agent, "Weather in Rome?")
     expect(first.finalOutput).toBe("It is 22 degrees.")
-    world.upstream.plays({ chunks: spoken("As ", "I said.") })
+    world.upstream.respondWith({ chunks: textStream("As ", "I said.") })
     const second = await runner.run(agent, "Again?", {
       previousResponseId: first.lastResponseId!,
       stream: true
@@ -380,7 +380,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
         maxRetries: 0
       })
     expect((await model("local/echo").invoke("hello there")).text).toBe("hello there")
-    world.upstream.plays({ chunks: spoken("a ", "b") })
+    world.upstream.respondWith({ chunks: textStream("a ", "b") })
     let text = ""
     for await (const part of await model("main/m").stream("x")) text += part.text
     expect(text).toBe("a b")

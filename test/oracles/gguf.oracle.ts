@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { tinyGguf } from "../actors/engines/chat/tiny-gguf.ts"
-import { frames, World } from "../protocols/chat/world.ts"
+import { frames, ChatTestServer } from "../protocols/chat/chat-server.ts"
 
 const installed = (): boolean => {
   for (const from of [join(process.cwd(), "package.json"), import.meta.url])
@@ -43,14 +43,14 @@ const schema = (of: object, strict = true): Record<string, unknown> => ({
 })
 
 describe.runIf(installed())("a GGUF file", () => {
-  let world: World
-  const ask = (body: Record<string, unknown>, options?: Parameters<World["ask"]>[1]) =>
+  let world: ChatTestServer
+  const ask = (body: Record<string, unknown>, options?: Parameters<ChatTestServer["ask"]>[1]) =>
     world.ask({ model: "own/tiny", messages: [user("hi")], max_tokens: 40, seed: 7, ...body }, options)
   const textOf = async (body: Record<string, unknown> = {}): Promise<string> =>
     (await ask(body)).body.choices[0].message.content
   beforeAll(async () => {
     const whole = tinyGguf()
-    world = await World.open({
+    world = await ChatTestServer.open({
       records: [
         {
           id: "own",
@@ -290,7 +290,9 @@ describe.runIf(installed())("a GGUF file", () => {
   })
   it("stopped while it speaks and started anew in the same process", async () => {
     const open = () =>
-      World.open({ records: [{ id: "own", kind: "embedded", files: { long: join(folder, "long.gguf") } }] })
+      ChatTestServer.open({
+        records: [{ id: "own", kind: "embedded", files: { long: join(folder, "long.gguf") } }]
+      })
     const first = await open()
     const body = { model: "own/long", messages: [user("on and on")], stream: true, max_tokens: 8_000 }
     await (await first.fetch("/v1/chat/completions", { body })).body!.getReader().read()

@@ -376,7 +376,7 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
       if (!request.stream) {
         const answer = await client.json("POST", "/v1/messages", JSON.stringify(body), signal)
         if (!Array.isArray(answer?.content)) throw badResponse("no content")
-        sink.begun()
+        sink.onFirstEvent()
         reader.read({ type: "message_start", message: { usage: answer.usage } })
         for (const [index, content_block] of answer.content.entries())
           reader.read({ type: "content_block_start", index, content_block })
@@ -398,7 +398,7 @@ export const anthropic = (options: AnthropicOptions): ChatModel => {
         }
         if (!begun && event?.type !== "ping" && event?.type !== "error") {
           begun = true
-          sink.begun(flow)
+          sink.onFirstEvent(flow)
         }
         reader.read(event)
       })

@@ -9,7 +9,7 @@ import type { Target, Upstream, Upstreams } from "./upstreams.ts"
 /** A sink whose beginning may be taken back until the client has something. */
 export interface RetrySink extends ModelSink {
   /** Something has left for the client, or cannot be undone: no retry. */
-  readonly started: boolean
+  readonly firstEventSent: boolean
   /** Forgets everything since the attempt began. */
   reset(): void
 }
@@ -109,12 +109,12 @@ export const attempt = async (
         return target
       } catch (cause) {
         if (!(cause instanceof UpstreamFault)) throw cause
-        if (cause.reason === "unsupported" && last !== undefined && !sink.started) {
+        if (cause.reason === "unsupported" && last !== undefined && !sink.firstEventSent) {
           sink.reset()
           break
         }
         last = cause
-        if (sink.started || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
+        if (sink.firstEventSent || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
         sink.reset()
         if (cause.reason === "bad-response" && ++unusable > 1) break
         const waitMs = cause.retryAfterMs ?? options.backoffMs * 2 ** turn * (0.5 + Math.random())

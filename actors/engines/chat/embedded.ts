@@ -133,7 +133,7 @@ export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): Ch
             try {
               if (!begun) {
                 begun = true
-                sink.begun({
+                sink.onFirstEvent({
                   pause: () => {
                     paused = true
                   },

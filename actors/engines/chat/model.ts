@@ -131,11 +131,11 @@ export interface Flow {
 
 export interface ModelSink {
   /** The first sign of an answer. Called once, before any event. */
-  begun(flow?: Flow): void
+  onFirstEvent(flow?: Flow): void
   event(event: ModelEvent): void
   /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes; `bytes`: of
    *  what it says. Absent: parsed events only. */
-  literal?: ((text: string, bytes: number) => void) | undefined
+  rawTextDelta?: ((text: string, bytes: number) => void) | undefined
   /** After all events of one batch of bytes. */
   flush(): void
 }

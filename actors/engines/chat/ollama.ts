@@ -128,7 +128,7 @@ export const ollama = (options: OllamaOptions): ChatModel => {
           throw new UpstreamFault({ reason: "error", detail: "an error in the answer" })
         if (!begun) {
           begun = true
-          sink.begun(flow)
+          sink.onFirstEvent(flow)
         }
         const { message } = told
         if (typeof message?.thinking === "string" && message.thinking !== "")

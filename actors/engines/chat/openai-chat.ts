@@ -179,7 +179,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
           throw badResponse("no choices")
         }
         const reader = new ChunkReader(sink)
-        sink.begun()
+        sink.onFirstEvent()
         // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
         for (const choice of answer.choices)
           if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
@@ -197,7 +197,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       // A fault in the first event is a fault before any answer.
       if (!begun && !isFault(payload)) {
         begun = true
-        sink.begun(flow)
+        sink.onFirstEvent(flow)
       }
       reader.payload(payload)
       if (reader.done && reader.finished) flow!.enough()
@@ -231,7 +231,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       })
     if (json !== undefined) {
       const answer = json.json()
-      if ((answer?.error ?? null) === null) sink.begun()
+      if ((answer?.error ?? null) === null) sink.onFirstEvent()
       reader.chunk(answer)
     } else sse.end()
     reader.end(request.n ?? 1)

@@ -88,7 +88,7 @@ export class ChunkReader {
 
   constructor(sink: ModelSink, learns = true) {
     this.sink = sink
-    this.learns = learns && sink.literal !== undefined
+    this.learns = learns && sink.rawTextDelta !== undefined
   }
 
   /** Takes as many whole events of the learned frame as stand at `at`; where the rest begins. */
@@ -112,7 +112,7 @@ export class ChunkReader {
         if (text.charCodeAt(end++) !== 10) return at
       }
       const literal = text.slice(from, to)
-      this.sink.literal!(wide ? utf8(literal) : literal, to - from - escaped)
+      this.sink.rawTextDelta!(wide ? utf8(literal) : literal, to - from - escaped)
       start = end
     }
   }

@@ -281,7 +281,7 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
     const reader = new Reader(sink, sessions)
     if (!request.stream) {
       const answer = await client.json("POST", "/responses", body, signal)
-      sink.begun()
+      sink.onFirstEvent()
       reader.whole(answer)
       return sink.flush()
     }
@@ -297,7 +297,7 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
       }
       if (!begun && event?.type !== "error" && event?.type !== "response.failed") {
         begun = true
-        sink.begun(flow)
+        sink.onFirstEvent(flow)
       }
       reader.read(event)
     })

@@ -81,7 +81,7 @@ export const translating = (engines: Engines): ChatModel => ({
         detail: `there is no engine from ${named.of(source) ?? source} to ${named.of(ordered) ?? ordered}`,
         param: "messages"
       })
-    sink.begun()
+    sink.onFirstEvent()
     let made = ""
     let left = request.maxTokens ?? Infinity
     let cut = false

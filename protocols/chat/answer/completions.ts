@@ -1,12 +1,12 @@
 /** POST /v1/chat/completions, whole or streamed. Nothing of it is stored. Source: chat sections 7 and 8. */
 import { badResponse } from "../../../actors/engines/chat/model.ts"
 import type { Request, Response } from "../../../runtime/http.ts"
-import { readChat, type ChatSpec } from "../request/chat-request.ts"
-import { ChatChunks } from "./chunks.ts"
-import { Collected } from "./collect.ts"
+import { readCompletions, type CompletionsSpec } from "../request/completions-request.ts"
+import { CompletionChunks } from "./completion-chunks.ts"
+import { CollectedAnswer } from "./collected-answer.ts"
 import { readBody } from "../request/fields.ts"
 import { answerOf } from "../problems.ts"
-import { StreamReply } from "./reply.ts"
+import { StreamReply } from "./stream-reply.ts"
 import type { Turn, Turns } from "../turn/turn.ts"
 import { completionJson, newCompletionId } from "../wire.ts"
 
@@ -16,13 +16,13 @@ export const completions =
   (turns: Turns) =>
   (request: Request): Promise<Response> => {
     const { object, text } = readBody(request.body)
-    const spec = readChat(object, text)
-    const turn = turns.begin(request)
+    const spec = readCompletions(object, text)
+    const turn = turns.beginTurn(request)
     return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
   }
 
-const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> => {
-  const output = new Collected()
+const whole = async (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Response> => {
+  const output = new CollectedAnswer()
   try {
     const { usage, estimated } = await turn.run(spec, output)
     const { choices } = output
@@ -54,7 +54,7 @@ const whole = async (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response
   }
 }
 
-const streamed = (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> => {
+const streamed = (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Response> => {
   const { deadlines, settings, metrics } = turns.deps
   const reply = new StreamReply({
     deadlines,
@@ -65,16 +65,16 @@ const streamed = (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> =
     onBackpressure: () => metrics.backpressure()
   })
   const unstreamed = turns.deps.upstreams.find(spec.model)?.upstream.record.supports?.stream === false
-  const chunks = new ChatChunks(
+  const chunks = new CompletionChunks(
     {
       id: newCompletionId(),
       created: turns.nowS(),
       model: spec.model,
       includeUsage: spec.includeUsage,
       legacy: spec.legacy,
-      begun: (flow) => {
-        turn.begunNow()
-        reply.commit(flow)
+      onFirstEvent: (flow) => {
+        turn.noteFirstEvent()
+        reply.sendHeaders(flow)
       },
       write: (text) => reply.write(text)
     },
@@ -82,7 +82,7 @@ const streamed = (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> =
   )
   void turn.run(spec, chunks).then(
     () => {
-      reply.commit()
+      reply.sendHeaders()
       chunks.done()
       turn.end("completed")
       reply.end()
@@ -90,14 +90,14 @@ const streamed = (turns: Turns, spec: ChatSpec, turn: Turn): Promise<Response> =
     (fault: unknown) => {
       const refusal = turn.refusal(fault, spec.model)
       turn.end("failed")
-      if (turn.gone) {
-        reply.instead(answerOf(refusal))
+      if (turn.disconnected) {
+        reply.replaceWith(answerOf(refusal))
         reply.abandon()
         return
       }
-      if (!reply.committed) {
+      if (!reply.headersSent) {
         const answer = answerOf(refusal)
-        reply.instead({ ...answer, headers: [...answer.headers!, ...turn.headers] })
+        reply.replaceWith({ ...answer, headers: [...answer.headers!, ...turn.headers] })
         return
       }
       chunks.fail(refusal.body)

@@ -2,11 +2,11 @@
  *  Guarantee: one response id throughout, sequence numbers without a gap, `added` in the order of
  *  `output_index`, joined deltas equal to what `done` says. Source: chat sections 9.4 and 10. */
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
-import type { Output } from "../turn/answer-filter.ts"
+import type { Output } from "../turn/chunk-rewriter.ts"
 import type { Json } from "../request/fields.ts"
 import { newItemId, responsesUsage } from "../wire.ts"
 
-export type Status = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled"
+export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled"
 
 export interface BuilderOptions {
   readonly id: string
@@ -14,7 +14,7 @@ export interface BuilderOptions {
   readonly echo: Json
   readonly background: boolean
   readonly summarized: boolean
-  readonly begun: (flow: Flow | undefined) => void
+  readonly onFirstEvent: (flow: Flow | undefined) => void
   /** Absent: nothing is streamed. */
   readonly emit?: ((type: string, event: Json) => void) | undefined
   readonly flush?: () => void
@@ -59,10 +59,10 @@ const complete = (text: string): boolean => {
 }
 
 export class ResponseBuilder implements Output {
-  started = false
+  firstEventSent = false
   readonly bound: Array<unknown> = []
   usage: Usage | undefined = undefined
-  finish: "stop" | "length" | "content_filter" = "stop"
+  finishReason: "stop" | "length" | "content_filter" = "stop"
   sequence = 0
   private items: Array<Draft> = []
   private readonly calls = new Map<number, CallItem>()
@@ -72,9 +72,9 @@ export class ResponseBuilder implements Output {
     this.options = options
   }
 
-  begun(flow?: Flow): void {
-    if (this.options.emit !== undefined && !this.options.background) this.started = true
-    this.options.begun(flow)
+  onFirstEvent(flow?: Flow): void {
+    if (this.options.emit !== undefined && !this.options.background) this.firstEventSent = true
+    this.options.onFirstEvent(flow)
   }
 
   flush(): void {
@@ -86,7 +86,7 @@ export class ResponseBuilder implements Output {
     this.calls.clear()
     this.bound.length = 0
     this.usage = undefined
-    this.finish = "stop"
+    this.finishReason = "stop"
   }
 
   emit(type: string, more: Json): void {
@@ -119,7 +119,7 @@ export class ResponseBuilder implements Output {
         return this.emit("response.function_call_arguments.delta", { ...this.at(item), delta: event.text })
       }
       case "finish": {
-        if (event.reason === "length" || event.reason === "content_filter") this.finish = event.reason
+        if (event.reason === "length" || event.reason === "content_filter") this.finishReason = event.reason
         return
       }
       case "usage": {
@@ -321,8 +321,8 @@ export class ResponseBuilder implements Output {
   }
 
   /** The response as it is now. */
-  object(
-    status: Status,
+  responseObject(
+    status: ResponseStatus,
     {
       error = null,
       completedS = null
@@ -336,7 +336,7 @@ export class ResponseBuilder implements Output {
     const reason =
       status !== "incomplete"
         ? null
-        : { reason: this.finish === "content_filter" ? "content_filter" : "max_output_tokens" }
+        : { reason: this.finishReason === "content_filter" ? "content_filter" : "max_output_tokens" }
     return {
       id,
       object: "response",
@@ -358,7 +358,7 @@ export class ResponseBuilder implements Output {
   }
 
   /** What the next turn hears of this one; cut answers keep their text only. */
-  messages(whole: boolean): ReadonlyArray<Message> {
+  contextMessages(whole: boolean): ReadonlyArray<Message> {
     const text = this.items.flatMap((item) => (item.kind === "message" ? item.parts : []))
     const content = text.map((part) => part.text).join("")
     const calls: ReadonlyArray<ToolCall> = whole

@@ -4,17 +4,17 @@
 import { badResponse, UpstreamFault, type Message } from "../../../actors/engines/chat/model.ts"
 import type { ResponseRecord } from "../../../actors/proxy-session.ts"
 import type { Json } from "../request/fields.ts"
-import { paired, says } from "../request/items.ts"
+import { pairCallsWithResults, hasContent } from "../request/response-items.ts"
 import { badValue, modelNotFound, previousNotFound, previousNotReady } from "../problems.ts"
-import type { ResponseBuilder, Status } from "./response-builder.ts"
+import type { ResponseBuilder, ResponseStatus } from "./response-builder.ts"
 import { readResponses, type ResponsesSpec } from "../request/responses-request.ts"
 import type { Sessions } from "./sessions.ts"
-import { shortened } from "../request/truncation.ts"
+import { truncated } from "../request/truncation.ts"
 import type { Turn, Turns } from "../turn/turn.ts"
 import { newSessionId } from "../wire.ts"
 
 /** One response while it is made, foreground or background. */
-export interface Job {
+export interface ResponseJob {
   readonly id: string
   readonly owner: string
   readonly sessionId: string
@@ -28,7 +28,7 @@ export class ResponseRuns {
   readonly sessions: Sessions
 
   /** Under way, by id: visible to their owners, not yet to be continued. */
-  readonly running = new Map<string, Job>()
+  readonly running = new Map<string, ResponseJob>()
 
   constructor(turns: Turns, sessions: Sessions) {
     this.turns = turns
@@ -36,7 +36,10 @@ export class ResponseRuns {
   }
 
   /** The request checked against models and sessions; the session is entered. */
-  async open(body: Json, owner: string): Promise<Pick<Job, "owner" | "sessionId" | "spec" | "parent">> {
+  async open(
+    body: Json,
+    owner: string
+  ): Promise<Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">> {
     const { upstreams } = this.turns.deps
     const read = readResponses(
       body,
@@ -78,7 +81,7 @@ export class ResponseRuns {
   ): ResponsesSpec {
     const system: ReadonlyArray<Message> =
       spec.instructions === undefined ? [] : [{ role: "system", content: spec.instructions }]
-    const messages = paired([...ancestors, ...system, ...spec.request.messages])
+    const messages = pairCallsWithResults([...ancestors, ...system, ...spec.request.messages])
     if (messages.length === 0) throw badValue("input", "There is nothing to answer.")
     return {
       ...spec,
@@ -87,14 +90,14 @@ export class ResponseRuns {
         messages,
         ...(parent?.upstream === undefined || parent.upstream === null
           ? {}
-          : { continues: { id: parent.upstream.session, freshFrom: ancestors.filter(says).length } })
+          : { continues: { id: parent.upstream.session, freshFrom: ancestors.filter(hasContent).length } })
       }
     }
   }
 
   /** The model's answer into the builder; a context that is too long is cut once where the request allows it.
    *  */
-  async run(job: Job, turn: Turn): Promise<{ readonly estimated: boolean }> {
+  async run(job: ResponseJob, turn: Turn): Promise<{ readonly estimated: boolean }> {
     const { spec, builder, parent } = job
     const of = (request: ResponsesSpec["request"]): ResponsesSpec => ({ ...spec, request })
     const target = this.turns.deps.upstreams.find(spec.model)
@@ -103,7 +106,7 @@ export class ResponseRuns {
     let request = same && continues !== undefined ? { ...rest, continues } : rest
     const window = target?.upstream.record.context_tokens
     if (spec.truncation === "auto" && window !== undefined)
-      request = { ...request, messages: shortened(request.messages, window) }
+      request = { ...request, messages: truncated(request.messages, window) }
     try {
       return await turn.run(of(request), builder)
     } catch (fault) {
@@ -111,18 +114,18 @@ export class ResponseRuns {
         !(fault instanceof UpstreamFault) ||
         fault.reason !== "context" ||
         spec.truncation !== "auto" ||
-        builder.started
+        builder.firstEventSent
       )
         throw fault
       builder.reset()
-      return await turn.run(of({ ...rest, messages: shortened(rest.messages, undefined) }), builder)
+      return await turn.run(of({ ...rest, messages: truncated(rest.messages, undefined) }), builder)
     }
   }
 
   recordOf(
-    { builder, spec, sessionId, owner }: Job,
+    { builder, spec, sessionId, owner }: ResponseJob,
     turn: Turn | undefined,
-    status: Status,
+    status: ResponseStatus,
     object: Json,
     streamed: boolean
   ): ResponseRecord {
@@ -130,7 +133,7 @@ export class ResponseRuns {
     const whole = status === "completed"
     const upstreamId = turn?.target?.upstream.record.id
     const output = builder
-      .messages(whole)
+      .contextMessages(whole)
       .map((message) =>
         whole && bound.length > 0 && upstreamId !== undefined
           ? { ...message, bound: bound.map((value) => ({ upstream: upstreamId, value })) }
@@ -160,7 +163,7 @@ export class ResponseRuns {
     }
   }
 
-  statusOf({ builder }: Job): "completed" | "incomplete" {
-    return builder.finish === "stop" ? "completed" : "incomplete"
+  statusOf({ builder }: ResponseJob): "completed" | "incomplete" {
+    return builder.finishReason === "stop" ? "completed" : "incomplete"
   }
 }

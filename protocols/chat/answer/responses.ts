@@ -3,23 +3,23 @@
  *  Source: chat sections 9, 10, 15, 16. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../../shared/sse.ts"
-import type { Owned } from "../access.ts"
-import type { Background } from "./background.ts"
+import type { OwnerHandler } from "../access.ts"
+import type { BackgroundResponses } from "./background-responses.ts"
 import { Fields, readBody, type Json } from "../request/fields.ts"
-import { type Item } from "../request/items.ts"
+import { type Item } from "../request/response-items.ts"
 import { answerOf, badValue, failureOf, refusalOf, wrongType } from "../problems.ts"
-import { StreamReply } from "./reply.ts"
-import type { Job, ResponseRuns } from "./response-runs.ts"
-import { ResponseBuilder, type Status } from "./response-builder.ts"
+import { StreamReply } from "./stream-reply.ts"
+import type { ResponseJob, ResponseRuns } from "./response-runs.ts"
+import { ResponseBuilder, type ResponseStatus } from "./response-builder.ts"
 import type { Turn } from "../turn/turn.ts"
 import { newId } from "../wire.ts"
 
 export interface ResponsesApi {
-  readonly create: Owned
-  readonly retrieve: Owned
-  readonly remove: Owned
-  readonly cancel: Owned
-  readonly inputItems: Owned
+  readonly create: OwnerHandler
+  readonly retrieve: OwnerHandler
+  readonly remove: OwnerHandler
+  readonly cancel: OwnerHandler
+  readonly inputItems: OwnerHandler
 }
 
 const jsonHeaders = [["Content-Type", "application/json; charset=utf-8"]] as const
@@ -30,17 +30,17 @@ const ok = (value: unknown, headers: ReadonlyArray<readonly [string, string]> = 
   body: JSON.stringify(value)
 })
 
-export const responsesApi = (runs: ResponseRuns, background: Background): ResponsesApi => {
+export const responsesApi = (runs: ResponseRuns, background: BackgroundResponses): ResponsesApi => {
   const { turns, sessions } = runs
   const { settings, deadlines, metrics } = turns.deps
 
-  const create: Owned = async (request, owner) => {
+  const create: OwnerHandler = async (request, owner) => {
     const { object: body } = readBody(request.body)
     const opened = await runs.open(body, owner)
     if (opened.spec.background) return background.accept(opened, body, request)
     let turn: Turn
     try {
-      turn = turns.begin(request)
+      turn = turns.beginTurn(request)
     } catch (refusal) {
       sessions.leave(opened.sessionId)
       throw refusal
@@ -48,26 +48,26 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     return opened.spec.request.stream ? streamed(opened, turn) : whole(opened, turn)
   }
   /** Ends a foreground turn: what is to be stored is on disk when it resolves. */
-  const store = async (job: Job, turn: Turn, status: Status, object: Json): Promise<void> => {
+  const store = async (job: ResponseJob, turn: Turn, status: ResponseStatus, object: Json): Promise<void> => {
     if (job.spec.store)
       await sessions.commit({ id: job.id, record: runs.recordOf(job, turn, status, object, false) })
   }
-  const over = (job: Job): void => {
+  const over = (job: ResponseJob): void => {
     runs.running.delete(job.id)
     sessions.leave(job.sessionId)
   }
   const jobOf = (
-    opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">,
+    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
     make: (id: string) => ResponseBuilder
-  ): Job => {
+  ): ResponseJob => {
     const id = newId("resp")
-    const job: Job = { ...opened, id, builder: make(id) }
+    const job: ResponseJob = { ...opened, id, builder: make(id) }
     runs.running.set(id, job)
     return job
   }
 
   const whole = async (
-    opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">,
+    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
     turn: Turn
   ): Promise<Response> => {
     const job = jobOf(
@@ -79,20 +79,21 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
           echo: opened.spec.echo,
           background: false,
           summarized: opened.spec.summarized,
-          begun: () => turn.begunNow()
+          onFirstEvent: () => turn.noteFirstEvent()
         })
     )
     try {
       const { estimated } = await runs.run(job, turn)
       job.builder.closeAll()
       const status = runs.statusOf(job)
-      const object = job.builder.object(status, { completedS: turns.nowS() })
+      const object = job.builder.responseObject(status, { completedS: turns.nowS() })
       await store(job, turn, status, object)
       turn.end(status)
       return ok(object, [...turn.headers, ...(estimated ? [["x-proxy-usage", "estimated"] as const] : [])])
     } catch (fault) {
       const refusal = turn.refusal(fault, job.spec.model)
-      if (turn.cancelled) await store(job, turn, "cancelled", job.builder.object("cancelled")).catch(() => {})
+      if (turn.cancelled)
+        await store(job, turn, "cancelled", job.builder.responseObject("cancelled")).catch(() => {})
       turn.end(turn.cancelled ? "cancelled" : "failed")
       const answer = answerOf(refusal)
       return { ...answer, headers: [...answer.headers!, ...turn.headers] }
@@ -102,7 +103,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
   }
 
   const streamed = (
-    opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">,
+    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
     turn: Turn
   ): Promise<Response> => {
     let out = ""
@@ -120,9 +121,9 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
       headers: () => turn.headers,
       onStalled: () => turn.stop("gone"),
       onBackpressure: () => metrics.backpressure(),
-      onCommit: () => {
-        builder.emit("response.created", { response: builder.object("in_progress") })
-        builder.emit("response.in_progress", { response: builder.object("in_progress") })
+      onHeaders: () => {
+        builder.emit("response.created", { response: builder.responseObject("in_progress") })
+        builder.emit("response.in_progress", { response: builder.responseObject("in_progress") })
         flush()
       }
     })
@@ -135,9 +136,9 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
           echo: opened.spec.echo,
           background: false,
           summarized: opened.spec.summarized,
-          begun: (flow) => {
-            turn.begunNow()
-            reply.commit(flow)
+          onFirstEvent: (flow) => {
+            turn.noteFirstEvent()
+            reply.sendHeaders(flow)
           },
           emit: (type, event) => {
             out += namedFrame(type, JSON.stringify(event))
@@ -147,7 +148,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     )
     const { builder } = job
     const end = (type: string, object: Json): void => {
-      reply.commit()
+      reply.sendHeaders()
       builder.emit(type, { response: object })
       out += doneFrame
       flush()
@@ -155,18 +156,18 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     }
     const failed = async (fault: unknown): Promise<void> => {
       const refusal = turn.refusal(fault, job.spec.model)
-      if (turn.gone) {
-        await store(job, turn, "cancelled", builder.object("cancelled")).catch(() => {})
-        reply.instead(answerOf(refusal))
+      if (turn.disconnected) {
+        await store(job, turn, "cancelled", builder.responseObject("cancelled")).catch(() => {})
+        reply.replaceWith(answerOf(refusal))
         reply.abandon()
         return turn.end("cancelled")
       }
-      if (!reply.committed) {
+      if (!reply.headersSent) {
         const answer = answerOf(refusal)
-        reply.instead({ ...answer, headers: [...answer.headers!, ...turn.headers] })
+        reply.replaceWith({ ...answer, headers: [...answer.headers!, ...turn.headers] })
         return turn.end("failed")
       }
-      const object = builder.object("failed", { error: failureOf(refusal) })
+      const object = builder.responseObject("failed", { error: failureOf(refusal) })
       // Where even this cannot be kept, the client is told all the same: the turn has failed either way.
       await store(job, turn, "failed", object).catch(() => {})
       turn.end("failed")
@@ -175,11 +176,11 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     void (async () => {
       try {
         await runs.run(job, turn)
-        reply.commit()
+        reply.sendHeaders()
         builder.closeAll()
         flush()
         const status = runs.statusOf(job)
-        const object = builder.object(status, { completedS: turns.nowS() })
+        const object = builder.responseObject(status, { completedS: turns.nowS() })
         await store(job, turn, status, object)
         turn.end(status)
         end(`response.${status}`, object)
@@ -212,8 +213,8 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
   const seen = async (request: Request, owner: string): Promise<Json> => {
     const job = runs.running.get(idOf(request))
     if (job !== undefined && job.owner === owner)
-      return background.stateOf(job.id) ?? job.builder.object("in_progress")
-    return JSON.parse((await sessions.look(owner, idOf(request))).object) as Json
+      return background.stateOf(job.id) ?? job.builder.responseObject("in_progress")
+    return JSON.parse((await sessions.get(owner, idOf(request))).object) as Json
   }
   const queryOf = ({ query }: Request): URLSearchParams => new URLSearchParams(query)
   const integer = (query: URLSearchParams, name: string, min: number, max: number): number | undefined => {
@@ -235,7 +236,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
     },
     remove: async (request, owner) => {
       const id = idOf(request)
-      await background.stopFor(id, owner)
+      await background.cancel(id, owner)
       await sessions.remove(owner, id)
       return ok({ id, object: "response", deleted: true })
     },
@@ -244,9 +245,9 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
       const job = runs.running.get(id)
       if (job?.owner === owner && !job.spec.background)
         throw badValue("response_id", "Cannot cancel a synchronous response.")
-      if (job === undefined && !(await sessions.look(owner, id)).background)
+      if (job === undefined && !(await sessions.get(owner, id)).background)
         throw badValue("response_id", "Cannot cancel a synchronous response.")
-      await background.stopFor(id, owner)
+      await background.cancel(id, owner)
       return ok(await seen(request, owner))
     },
     inputItems: async (request, owner) => {
@@ -260,7 +261,7 @@ export const responsesApi = (runs: ResponseRuns, background: Background): Respon
       const given =
         job?.owner === owner
           ? job.spec.items
-          : (JSON.parse((await sessions.look(owner, idOf(request))).input) as ReadonlyArray<Item>)
+          : (JSON.parse((await sessions.get(owner, idOf(request))).input) as ReadonlyArray<Item>)
       const items = order === "asc" ? given : given.toReversed()
       const from = after === null ? 0 : items.findIndex(({ id }) => id === after) + 1
       if (after !== null && from === 0) throw badValue("after", `Item '${after.slice(0, 64)}' not found.`)

@@ -14,7 +14,7 @@ import type { Message } from "../../../actors/engines/chat/model.ts"
 import type { Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import { committed as commitNow, type Store } from "../../../storage/store.ts"
-import type { Item } from "../request/items.ts"
+import type { Item } from "../request/response-items.ts"
 import type { ChatMetrics } from "../metrics.ts"
 import { responsePrefixOf } from "../wire.ts"
 import {
@@ -44,7 +44,7 @@ export interface StoredEvent {
 }
 
 /** What a commit keeps besides the record. */
-export interface Kept {
+export interface ResponseCommit {
   readonly id: string
   readonly record: ResponseRecord
   readonly work?: string
@@ -76,11 +76,11 @@ export class Sessions {
     this.stopped = true
   }
 
-  get live(): number {
+  get activeCount(): number {
     return this.deps.store.counter(sessionsCounter.table, [...sessionsCounter.key])
   }
 
-  ended(why: Ending): number {
+  endedCount(why: Ending): number {
     return this.deps.store.counter(sessionsCounter.table, [why])
   }
 
@@ -159,7 +159,7 @@ export class Sessions {
   }
 
   /** Resolves when it is on disk. */
-  async commit({ id, record, work, events = [], eventsFrom = 0 }: Kept): Promise<void> {
+  async commit({ id, record, work, events = [], eventsFrom = 0 }: ResponseCommit): Promise<void> {
     const began = performance.now()
     const answer = await this.ask(record.sessionId, "Commit", {
       id,
@@ -172,7 +172,7 @@ export class Sessions {
     })
     this.deps.metrics.committed(performance.now() - began)
     if ("refuse" in answer) throw responseNotFound(id)
-    if (this.live > this.deps.sessionsMax) this.makeRoom(record.sessionId)
+    if (this.activeCount > this.deps.sessionsMax) this.makeRoom(record.sessionId)
   }
 
   /** The session that would expire first leaves, unless a turn is under way there. */
@@ -185,7 +185,7 @@ export class Sessions {
   }
 
   /** A response that can be seen by its owner now. */
-  async look(owner: string, id: string): Promise<ResponseRecord> {
+  async get(owner: string, id: string): Promise<ResponseRecord> {
     const record = plainId.test(id) ? Responses.get(this.deps.store, [id]) : undefined
     if (record === undefined || record.owner !== owner) throw responseNotFound(id)
     if ("refuse" in (await this.ask(record.sessionId, "Inspect", { owner, id }))) throw responseNotFound(id)
@@ -193,7 +193,7 @@ export class Sessions {
   }
 
   async remove(owner: string, id: string): Promise<void> {
-    const record = await this.look(owner, id)
+    const record = await this.get(owner, id)
     if ("refuse" in (await this.ask(record.sessionId, "Delete", { owner, id }))) throw responseNotFound(id)
   }
 

@@ -119,13 +119,13 @@ export const memberText = (text: string, name: string, strings?: number): string
 /** One object of a request, and how it is reached: `name` of the object around it, `index` where that is an
  *  array. */
 export class Fields {
-  private readonly object: Json
+  private readonly members: Json
   private readonly around: Fields | undefined
   private readonly name: string
   private readonly index: number
 
-  constructor(object: Json, around?: Fields, name = "", index = -1) {
-    this.object = object
+  constructor(members: Json, around?: Fields, name = "", index = -1) {
+    this.members = members
     this.around = around
     this.name = name
     this.index = index
@@ -144,11 +144,11 @@ export class Fields {
   }
 
   raw(name: string): unknown {
-    return Object.hasOwn(this.object, name) ? (this.object[name] ?? undefined) : undefined
+    return Object.hasOwn(this.members, name) ? (this.members[name] ?? undefined) : undefined
   }
 
   get size(): number {
-    return Object.keys(this.object).length
+    return Object.keys(this.members).length
   }
 
   has(name: string): boolean {
@@ -218,7 +218,7 @@ export class Fields {
     return value as A
   }
 
-  object_(name: string): Fields | undefined {
+  object(name: string): Fields | undefined {
     const value = this.raw(name)
     if (value === undefined) return undefined
     if (!isObject(value)) throw wrongType(this.path(name), "an object")

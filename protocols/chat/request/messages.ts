@@ -26,7 +26,7 @@ export const checkFile = (data: string, param: string): string => {
 }
 
 const need = (fields: Fields, name: string): Fields => {
-  const inner = fields.object_(name)
+  const inner = fields.object(name)
   if (inner === undefined) throw missing(fields.path(name))
   return inner
 }
@@ -141,7 +141,7 @@ export const readMessage = (message: Fields, before: ReadonlyArray<Message>): Me
   const reasoning = message.string("reasoning_content")
   const refusal = message.string("refusal")
   let calls = readCalls(message)
-  const old = message.object_("function_call")
+  const old = message.object("function_call")
   if (calls === undefined && old !== undefined)
     calls = [
       {

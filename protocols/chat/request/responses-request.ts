@@ -1,9 +1,9 @@
 /** POST /v1/responses: the body into a turn, in the order of the specification's tables. Source: chat
  *  sections 5.2, 9.1 to 9.3. */
 import type { Message, Tool } from "../../../actors/engines/chat/model.ts"
-import { readEffort, readFormat, readModel, type TurnSpec } from "./chat-request.ts"
+import { readEffort, readFormat, readModel, type TurnSpec } from "./completions-request.ts"
 import { Fields, isObject, type Json } from "./fields.ts"
-import { messagesOf, readItems, type FindItem, type Item } from "./items.ts"
+import { messagesOf, readItems, type FindItem, type Item } from "./response-items.ts"
 import { badValue, missing, tooLong, unsupportedParameter, unsupportedValue, wrongType } from "../problems.ts"
 import { checkChoice, readChoice, readTools } from "./tools.ts"
 
@@ -77,7 +77,7 @@ export const readResponses = (
   const previousId = fields.string("previous_response_id", { max: 128 })
   const given = readTools(fields, { flat: true, native: nativeTools(model) })
   const stream = fields.boolean("stream") ?? false
-  const reasoning = fields.object_("reasoning")
+  const reasoning = fields.object("reasoning")
   const inner = reasoning === undefined ? undefined : readEffort(reasoning, "effort")
   const outer = readEffort(fields, "reasoning_effort")
   const summary = reasoning?.choice("summary", ["auto", "concise", "detailed"])
@@ -88,8 +88,8 @@ export const readResponses = (
   const synonym = fields.integer("max_tokens", 1)
   const temperature = fields.number("temperature", 0, 2)
   const topP = fields.number("top_p", 0, 1)
-  const text = fields.object_("text")
-  const format = readFormat(text?.object_("format"), false)
+  const text = fields.object("text")
+  const format = readFormat(text?.object("format"), false)
   const store = fields.boolean("store") ?? true
   const background = fields.boolean("background") ?? false
   const metadata = readMetadata(fields)
@@ -98,7 +98,7 @@ export const readResponses = (
   for (const [i, word] of include.entries())
     if (typeof word !== "string") throw wrongType(`include[${i}]`, "a string")
   const topLogprobs = fields.integer("top_logprobs", 0, 20)
-  fields.object_("stream_options")
+  fields.object("stream_options")
   if (fields.has("conversation")) throw unsupportedParameter("conversation")
 
   if (background && !store) throw badValue("background", "'background' needs 'store'.")

@@ -33,7 +33,7 @@ export const readTools = (
         ? unsupportedValue(tool.path("type"), `Tools of type '${type.slice(0, 64)}' are not supported.`)
         : badValue(tool.path("type"), `Invalid value for '${tool.path("type")}': supported is 'function'.`)
     }
-    const nested = !flat || tool.has("function") ? tool.object_("function") : tool
+    const nested = !flat || tool.has("function") ? tool.object("function") : tool
     if (nested === undefined) throw missing(tool.path("function"))
     const name = nested.required("name", { pattern: namePattern })
     if (names.has(name)) throw badValue(nested.path("name"), `Two tools are called '${name}'.`)
@@ -65,7 +65,7 @@ export const readFunctions = (fields: Fields): ReadonlyArray<Tool> | undefined =
   })
 }
 
-export interface Choice {
+export interface ToolChoiceSpec {
   readonly choice: ToolChoice | undefined
   /** Only these are offered. */
   readonly allowed?: ReadonlySet<string>
@@ -73,7 +73,7 @@ export interface Choice {
 
 /** `flat`: responses name the function beside the type. Checked against the tools afterwards, by
  *  `checkChoice`. */
-export const readChoice = (fields: Fields, name: string, flat: boolean): Choice => {
+export const readChoice = (fields: Fields, name: string, flat: boolean): ToolChoiceSpec => {
   const value = fields.raw(name)
   if (value === undefined) return { choice: undefined }
   if (typeof value === "string") {
@@ -89,17 +89,17 @@ export const readChoice = (fields: Fields, name: string, flat: boolean): Choice 
   const type = name === "function_call" ? "function" : choice.string("type")
   if (type === "function") {
     const inner =
-      name === "function_call" || (flat && !choice.has("function")) ? choice : choice.object_("function")
+      name === "function_call" || (flat && !choice.has("function")) ? choice : choice.object("function")
     if (inner === undefined) throw missing(choice.path("function"))
     return { choice: { name: inner.required("name") } }
   }
   if (type === "allowed_tools") {
-    const inner = flat && !choice.has("allowed_tools") ? choice : choice.object_("allowed_tools")
+    const inner = flat && !choice.has("allowed_tools") ? choice : choice.object("allowed_tools")
     if (inner === undefined) throw missing(choice.path("allowed_tools"))
     const mode = inner.choice("mode", ["auto", "required"]) ?? "auto"
     const allowed = inner
       .each("tools", { min: 1, max: toolsMax })
-      ?.map((tool) => (tool.object_("function") ?? tool).required("name"))
+      ?.map((tool) => (tool.object("function") ?? tool).required("name"))
     if (allowed === undefined) throw missing(inner.path("tools"))
     return { choice: mode, allowed: new Set(allowed) }
   }
@@ -110,7 +110,7 @@ export const readChoice = (fields: Fields, name: string, flat: boolean): Choice 
 }
 
 export const checkChoice = (
-  { choice, allowed }: Choice,
+  { choice, allowed }: ToolChoiceSpec,
   tools: ReadonlyArray<Tool> | undefined,
   param = "tool_choice"
 ): void => {
@@ -134,7 +134,7 @@ export const internalName = (name: string): string =>
 const nothing = new Map<string, string>()
 
 /** The map of one request. `plain` where nothing can collide: names pass unchanged. */
-export class Namespace {
+export class ToolNames {
   readonly plain: boolean
   private readonly publicNames: Map<string, string> = nothing
   private readonly internals: ReadonlyArray<string> = []
@@ -208,9 +208,9 @@ export class Namespace {
 /** Text deltas with the internal names taken out, held back while undecided. */
 export class ToolNameRestorer {
   private held = ""
-  private readonly names: Namespace
+  private readonly names: ToolNames
 
-  constructor(names: Namespace) {
+  constructor(names: ToolNames) {
     this.names = names
   }
 

@@ -5,7 +5,7 @@ import { estimated, type Message } from "../../../actors/engines/chat/model.ts"
 const tokens = (messages: ReadonlyArray<Message>): number => estimated(JSON.stringify(messages))
 
 /** Down to `windowTokens`, or to half where the window is not known. The last turn always stays. */
-export const shortened = (
+export const truncated = (
   messages: ReadonlyArray<Message>,
   windowTokens: number | undefined
 ): ReadonlyArray<Message> => {

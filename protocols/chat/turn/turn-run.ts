@@ -16,15 +16,15 @@ import {
   type Usage
 } from "../../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../../actors/engines/chat/upstreams.ts"
-import type { Builtins } from "./builtins.ts"
-import type { TurnSpec } from "../request/chat-request.ts"
-import { AnswerFilter, renumbered, type Output, type Rules } from "./answer-filter.ts"
+import type { BuiltinTools } from "./builtin-tools.ts"
+import type { TurnSpec } from "../request/completions-request.ts"
+import { ChunkRewriter, renumbered, type Output, type RewriteRules } from "./chunk-rewriter.ts"
 import { unsupportedParameter, unsupportedValue } from "../problems.ts"
-import { bridgeMessages } from "../request/prompt-bridge.ts"
-import { Namespace } from "../request/tools.ts"
+import { bridgeMessages } from "./prompt-bridge.ts"
+import { ToolNames } from "../request/tools.ts"
 
-export interface TurnDeps extends AttemptOptions {
-  readonly builtins: Builtins
+export interface TurnRunDeps extends AttemptOptions {
+  readonly builtins: BuiltinTools
   readonly unsupported: "drop" | "error"
 }
 
@@ -50,7 +50,7 @@ const everyHint = Object.keys(hintsOf) as ReadonlyArray<Hint>
 
 /** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's
  *  shape is refused. */
-export const fitted = (
+export const fitToUpstream = (
   request: ModelRequest,
   target: Target,
   unsupported: "drop" | "error"
@@ -84,9 +84,9 @@ export const fitted = (
 
 export interface TurnCaller extends Caller {
   /** Ends the signal from inside: the answer outgrows its limit. */
-  tooLong(): void
+  onOutputTooLong(): void
   /** The upstreams had it for so long; `usage` when they answered. */
-  waited(ms: number, usage: Usage | undefined): void
+  addUpstreamTime(ms: number, usage: Usage | undefined): void
 }
 
 /** Figures as upstreams give them: what is no count is none. */
@@ -102,18 +102,18 @@ const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> =>
 export class TurnRun {
   private readonly spec: TurnSpec
   private readonly output: Output
-  private readonly deps: TurnDeps
+  private readonly deps: TurnRunDeps
   private readonly caller: TurnCaller
   private extra: Array<Message> = []
   private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
   private guessed = false
   private ran = false
   private begun = false
-  private namespace: Namespace | undefined
+  private namespace: ToolNames | undefined
   private retried = { unknown: false, required: false, schema: false, repair: false }
   private readonly signal: Abort
 
-  constructor(spec: TurnSpec, output: Output, deps: TurnDeps, caller: TurnCaller) {
+  constructor(spec: TurnSpec, output: Output, deps: TurnRunDeps, caller: TurnCaller) {
     this.spec = spec
     this.output = output
     this.deps = deps
@@ -128,14 +128,14 @@ export class TurnRun {
     let target = first
     let answered = false
     try {
-      fitted(spec.request, first, this.deps.unsupported)
+      fitToUpstream(spec.request, first, this.deps.unsupported)
       for (let round = 0; ; round++) {
         const builtins = spec.external
           ? noTools
           : round < this.deps.builtins.roundsMax
             ? this.deps.builtins.allowed
             : noTools
-        const filter = new AnswerFilter(this.output, this.rulesFor(target, builtins), this.begun)
+        const filter = new ChunkRewriter(this.output, this.rulesFor(target, builtins), this.begun)
         try {
           target = await this.ask(target, filter, builtins)
         } catch (fault) {
@@ -168,7 +168,7 @@ export class TurnRun {
         return { usage: this.usage, estimated: this.guessed }
       }
     } finally {
-      this.caller.waited(performance.now() - began, answered ? this.usage : undefined)
+      this.caller.addUpstreamTime(performance.now() - began, answered ? this.usage : undefined)
     }
   }
 
@@ -189,18 +189,18 @@ export class TurnRun {
     return !(record.namespace ?? record.kind === "embedded")
   }
 
-  private names(target: Target): Namespace {
+  private names(target: Target): ToolNames {
     const plain = this.plain(target)
     return this.namespace?.plain === plain
       ? this.namespace
-      : (this.namespace = new Namespace(this.tools(), this.spec.request.messages, plain))
+      : (this.namespace = new ToolNames(this.tools(), this.spec.request.messages, plain))
   }
 
   private bridges(target: Target): boolean {
     return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses"
   }
 
-  private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): Rules {
+  private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): RewriteRules {
     const { request } = this.spec
     const tools = this.tools()
     return {
@@ -213,7 +213,7 @@ export class TurnRun {
         this.bridges(target) && (tools.length > 0 || builtins.length > 0)
           ? [
               ...tools.map((tool) =>
-                this.plain(target) ? tool : new Namespace(tools, [], false).tool(tool)
+                this.plain(target) ? tool : new ToolNames(tools, [], false).tool(tool)
               ),
               ...builtins
             ]
@@ -221,14 +221,14 @@ export class TurnRun {
       keepsText:
         builtins.length > 0 ||
         (request.format?.type === "json_schema" && target.upstream.record.kind === "embedded"),
-      onTooLong: () => this.caller.tooLong()
+      onOutputTooLong: () => this.caller.onOutputTooLong()
     }
   }
 
   /** The request in the target's terms. */
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
     const { request: spec } = this.spec
-    const request = fitted(spec, target, this.deps.unsupported)
+    const request = fitToUpstream(spec, target, this.deps.unsupported)
     const tools = this.tools()
     const names = this.names(target)
     let messages = this.extra.length === 0 ? request.messages : [...request.messages, ...this.extra]
@@ -258,13 +258,13 @@ export class TurnRun {
   }
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
-  private ask(target: Target, filter: AnswerFilter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+  private ask(target: Target, filter: ChunkRewriter, builtins: ReadonlyArray<Tool>): Promise<Target> {
     const n = this.spec.request.n ?? 1
     return n === 1 || supportsOf(target).n !== false
       ? attempt(
           target,
           (to) => {
-            if (to !== target) filter.aim(this.rulesFor(to, builtins))
+            if (to !== target) filter.retarget(this.rulesFor(to, builtins))
             return this.requestFor(to, builtins)
           },
           filter,
@@ -278,7 +278,7 @@ export class TurnRun {
   private async askOften(
     n: number,
     target: Target,
-    filter: AnswerFilter,
+    filter: ChunkRewriter,
     builtins: ReadonlyArray<Tool>
   ): Promise<Target> {
     const many = new AbortController()
@@ -297,11 +297,11 @@ export class TurnRun {
                 input = usage.input
                 output += usage.output
               }),
-              started: false,
+              firstEventSent: false,
               reset: () => {}
             },
-            "started",
-            { get: () => filter.started }
+            "firstEventSent",
+            { get: () => filter.firstEventSent }
           ),
           caller,
           false,
@@ -316,7 +316,7 @@ export class TurnRun {
     return target
   }
 
-  private count(filter: AnswerFilter, target: Target): void {
+  private count(filter: ChunkRewriter, target: Target): void {
     let { usage } = filter
     if (usage === undefined) {
       this.guessed = true
@@ -337,11 +337,11 @@ export class TurnRun {
   }
 
   /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
-  private again(filter: AnswerFilter, target: Target): boolean {
+  private again(filter: ChunkRewriter, target: Target): boolean {
     const { request } = this.spec
     const { output, retried } = this
     if (filter.unknownCalls > 0 && filter.calls === 0 && !filter.content) {
-      if (output.started || retried.unknown) throw badResponse("it calls a tool that does not exist")
+      if (output.firstEventSent || retried.unknown) throw badResponse("it calls a tool that does not exist")
       retried.unknown = true
       this.extra.push({
         role: "system",
@@ -354,7 +354,7 @@ export class TurnRun {
       return true
     }
     const forced = request.toolChoice === "required" || typeof request.toolChoice === "object"
-    if (forced && filter.calls === 0 && !output.started && !retried.required) {
+    if (forced && filter.calls === 0 && !output.firstEventSent && !retried.required) {
       retried.required = true
       this.extra.push({
         role: "system",
@@ -366,11 +366,11 @@ export class TurnRun {
       return true
     }
     if (
-      !output.started &&
+      !output.firstEventSent &&
       !retried.repair &&
       filter.bridged.some(({ name, arguments: text }) => {
         const tool = this.tools().find((known) => known.name === name)
-        return tool !== undefined && !conforms(tool.parameters, text)
+        return tool !== undefined && !matchesSchema(tool.parameters, text)
       })
     ) {
       retried.repair = true
@@ -384,16 +384,16 @@ export class TurnRun {
     return this.schemaFails(filter, target)
   }
 
-  private schemaFails(filter: AnswerFilter, { upstream }: Target): boolean {
+  private schemaFails(filter: ChunkRewriter, { upstream }: Target): boolean {
     const { format } = this.spec.request
     if (
       format?.type !== "json_schema" ||
       upstream.record.kind !== "embedded" ||
       filter.calls > 0 ||
-      conforms(format.schema, filter.said)
+      matchesSchema(format.schema, filter.said)
     )
       return false
-    if (!this.output.started && !this.retried.schema) {
+    if (!this.output.firstEventSent && !this.retried.schema) {
       this.retried.schema = true
       this.extra.push({
         role: "system",
@@ -420,7 +420,7 @@ const schemasMax = 256
 const compiled = new Map<string, (value: unknown) => boolean>()
 
 /** A schema that is none holds for everything. */
-export const conforms = (schema: object, text: string): boolean => {
+export const matchesSchema = (schema: object, text: string): boolean => {
   let value: unknown
   try {
     value = JSON.parse(text)

@@ -7,14 +7,14 @@ import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts
 import { publicId, type Target, type Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 import type { Request } from "../../../runtime/http.ts"
-import type { Builtins } from "./builtins.ts"
-import type { TurnSpec } from "../request/chat-request.ts"
-import type { Output } from "./answer-filter.ts"
+import type { BuiltinTools } from "./builtin-tools.ts"
+import type { TurnSpec } from "../request/completions-request.ts"
+import type { Output } from "./chunk-rewriter.ts"
 import type { ChatMetrics } from "../metrics.ts"
 import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown } from "../problems.ts"
-import { TurnRun, type TurnCaller, type TurnDeps, type TurnResult } from "./turn-run.ts"
+import { TurnRun, type TurnCaller, type TurnRunDeps, type TurnResult } from "./turn-run.ts"
 
-export interface Settings {
+export interface ChatSettings {
   readonly bodyBytesMax: number
   readonly turnMs: number
   readonly commitMs: number
@@ -34,9 +34,9 @@ type Client = Pick<Request, "onAborted">
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
 
 export interface TurnsDeps {
-  readonly settings: Settings
+  readonly settings: ChatSettings
   readonly upstreams: Upstreams
-  readonly builtins: Builtins
+  readonly builtins: BuiltinTools
   readonly metrics: ChatMetrics
   readonly clock: Clock
   readonly deadlines: Deadlines
@@ -47,7 +47,7 @@ export class Turns {
   readonly deps: TurnsDeps
 
   /** Of every turn. */
-  readonly options: TurnDeps
+  readonly options: TurnRunDeps
 
   draining = false
   private readonly running = new IndexedSet<Turn>()
@@ -84,7 +84,7 @@ export class Turns {
   }
 
   /** Counts a turn in, or refuses it. Whoever begins one ends it. `client`: its going aborts. */
-  begin(client: Client | undefined): Turn {
+  beginTurn(client: Client | undefined): Turn {
     if (this.draining) throw shuttingDown()
     if (this.running.size >= this.deps.settings.inFlightMax) throw overloaded()
     const turn = new Turn(this, client, () => {
@@ -102,13 +102,13 @@ export class Turns {
   async drain(graceMs: number): Promise<void> {
     this.draining = true
     if (this.running.size === 0) return
-    const gone = new Promise<void>((resolve) => {
+    const allEnded = new Promise<void>((resolve) => {
       this.idle = resolve
     })
     const grace = this.deps.deadlines.start(graceMs, () => {
       this.running.each((turn) => turn.stop("shutdown"))
     })
-    await gone
+    await allEnded
     grace.stop()
   }
 }
@@ -120,16 +120,16 @@ export class Turn implements Indexed, TurnCaller {
   target: Target | undefined = undefined
   readonly startedMs = performance.now()
   private readonly aborter = new Aborter()
-  private why: "gone" | "timeout" | "shutdown" | "cancelled" | undefined
+  private stopReason: "gone" | "timeout" | "shutdown" | "cancelled" | undefined
   private readonly turns: Turns
   private readonly deadline: Deadline
-  private readonly over: () => void
+  private readonly onEnd: () => void
   private upstreamMs = 0
   private firstMs: number | undefined
 
-  constructor(turns: Turns, client: Client | undefined, over: () => void) {
+  constructor(turns: Turns, client: Client | undefined, onEnd: () => void) {
     this.turns = turns
-    this.over = over
+    this.onEnd = onEnd
     this.signal = this.aborter
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
     client?.onAborted(() => this.stop("gone"))
@@ -137,21 +137,21 @@ export class Turn implements Indexed, TurnCaller {
 
   stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void {
     if (!this.ended) {
-      this.why ??= why
+      this.stopReason ??= why
       this.aborter.abort()
     }
   }
 
-  get gone(): boolean {
-    return this.why === "gone"
+  get disconnected(): boolean {
+    return this.stopReason === "gone"
   }
 
   get cancelled(): boolean {
-    return this.why === "cancelled" || this.why === "gone"
+    return this.stopReason === "cancelled" || this.stopReason === "gone"
   }
 
   get interrupted(): boolean {
-    return this.why === "shutdown"
+    return this.stopReason === "shutdown"
   }
 
   attempted(target: Target, retryOf: UpstreamFault | undefined): void {
@@ -162,11 +162,11 @@ export class Turn implements Indexed, TurnCaller {
     this.target = target
   }
 
-  tooLong(): void {
+  onOutputTooLong(): void {
     this.aborter.abort()
   }
 
-  begunNow(): void {
+  noteFirstEvent(): void {
     this.firstMs ??= performance.now()
   }
 
@@ -186,7 +186,7 @@ export class Turn implements Indexed, TurnCaller {
     return new TurnRun(spec, output, this.turns.options, this).run(target)
   }
 
-  waited(ms: number, usage: Usage | undefined): void {
+  addUpstreamTime(ms: number, usage: Usage | undefined): void {
     this.upstreamMs += ms
     if (usage !== undefined) this.turns.deps.metrics.tokens(usage.input, usage.output)
   }
@@ -204,9 +204,9 @@ export class Turn implements Indexed, TurnCaller {
   }
 
   refusal(fault: unknown, model: string): Refusal {
-    if (this.why === "gone" || this.why === "cancelled") return clientGone()
-    if (this.why === "shutdown") return shuttingDown()
-    if (this.why === "timeout")
+    if (this.stopReason === "gone" || this.stopReason === "cancelled") return clientGone()
+    if (this.stopReason === "shutdown") return shuttingDown()
+    if (this.stopReason === "timeout")
       return refusalOf(new UpstreamFault({ reason: "timeout", detail: "the turn took too long" }))
     const refusal = refusalOf(fault, model)
     if (refusal.status === 500)
@@ -227,11 +227,11 @@ export class Turn implements Indexed, TurnCaller {
     metrics.turn(
       this.target?.upstream.record.id ?? "none",
       this.target?.model ?? "none",
-      this.why === "gone" ? "client_disconnect" : outcome
+      this.stopReason === "gone" ? "client_disconnect" : outcome
     )
-    metrics.duration.note((now - this.startedMs) / 1_000)
-    metrics.overhead.note(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)
-    if (this.firstMs !== undefined) metrics.firstToken.note((this.firstMs - this.startedMs) / 1_000)
-    this.over()
+    metrics.duration.observe((now - this.startedMs) / 1_000)
+    metrics.overhead.observe(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)
+    if (this.firstMs !== undefined) metrics.firstToken.observe((this.firstMs - this.startedMs) / 1_000)
+    this.onEnd()
   }
 }

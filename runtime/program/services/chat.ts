@@ -11,15 +11,15 @@ import { Upstream, Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { endings, ProxySession } from "../../../actors/proxy-session.ts"
 import { Access, preflight, requestIdOf, withHeaders } from "../../../protocols/chat/access.ts"
-import { Background } from "../../../protocols/chat/answer/background.ts"
-import { builtinsOf, fetchImage, type FetchOptions } from "../../../protocols/chat/turn/builtins.ts"
+import { BackgroundResponses } from "../../../protocols/chat/answer/background-responses.ts"
+import { builtinTools, fetchImage, type FetchOptions } from "../../../protocols/chat/turn/builtin-tools.ts"
 import { ChatMetrics } from "../../../protocols/chat/metrics.ts"
 import { answerOf, invalidKey, unknownUrl } from "../../../protocols/chat/problems.ts"
 import { ResponseRuns } from "../../../protocols/chat/answer/response-runs.ts"
 import { responsesApi } from "../../../protocols/chat/answer/responses.ts"
 import { chat } from "../../../protocols/chat/routes.ts"
 import { Sessions } from "../../../protocols/chat/answer/sessions.ts"
-import { Turns, type Settings } from "../../../protocols/chat/turn/turn.ts"
+import { Turns, type ChatSettings } from "../../../protocols/chat/turn/turn.ts"
 import { mapBytesDefault } from "../../../storage/lmdb.ts"
 import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
@@ -130,8 +130,8 @@ export const chatService = (
   )
   const metrics = new ChatMetrics()
   const access = new Access(keys)
-  const builtins = builtinsOf(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
-  const settings: Settings = {
+  const builtins = builtinTools(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
+  const settings: ChatSettings = {
     bodyBytesMax: config.chatBodyBytesMax,
     turnMs: config.turnMs,
     commitMs: config.streamCommitMs,
@@ -157,13 +157,13 @@ export const chatService = (
     turnMs: settings.turnMs
   })
   const runs = new ResponseRuns(turns, sessions)
-  const background = new Background(runs)
+  const background = new BackgroundResponses(runs)
   const barred = (path: string, headers: Headers): Response | undefined => {
     if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
     return mode === "off" || (mode === "auth" && access.open)
       ? answerOf(unknownUrl("GET", path))
-      : mode === "auth" && access.owner(headers) === undefined
+      : mode === "auth" && access.ownerOf(headers) === undefined
         ? answerOf(invalidKey)
         : undefined
   }
@@ -222,7 +222,7 @@ export const chatService = (
           timestamp: new Date().toISOString(),
           upstreams: views,
           sessions: {
-            active: sessions.live,
+            active: sessions.activeCount,
             oldest_expires_at: nextExpiry(),
             retention_seconds: Math.floor(settings.retentionMs / 1_000)
           },
@@ -238,9 +238,9 @@ export const chatService = (
       metrics: () =>
         metrics.text([
           ["proxy_inflight_turns", turns.inFlight],
-          ["proxy_sessions_active", sessions.live],
+          ["proxy_sessions_active", sessions.activeCount],
           ...endings.map(
-            (why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.ended(why)] as const
+            (why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.endedCount(why)] as const
           ),
           ...upstreams.all.map(
             ({ record, gate }) => [`proxy_queue_depth{upstream="${record.id}"}`, gate.queued] as const

@@ -3,7 +3,7 @@
  *  sockets; what is asked for holds whenever it happens. */
 import { createServer, type AddressInfo, type Socket } from "node:net"
 import { expect, it } from "vitest"
-import { frames, until, World } from "./world.ts"
+import { frames, until, ChatTestServer } from "./chat-server.ts"
 
 const permits = 6
 const clients = 24
@@ -92,7 +92,7 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve)
   })
-  const world = await World.open({
+  const world = await ChatTestServer.open({
     main: {
       base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       max_concurrency: permits,
@@ -139,7 +139,7 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   await Promise.all(
     Array.from({ length: clients }, async () => {
       while (asked < requests) {
-        world.aheadMs += 100
+        world.clockOffsetMs += 100
         await one(`w${asked++}x`)
       }
     })

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, beforeEach, afterEach, expect, it } from "vitest"
 import { buildChild, startChild, type Child } from "../../child.ts"
-import { FakeUpstream, completion, spoken, type Seen } from "./fake-upstream.ts"
-import { frames, until } from "./world.ts"
+import { FakeUpstream, completion, textStream, type UpstreamRequest } from "./fake-upstream.ts"
+import { frames, until } from "./chat-server.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 20) > 20 ? 60 : 10
 let program = ""
@@ -45,7 +45,7 @@ const post = async (body: Record<string, unknown>): Promise<{ status: number; bo
   return { status: answer.status, body: await answer.json() }
 }
 
-const texts = (seen: Seen): ReadonlyArray<string> =>
+const texts = (seen: UpstreamRequest): ReadonlyArray<string> =>
   seen.body.messages.map(({ content }: { content: string }) => content)
 
 it("CHAT-50 kill -9 between turns and mid-stream, restart: every completed turn is continued by its id at once, nothing half-written is visible", async () => {
@@ -55,10 +55,10 @@ it("CHAT-50 kill -9 between turns and mid-stream, restart: every completed turn 
   let killed = 0
   const half: Array<string> = []
   for (let round = 0; round < rounds; round++) {
-    upstream.plays((seen) =>
+    upstream.respondWith((seen) =>
       seen.body.stream === true
         ? {
-            chunks: spoken("half ", "a ", "word"),
+            chunks: textStream("half ", "a ", "word"),
             pace: (i) =>
               i > 1
                 ? new Promise((resolve) => {
@@ -108,12 +108,12 @@ it("CHAT-50 kill -9 between turns and mid-stream, restart: every completed turn 
 
 it("after kill -9 a queued background response is made, one that was under way has failed", async () => {
   await up()
-  upstream.plays({ chunks: spoken("a").slice(0, 2), hang: true })
+  upstream.respondWith({ chunks: textStream("a").slice(0, 2), hang: true })
   const { body } = await post({ input: "x", background: true })
-  await until(() => upstream.seen.length === 1)
+  await until(() => upstream.requests.length === 1)
   child.process.kill("SIGKILL")
   await child.exited
-  upstream.plays({ json: completion("later") })
+  upstream.respondWith({ json: completion("later") })
   await up()
   const after = (await (await fetch(`${base}/v1/responses/${body.id}`)).json()) as any
   expect([after.status, after.error]).toEqual([
@@ -121,12 +121,12 @@ it("after kill -9 a queued background response is made, one that was under way h
     { code: "server_error", message: "interrupted by restart" }
   ])
   // A stop gives a running one back to the queue; the next process makes it.
-  upstream.plays({ chunks: spoken("a").slice(0, 2), hang: true })
+  upstream.respondWith({ chunks: textStream("a").slice(0, 2), hang: true })
   const second = await post({ input: "y", background: true })
-  await until(() => upstream.seen.length === 1)
+  await until(() => upstream.requests.length === 1)
   child.process.kill("SIGTERM")
   expect(await child.exited).toBe(0)
-  upstream.plays({ json: completion("later") })
+  upstream.respondWith({ json: completion("later") })
   await up()
   let state: any
   for (let i = 0; i < 200 && state?.status !== "completed"; i++) {
@@ -140,7 +140,7 @@ it("after kill -9 a queued background response is made, one that was under way h
 
 it("after kill -9 in the middle of a background stream its items are over too: incomplete, in the look-up and in the resumed stream", async () => {
   await up()
-  upstream.plays({ chunks: spoken("half ", "a word").slice(0, 2), hang: true })
+  upstream.respondWith({ chunks: textStream("half ", "a word").slice(0, 2), hang: true })
   const response = await fetch(`${base}/v1/responses`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -174,7 +174,7 @@ it("after kill -9 in the middle of a background stream its items are over too: i
 
 it("CHAT-70 SIGTERM during a stream longer than the grace: error frame, exit 0, /health 503 meanwhile, new turns 503", async () => {
   await up(400)
-  upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
+  upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
   const chat = fetch(`${base}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },

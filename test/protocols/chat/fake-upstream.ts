@@ -10,7 +10,7 @@ export interface Step {
   /** Payloads of a stream: objects as JSON, strings as they are. */
   readonly chunks?: ReadonlyArray<unknown>
   /** `event:` lines from the payload's type. */
-  readonly named?: boolean
+  readonly eventLines?: boolean
   /** Lines of JSON instead of events. */
   readonly lines?: boolean
   /** Without `[DONE]`. */
@@ -31,7 +31,7 @@ export interface Step {
   readonly comments?: boolean
 }
 
-export interface Seen {
+export interface UpstreamRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage["headers"]
@@ -39,14 +39,14 @@ export interface Seen {
   readonly text: string
   aborted: boolean
   abortedAtMs: number
-  readonly gone: Promise<void>
+  readonly closed: Promise<void>
   sentBytes: number
 }
 
 export class FakeUpstream {
-  readonly seen: Array<Seen> = []
+  readonly requests: Array<UpstreamRequest> = []
   private server!: Server
-  private script: ReadonlyArray<Step | ((seen: Seen) => Step)> = []
+  private script: ReadonlyArray<Step | ((seen: UpstreamRequest) => Step)> = []
   private at = 0
   url = ""
   models: ReadonlyArray<string> = ["m", "llama-3.1-8b"]
@@ -59,7 +59,7 @@ export class FakeUpstream {
       request.on("end", () => {
         const text = Buffer.concat(parts).toString()
         let gone!: () => void
-        const seen: Seen = {
+        const seen: UpstreamRequest = {
           method: request.method!,
           path: request.url!,
           headers: request.headers,
@@ -67,7 +67,7 @@ export class FakeUpstream {
           text,
           aborted: false,
           abortedAtMs: 0,
-          gone: new Promise((resolve) => {
+          closed: new Promise((resolve) => {
             gone = resolve
           }),
           sentBytes: 0
@@ -95,7 +95,7 @@ export class FakeUpstream {
             })
           )
         }
-        fake.seen.push(seen)
+        fake.requests.push(seen)
         const step = fake.script[Math.min(fake.at++, fake.script.length - 1)]
         void fake
           .answer(
@@ -114,15 +114,15 @@ export class FakeUpstream {
     return fake
   }
 
-  plays(...script: ReadonlyArray<Step | ((seen: Seen) => Step)>): this {
+  respondWith(...script: ReadonlyArray<Step | ((seen: UpstreamRequest) => Step)>): this {
     this.script = script
     this.at = 0
-    this.seen.length = 0
+    this.requests.length = 0
     return this
   }
 
-  get last(): Seen {
-    return this.seen.at(-1)!
+  get last(): UpstreamRequest {
+    return this.requests.at(-1)!
   }
 
   close(): void {
@@ -130,7 +130,11 @@ export class FakeUpstream {
     this.server.close()
   }
 
-  private async answer(step: Step, reply: import("node:http").ServerResponse, seen: Seen): Promise<void> {
+  private async answer(
+    step: Step,
+    reply: import("node:http").ServerResponse,
+    seen: UpstreamRequest
+  ): Promise<void> {
     if (step.silent === true) return
     if (
       step.json !== undefined ||
@@ -155,7 +159,7 @@ export class FakeUpstream {
             new Promise((resolve) => {
               reply.once("drain", resolve)
             }),
-            seen.gone
+            seen.closed
           ])
         if (step.pieceBytes !== undefined)
           await new Promise((resolve) => {
@@ -172,7 +176,7 @@ export class FakeUpstream {
       else
         await write(
           Buffer.from(
-            `${step.comments === true ? `: ping${eol}` : ""}${step.named === true ? `event: ${(chunk as { type: string }).type}${eol}` : ""}data: ${text}${eol}${eol}`
+            `${step.comments === true ? `: ping${eol}` : ""}${step.eventLines === true ? `event: ${(chunk as { type: string }).type}${eol}` : ""}data: ${text}${eol}${eol}`
           )
         )
     }
@@ -184,7 +188,7 @@ export class FakeUpstream {
       return
     }
     if (step.hang === true) return
-    if (step.noDone !== true && step.lines !== true && step.named !== true)
+    if (step.noDone !== true && step.lines !== true && step.eventLines !== true)
       await write(Buffer.from(`data: [DONE]${eol}${eol}`))
     reply.end()
   }
@@ -217,7 +221,7 @@ export const chunk = (
 })
 
 /** Role, words, finish, usage: as most servers stream. */
-export const spoken = (...words: ReadonlyArray<string>): ReadonlyArray<unknown> => [
+export const textStream = (...words: ReadonlyArray<string>): ReadonlyArray<unknown> => [
   chunk({ role: "assistant", content: "" }),
   ...words.map((content) => chunk({ content })),
   chunk({}, "stop"),
@@ -228,7 +232,7 @@ export const spoken = (...words: ReadonlyArray<string>): ReadonlyArray<unknown> 
   }
 ]
 
-export const called = (name: string, args: string, id = "call_1"): ReadonlyArray<unknown> => [
+export const toolCallStream = (name: string, args: string, id = "call_1"): ReadonlyArray<unknown> => [
   chunk({ role: "assistant", content: null }),
   chunk({ tool_calls: [{ index: 0, id, type: "function", function: { name, arguments: "" } }] }),
   ...[args.slice(0, 3), args.slice(3)]

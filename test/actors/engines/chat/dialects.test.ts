@@ -2,7 +2,7 @@
  *  chat section 13. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { FakeUpstream } from "../../../protocols/chat/fake-upstream.ts"
-import { frames, World } from "../../../protocols/chat/world.ts"
+import { frames, ChatTestServer } from "../../../protocols/chat/chat-server.ts"
 
 const tool = {
   type: "function",
@@ -14,13 +14,13 @@ const tool = {
 }
 
 let fake: FakeUpstream
-let world: World
+let world: ChatTestServer
 
 beforeAll(async () => {
   fake = await FakeUpstream.open()
   fake.models = ["m", "c"]
   const root = fake.url.replace(/\/v1$/, "")
-  world = await World.open(
+  world = await ChatTestServer.open(
     {
       chatUpstreams: [
         { id: "claude", kind: "anthropic", base_url: root, api_key: "k", models: ["c"] },
@@ -74,7 +74,7 @@ describe("anthropic", () => {
     { type: "message_stop" }
   ]
   it("requests: system joined, roles merged, results first, limits and stops", async () => {
-    fake.plays({
+    fake.respondWith({
       json: {
         content: [{ type: "text", text: "ok" }],
         stop_reason: "end_turn",
@@ -150,8 +150,8 @@ describe("anthropic", () => {
     })
   })
   it("streams: text, thinking, tools, usage, stop reasons", async () => {
-    fake.plays({
-      named: true,
+    fake.respondWith({
+      eventLines: true,
       chunks: events(
         { type: "content_block_start", index: 0, content_block: { type: "thinking", thinking: "" } },
         { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "hm" } },
@@ -204,16 +204,19 @@ describe("anthropic", () => {
       ["stop_sequence", "stop"],
       ["pause_turn", "stop"]
     ]) {
-      fake.plays({ json: { content: [{ type: "text", text: "x" }], stop_reason: reason, usage: {} } })
+      fake.respondWith({ json: { content: [{ type: "text", text: "x" }], stop_reason: reason, usage: {} } })
       expect((await world.ask({ model: "claude/c" })).body.choices[0].finish_reason).toBe(finish)
     }
-    fake.plays({ named: true, chunks: events({ type: "error", error: { type: "overloaded_error" } }) })
+    fake.respondWith({
+      eventLines: true,
+      chunks: events({ type: "error", error: { type: "overloaded_error" } })
+    })
     expect(frames((await world.ask({ model: "claude/c", stream: true })).text).at(-2)!.data.error.code).toBe(
       "upstream_overloaded"
     )
   })
   it("effort is a budget of thinking; its blocks go back unchanged in a tool continuation", async () => {
-    fake.plays(
+    fake.respondWith(
       {
         json: {
           content: [
@@ -252,7 +255,7 @@ describe("anthropic", () => {
     expect(fake.last.body.thinking).toEqual({ type: "disabled" })
   })
   it("a schema is a forced tool whose input is the text", async () => {
-    fake.plays({
+    fake.respondWith({
       json: {
         content: [{ type: "tool_use", id: "t", name: "json_output", input: { n: 1 } }],
         stop_reason: "tool_use",
@@ -270,7 +273,7 @@ describe("anthropic", () => {
 
 describe("ollama", () => {
   it("requests and streams", async () => {
-    fake.plays({
+    fake.respondWith({
       lines: true,
       chunks: [
         { message: { role: "assistant", thinking: "hm" }, done: false },
@@ -333,7 +336,7 @@ describe("ollama", () => {
   })
   it("levels of thinking, none; a remote image is refused; an error line", async () => {
     const done = { lines: true, chunks: [{ message: { content: "x" }, done: true, done_reason: "length" }] }
-    fake.plays(done)
+    fake.respondWith(done)
     expect(
       (await world.ask({ model: "think/m", reasoning_effort: "xhigh" })).body.choices[0].finish_reason
     ).toBe("length")
@@ -345,15 +348,15 @@ describe("ollama", () => {
       messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "https://x/y.png" } }] }]
     })
     expect([refused.status, refused.body.error.code]).toEqual([400, "unsupported_value"])
-    fake.plays({ lines: true, chunks: [{ error: "no" }] })
+    fake.respondWith({ lines: true, chunks: [{ error: "no" }] })
     expect((await world.ask({ model: "oll/m" })).status).toBe(502)
   })
 })
 
 describe("openai-responses", () => {
   it("chat towards it: items out, events back", async () => {
-    fake.plays({
-      named: true,
+    fake.respondWith({
+      eventLines: true,
       chunks: [
         { type: "response.created", response: {} },
         { type: "response.output_item.added", output_index: 0, item: { type: "message" } },
@@ -406,7 +409,7 @@ describe("openai-responses", () => {
     }
   })
   it("verbosity goes where this interface has it, a prediction nowhere; stop would be ignored and is refused", async () => {
-    fake.plays(said("r", "ok"))
+    fake.respondWith(said("r", "ok"))
     expect(
       (
         await world.ask({
@@ -433,8 +436,8 @@ describe("openai-responses", () => {
     ])
   })
   it("a model that encrypts no reasoning is asked again without, and never with it from then on", async () => {
-    const own = await World.open({ main: { kind: "openai-responses" } })
-    own.upstream.plays(
+    const own = await ChatTestServer.open({ main: { kind: "openai-responses" } })
+    own.upstream.respondWith(
       {
         status: 400,
         json: {
@@ -451,7 +454,7 @@ describe("openai-responses", () => {
       (await own.respond()).status,
       (await own.respond({ include: ["message.output_text.logprobs"] })).status
     ]).toEqual([200, 200])
-    expect(own.upstream.seen.map(({ body }) => body.include)).toEqual([
+    expect(own.upstream.requests.map(({ body }) => body.include)).toEqual([
       ["reasoning.encrypted_content"],
       undefined,
       ["message.output_text.logprobs"]
@@ -459,8 +462,8 @@ describe("openai-responses", () => {
     await own.close()
   })
   it("a session that its upstream lost is played back in full, once", async () => {
-    const own = await World.open({ main: { kind: "openai-responses", upstream_sessions: true } })
-    own.upstream.plays(
+    const own = await ChatTestServer.open({ main: { kind: "openai-responses", upstream_sessions: true } })
+    own.upstream.respondWith(
       said("up1", "a"),
       {
         status: 400,
@@ -476,7 +479,7 @@ describe("openai-responses", () => {
     const first = await own.respond({ input: "A" })
     const second = await own.respond({ input: "B", previous_response_id: first.body.id })
     expect(second.body.output[0].content[0].text).toBe("b")
-    expect(own.upstream.seen.map(({ body }) => [body.previous_response_id, body.input.length])).toEqual([
+    expect(own.upstream.requests.map(({ body }) => [body.previous_response_id, body.input.length])).toEqual([
       [undefined, 1],
       ["up1", 1],
       [undefined, 3]
@@ -486,8 +489,8 @@ describe("openai-responses", () => {
 })
 
 it("openai-chat: a model that wants the limit by its newer name gets it, in the same turn and from then on", async () => {
-  const own = await World.open()
-  own.upstream.plays(({ body }) =>
+  const own = await ChatTestServer.open()
+  own.upstream.respondWith(({ body }) =>
     "max_tokens" in body
       ? {
           status: 400,
@@ -504,7 +507,7 @@ it("openai-chat: a model that wants the limit by its newer name gets it, in the 
   )
   for (const limit of [{ max_completion_tokens: 9 }, { max_tokens: 9 }, {}])
     expect((await own.ask(limit)).status).toBe(200)
-  expect(own.upstream.seen.map(({ body }) => [body.max_tokens, body.max_completion_tokens])).toEqual([
+  expect(own.upstream.requests.map(({ body }) => [body.max_tokens, body.max_completion_tokens])).toEqual([
     [9, undefined],
     [undefined, 9],
     [undefined, 9],
@@ -515,7 +518,7 @@ it("openai-chat: a model that wants the limit by its newer name gets it, in the 
 
 describe("an upstream that can little", () => {
   it("no streaming: pieces of 2048 characters; an alias; effort words mapped; unknown fields passed", async () => {
-    fake.plays({ json: { choices: [{ message: { content: "é".repeat(5_000) } }] } })
+    fake.respondWith({ json: { choices: [{ message: { content: "é".repeat(5_000) } }] } })
     const { text } = await world.ask({
       model: "nick",
       stream: true,
@@ -529,7 +532,7 @@ describe("an upstream that can little", () => {
   })
   it("n by as many calls: sorted, prompt counted once, completions summed", async () => {
     let turn = 0
-    fake.plays(() => ({
+    fake.respondWith(() => ({
       json: {
         choices: [{ message: { content: `answer ${turn++}` } }],
         usage: { prompt_tokens: 4, completion_tokens: 2 }
@@ -544,12 +547,12 @@ describe("an upstream that can little", () => {
       [2, true]
     ])
     expect(answer.body.usage).toMatchObject({ prompt_tokens: 4, completion_tokens: 6 })
-    expect(fake.seen.length).toBe(3)
-    fake.plays({ json: { choices: [{ message: { content: "x" } }] } }, { status: 500 })
+    expect(fake.requests.length).toBe(3)
+    fake.respondWith({ json: { choices: [{ message: { content: "x" } }] } }, { status: 500 })
     expect((await world.ask({ model: "weak/m", n: 2 })).status).toBe(502)
   })
   it("tools by the prompt: a block becomes calls, other text stays text", async () => {
-    fake.plays({
+    fake.respondWith({
       json: {
         choices: [
           {
@@ -564,7 +567,7 @@ describe("an upstream that can little", () => {
       message: { content: null, tool_calls: [{ function: { name: "look", arguments: '{"city":"Rome"}' } }] }
     })
     expect([fake.last.body.tools, fake.last.body.messages[0].role]).toEqual([undefined, "system"])
-    fake.plays({
+    fake.respondWith({
       json: {
         choices: [{ message: { content: '```json\n{"tool_calls":[{"name":"other","arguments":{}}]}\n```' } }]
       }
@@ -577,7 +580,7 @@ describe("an upstream that can little", () => {
 })
 
 it("hints that a model lacks are dropped, or refused where so configured", async () => {
-  const own = await World.open(
+  const own = await ChatTestServer.open(
     {
       unsupportedParams: "error",
       chatUpstreams: [
@@ -620,15 +623,15 @@ it("arguments by the prompt that break the schema are asked for once more, then 
       choices: [{ message: { content: JSON.stringify({ tool_calls: [{ name: "look", arguments: args }] }) } }]
     }
   })
-  fake.plays(block({ town: 1 }), block({ city: "Rome" }))
+  fake.respondWith(block({ town: 1 }), block({ city: "Rome" }))
   expect(
     (await world.ask({ model: "weak/m", tools: [strictTool] })).body.choices[0].message.tool_calls[0].function
       .arguments
   ).toBe('{"city":"Rome"}')
-  fake.plays(block({ town: 1 }))
+  fake.respondWith(block({ town: 1 }))
   expect(
     (await world.ask({ model: "weak/m", tools: [strictTool] })).body.choices[0].message.tool_calls[0].function
       .arguments
   ).toBe('{"town":1}')
-  expect(fake.seen.length).toBe(2)
+  expect(fake.requests.length).toBe(2)
 })

@@ -218,7 +218,11 @@ describe("a file", () => {
     const model = embedded([{ id: "a" }], { module: "gguf", files: { a: join(folder, "absent.gguf") } })
     for (let i = 0; i < 2; i++)
       await expect(
-        model.generate(asking({ model: "a" }), { begun: () => {}, event: () => {}, flush: () => {} }, alive)
+        model.generate(
+          asking({ model: "a" }),
+          { onFirstEvent: () => {}, event: () => {}, flush: () => {} },
+          alive
+        )
       ).rejects.toMatchObject({ reason: "unsupported", detail: "the model file absent.gguf is not there" })
     model.close()
   })

@@ -10,12 +10,12 @@ import { ChunkReader } from "../../../../actors/engines/chat/openai-chunks.ts"
 import { readRecords } from "../../../../actors/engines/chat/record.ts"
 import { SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
 import { targetOf, translating } from "../../../../actors/engines/chat/translating.ts"
-import { isPublic, webFetch } from "../../../../protocols/chat/turn/builtins.ts"
-import { ChatChunks } from "../../../../protocols/chat/answer/chunks.ts"
+import { isPublicAddress, webFetch } from "../../../../protocols/chat/turn/builtin-tools.ts"
+import { CompletionChunks } from "../../../../protocols/chat/answer/completion-chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/request/fields.ts"
-import { AnswerFilter } from "../../../../protocols/chat/turn/answer-filter.ts"
-import { BridgeReader } from "../../../../protocols/chat/request/prompt-bridge.ts"
-import { Namespace, ToolNameRestorer } from "../../../../protocols/chat/request/tools.ts"
+import { ChunkRewriter } from "../../../../protocols/chat/turn/chunk-rewriter.ts"
+import { BridgeReader } from "../../../../protocols/chat/turn/prompt-bridge.ts"
+import { ToolNames, ToolNameRestorer } from "../../../../protocols/chat/request/tools.ts"
 import { scripted } from "../../../protocols/translation/service.ts"
 
 const random = (seed: number) => () => {
@@ -33,26 +33,26 @@ const rewritten = (
 ): { readonly text: string; readonly literals: number } => {
   let out = ""
   let literals = 0
-  const chunks = new ChatChunks({
+  const chunks = new CompletionChunks({
     id: "chatcmpl-x",
     created: 5,
     model: "main/ü",
     includeUsage: false,
     legacy: false,
-    begun: () => {},
+    onFirstEvent: () => {},
     write: (text) => {
       out += text
     }
   })
   const sink: ModelSink = {
-    begun: () => {},
+    onFirstEvent: () => {},
     event: (event) => {
       if (event.type !== "usage") chunks.event(event)
     },
     flush: () => chunks.flush(),
-    literal: (text) => {
+    rawTextDelta: (text) => {
       literals++
-      chunks.literal(text)
+      chunks.rawTextDelta(text)
     }
   }
   const reader = new ChunkReader(sink, learns)
@@ -195,12 +195,12 @@ describe("events out of bytes", () => {
       const told = (learns: boolean, size: number): string => {
         const events: Array<unknown> = []
         const sink: ModelSink = {
-          begun: () => {},
+          onFirstEvent: () => {},
           flush: () => {},
           event: (event) => {
             events.push(event)
           },
-          literal: (text) => {
+          rawTextDelta: (text) => {
             events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) })
           }
         }
@@ -222,33 +222,33 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
   const told = (as: "literal" | "event"): number => {
     let bytes = 0
     const output = {
-      started: true,
+      firstEventSent: true,
       reset: () => {},
-      begun: () => {},
+      onFirstEvent: () => {},
       flush: () => {},
       event: (event: ModelEvent) => {
         if (event.type === "text") bytes += event.text.length
       },
-      literal: (text: string) => {
+      rawTextDelta: (text: string) => {
         bytes += text.length
       }
     }
-    const filter = new AnswerFilter(
+    const filter = new ChunkRewriter(
       output,
       {
-        names: new Namespace([], [], true),
+        names: new ToolNames([], [], true),
         external: new Set(),
         builtins: new Set(),
         dropCalls: false,
         oneCall: false,
         bridge: undefined,
         keepsText: false,
-        onTooLong: () => {}
+        onOutputTooLong: () => {}
       },
       true
     )
     for (let i = 0; i < 20; i++)
-      if (as === "literal") filter.literal!(piece, piece.length)
+      if (as === "literal") filter.rawTextDelta!(piece, piece.length)
       else filter.event({ type: "text", choice: 0, text: piece })
     expect(filter.finishes()).toEqual([{ type: "finish", choice: 0, reason: "length" }])
     return bytes
@@ -260,24 +260,24 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
   const words = ["plain", "Grüße\n", "漢字", '🎻"', "\\", "\u2028", "\u0001"]
   const counted = (learns: boolean): number => {
     const output = {
-      started: true,
+      firstEventSent: true,
       reset: () => {},
-      begun: () => {},
+      onFirstEvent: () => {},
       flush: () => {},
       event: () => {},
-      literal: () => {}
+      rawTextDelta: () => {}
     }
-    const filter = new AnswerFilter(
+    const filter = new ChunkRewriter(
       output,
       {
-        names: new Namespace([], [], true),
+        names: new ToolNames([], [], true),
         external: new Set(),
         builtins: new Set(),
         dropCalls: false,
         oneCall: false,
         bridge: undefined,
         keepsText: false,
-        onTooLong: () => {}
+        onOutputTooLong: () => {}
       },
       true
     )
@@ -297,7 +297,7 @@ describe("the chunk reader", () => {
   const read = (...chunks: ReadonlyArray<unknown>): ReadonlyArray<ModelEvent> => {
     const events: Array<ModelEvent> = []
     const reader = new ChunkReader({
-      begun: () => {},
+      onFirstEvent: () => {},
       flush: () => {},
       event: (event) => {
         events.push(event)
@@ -385,7 +385,7 @@ describe("the chunk reader", () => {
     }
   })
   const read0 = (payload: string): void => {
-    new ChunkReader({ begun: () => {}, flush: () => {}, event: () => {} }).payload(payload)
+    new ChunkReader({ onFirstEvent: () => {}, flush: () => {}, event: () => {} }).payload(payload)
   }
 })
 
@@ -421,7 +421,7 @@ describe("the prompt bridge", () => {
 })
 
 it("an internal name is never seen, wherever the stream is cut", () => {
-  const names = new Namespace(
+  const names = new ToolNames(
     [
       { name: "look", parameters: {} },
       { name: "look_up", parameters: {} }
@@ -486,9 +486,9 @@ describe("web_fetch", () => {
     "fe80::1",
     "224.0.0.1",
     "nonsense"
-  ])("%s is not public", (address) => expect(isPublic(address)).toBe(false))
+  ])("%s is not public", (address) => expect(isPublicAddress(address)).toBe(false))
   it("8.8.8.8 and 2606:4700::1 are", () =>
-    expect([isPublic("8.8.8.8"), isPublic("2606:4700::1")]).toEqual([true, true]))
+    expect([isPublicAddress("8.8.8.8"), isPublicAddress("2606:4700::1")]).toEqual([true, true]))
   it("a name that leads inside, credentials and other schemes are refused before any connection", async () => {
     const { signal } = new AbortController()
     const resolve = () => Promise.resolve([{ address: "10.0.0.1", family: 4 }])
@@ -712,7 +712,7 @@ describe("local/translate", () => {
       await model.generate(
         ask({ messages }),
         {
-          begun: () => {},
+          onFirstEvent: () => {},
           flush: () => {},
           event: (event) => {
             events.push(event)

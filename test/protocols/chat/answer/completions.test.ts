@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { called, chunk, completion, spoken } from "../fake-upstream.ts"
-import { frames, World } from "../world.ts"
+import { toolCallStream, chunk, completion, textStream } from "../fake-upstream.ts"
+import { frames, ChatTestServer } from "../chat-server.ts"
 
-let world: World
+let world: ChatTestServer
 
 beforeAll(async () => {
-  world = await World.open()
+  world = await ChatTestServer.open()
 })
 
 afterAll(() => world.close())
@@ -35,7 +35,7 @@ describe("chat completions, whole", () => {
     expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/)
   })
   it("an OpenAI-compatible upstream, by full id and by bare name", async () => {
-    world.upstream.plays({ json: completion("hello") })
+    world.upstream.respondWith({ json: completion("hello") })
     expect((await world.ask()).body.choices[0].message.content).toBe("hello")
     expect((await world.ask({ model: "llama-3.1-8b" })).body).toMatchObject({
       model: "llama-3.1-8b",
@@ -50,7 +50,7 @@ describe("chat completions, whole", () => {
 
 describe("what an upstream gets", () => {
   const sent = async (messages: string): Promise<unknown> => {
-    world.upstream.plays({ json: completion("hello") })
+    world.upstream.respondWith({ json: completion("hello") })
     expect(
       (await world.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` })).status
     ).toBe(200)
@@ -102,7 +102,7 @@ describe("chat completions, streamed", () => {
     )
   })
   it("an upstream's stream", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b", 'ü\n"x"', "d") })
+    world.upstream.respondWith({ chunks: textStream("a", "b", 'ü\n"x"', "d") })
     const all = frames((await world.ask({ stream: true })).text)
     expect(
       all
@@ -113,7 +113,7 @@ describe("chat completions, streamed", () => {
     expect(world.upstream.last.body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
   })
   it("a tool call", async () => {
-    world.upstream.plays({ chunks: called("look", '{"city":"Rome"}') })
+    world.upstream.respondWith({ chunks: toolCallStream("look", '{"city":"Rome"}') })
     const all = frames(
       (await world.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text
     )
@@ -135,40 +135,40 @@ describe("chat completions, streamed", () => {
 
 describe("an upstream's last and first words", () => {
   it("[DONE] is the end: a body that stays open holds nobody up, and its connection is let go", async () => {
-    world.upstream.plays({ chunks: [...spoken("a", "b"), "[DONE]"], hang: true })
+    world.upstream.respondWith({ chunks: [...textStream("a", "b"), "[DONE]"], hang: true })
     const { text } = await world.ask({ stream: true })
     expect(text.endsWith("data: [DONE]\n\n")).toBe(true)
     expect(frames(text).length).toBeGreaterThan(3)
     const { last } = world.upstream
     expect(last.aborted).toBe(false)
-    world.aheadMs += 1_200
-    await last.gone
+    world.clockOffsetMs += 1_200
+    await last.closed
   })
   it("a fault in the first event, or as JSON, is an answer with a status, after retries", async () => {
     for (const step of [
       { chunks: [{ error: { message: "no room", type: "server_error" } }] },
       { json: { error: { message: "no room" } } }
     ]) {
-      world.upstream.plays(step, step, { chunks: spoken("third") })
+      world.upstream.respondWith(step, step, { chunks: textStream("third") })
       const { status, text } = await world.ask({ stream: true })
-      expect([status, text.includes("third"), world.upstream.seen.length]).toEqual([200, true, 3])
-      world.upstream.plays(step)
+      expect([status, text.includes("third"), world.upstream.requests.length]).toEqual([200, true, 3])
+      world.upstream.respondWith(step)
       expect((await world.ask({ stream: true })).status).toBe(502)
       // Not a fifth fault in a row: the upstream would rest.
-      world.upstream.plays({ json: completion("well") })
+      world.upstream.respondWith({ json: completion("well") })
       await world.ask()
     }
   })
 })
 
 it("an error of null is none: the stream is committed by its first chunk", async () => {
-  const own = await World.open({ streamCommitMs: 1_000_000 })
+  const own = await ChatTestServer.open({ streamCommitMs: 1_000_000 })
   let go!: () => void
   const gate = new Promise<void>((resolve) => {
     go = resolve
   })
-  own.upstream.plays({
-    chunks: spoken("a", "b").map((one) => ({ ...(one as object), error: null })),
+  own.upstream.respondWith({
+    chunks: textStream("a", "b").map((one) => ({ ...(one as object), error: null })),
     pace: (i) => (i < 2 ? Promise.resolve() : gate)
   })
   const response = await own.fetch("/v1/chat/completions", {
@@ -181,7 +181,7 @@ it("an error of null is none: the stream is committed by its first chunk", async
 })
 
 it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece", async () => {
-  const own = await World.open({ main: { supports: { audio: true } } })
+  const own = await ChatTestServer.open({ main: { supports: { audio: true } } })
   const body = {
     model: "main/m",
     modalities: ["text", "audio"],
@@ -189,13 +189,13 @@ it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece
     messages: [{ role: "user", content: "x" }]
   }
   const audio = { id: "audio_1", data: "UklGRg==", expires_at: 5, transcript: "hi" }
-  own.upstream.plays({ json: completion(null, { audio }) })
+  own.upstream.respondWith({ json: completion(null, { audio }) })
   expect((await own.ask(body)).body.choices[0].message).toMatchObject({ content: null, audio })
   expect(own.upstream.last.body).toMatchObject({
     modalities: ["text", "audio"],
     audio: { voice: "alloy", format: "wav" }
   })
-  own.upstream.plays({
+  own.upstream.respondWith({
     chunks: [
       chunk({ role: "assistant", audio: { id: "audio_1", transcript: "h" } }),
       chunk({ audio: { data: "Uk" } }),
@@ -212,7 +212,7 @@ it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece
 })
 
 it("figures that are no counts are none", async () => {
-  world.upstream.plays({
+  world.upstream.respondWith({
     json: {
       ...(completion("x") as object),
       usage: {

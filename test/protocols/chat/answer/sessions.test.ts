@@ -3,12 +3,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
-import { called, completion, FakeUpstream, spoken, type Seen } from "../fake-upstream.ts"
-import { frames, until, World, type Answer } from "../world.ts"
+import {
+  toolCallStream,
+  completion,
+  FakeUpstream,
+  textStream,
+  type UpstreamRequest
+} from "../fake-upstream.ts"
+import { frames, until, ChatTestServer, type Answer } from "../chat-server.ts"
 
 const errorOf = ({ status, body }: Answer): unknown => [status, body?.error?.code]
 
-const textsOf = (seen: Seen): ReadonlyArray<string> =>
+const textsOf = (seen: UpstreamRequest): ReadonlyArray<string> =>
   seen.body.messages.map(({ content }: { content: string }) => content)
 
 const tool = {
@@ -17,16 +23,16 @@ const tool = {
   parameters: { type: "object", properties: { city: { type: "string" } } }
 }
 
-let world: World
+let world: ChatTestServer
 
 beforeAll(async () => {
-  world = await World.open({ chatKeys: "one,two" })
+  world = await ChatTestServer.open({ chatKeys: "one,two" })
 })
 
 afterAll(() => world.close())
 
 const say = (text: string): void => {
-  world.upstream.plays({ json: completion(text) })
+  world.upstream.respondWith({ json: completion(text) })
 }
 
 describe("continuing", () => {
@@ -72,11 +78,11 @@ describe("continuing", () => {
   it("CHAT-47 29 min 59 s after the last turn → 200, which renews; CHAT-48 at 30 min → 400, and the upstream's session is forgotten", async () => {
     const deleted: Array<string> = []
     const upstream = await FakeUpstream.open()
-    const own = await World.open(
+    const own = await ChatTestServer.open(
       { main: { kind: "openai-responses", upstream_sessions: true } },
       { upstream }
     )
-    upstream.plays(
+    upstream.respondWith(
       {
         json: {
           id: "resp_up1",
@@ -99,16 +105,16 @@ describe("continuing", () => {
       }
     )
     const first = await own.respond({ input: "A" })
-    own.aheadMs += 1_799_000
+    own.clockOffsetMs += 1_799_000
     const second = await own.respond({ input: "B", previous_response_id: first.body.id })
     expect(second.status).toBe(200)
     expect(upstream.last.body).toMatchObject({ previous_response_id: "resp_up1", input: [{ role: "user" }] })
-    own.aheadMs += 1_800_000
+    own.clockOffsetMs += 1_800_000
     const late = await own.respond({ input: "C", previous_response_id: second.body.id })
     expect(errorOf(late)).toEqual([400, "previous_response_not_found"])
     expect(late.body.error.message).toContain("invalid or expired")
     expect((await own.call(`/v1/responses/${second.body.id}`)).status).toBe(404)
-    own.aheadMs += 5_000
+    own.clockOffsetMs += 5_000
     await until(() => deleted.length === 2)
     expect(deleted.sort()).toEqual(["DELETE /v1/responses/resp_up1", "DELETE /v1/responses/resp_up2"])
     await own.close()
@@ -116,7 +122,7 @@ describe("continuing", () => {
   })
   it("CHAT-49 right after response.completed was read → 200 with the context", async () => {
     for (let i = 0; i < 20; i++) {
-      world.upstream.plays({ chunks: spoken("first") }, { json: completion("second") })
+      world.upstream.respondWith({ chunks: textStream("first") }, { json: completion("second") })
       const response = await world.fetch("/v1/responses", {
         body: { model: "main/m", input: "A", stream: true }
       })
@@ -139,7 +145,7 @@ describe("continuing", () => {
     expect(errorOf(await world.call(`/v1/responses/${body.id}`))).toEqual([404, "response_not_found"])
   })
   it("CHAT-52 two branches from one id at once: each third turn sees only its branch", async () => {
-    world.upstream.plays((seen) => ({ json: completion(`re ${textsOf(seen).at(-1)!}`) }))
+    world.upstream.respondWith((seen) => ({ json: completion(`re ${textsOf(seen).at(-1)!}`) }))
     const root = await world.respond({ input: "root" })
     const [left, right] = await Promise.all(
       ["L", "R"].map((input) => world.respond({ input, previous_response_id: root.body.id }))
@@ -151,8 +157,8 @@ describe("continuing", () => {
     expect(textsOf(world.upstream.last)).toEqual(["root", "re root", "R", "re R", "R2"])
   })
   it("two hops: calls, then their results; CHAT-54 without the result → 400; CHAT-53 with a strange one", async () => {
-    world.upstream.plays(
-      { chunks: called("look", '{"city":"Rome"}', "call_7") },
+    world.upstream.respondWith(
+      { chunks: toolCallStream("look", '{"city":"Rome"}', "call_7") },
       { json: completion("sunny") }
     )
     const all = frames((await world.respond({ stream: true, tools: [tool] })).text)
@@ -202,7 +208,11 @@ describe("continuing", () => {
     expect((await world.call(`/v1/responses/${body.id}`)).status).toBe(200)
   })
   it("CHAT-59 DELETE twice → 200, then 404; descendants go on with its turns", async () => {
-    world.upstream.plays({ json: completion("a") }, { json: completion("b") }, { json: completion("c") })
+    world.upstream.respondWith(
+      { json: completion("a") },
+      { json: completion("b") },
+      { json: completion("c") }
+    )
     const first = await world.respond({ input: "A" })
     const second = await world.respond({ input: "B", previous_response_id: first.body.id })
     expect((await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({
@@ -222,7 +232,7 @@ describe("continuing", () => {
     expect(textsOf(world.upstream.last)).toEqual(["A", "a", "B", "b", "C"])
   })
   it("an item is taken by reference, by its owner only", async () => {
-    world.upstream.plays({ json: completion("wise words") })
+    world.upstream.respondWith({ json: completion("wise words") })
     const { body } = await world.respond()
     const [{ id }] = body.output
     await world.respond({
@@ -237,8 +247,8 @@ describe("continuing", () => {
     )
   })
   it("the last response deleted ends the session", async () => {
-    const own = await World.open()
-    own.upstream.plays({ json: completion("a") })
+    const own = await ChatTestServer.open()
+    own.upstream.respondWith({ json: completion("a") })
     const { body } = await own.respond()
     expect(own.chat.probes.metrics()).toContain("proxy_sessions_active 1")
     await own.call(`/v1/responses/${body.id}`, { method: "DELETE" })
@@ -247,12 +257,12 @@ describe("continuing", () => {
     await own.close()
   })
   it("beyond MAX_SESSIONS the one that would expire first leaves", async () => {
-    const own = await World.open({ sessionsMax: 2 })
-    own.upstream.plays({ json: completion("a") })
+    const own = await ChatTestServer.open({ sessionsMax: 2 })
+    own.upstream.respondWith({ json: completion("a") })
     const ids: Array<string> = []
     for (let i = 0; i < 3; i++) {
       ids.push((await own.respond()).body.id)
-      own.aheadMs += 10
+      own.clockOffsetMs += 10
     }
     await until(() => own.chat.probes.metrics().includes("proxy_sessions_active 2"))
     expect(await Promise.all(ids.map(async (id) => (await own.call(`/v1/responses/${id}`)).status))).toEqual([
@@ -264,8 +274,8 @@ describe("continuing", () => {
 
 describe("limits and failures", () => {
   it("CHAT-68 the 17th turn of a session at once → 429 session_busy", async () => {
-    const own = await World.open()
-    own.upstream.plays({ json: completion("root") }, { silent: true })
+    const own = await ChatTestServer.open()
+    own.upstream.respondWith({ json: completion("root") }, { silent: true })
     const { body } = await own.respond()
     const controller = new AbortController()
     for (let i = 0; i < 16; i++)
@@ -275,12 +285,12 @@ describe("limits and failures", () => {
           signal: controller.signal
         })
         .catch(() => {})
-    await until(() => own.upstream.seen.length === 17)
+    await until(() => own.upstream.requests.length === 17)
     const busy = await own.respond({ previous_response_id: body.id })
     expect([...(errorOf(busy) as []), busy.headers.get("retry-after")]).toEqual([429, "session_busy", "1"])
     controller.abort()
     await until(() => own.chat.probes.metrics().includes("proxy_inflight_turns 0"))
-    own.upstream.plays({ json: completion("free") })
+    own.upstream.respondWith({ json: completion("free") })
     expect((await own.respond({ previous_response_id: body.id })).status).toBe(200)
     await own.close()
   })
@@ -299,8 +309,8 @@ describe("limits and failures", () => {
             ? (target as any)[name].bind(target)
             : (target as any)[name]
     })
-    const own = await World.open({}, { store })
-    own.upstream.plays({ chunks: spoken("x") })
+    const own = await ChatTestServer.open({}, { store })
+    own.upstream.respondWith({ chunks: textStream("x") })
     full = true
     const failed = await own.respond({ stream: true })
     const last = frames(failed.text).at(-2)!
@@ -309,7 +319,7 @@ describe("limits and failures", () => {
       "failed",
       "server_error"
     ])
-    own.upstream.plays({ json: completion("x") })
+    own.upstream.respondWith({ json: completion("x") })
     expect(errorOf(await own.respond())).toEqual([500, "internal_error"])
     full = false
     const id = frames(failed.text)[0]!.data.response.id
@@ -322,8 +332,8 @@ describe("limits and failures", () => {
     await own.close()
   })
   it("a client that goes in the middle leaves a cancelled response that can be continued with its partial text", async () => {
-    world.upstream.plays(
-      { chunks: spoken("half ", "done").slice(0, 2), hang: true },
+    world.upstream.respondWith(
+      { chunks: textStream("half ", "done").slice(0, 2), hang: true },
       { json: completion("whole") }
     )
     const controller = new AbortController()
@@ -348,7 +358,7 @@ describe("limits and failures", () => {
     expect(textsOf(world.upstream.last)).toEqual(["A", "half ", "B"])
   })
   it("a stream that breaks ends with response.failed; its id cannot be continued", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b"), dieAfter: 2 })
+    world.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
     const all = frames((await world.respond({ stream: true })).text)
     const last = all.at(-2)!
     expect([
@@ -369,7 +379,7 @@ describe("limits and failures", () => {
       status: 400,
       json: { error: { message: "maximum context length exceeded", code: "context_length_exceeded" } }
     }
-    world.upstream.plays({ json: completion("a") }, long, { json: completion("b") })
+    world.upstream.respondWith({ json: completion("a") }, long, { json: completion("b") })
     const first = await world.respond({ input: `A ${"x".repeat(500)}` })
     const second = await world.respond({
       input: "B",
@@ -378,7 +388,7 @@ describe("limits and failures", () => {
     })
     expect(second.status).toBe(200)
     expect(textsOf(world.upstream.last)).toEqual(["B"])
-    world.upstream.plays(long)
+    world.upstream.respondWith(long)
     expect(errorOf(await world.respond({ input: "C", previous_response_id: first.body.id }))).toEqual([
       400,
       "context_length_exceeded"
@@ -388,7 +398,7 @@ describe("limits and failures", () => {
 
 describe("events", () => {
   it("a text: the events of section 10 in order, sequence numbers without a gap, one id", async () => {
-    world.upstream.plays({ chunks: spoken("Hel", "lo") })
+    world.upstream.respondWith({ chunks: textStream("Hel", "lo") })
     const all = frames((await world.respond({ stream: true })).text)
     expect(all.map(({ event }) => event)).toEqual([
       "response.created",
@@ -418,11 +428,11 @@ describe("events", () => {
     const c = (delta: unknown, finish: string | null = null) => ({
       choices: [{ index: 0, delta, finish_reason: finish }]
     })
-    world.upstream.plays({
+    world.upstream.respondWith({
       chunks: [
         c({ reasoning_content: "let me " }),
         c({ reasoning_content: "see" }),
-        ...called("look", '{"city":"Rome"}')
+        ...toolCallStream("look", '{"city":"Rome"}')
       ]
     })
     const events = frames((await world.respond({ stream: true, tools: [tool] })).text).slice(0, -1)
@@ -463,7 +473,7 @@ describe("events", () => {
 
 describe("background", () => {
   it("queued at once, completed later, with a replay of its events", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b") })
+    world.upstream.respondWith({ chunks: textStream("a", "b") })
     const live = frames((await world.respond({ background: true, stream: true })).text)
     expect(live.slice(0, 3).map(({ event, data }) => [event, data.response.status])).toEqual([
       ["response.created", "queued"],
@@ -474,7 +484,7 @@ describe("background", () => {
     const id = live[0]!.data.response.id
     const replay = frames((await world.call(`/v1/responses/${id}?stream=true&starting_after=3`)).text)
     expect(replay).toEqual(live.slice(4))
-    world.upstream.plays({ json: completion("x") })
+    world.upstream.respondWith({ json: completion("x") })
     const plain = await world.respond({ background: true })
     expect([plain.status, plain.body.status, plain.body.background]).toEqual([200, "queued", true])
     for (let status = ""; status !== "completed";)
@@ -485,7 +495,7 @@ describe("background", () => {
     ])
   })
   it("a listener that goes stops nothing; CHAT-58 cancel: background → cancelled, again unchanged; foreground → 400", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b").slice(0, 2), hang: true })
+    world.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
     const controller = new AbortController()
     const response = await world.fetch("/v1/responses", {
       body: { model: "main/m", input: "x", background: true, stream: true },
@@ -510,7 +520,7 @@ describe("background", () => {
       "response.incomplete",
       "cancelled"
     ])
-    world.upstream.plays({ json: completion("x") })
+    world.upstream.respondWith({ json: completion("x") })
     const { body } = await world.respond()
     const refused = await world.call(`/v1/responses/${body.id}/cancel`, { method: "POST" })
     expect([...(errorOf(refused) as []), refused.body.error.message]).toEqual([

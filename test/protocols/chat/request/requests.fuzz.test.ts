@@ -2,7 +2,7 @@
 import { expect, it } from "vitest"
 import { Deadlines } from "../../../../actors/engines/chat/deadlines.ts"
 import { chatBody } from "../../../../actors/engines/chat/openai-chat.ts"
-import { readChat } from "../../../../protocols/chat/request/chat-request.ts"
+import { readCompletions } from "../../../../protocols/chat/request/completions-request.ts"
 import { readBody } from "../../../../protocols/chat/request/fields.ts"
 import { Refusal } from "../../../../protocols/chat/problems.ts"
 import { readResponses } from "../../../../protocols/chat/request/responses-request.ts"
@@ -127,7 +127,7 @@ const mutated = (value: any, next: () => number): any => {
 }
 
 it.each<[string, object, (body: any, text: string) => unknown]>([
-  ["chat", chat, readChat],
+  ["chat", chat, readCompletions],
   [
     "responses",
     responses,
@@ -198,7 +198,7 @@ it("messages that pass as they are written say what they would say written anew"
     )
     try {
       const { object, text } = readBody(Buffer.from(body))
-      const { request } = readChat(object, text)
+      const { request } = readCompletions(object, text)
       if (request.verbatim === undefined) {
         written++
         continue

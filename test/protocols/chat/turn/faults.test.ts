@@ -2,13 +2,13 @@
 import { connect } from "node:net"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import type { ChatModel } from "../../../../actors/engines/chat/model.ts"
-import { chunk, completion, FakeUpstream, spoken } from "../fake-upstream.ts"
-import { frames, until, World } from "../world.ts"
+import { chunk, completion, FakeUpstream, textStream } from "../fake-upstream.ts"
+import { frames, until, ChatTestServer } from "../chat-server.ts"
 
-let world: World
+let world: ChatTestServer
 
 beforeEach(async () => {
-  world = await World.open()
+  world = await ChatTestServer.open()
 })
 
 afterEach(() => world.close())
@@ -20,28 +20,28 @@ const codeOf = ({ status, body }: { readonly status: number; readonly body: any 
 
 describe("streams that break", () => {
   it("CHAT-35 dies before its first event → 502 JSON, not 200", async () => {
-    world.upstream.plays({ chunks: spoken("a"), dieAfter: 0 })
+    world.upstream.respondWith({ chunks: textStream("a"), dieAfter: 0 })
     const answer = await world.ask({ stream: true })
     expect(codeOf(answer)).toEqual([502, "upstream_error"])
     expect(answer.headers.get("content-type")).toContain("application/json")
   })
   it("CHAT-36 dies after 3 chunks → 3 chunks, error frame, [DONE]", async () => {
-    world.upstream.plays({ chunks: spoken("a", "b", "c"), dieAfter: 3 })
+    world.upstream.respondWith({ chunks: textStream("a", "b", "c"), dieAfter: 3 })
     const all = frames((await world.ask({ stream: true })).text)
     expect(all.slice(0, 3).map(({ data }) => data.choices[0].delta.content)).toEqual(["", "a", "b"])
     expect(all[3]!.data.error).toMatchObject({ code: "upstream_error", type: "server_error", param: null })
     expect(all.slice(4).map(({ data }) => data)).toEqual(["[DONE]"])
-    expect(world.upstream.seen.length).toBe(1)
+    expect(world.upstream.requests.length).toBe(1)
   })
   it("CHAT-37 ends without finish_reason → error frame upstream_bad_response", async () => {
-    world.upstream.plays({ chunks: [chunk({ content: "a" })] })
+    world.upstream.respondWith({ chunks: [chunk({ content: "a" })] })
     const all = frames((await world.ask({ stream: true })).text)
     expect(all.at(-2)!.data.error.code).toBe("upstream_bad_response")
     expect(all.at(-2)!.data.error.message).toContain("stream ended early")
     expect(all.some(({ data }) => data.choices?.[0].finish_reason)).toBe(false)
   })
   it("CHAT-38 ends without [DONE] but with finish_reason → normal end", async () => {
-    world.upstream.plays({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
+    world.upstream.respondWith({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
     const all = frames((await world.ask({ stream: true })).text)
     expect(all.map(({ data }) => data.choices?.[0].finish_reason ?? data)).toEqual([
       expect.anything(),
@@ -56,7 +56,7 @@ describe("streams that break", () => {
       ["{nonsense", "upstream_bad_response"],
       [{ id: "x" }, "upstream_bad_response"]
     ] as const) {
-      world.upstream.plays({ chunks: [chunk({ content: "a" }), bad] })
+      world.upstream.respondWith({ chunks: [chunk({ content: "a" }), bad] })
       expect(frames((await world.ask({ stream: true })).text).at(-2)!.data.error.code).toBe(code)
     }
   })
@@ -65,7 +65,7 @@ describe("streams that break", () => {
     ["pieces of seven bytes, CRLF, comments", { pieceBytes: 7, eol: "\r\n", comments: true }]
   ])("bytes cut anywhere: %s", async (_, step) => {
     const words = ["Grüße ", "🎻 ", "漢字\n", '"q" \\ end']
-    world.upstream.plays({ chunks: spoken(...words), ...step })
+    world.upstream.respondWith({ chunks: textStream(...words), ...step })
     const all = frames((await world.ask({ stream: true })).text)
     expect(all.slice(0, -1).flatMap(({ data }) => data.choices[0]?.delta.content ?? [])).toEqual([
       "",
@@ -79,7 +79,7 @@ it("a first read that grows to more than may wait, before the client's answer ha
   const burst = words
     .map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`)
     .join("")
-  world.upstream.plays({ raw: burst, chunks: [chunk({}, "stop")] })
+  world.upstream.respondWith({ raw: burst, chunks: [chunk({}, "stop")] })
   const answer = await Promise.race([
     world.ask({ stream: true }),
     new Promise<undefined>((resolve) => {
@@ -97,8 +97,8 @@ it("a first read that grows to more than may wait, before the client's answer ha
 
 it("a model's name from the client breaks no header, with either adapter", async () => {
   for (const adapter of ["uws", "node"] as const) {
-    const own = await World.open({ main: { open_models: true } }, { adapter })
-    own.upstream.plays({ json: completion("hello") })
+    const own = await ChatTestServer.open({ main: { open_models: true } }, { adapter })
+    own.upstream.respondWith({ json: completion("hello") })
     const answer = await own.ask({ model: "main/a\r\nx-evil: 1\r\n\r\n漢" })
     expect([answer.status, answer.body.choices[0].message.content, answer.headers.get("x-evil")]).toEqual([
       200,
@@ -111,13 +111,13 @@ it("a model's name from the client breaks no header, with either adapter", async
 })
 
 it("a choice that does not begin at 0 is numbered anew", async () => {
-  world.upstream.plays({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
+  world.upstream.respondWith({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
   expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
 })
 
 it("whatever is answered carries its own headers once, with either adapter", async () => {
   for (const adapter of ["uws", "node"] as const) {
-    const own = await World.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
+    const own = await ChatTestServer.open({ chatKeys: "k", chatBodyBytesMax: 1_000 }, { adapter })
     const path = "/v1/chat/completions"
     const large = { messages: "x".repeat(2_000) }
     for (const [status, answer] of [
@@ -182,26 +182,26 @@ describe("answers that are none", () => {
     ],
     ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
   ])("%s", async (_, step, expected, attempts) => {
-    world.upstream.plays(step)
+    world.upstream.respondWith(step)
     const answer = await world.ask()
     expect(codeOf(answer)).toEqual(expected)
-    expect(world.upstream.seen.length).toBe(attempts)
+    expect(world.upstream.requests.length).toBe(attempts)
     expect(answer.text).not.toContain("sk-123")
     expect(answer.text).not.toContain("127.0.0.1")
   })
   it("CHAT-40 429 with Retry-After: 30 → 429 with it, one attempt", async () => {
-    world.upstream.plays({ status: 429, headers: { "retry-after": "30" } })
+    world.upstream.respondWith({ status: 429, headers: { "retry-after": "30" } })
     const answer = await world.ask()
     expect([
       ...codeOf(answer),
       answer.headers.get("retry-after"),
       answer.headers.get("retry-after-ms"),
       answer.headers.get("x-proxy-attempts"),
-      world.upstream.seen.length
+      world.upstream.requests.length
     ]).toEqual([429, "rate_limit_exceeded", "30", "30000", "1", 1])
   })
   it("CHAT-41 503 twice, then 200 → 200, three attempts", async () => {
-    world.upstream.plays({ status: 503 }, { status: 503 }, { json: completion("at last") })
+    world.upstream.respondWith({ status: 503 }, { status: 503 }, { json: completion("at last") })
     const answer = await world.ask()
     expect([
       answer.status,
@@ -210,14 +210,14 @@ describe("answers that are none", () => {
     ]).toEqual([200, "3", "at last"])
   })
   it("CHAT-42 never answers → 504 upstream_timeout at the first-event limit", async () => {
-    world.upstream.plays({ silent: true })
+    world.upstream.respondWith({ silent: true })
     const asked = world.ask()
-    await until(() => world.upstream.seen.length === 1)
-    world.aheadMs += 9_000
+    await until(() => world.upstream.requests.length === 1)
+    world.clockOffsetMs += 9_000
     await new Promise((resolve) => {
       setTimeout(resolve, 60)
     })
-    world.aheadMs += 1_100
+    world.clockOffsetMs += 1_100
     const answer = await asked
     expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([
       504,
@@ -227,18 +227,18 @@ describe("answers that are none", () => {
     await until(() => world.upstream.last.aborted)
   })
   it("a head at once, the first event late: within the first event's limit, though longer than between two", async () => {
-    const own = await World.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
+    const own = await ChatTestServer.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
     let go!: () => void
     const gate = new Promise<void>((resolve) => {
       go = resolve
     })
-    own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
+    own.upstream.respondWith({ chunks: textStream("a"), pace: () => gate })
     const asked = own.ask({ stream: true })
-    await until(() => own.upstream.seen.length === 1)
+    await until(() => own.upstream.requests.length === 1)
     await new Promise((resolve) => {
       setTimeout(resolve, 100)
     })
-    own.aheadMs += 8_000
+    own.clockOffsetMs += 8_000
     await new Promise((resolve) => {
       setTimeout(resolve, 100)
     })
@@ -247,7 +247,7 @@ describe("answers that are none", () => {
     await own.close()
   })
   it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
-    const gone = await World.open({
+    const gone = await ChatTestServer.open({
       records: [
         { id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }
       ]
@@ -265,17 +265,17 @@ describe("answers that are none", () => {
       null
     ])
     expect((await gone.call("/health/details")).body.status).toBe("degraded")
-    gone.aheadMs += 15_000
+    gone.clockOffsetMs += 15_000
     expect((await gone.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
     expect(await view()).toBe("open")
     await gone.close()
   })
   it("a fallback that cannot take the request is passed over: the first fault is told, not the fallback's refusal", async () => {
-    const own = await World.open({
+    const own = await ChatTestServer.open({
       main: { fallbacks: ["local/echo", "box/o"], retries: 0 },
       records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }]
     })
-    own.upstream.plays({ status: 500 })
+    own.upstream.respondWith({ status: 500 })
     expect(codeOf(await own.ask({ logprobs: true }))).toEqual([502, "upstream_error"])
     const image = {
       role: "user",
@@ -288,8 +288,8 @@ describe("answers that are none", () => {
   it.each([false, true])(
     "a fallback with a namespace of its own is heard by its own rules: calls and text under their public names (stream %s)",
     async (stream) => {
-      const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
-      own.upstream.plays({ status: 500 })
+      const own = await ChatTestServer.open({ main: { fallbacks: ["local/echo"], retries: 0 } })
+      own.upstream.respondWith({ status: 500 })
       const tools = [
         { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }
       ]
@@ -314,12 +314,12 @@ describe("answers that are none", () => {
   )
   it("a fallback that takes tools only through the prompt: its block becomes calls", async () => {
     const weak = await FakeUpstream.open()
-    const own = await World.open({
+    const own = await ChatTestServer.open({
       main: { fallbacks: ["weak/m"], retries: 0 },
       records: [{ id: "weak", kind: "openai-chat", base_url: weak.url, native_tools: false }]
     })
-    own.upstream.plays({ status: 500 })
-    weak.plays({ json: completion('```json\n{"tool_calls":[{"name":"weather","arguments":{}}]}\n```') })
+    own.upstream.respondWith({ status: 500 })
+    weak.respondWith({ json: completion('```json\n{"tool_calls":[{"name":"weather","arguments":{}}]}\n```') })
     const answer = await own.ask({
       tools: [
         { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }
@@ -335,7 +335,7 @@ describe("answers that are none", () => {
   })
   it("a key that its variable does not hold is told at the start, by the variable's name", async () => {
     const told: Array<unknown> = []
-    const own = await World.open(
+    const own = await ChatTestServer.open(
       {
         main: { api_key_env: "TROUPE_TEST_NO_SUCH_KEY" },
         records: [
@@ -359,7 +359,7 @@ describe("answers that are none", () => {
   })
   it("that an upstream rests is logged once, and that it answers again", async () => {
     const told: Array<unknown> = []
-    const own = await World.open(
+    const own = await ChatTestServer.open(
       { main: { retries: 0 } },
       {
         log: (level, _, fields) => {
@@ -367,9 +367,11 @@ describe("answers that are none", () => {
         }
       }
     )
-    own.upstream.plays(...Array.from({ length: 5 }, () => ({ status: 500 })), { json: completion("back") })
+    own.upstream.respondWith(...Array.from({ length: 5 }, () => ({ status: 500 })), {
+      json: completion("back")
+    })
     for (let i = 0; i < 7; i++) expect((await own.ask()).status).toBe(502)
-    own.aheadMs += 15_000
+    own.clockOffsetMs += 15_000
     expect((await own.ask()).status).toBe(200)
     expect(told).toEqual([
       ["warn", { upstream: "main", code: "error" }],
@@ -378,8 +380,8 @@ describe("answers that are none", () => {
     await own.close()
   })
   it("rate limits do not open the breaker, however many", async () => {
-    const own = await World.open()
-    own.upstream.plays(
+    const own = await ChatTestServer.open()
+    own.upstream.respondWith(
       ...Array.from({ length: 6 }, () => ({ status: 429, headers: { "retry-after": "30" } })),
       { json: completion("there is room") }
     )
@@ -388,8 +390,8 @@ describe("answers that are none", () => {
     await own.close()
   })
   it("fallbacks in order, one attempt each", async () => {
-    const own = await World.open({ main: { fallbacks: ["local/echo"], retries: 1 } })
-    own.upstream.plays({ status: 500 })
+    const own = await ChatTestServer.open({ main: { fallbacks: ["local/echo"], retries: 1 } })
+    own.upstream.respondWith({ status: 500 })
     const answer = await own.ask()
     expect([
       answer.status,
@@ -400,22 +402,22 @@ describe("answers that are none", () => {
     await own.close()
   })
   it("a full queue and a wait that is too long → 503 overloaded", async () => {
-    const own = await World.open({ main: { max_concurrency: 1, queue: 1, queue_timeout_ms: 1_000 } })
-    own.upstream.plays({ silent: true })
+    const own = await ChatTestServer.open({ main: { max_concurrency: 1, queue: 1, queue_timeout_ms: 1_000 } })
+    own.upstream.respondWith({ silent: true })
     const first = own.ask().catch(() => {})
     const second = own.ask()
-    await until(() => own.upstream.seen.length === 1)
+    await until(() => own.upstream.requests.length === 1)
     await until(() => own.chat.probes.metrics().includes('proxy_queue_depth{upstream="main"} 1'))
     const third = await own.ask()
     expect([...codeOf(third), third.headers.get("retry-after")]).toEqual([503, "overloaded", "1"])
-    own.aheadMs += 1_100
+    own.clockOffsetMs += 1_100
     expect(codeOf(await second)).toEqual([503, "overloaded"])
-    own.aheadMs += 20_000
+    own.clockOffsetMs += 20_000
     await first
     await own.close()
   })
   it("over MAX_INFLIGHT_TURNS → 503 overloaded; models and health still answer", async () => {
-    const none = await World.open({ turnsInFlightMax: 0 })
+    const none = await ChatTestServer.open({ turnsInFlightMax: 0 })
     expect(codeOf(await none.ask())).toEqual([503, "overloaded"])
     expect([(await none.call("/v1/models")).status, (await none.call("/health")).status]).toEqual([200, 200])
     await none.close()
@@ -423,7 +425,7 @@ describe("answers that are none", () => {
 })
 
 describe("clients that go", () => {
-  const leaks = (of: World): ReadonlyArray<number> => {
+  const leaks = (of: ChatTestServer): ReadonlyArray<number> => {
     const metrics = of.chat.probes.metrics()
     return [
       Number(/proxy_inflight_turns (\d+)/.exec(metrics)![1]),
@@ -437,9 +439,9 @@ describe("clients that go", () => {
   ])(
     "CHAT-43 stream %s, after %i tokens: the upstream sees the abort within 100 ms, the permit is free",
     async (stream, after) => {
-      const own = await World.open({ main: { max_concurrency: 1 } })
-      own.upstream.plays(
-        after > 0 ? { chunks: spoken("a", "b").slice(0, after), hang: true } : { silent: true },
+      const own = await ChatTestServer.open({ main: { max_concurrency: 1 } })
+      own.upstream.respondWith(
+        after > 0 ? { chunks: textStream("a", "b").slice(0, after), hang: true } : { silent: true },
         { json: completion("free") }
       )
       const controller = new AbortController()
@@ -448,12 +450,12 @@ describe("clients that go", () => {
         signal: controller.signal
       })
       asked.catch(() => {})
-      await until(() => own.upstream.seen.length === 1)
+      await until(() => own.upstream.requests.length === 1)
       if (after > 0) await (await asked).body!.getReader().read()
       const left = Date.now()
       controller.abort()
-      await own.upstream.seen[0]!.gone
-      expect(own.upstream.seen[0]!.abortedAtMs - left).toBeLessThan(100)
+      await own.upstream.requests[0]!.closed
+      expect(own.upstream.requests[0]!.abortedAtMs - left).toBeLessThan(100)
       expect((await own.ask()).body.choices[0].message.content).toBe("free")
       await until(() => leaks(own).every((count) => count === 0))
       expect(own.chat.probes.metrics()).toContain('outcome="client_disconnect"} 1')
@@ -461,26 +463,26 @@ describe("clients that go", () => {
     }
   )
   it("CHAT-43 while it waits for a permit: dropped from the queue at once", async () => {
-    const own = await World.open({ main: { max_concurrency: 1 } })
-    own.upstream.plays({ silent: true })
+    const own = await ChatTestServer.open({ main: { max_concurrency: 1 } })
+    own.upstream.respondWith({ silent: true })
     const first = new AbortController()
     const second = new AbortController()
     const body = { model: "main/m", messages: [{ role: "user", content: "x" }] }
     own.fetch("/v1/chat/completions", { body, signal: first.signal }).catch(() => {})
-    await until(() => own.upstream.seen.length === 1)
+    await until(() => own.upstream.requests.length === 1)
     own.fetch("/v1/chat/completions", { body, signal: second.signal }).catch(() => {})
     await until(() => leaks(own)[1] === 1)
     second.abort()
     await until(() => leaks(own)[1] === 0)
     first.abort()
     await until(() => leaks(own)[0] === 0)
-    expect(own.upstream.seen.length).toBe(1)
+    expect(own.upstream.requests.length).toBe(1)
     await own.close()
   })
   it("CHAT-44 a client that stops reading: the upstream is paused, memory stays bounded, cut off after 60 s", async () => {
     const filler = "x".repeat(16_384)
     const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
-    world.upstream.plays({ chunks: [...many, chunk({}, "stop")] })
+    world.upstream.respondWith({ chunks: [...many, chunk({}, "stop")] })
     const body = JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] })
     const wire = connect(world.server.port, "127.0.0.1")
     let closed = false
@@ -501,8 +503,8 @@ describe("clients that go", () => {
     })
     expect(sent).toBeLessThan(32 * 1_048_576)
     expect((await world.ask({ model: "local/echo" })).status).toBe(200)
-    world.aheadMs += 60_100
-    await world.upstream.last.gone
+    world.clockOffsetMs += 60_100
+    await world.upstream.last.closed
     expect(world.upstream.last.aborted).toBe(true)
     wire.resume()
     await until(() => closed)
@@ -518,12 +520,12 @@ it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next reques
     close: () => {},
     generate: async (_, sink) => {
       if (broken) throw new TypeError("secret detail at /home/somewhere")
-      sink.begun()
+      sink.onFirstEvent()
       sink.event({ type: "text", choice: 0, text: "fine" })
       sink.event({ type: "finish", choice: 0, reason: "stop" })
     }
   }
-  const own = await World.open(
+  const own = await ChatTestServer.open(
     { records: [{ id: "own", kind: "embedded" }] },
     { modelOf: ({ id }) => (id === "own" ? model : undefined) }
   )
@@ -541,21 +543,21 @@ it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next reques
 })
 
 it("headers are held back, then keep-alive comments flow on an idle stream", async () => {
-  const own = await World.open({ streamCommitMs: 100, streamKeepAliveMs: 200 })
+  const own = await ChatTestServer.open({ streamCommitMs: 100, streamKeepAliveMs: 200 })
   let go!: () => void
   const gate = new Promise<void>((resolve) => {
     go = resolve
   })
-  own.upstream.plays({ chunks: spoken("a"), pace: () => gate })
+  own.upstream.respondWith({ chunks: textStream("a"), pace: () => gate })
   const asked = own.fetch("/v1/chat/completions", {
     body: { model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] }
   })
-  await until(() => own.upstream.seen.length === 1)
-  own.aheadMs += 150
+  await until(() => own.upstream.requests.length === 1)
+  own.clockOffsetMs += 150
   const response = await asked
   expect(response.status).toBe(200)
   const reader = response.body!.getReader()
-  own.aheadMs += 500
+  own.clockOffsetMs += 500
   expect(new TextDecoder().decode((await reader.read()).value)).toBe(": keep-alive\n\n")
   go()
   let rest = ""
@@ -566,14 +568,14 @@ it("headers are held back, then keep-alive comments flow on an idle stream", asy
 })
 
 it("a wrong upstream record stops the start with 78, in one line that names it", async () => {
-  await expect(World.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({
+  await expect(ChatTestServer.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({
     exitCode: 78,
     message: expect.stringContaining("UPSTREAMS[0].base_url: is missing")
   })
 })
 
 it("operations' open paths are a browser's too: CORS, a request id, a preflight", async () => {
-  const own = await World.open({ metricsMode: "off" })
+  const own = await ChatTestServer.open({ metricsMode: "off" })
   for (const [path, status] of [
     ["/health", 200],
     ["/health/details", 200],

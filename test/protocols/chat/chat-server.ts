@@ -47,12 +47,12 @@ export interface Answer {
   readonly text: string
 }
 
-export interface Frame {
+export interface StreamFrame {
   readonly event: string | undefined
   readonly data: any
 }
 
-export class World {
+export class ChatTestServer {
   server!: Server
   chat!: ChatService
   system!: ActorSystem
@@ -60,7 +60,7 @@ export class World {
   key: string | undefined
 
   /** Added to the clock. */
-  aheadMs = 0
+  clockOffsetMs = 0
 
   private ticking: ReturnType<typeof setInterval> | undefined
   private readonly own: boolean
@@ -79,14 +79,14 @@ export class World {
       readonly main?: Record<string, unknown>
     } = {},
     parts: Partial<ChatParts> & { readonly upstream?: FakeUpstream; readonly adapter?: "uws" | "node" } = {}
-  ): Promise<World> {
+  ): Promise<ChatTestServer> {
     const { records = [], main = {}, ...rest } = config
-    const world = new World(
+    const world = new ChatTestServer(
       parts.upstream ?? (await FakeUpstream.open()),
       parts.store ?? openMemory(),
       parts.upstream === undefined
     )
-    const nowMs = (): number => Date.now() + world.aheadMs
+    const nowMs = (): number => Date.now() + world.clockOffsetMs
     world.system = parts.actors ?? new ActorSystem({ store: world.store, nowMs })
     world.ticking = setInterval(() => world.system.tick(), 5)
     world.key = rest.chatKeys?.split(",")[0]
@@ -163,7 +163,7 @@ export class World {
     })
   }
 
-  async call(path: string, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
+  async call(path: string, options: Parameters<ChatTestServer["fetch"]>[1] = {}): Promise<Answer> {
     const response = await this.fetch(path, options)
     const text = await response.text()
     return {
@@ -175,20 +175,26 @@ export class World {
   }
 
   /** A chat completion; the model is local/echo, the message "hi", unless given. */
-  ask(body: Record<string, unknown> = {}, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
+  ask(
+    body: Record<string, unknown> = {},
+    options: Parameters<ChatTestServer["fetch"]>[1] = {}
+  ): Promise<Answer> {
     return this.call("/v1/chat/completions", {
       body: { model: "main/m", messages: [{ role: "user", content: "hi" }], ...body },
       ...options
     })
   }
 
-  respond(body: Record<string, unknown> = {}, options: Parameters<World["fetch"]>[1] = {}): Promise<Answer> {
+  respond(
+    body: Record<string, unknown> = {},
+    options: Parameters<ChatTestServer["fetch"]>[1] = {}
+  ): Promise<Answer> {
     return this.call("/v1/responses", { body: { model: "main/m", input: "hi", ...body }, ...options })
   }
 }
 
 /** The frames of a stream; a comment is a frame of event ":". */
-export const frames = (text: string): ReadonlyArray<Frame> =>
+export const frames = (text: string): ReadonlyArray<StreamFrame> =>
   text
     .split("\n\n")
     .filter((block) => block !== "")

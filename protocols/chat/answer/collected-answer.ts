@@ -1,6 +1,6 @@
 /** A whole answer gathered from events: what the non-streaming endpoints send. Source: chat section 7.3. */
 import type { Finish, Flow, ModelEvent, Usage } from "../../../actors/engines/chat/model.ts"
-import type { Output } from "../turn/answer-filter.ts"
+import type { Output } from "../turn/chunk-rewriter.ts"
 import type { Choice } from "../wire.ts"
 
 interface ToolCallDraft {
@@ -19,11 +19,11 @@ interface Draft {
   logprobs: { content: Array<unknown> } | undefined
 }
 
-export class Collected implements Output {
-  readonly started = false
+export class CollectedAnswer implements Output {
+  readonly firstEventSent = false
   private drafts: Array<Draft> = []
   usage: Usage | undefined = undefined
-  begun(_flow?: Flow): void {}
+  onFirstEvent(_flow?: Flow): void {}
   flush(): void {}
 
   reset(): void {

@@ -10,7 +10,7 @@ import {
   type ToolCall,
   type ToolChoice
 } from "../../../actors/engines/chat/model.ts"
-import { isObject } from "./fields.ts"
+import { isObject } from "../request/fields.ts"
 
 const opening = '{"tool_calls"'
 

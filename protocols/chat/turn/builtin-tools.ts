@@ -9,7 +9,7 @@ import { isIP } from "node:net"
 import type { Tool, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { isBlockedAddress } from "../../shared/addresses.ts"
 
-export interface Builtins {
+export interface BuiltinTools {
   readonly allowed: ReadonlyArray<Tool>
   readonly roundsMax: number
   run(call: ToolCall, signal: AbortSignal): Promise<string>
@@ -21,7 +21,7 @@ const fetchBytesMax = 1_048_576
 const redirectsMax = 5
 
 /** Not this machine, its neighbours, or any range set aside. */
-export const isPublic = (address: string): boolean => !isBlockedAddress(address)
+export const isPublicAddress = (address: string): boolean => !isBlockedAddress(address)
 
 export type Resolve = (
   host: string
@@ -102,7 +102,7 @@ export const webFetch = async (
 export const fetchPublic = async (
   address: string,
   signal: AbortSignal,
-  { resolve = resolveAll, allow = isPublic, types = textType, whole = false }: FetchOptions = {}
+  { resolve = resolveAll, allow = isPublicAddress, types = textType, whole = false }: FetchOptions = {}
 ): Promise<{ readonly status: number; readonly body: Buffer }> => {
   let url = new URL(address)
   for (let hop = 0; hop <= redirectsMax; hop++) {
@@ -159,12 +159,12 @@ const own = (nowMs: () => number, options: FetchOptions): ReadonlyArray<Builtin>
 ]
 
 /** A listed name matches exactly, or by the suffix `.name` or `/name`; when nothing matches, all are off. */
-export const builtinsOf = (
+export const builtinTools = (
   listed: ReadonlyArray<string>,
   roundsMax: number,
   nowMs: () => number,
   options: FetchOptions = {}
-): Builtins => {
+): BuiltinTools => {
   const chosen = own(nowMs, options).filter(({ name }) =>
     listed.some((word) => word === name || word.endsWith(`.${name}`) || word.endsWith(`/${name}`))
   )

@@ -5,9 +5,9 @@ import type { Request, Response } from "../../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../../shared/sse.ts"
 import type { Json } from "../request/fields.ts"
 import { badValue, failureOf } from "../problems.ts"
-import { StreamReply } from "./reply.ts"
-import { ResponseBuilder, type Status } from "./response-builder.ts"
-import type { Job, ResponseRuns } from "./response-runs.ts"
+import { StreamReply } from "./stream-reply.ts"
+import { ResponseBuilder, type ResponseStatus } from "./response-builder.ts"
+import type { ResponseJob, ResponseRuns } from "./response-runs.ts"
 import type { StoredEvent } from "./sessions.ts"
 import type { Turn } from "../turn/turn.ts"
 import { newId } from "../wire.ts"
@@ -18,18 +18,18 @@ const batchMs = 50
 const terminal = new Set(["response.completed", "response.incomplete", "response.failed"])
 
 interface Work {
-  readonly job: Job
+  readonly job: ResponseJob
   readonly turn: Turn
   readonly body: Json
   readonly streamed: boolean
   readonly events: Array<StoredEvent>
-  kept: number
-  status: Status
+  storedEvents: number
+  status: ResponseStatus
   readonly listeners: Set<() => void>
   readonly done: Promise<void>
 }
 
-export class Background {
+export class BackgroundResponses {
   private readonly runs: ResponseRuns
   private readonly working = new Map<string, Work>()
 
@@ -39,12 +39,12 @@ export class Background {
 
   stateOf(id: string): Json | undefined {
     const work = this.working.get(id)
-    return work?.job.builder.object(work.status)
+    return work?.job.builder.responseObject(work.status)
   }
 
   /** On disk as queued, then answered, then worked on. */
   async accept(
-    opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">,
+    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
     body: Json,
     request: Request
   ): Promise<Response> {
@@ -61,10 +61,10 @@ export class Background {
     try {
       await this.keep(work, "queued")
     } catch (fault) {
-      this.over(work, "failed")
+      this.end(work, "failed")
       throw fault
     }
-    const object = job.builder.object("queued")
+    const object = job.builder.responseObject("queued")
     this.start(work)
     return work.streamed
       ? this.stream(work, -1, request.signal)
@@ -77,12 +77,12 @@ export class Background {
 
   private prepare(
     id: string,
-    opened: Pick<Job, "owner" | "sessionId" | "spec" | "parent">,
+    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
     body: Json,
     createdS: number
   ): Work {
     const { turns } = this.runs
-    const turn = turns.begin(undefined)
+    const turn = turns.beginTurn(undefined)
     const events: Array<StoredEvent> = []
     const listeners = new Set<() => void>()
     const streamed = opened.spec.request.stream
@@ -92,7 +92,7 @@ export class Background {
       echo: opened.spec.echo,
       background: true,
       summarized: opened.spec.summarized,
-      begun: () => turn.begunNow(),
+      onFirstEvent: () => turn.noteFirstEvent(),
       emit: streamed
         ? (type, event) => {
             events.push({ type, data: JSON.stringify(event) })
@@ -109,15 +109,15 @@ export class Background {
       body,
       streamed,
       events,
-      kept: 0,
+      storedEvents: 0,
       status: "queued",
       listeners,
       done: new Promise((resolve) => {
         this.finishing.set(id, resolve)
       })
     }
-    builder.emit("response.created", { response: builder.object("queued") })
-    builder.emit("response.queued", { response: builder.object("queued") })
+    builder.emit("response.created", { response: builder.responseObject("queued") })
+    builder.emit("response.queued", { response: builder.responseObject("queued") })
     this.working.set(id, work)
     return work
   }
@@ -125,14 +125,20 @@ export class Background {
   private readonly finishing = new Map<string, () => void>()
 
   /** The state and the events that are new, on disk when it resolves. */
-  private async keep(work: Work, status: Status, object?: Json): Promise<void> {
+  private async keep(work: Work, status: ResponseStatus, object?: Json): Promise<void> {
     const { job, turn, events } = work
-    const from = work.kept
-    work.kept = events.length
+    const from = work.storedEvents
+    work.storedEvents = events.length
     const ends = status !== "queued" && status !== "in_progress"
     await this.runs.sessions.commit({
       id: job.id,
-      record: this.runs.recordOf(job, turn, status, object ?? job.builder.object(status), work.streamed),
+      record: this.runs.recordOf(
+        job,
+        turn,
+        status,
+        object ?? job.builder.responseObject(status),
+        work.streamed
+      ),
       events: events.slice(from),
       eventsFrom: from,
       ...(ends ? {} : { work: JSON.stringify(work.body) })
@@ -147,11 +153,11 @@ export class Background {
       let batch: { stop(): void } | undefined
       try {
         work.status = "in_progress"
-        builder.emit("response.in_progress", { response: builder.object("in_progress") })
+        builder.emit("response.in_progress", { response: builder.responseObject("in_progress") })
         await this.keep(work, "in_progress")
         const later = (): void => {
           batch = turns.deps.deadlines.start(batchMs, () => {
-            if (work.kept < work.events.length) void this.keep(work, "in_progress").catch(() => {})
+            if (work.storedEvents < work.events.length) void this.keep(work, "in_progress").catch(() => {})
             later()
           })
         }
@@ -163,34 +169,37 @@ export class Background {
           work,
           status,
           `response.${status}`,
-          builder.object(status, { completedS: turns.nowS() })
+          builder.responseObject(status, { completedS: turns.nowS() })
         )
-        this.over(work, status)
+        this.end(work, status)
       } catch (fault) {
         if (turn.interrupted) {
           // Back to the beginning: another process will take it up.
           builder.reset()
-          work.events.length = work.kept = 0
+          work.events.length = work.storedEvents = 0
           await this.keep(work, "queued").catch(() => {})
-          return this.over(work, "cancelled")
+          return this.end(work, "cancelled")
         }
         const refusal = turn.refusal(fault, job.spec.model)
         const status = turn.cancelled ? "cancelled" : "failed"
-        const object = builder.object(status, status === "failed" ? { error: failureOf(refusal) } : {})
+        const object = builder.responseObject(
+          status,
+          status === "failed" ? { error: failureOf(refusal) } : {}
+        )
         await this.finish(
           work,
           status,
           status === "cancelled" ? "response.incomplete" : "response.failed",
           object
         ).catch(() => {})
-        this.over(work, status)
+        this.end(work, status)
       } finally {
         batch?.stop()
       }
     })()
   }
 
-  private async finish(work: Work, status: Status, type: string, object: Json): Promise<void> {
+  private async finish(work: Work, status: ResponseStatus, type: string, object: Json): Promise<void> {
     const { builder } = work.job
     builder.emit(type, { response: object })
     // The last event is heard only when it is on disk.
@@ -198,7 +207,7 @@ export class Background {
     work.status = status
   }
 
-  private over(work: Work, outcome: "completed" | "incomplete" | "failed" | "cancelled"): void {
+  private end(work: Work, outcome: "completed" | "incomplete" | "failed" | "cancelled"): void {
     const { job, turn, listeners } = work
     this.working.delete(job.id)
     this.runs.running.delete(job.id)
@@ -211,7 +220,7 @@ export class Background {
   }
 
   /** Ends a background response that is under way; resolves when its end is on disk. */
-  async stopFor(id: string, owner: string): Promise<void> {
+  async cancel(id: string, owner: string): Promise<void> {
     const work = this.working.get(id)
     if (work === undefined || work.job.owner !== owner) return
     work.turn.stop("cancelled")
@@ -224,11 +233,11 @@ export class Background {
       if (!work.streamed) throw badValue("stream", "This response has no stream.")
       return this.stream(work, after, undefined)
     }
-    const record = await this.runs.sessions.look(owner, id)
+    const record = await this.runs.sessions.get(owner, id)
     if (!record.background || !record.streamed) throw badValue("stream", "This response has no stream.")
     const events = this.runs.sessions.events(id, after)
     const reply = this.replyFor(() => {})
-    reply.commit()
+    reply.sendHeaders()
     reply.write(events.map(({ type, data }) => namedFrame(type, data)).join("") + doneFrame)
     reply.end()
     return reply.response
@@ -276,7 +285,7 @@ export class Background {
     }
     work.listeners.add(heard)
     client?.addEventListener("abort", gone, { once: true })
-    reply.commit()
+    reply.sendHeaders()
     heard()
     return reply.response
   }

@@ -234,7 +234,7 @@ export const messagesOf = (items: ReadonlyArray<Item>): ReadonlyArray<Message> =
 }
 
 /** Reasoning alone and empty answers say nothing to a model. */
-export const says = (message: Message): boolean =>
+export const hasContent = (message: Message): boolean =>
   message.role !== "assistant" ||
   message.content !== null ||
   message.calls !== undefined ||
@@ -242,7 +242,7 @@ export const says = (message: Message): boolean =>
 
 /** Every result has its call before it, every call its result; results stand right behind their calls, where
  *  chat upstreams want them. */
-export const paired = (context: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+export const pairCallsWithResults = (context: ReadonlyArray<Message>): ReadonlyArray<Message> => {
   const results = new Map<string, Message>()
   const calls = new Set<string>()
   for (const message of context) {
@@ -258,7 +258,7 @@ export const paired = (context: ReadonlyArray<Message>): ReadonlyArray<Message> 
   const ordered: Array<Message> = []
   for (const message of context) {
     if (message.role === "tool") continue
-    if (!says(message)) continue
+    if (!hasContent(message)) continue
     ordered.push(message)
     for (const { id } of message.calls ?? []) {
       const result = results.get(id)

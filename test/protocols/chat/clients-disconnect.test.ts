@@ -4,8 +4,8 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { completion, spoken } from "./fake-upstream.ts"
-import { until, World } from "./world.ts"
+import { completion, textStream } from "./fake-upstream.ts"
+import { until, ChatTestServer } from "./chat-server.ts"
 
 const clients = 10_000
 const together = 100
@@ -15,14 +15,14 @@ const answerOf = (json: string): string =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`
 
 const begun = (() => {
-  const event = `data: ${JSON.stringify(spoken("word")[1])}\n\n`
+  const event = `data: ${JSON.stringify(textStream("word")[1])}\n\n`
   return `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${event.length.toString(16)}\r\n${event}\r\n`
 })()
 
 /** A model server that begins and never ends: bytes only, so that it costs little and keeps nothing. */
 let server: Server
 
-let world: World
+let world: ChatTestServer
 
 /** `calling`: with a request that is not answered. */
 const open = new Set<Socket>()
@@ -61,7 +61,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve)
   })
-  world = await World.open({
+  world = await ChatTestServer.open({
     main: {
       base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       max_concurrency: permits

@@ -12,20 +12,20 @@ import type {
 } from "../../../actors/engines/chat/model.ts"
 import type { RetrySink } from "../../../actors/engines/chat/attempts.ts"
 import { PerChoice } from "../../../actors/engines/chat/per-choice.ts"
-import { BridgeReader } from "../request/prompt-bridge.ts"
-import { ToolNameRestorer, type Namespace } from "../request/tools.ts"
+import { BridgeReader } from "./prompt-bridge.ts"
+import { ToolNameRestorer, type ToolNames } from "../request/tools.ts"
 
 /** Where a turn's answer goes. `started`: it cannot be taken back. */
 export interface Output extends RetrySink {
   /** A failure after that ends the answer. */
-  readonly started: boolean
+  readonly firstEventSent: boolean
 }
 
 /** Text and arguments of one turn; above it the answer ends with `length`. */
 export const outputBytesMax = 16 * 1_048_576
 
-export interface Rules {
-  readonly names: Namespace
+export interface RewriteRules {
+  readonly names: ToolNames
   /** By the model's name: is this call the client's to hear? */
   readonly external: ReadonlySet<string>
   readonly builtins: ReadonlySet<string>
@@ -34,7 +34,7 @@ export interface Rules {
   readonly bridge: ReadonlyArray<Tool> | undefined
   /** The text may have to be told to the model again. */
   readonly keepsText: boolean
-  readonly onTooLong: () => void
+  readonly onOutputTooLong: () => void
 }
 
 interface ChoiceState {
@@ -55,7 +55,7 @@ interface ToolCallDraft {
   arguments: string
 }
 
-export class AnswerFilter implements RetrySink {
+export class ChunkRewriter implements RetrySink {
   private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
 
@@ -70,30 +70,30 @@ export class AnswerFilter implements RetrySink {
   outputBytes = 0
   cut = false
   begunOnce = false
-  literal: ((text: string, bytes: number) => void) | undefined
+  rawTextDelta: ((text: string, bytes: number) => void) | undefined
   private readonly output: Output
-  private rules: Rules
+  private rules: RewriteRules
 
-  constructor(output: Output, rules: Rules, begun: boolean) {
+  constructor(output: Output, rules: RewriteRules, begun: boolean) {
     this.output = output
     this.rules = rules
     this.begunOnce = begun
-    this.literal = this.literalFor(rules)
+    this.rawTextDelta = this.literalFor(rules)
   }
 
   /** A fallback knows the tools by other names, or only through the prompt. Called while nothing has been
    *  heard. */
-  aim(rules: Rules): void {
+  retarget(rules: RewriteRules): void {
     this.rules = rules
-    this.literal = this.literalFor(rules)
+    this.rawTextDelta = this.literalFor(rules)
   }
 
   private literalFor({
     names,
     bridge,
     keepsText
-  }: Rules): ((text: string, bytes: number) => void) | undefined {
-    const { literal } = this.output
+  }: RewriteRules): ((text: string, bytes: number) => void) | undefined {
+    const { rawTextDelta: literal } = this.output
     return literal === undefined || names.hides || bridge !== undefined || keepsText
       ? undefined
       : (text, bytes) => {
@@ -104,8 +104,8 @@ export class AnswerFilter implements RetrySink {
         }
   }
 
-  get started(): boolean {
-    return this.output.started
+  get firstEventSent(): boolean {
+    return this.output.firstEventSent
   }
 
   reset(): void {
@@ -117,8 +117,8 @@ export class AnswerFilter implements RetrySink {
     this.output.reset()
   }
 
-  begun(flow?: Flow): void {
-    if (!this.begunOnce || flow !== undefined) this.output.begun(flow)
+  onFirstEvent(flow?: Flow): void {
+    if (!this.begunOnce || flow !== undefined) this.output.onFirstEvent(flow)
     this.begunOnce = true
   }
 
@@ -145,7 +145,7 @@ export class AnswerFilter implements RetrySink {
   private grow(bytes: number): void {
     if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) {
       this.cut = true
-      this.rules.onTooLong()
+      this.rules.onOutputTooLong()
     }
   }
 
@@ -297,7 +297,7 @@ export class AnswerFilter implements RetrySink {
 
 /** Collects nothing, tells nothing: for a choice of its own among several parallel calls. */
 export const renumbered = (sink: ModelSink, choice: number, onUsage: (usage: Usage) => void): ModelSink => ({
-  begun: (flow) => sink.begun(flow),
+  onFirstEvent: (flow) => sink.onFirstEvent(flow),
   flush: () => sink.flush(),
   event: (event) => {
     if (event.type === "usage") onUsage(event.usage)

@@ -4,7 +4,7 @@ import type { Effort, Format, Message, ModelRequest, Tool } from "../../../actor
 import { Fields, memberText, type Json } from "./fields.ts"
 import { checkCalls, readMessage } from "./messages.ts"
 import { badValue, missing, tooLong, wrongType } from "../problems.ts"
-import { checkChoice, readChoice, readFunctions, readTools, type Choice } from "./tools.ts"
+import { checkChoice, readChoice, readFunctions, readTools, type ToolChoiceSpec } from "./tools.ts"
 
 /** What a turn needs, whichever endpoint it came by. */
 export interface TurnSpec {
@@ -14,10 +14,10 @@ export interface TurnSpec {
   readonly request: ModelRequest
   /** The request named tools, maybe none: built-ins are off. */
   readonly external: boolean
-  readonly choice: Choice
+  readonly choice: ToolChoiceSpec
 }
 
-export interface ChatSpec extends TurnSpec {
+export interface CompletionsSpec extends TurnSpec {
   readonly includeUsage: boolean
   readonly legacy: boolean
 }
@@ -54,7 +54,7 @@ export const readFormat = (format: Fields | undefined, nested: boolean): Format 
   if (type === undefined) throw missing(format.path("type"))
   if (type === "text") return undefined
   if (type === "json_object") return { type }
-  const inner = nested ? format.object_("json_schema") : format
+  const inner = nested ? format.object("json_schema") : format
   if (inner === undefined) throw missing(format.path("json_schema"))
   const name = inner.required("name", { pattern: formatName })
   const schema = inner.plain("schema")
@@ -87,7 +87,7 @@ const readStop = (fields: Fields): ReadonlyArray<string> | undefined => {
 }
 
 const readBias = (fields: Fields): Readonly<Record<string, number>> | undefined => {
-  const bias = fields.object_("logit_bias")
+  const bias = fields.object("logit_bias")
   for (const name of Object.keys(fields.plain("logit_bias") ?? {})) bias!.number(name, -100, 100)
   return fields.plain("logit_bias") as Record<string, number> | undefined
 }
@@ -164,7 +164,7 @@ const messagesMax = 4_096
 const plain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
 
 /** `text`: what `body` was read from. */
-export const readChat = (body: Json, text: string): ChatSpec => {
+export const readCompletions = (body: Json, text: string): CompletionsSpec => {
   const fields = new Fields(body)
   const model = readModel(fields)
   if (!fields.has("messages")) throw missing("messages")
@@ -178,7 +178,7 @@ export const readChat = (body: Json, text: string): ChatSpec => {
   const choice = readChoice(fields, "tool_choice", false)
   const parallel = fields.boolean("parallel_tool_calls")
   const stream = fields.boolean("stream") ?? false
-  const options = fields.object_("stream_options")
+  const options = fields.object("stream_options")
   const includeUsage = options?.boolean("include_usage") ?? false
   options?.boolean("include_obfuscation")
   const temperature = fields.number("temperature", 0, 2)
@@ -194,7 +194,7 @@ export const readChat = (body: Json, text: string): ChatSpec => {
   const logitBias = readBias(fields)
   const logprobs = fields.boolean("logprobs")
   const topLogprobs = fields.integer("top_logprobs", 0, 20)
-  const format = readFormat(fields.object_("response_format"), true)
+  const format = readFormat(fields.object("response_format"), true)
   const audio = readModalities(fields)
   const functions = readFunctions(fields)
   const oldChoice = readChoice(fields, "function_call", false)

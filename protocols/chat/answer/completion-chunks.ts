@@ -3,7 +3,7 @@
  *  Source: chat sections 8.3, 8.4, 19. */
 import type { Flow, ModelEvent } from "../../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../../shared/sse.ts"
-import type { Output } from "../turn/answer-filter.ts"
+import type { Output } from "../turn/chunk-rewriter.ts"
 import { chatUsage, type ErrorBody } from "../wire.ts"
 
 export interface ChunkOptions {
@@ -12,15 +12,15 @@ export interface ChunkOptions {
   readonly model: string
   readonly includeUsage: boolean
   readonly legacy: boolean
-  readonly begun: (flow: Flow | undefined) => void
+  readonly onFirstEvent: (flow: Flow | undefined) => void
   readonly write: (text: string) => void
 }
 
 /** Of one text delta towards a client whose upstream could not stream. */
 const pieceChars = 2_048
 
-export class ChatChunks implements Output {
-  started = false
+export class CompletionChunks implements Output {
+  firstEventSent = false
   private out = ""
   private readonly open: Array<boolean> = []
   private readonly head: string
@@ -43,9 +43,9 @@ export class ChatChunks implements Output {
 
   private readonly literalTail: string
 
-  begun(flow?: Flow): void {
-    this.started = true
-    this.options.begun(flow)
+  onFirstEvent(flow?: Flow): void {
+    this.firstEventSent = true
+    this.options.onFirstEvent(flow)
   }
 
   reset(): void {
@@ -59,7 +59,7 @@ export class ChatChunks implements Output {
     this.options.write(out)
   }
 
-  readonly literal = (text: string): void => {
+  readonly rawTextDelta = (text: string): void => {
     if (this.open[0] !== true) this.role(0, false)
     this.out += this.literalHead + text + this.literalTail
   }

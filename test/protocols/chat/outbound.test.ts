@@ -8,10 +8,10 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
-import { isPublic } from "../../../protocols/chat/turn/builtins.ts"
+import { isPublicAddress } from "../../../protocols/chat/turn/builtin-tools.ts"
 import { buildChild, startChild } from "../../child.ts"
-import { called, completion, FakeUpstream, spoken } from "./fake-upstream.ts"
-import { World } from "./world.ts"
+import { toolCallStream, completion, FakeUpstream, textStream } from "./fake-upstream.ts"
+import { ChatTestServer } from "./chat-server.ts"
 
 const mebibyte = 1_048_576
 const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13])
@@ -54,7 +54,7 @@ const pages: Record<string, RequestListener> = {
   }
 }
 
-let world: World
+let world: ChatTestServer
 let upstream: FakeUpstream
 let site: Server
 let port: number
@@ -70,7 +70,7 @@ beforeAll(async () => {
   port = (site.address() as AddressInfo).port
   upstream = await FakeUpstream.open()
   const base_url = upstream.url.replace(/\/v1$/, "")
-  world = await World.open(
+  world = await ChatTestServer.open(
     {
       builtinTools: ["web_fetch"],
       records: [{ id: "sees", kind: "ollama", base_url, fetch_images: true, models: ["m"] }]
@@ -84,7 +84,7 @@ beforeAll(async () => {
             { address: host === "pages.example" ? "127.0.0.1" : "10.0.0.1", family: 4 }
           ])
         },
-        allow: (address) => address === "127.0.0.1" || isPublic(address)
+        allow: (address) => address === "127.0.0.1" || isPublicAddress(address)
       }
     }
   )
@@ -106,11 +106,14 @@ const at = (path: string): string => `http://pages.example:${port}${path}`
 describe("web_fetch inside a turn", () => {
   /** What the model is told when it calls the tool with this address. */
   const told = async (url: string): Promise<string> => {
-    upstream.plays({ chunks: called("web_fetch", JSON.stringify({ url })) }, { chunks: spoken("done") })
+    upstream.respondWith(
+      { chunks: toolCallStream("web_fetch", JSON.stringify({ url })) },
+      { chunks: textStream("done") }
+    )
     const { text } = await world.ask({ stream: true })
     expect([text.includes("web_fetch"), text.includes('"content":"done"')]).toEqual([false, true])
-    expect(upstream.seen[0]!.body.tools.map((tool: any) => tool.function.name)).toEqual(["web_fetch"])
-    const [, call, result] = upstream.seen[1]!.body.messages
+    expect(upstream.requests[0]!.body.tools.map((tool: any) => tool.function.name)).toEqual(["web_fetch"])
+    const [, call, result] = upstream.requests[1]!.body.messages
     expect([call.tool_calls[0].function.name, result.role, result.tool_call_id]).toEqual([
       "web_fetch",
       "tool",
@@ -144,7 +147,7 @@ describe("web_fetch inside a turn", () => {
 
 describe("fetch_images", () => {
   const shown = async (url: string) => {
-    upstream.plays({
+    upstream.respondWith({
       lines: true,
       chunks: [{ message: { content: "a picture" }, done: true, done_reason: "stop" }]
     })
@@ -160,7 +163,7 @@ describe("fetch_images", () => {
         }
       ]
     })
-    return { status, code: body.error?.code, images: upstream.seen[0]?.body.messages[0].images }
+    return { status, code: body.error?.code, images: upstream.requests[0]?.body.messages[0].images }
   }
   it("a remote image goes to the model as its bytes", async () => {
     expect(await shown(at("/picture.png"))).toEqual({

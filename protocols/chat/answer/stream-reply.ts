@@ -13,14 +13,14 @@ export const aheadMax = 65_536
 
 export const stalledMsMax = 60_000
 
-export interface ReplyOptions {
+export interface StreamReplyOptions {
   readonly deadlines: Deadlines
   readonly commitMs: number
   readonly keepAliveMs: number
   /** Of the answer's head, when it leaves. */
   readonly headers: () => ReadonlyArray<readonly [string, string]>
   /** Just before the first byte. */
-  readonly onCommit?: () => void
+  readonly onHeaders?: () => void
   /** The client takes nothing any more. */
   readonly onStalled: () => void
   readonly onBackpressure: () => void
@@ -29,7 +29,7 @@ export interface ReplyOptions {
 export class StreamReply {
   readonly response: Promise<Response>
   private answer!: (response: Response) => void
-  committed = false
+  headersSent = false
   private sink: Sink | undefined
   private waiting = ""
   private behind = false
@@ -47,9 +47,9 @@ export class StreamReply {
   private finish!: () => void
   private cut!: (cause: Error) => void
   private readonly timers: Array<Deadline> = []
-  private readonly options: ReplyOptions
+  private readonly options: StreamReplyOptions
 
-  constructor(options: ReplyOptions) {
+  constructor(options: StreamReplyOptions) {
     this.options = options
     this.response = new Promise((resolve) => {
       this.answer = resolve
@@ -59,18 +59,18 @@ export class StreamReply {
       this.cut = reject
     })
     this.finished.catch(() => {})
-    this.timers.push(options.deadlines.start(options.commitMs, () => this.commit()))
+    this.timers.push(options.deadlines.start(options.commitMs, () => this.sendHeaders()))
   }
 
-  commit(flow?: Flow): void {
+  sendHeaders(flow?: Flow): void {
     if (flow !== undefined) {
       this.flows.push(flow)
       if (this.pausing) flow.pause()
     }
-    if (this.committed || this.over) return
-    this.committed = true
+    if (this.headersSent || this.over) return
+    this.headersSent = true
     this.stopTimers()
-    this.options.onCommit?.()
+    this.options.onHeaders?.()
     if (this.options.keepAliveMs > 0) this.beat()
     this.answer({
       status: 200,
@@ -80,8 +80,8 @@ export class StreamReply {
   }
 
   /** Before the commit only: an answer of another kind. */
-  instead(response: Response): void {
-    if (!this.committed) {
+  replaceWith(response: Response): void {
+    if (!this.headersSent) {
       this.over = true
       this.stopTimers()
       this.answer(response)
