@@ -10,7 +10,7 @@ import { EngineProcess, EngineStarts } from "../actors/engines/process.ts"
 import { pocketsphinx } from "../actors/engines/speech/pocketsphinx.ts"
 import { Actors } from "../runtime/registry.ts"
 import { openMemory } from "../storage/memory.ts"
-import { root } from "./harness.ts"
+import { root } from "./tree.ts"
 import { wordErrors, wordsOf } from "./word-errors.ts"
 
 const wavPcm = (file: string): Int16Array => {

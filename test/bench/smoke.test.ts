@@ -1,5 +1,8 @@
 /** Sizes that only show that each bench runs and its work is right; never its time. */
 import { execFile } from "node:child_process"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { promisify } from "node:util"
 import { expect, it } from "vitest"
 
@@ -31,3 +34,20 @@ it.each([
   },
   120_000
 )
+
+it("bench smoke: --against compares this tree with a commit and leaves no file behind", async () => {
+  const temporary = mkdtempSync(join(tmpdir(), "troupe-against-test-"))
+  try {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["dist/bench/run.js", "--smoke", "--rounds", "2", "--against", "HEAD", "tell", "http-json"],
+      { timeout: 100_000, env: { ...process.env, TMPDIR: temporary } }
+    )
+    expect(stdout).toMatch(/^before: [0-9a-f]{7,}/m)
+    expect(stdout).toMatch(/^\| tell \| .* ns CPU .* \| 2 \| too few rounds \|/m)
+    expect(stdout).toMatch(/^\| http-json \(H1\) \| .* \| 2 \| too few rounds \|/m)
+    expect(readdirSync(temporary)).toEqual([])
+  } finally {
+    rmSync(temporary, { recursive: true, force: true })
+  }
+}, 120_000)

@@ -1,0 +1,69 @@
+/** Actors and storage in one process: told and asked, idle, limited, durable, and recovered. The floor is
+ *  hand-written beside each (bench/programs/micro.ts). */
+import { run, serverCore } from "../processes.ts"
+import type { Bench, Measured } from "../rounds.ts"
+
+interface Micro {
+  readonly unit: string
+  readonly rate?: boolean
+  readonly operations: number
+  readonly peers?: ReadonlyArray<string>
+}
+
+const micro = (title: string, { unit, rate = false, operations, peers = [] }: Micro): Bench => ({
+  title,
+  unit,
+  rate,
+  open: ({ smoke }) => ({
+    candidates: ["floor", "troupe", ...peers].map((name) => ({
+      name,
+      compared: name === "troupe",
+      prepare: (tree) => ({
+        measure: () =>
+          run<Measured>({
+            tree,
+            core: serverCore,
+            name: "micro",
+            args: [title, name, smoke ? Math.ceil(operations / 100) : operations]
+          })
+      })
+    }))
+  })
+})
+
+const cpu = "ns CPU"
+
+const durable = (width: number, operations: number): Bench =>
+  micro(`durable-${width}`, { unit: "asks/s", rate: true, operations })
+
+const recovery: Bench = {
+  title: "recovery",
+  unit: "ms",
+  rounds: 1,
+  open: ({ smoke }) => ({
+    candidates: [
+      { name: "first answer (lazy)", mode: "lazy" },
+      { name: "all in memory (eager)", mode: "eager" }
+    ].map(({ name, mode }) => ({
+      name,
+      compared: true,
+      prepare: (tree) => ({
+        measure: () =>
+          run<Measured>({ tree, core: serverCore, name: "recovery", args: [mode, smoke ? 2_000 : 1_000_000] })
+      })
+    }))
+  })
+}
+
+export const kernelBenches: Record<string, Bench> = {
+  tell: micro("tell", { unit: cpu, operations: 600_000, peers: ["xstate", "effect", "nact"] }),
+  "tell-1000": micro("tell-1000", { unit: cpu, operations: 600_000 }),
+  ask: micro("ask", { unit: cpu, operations: 200_000, peers: ["xstate", "effect", "nact"] }),
+  "ask-1000": micro("ask-1000", { unit: cpu, operations: 200_000 }),
+  idle: micro("idle", { unit: "bytes/actor", operations: 100_000, peers: ["effect", "nact"] }),
+  "rate-window": micro("rate-window", { unit: cpu, operations: 1_000_000, peers: ["flexible"] }),
+  "durable-1": durable(1, 2_000),
+  "durable-64": durable(64, 40_000),
+  "durable-512": durable(512, 60_000),
+  recovery
+}
