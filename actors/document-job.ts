@@ -93,7 +93,7 @@ const unknown = () => reply({ _tag: "Unknown" } as const)
 const done = () => reply(undefined)
 
 const add = (key: readonly (string | number)[], amount: number, max?: number): Write => ({
-  op: "add",
+  _tag: "add",
   table: documentCounts,
   key,
   amount,
@@ -223,7 +223,9 @@ export const DocumentJob = defineActor("document-job", {
           .with(
             ...leave(meta, id),
             ...bill.map(({ table, key, amount }): Write =>
-              amount === null ? { op: "put", table, key, value: noBytes } : { op: "add", table, key, amount }
+              amount === null
+                ? { _tag: "put", table, key, value: noBytes }
+                : { _tag: "add", table, key, amount }
             )
           )
           .reply(true),

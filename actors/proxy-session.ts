@@ -94,12 +94,12 @@ const unknown = () => refuse({ _tag: "ResponseUnknown" })
 const done = () => reply(undefined)
 
 const dueMs = ({ expiresAtMs, heldUntilMs }: Active): number => Math.max(expiresAtMs, heldUntilMs)
-const counted = (amount: 1 | -1): Write => ({ op: "add", ...sessionsCounter, amount })
+const counted = (amount: 1 | -1): Write => ({ _tag: "add", ...sessionsCounter, amount })
 
 const ended = (state: Active, why: Ending) =>
   persist({ _tag: "Expired" }).with(
     counted(-1),
-    { op: "add", table: sessionsCounter.table, key: [why], amount: 1 },
+    { _tag: "add", table: sessionsCounter.table, key: [why], amount: 1 },
     ...Object.entries(state.responses).flatMap(([id, { events, upstream }]): ReadonlyArray<Write> => [
       Responses.delete([id]),
       BackgroundWork.delete([id]),

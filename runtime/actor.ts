@@ -1,7 +1,7 @@
 /** What an actor is: one plain value, exported by one file in actors/. Types and constructors; nothing here
  *  runs. `named(shape)` says what it is, `behaves(rules)` what it does: `on` decides, `evolve` folds,
  *  `activity` works, `lanes` carry.
- *  Source: style section 2, design section 3. */
+ *  Source: docs/architecture.md, "The kernel". */
 import { type Duration, Schema, type Stream } from "effect"
 import type { Write } from "../storage/store.ts"
 import type { LaneIn, LaneOut } from "./lane.ts"

@@ -245,13 +245,13 @@ export class Cell implements Runnable {
     const ext = this.extension()
     const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
     const seq = this.seq + events.length
-    if (ends) writes.push({ op: "forget", kind: kind.name, id: this.id })
+    if (ends) writes.push({ _tag: "forget", kind: kind.name, id: this.id })
     else if (kind.durable && events.length > 0) {
       kind.write(writes, this.id, this.seq, events, state)
       if (kind.expiresAt !== undefined) {
         const atMs = kind.expiresAt(state)
         if (atMs !== ext.expiresAtMs) {
-          writes.push({ op: "expire", kind: kind.name, id: this.id, atMs })
+          writes.push({ _tag: "expire", kind: kind.name, id: this.id, atMs })
           ext.expiresAtMs = atMs
         }
       }

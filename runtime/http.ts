@@ -1,6 +1,6 @@
 /** HTTP as values: what a protocol sees of a request and gives back. Both transports (runtime/transport)
  *  speak it.
- *  Source: design section 5. */
+ *  Source: docs/architecture.md, "Transport". */
 
 /** Case-insensitive look-up of request headers; a repeated header's values are joined by ", ". Names are
  *  given in lower case. */

@@ -93,7 +93,7 @@ export class Kind {
       definition.keep === "journal"
         ? (writes, id, seq, facts, state) => {
             writes.push({
-              op: "append",
+              _tag: "append",
               kind,
               id,
               seq: seq + 1,
@@ -101,10 +101,10 @@ export class Kind {
             })
             const last = seq + facts.length
             if (Math.floor(last / snapshotEvery) > Math.floor(seq / snapshotEvery))
-              writes.push({ op: "snapshot", kind, id, seq: last, state: states.pack(state) })
+              writes.push({ _tag: "snapshot", kind, id, seq: last, state: states.pack(state) })
           }
         : (writes, id, seq, facts, state) => {
-            writes.push({ op: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) })
+            writes.push({ _tag: "snapshot", kind, id, seq: seq + facts.length, state: states.pack(state) })
           }
     this.load = this.durable
       ? (id) => {

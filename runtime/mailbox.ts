@@ -1,7 +1,7 @@
 /** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks. The first
  *  chunk is borrowed from a pool while a second message waits and given back when drained, so that an idle
  *  actor owns no buffer; further ones double in size, so that a burst copies nothing and soon leaves the
- *  young generation alone. Source: effect4 section 3.1; bench/tell. */
+ *  young generation alone. Measured by bench/tell. */
 import type { AskFault } from "./supervisor.ts"
 
 export type Outcome =

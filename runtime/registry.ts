@@ -1,6 +1,6 @@
 /** Address to actor: activation, passivation, the residency limit, expiry, and what the rest of the house may
  *  do with an actor (ask, tell, watch, lanes) or see of it. Guarantee: an address has at most one live cell.
- *  Source: design section 3. */
+ *  Source: docs/architecture.md, "The kernel". */
 import { Clock, Context, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { Store } from "../storage/store.ts"
 import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, Reply } from "./actor.ts"

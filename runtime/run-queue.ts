@@ -1,6 +1,6 @@
 /** Which cells run next: an intrusive linked list, drained in one microtask; after a slice the rest waits for
  *  the next event-loop turn, so that sockets and disk callbacks are served. Plain synchronous code
- *  (bench/tell). Source: effect4 section 3.1. */
+ *  (bench/tell). */
 
 /** Messages one cell handles before others get their turn. */
 export const cellBudget = 64

@@ -1,5 +1,5 @@
 /** Restart intensity and backoff: how often an actor may crash, how long it rests, and what its callers hear
- *  meanwhile. Pure but for the jitter. Source: design section 3 "Supervision". */
+ *  meanwhile. Pure but for the jitter. Source: docs/architecture.md, "The kernel". */
 import { Data } from "effect"
 
 /** The actor cannot answer now. `defect`: this very command met a bug; `failed`: too many crashes, restart it

@@ -1,9 +1,14 @@
-/** Every key layout, on one page. All stores keep one ordered map from these to bytes; the first element is
- *  the room.
- *  ["j", kind, id, seq] one event ["t", table, …key] a row ["s", kind, id] snapshot: [seq, state] ["c",
- *  table, …key] a counter (decimal text) ["i", kind, id] the actor has something kept ["m", name] about the
- *  store itself ["e", kind, id] when it expires (decimal text) ["x", atMs, kind, id] the same, ordered by
- *  time */
+/** Every key layout, on one page. All stores keep one ordered map from these keys to bytes; the first element
+ *  says what the entry is.
+ *
+ *      ["j", kind, id, seq]     one event of an actor
+ *      ["s", kind, id]          an actor's snapshot: [seq, state]
+ *      ["i", kind, id]          the actor has something stored
+ *      ["e", kind, id]          when the actor expires (decimal text)
+ *      ["x", atMs, kind, id]    the same, ordered by time
+ *      ["t", table, …key]       a row
+ *      ["c", table, …key]       a counter (decimal text)
+ *      ["m", name]              about the store itself */
 import type { Key } from "./store.ts"
 
 export const journalKey = (kind: string, id: string, seq: number): Key => ["j", kind, id, seq]
@@ -15,11 +20,11 @@ export const rowKey = (table: string, key: Key): Key => ["t", table, ...key]
 export const counterKey = (table: string, key: Key): Key => ["c", table, ...key]
 export const schemaKey: Key = ["m", "schema"]
 
-/** The layout above. A store of a higher number is refused. */
+/** The version of the layout above. A store of a higher version is refused. */
 export const schemaVersion = 1
 
-/** One string per key, for maps. Distinct keys give distinct strings: a string element never holds NUL
- *  (`assertKey`). */
+/** A key as one string, for maps. Distinct keys become distinct strings, because a string element never holds
+ *  NUL (`assertKey`). */
 export const mapKeyOf = (key: Key): string => {
   let name = ""
   for (const part of key) name += typeof part === "number" ? `#${part}\0` : `${part}\0`

@@ -1,5 +1,5 @@
 /** The contract over LMDB: one file, one ordered map, one writer process. Durable after the put's promise and
- *  `flushed`, under either reading of lmdb-js's documentation (effect4 section 4). Folder: store.lmdb,
+ *  `flushed`, under either reading of lmdb-js's documentation. Folder: store.lmdb,
  *  store.lmdb-lock, blobs/, writer.pid. */
 import { cp, mkdir, readdir } from "node:fs/promises"
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
@@ -7,8 +7,9 @@ import { join } from "node:path"
 import { open, type RootDatabase } from "lmdb"
 import { fileBlobs } from "./blobs.ts"
 import { schemaKey, schemaVersion } from "./keys.ts"
+import { integrityOf } from "./integrity.ts"
 import { StorageFault, type Key, type Row, type Store } from "./store.ts"
-import { integrityOf, storeOf, Writer, type Backend, type Change } from "./writer.ts"
+import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
 export interface LmdbOptions {
   readonly folder: string
@@ -21,27 +22,25 @@ export interface LmdbOptions {
 export const mapBytesDefault = 64 * 2 ** 30
 
 /** Sorts after every other element of a key. */
-const last = new Uint8Array([0xff]) as never
+const lastElement = new Uint8Array([0xff]) as never
+
+const faultReasonOf = (detail: string): StorageFault["reason"] => {
+  if (/MAP_FULL|ENOSPC|No space/i.test(detail)) return "full"
+  return /CORRUPT|PAGE_NOTFOUND|INVALID/i.test(detail) ? "corrupt" : "io"
+}
 
 const faultOf = (cause: unknown): StorageFault => {
   const detail = cause instanceof Error ? cause.message : String(cause)
-  return new StorageFault({
-    reason: /MAP_FULL|ENOSPC|No space/i.test(detail)
-      ? "full"
-      : /CORRUPT|PAGE_NOTFOUND|INVALID/i.test(detail)
-        ? "corrupt"
-        : "io",
-    detail
-  })
+  return new StorageFault({ reason: faultReasonOf(detail), detail })
 }
 
 class Lmdb implements Backend {
   readonly db: RootDatabase<Buffer, any>
-  private readonly full: boolean
+  private readonly flushesToDisk: boolean
 
-  constructor(db: RootDatabase<Buffer, any>, full: boolean) {
+  constructor(db: RootDatabase<Buffer, any>, flushesToDisk: boolean) {
     this.db = db
-    this.full = full
+    this.flushesToDisk = flushesToDisk
   }
 
   get(key: Key): Uint8Array | undefined {
@@ -49,7 +48,7 @@ class Lmdb implements Backend {
   }
 
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
-    const above = [...prefix, last]
+    const above = [...prefix, lastElement]
     const bounds = reverse ? { start: after ?? above, end: prefix } : { start: after ?? prefix, end: above }
     const rows: Array<Row> = []
     for (const { key, value } of this.db.getRange({
@@ -60,7 +59,7 @@ class Lmdb implements Backend {
     } as never)) {
       const parts = (Array.isArray(key) ? key : [key]) as Key
       if (rows.length >= limit) break
-      if (parts.length > prefix.length && (after === undefined || !same(parts, after)))
+      if (parts.length > prefix.length && (after === undefined || !sameKey(parts, after)))
         rows.push({ key: parts, value })
     }
     return rows
@@ -75,17 +74,17 @@ class Lmdb implements Backend {
           else void this.db.put(key, value as Buffer)
         }
       })
-      if (this.full) await this.db.flushed
+      if (this.flushesToDisk) await this.db.flushed
     } catch (cause) {
       throw faultOf(cause)
     }
   }
 }
 
-const same = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
+const sameKey = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
 
-/** One writer process per folder. A lock left by a killed process is known by its process being gone, or its
- *  number being another's. */
+/** Takes the folder for this process: one writer per folder. A lock file whose process has ended, or whose
+ *  process number now belongs to another process, does not count. */
 const lock = (folder: string): (() => void) => {
   const path = join(folder, "writer.pid")
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -99,7 +98,7 @@ const lock = (folder: string): (() => void) => {
       if (
         pid !== undefined &&
         Number(pid) !== process.pid &&
-        alive(Number(pid)) &&
+        isAlive(Number(pid)) &&
         startOf(Number(pid)) === start
       )
         break
@@ -109,7 +108,7 @@ const lock = (folder: string): (() => void) => {
   throw new StorageFault({ reason: "locked", detail: `another process writes ${folder}` })
 }
 
-const alive = (pid: number): boolean => {
+const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
     return true
@@ -166,15 +165,15 @@ export const openLmdb = async ({
   return storeOf(writer, {
     blobs,
     durability,
-    backup: async (to) => {
-      if (existsSync(to) && (await readdir(to)).length > 0)
+    backup: async (target) => {
+      if (existsSync(target) && (await readdir(target)).length > 0)
         throw new StorageFault({ reason: "io", detail: "a backup goes into an empty or absent folder" })
-      await mkdir(join(to, "blobs"), { recursive: true, mode: 0o700 })
+      await mkdir(join(target, "blobs"), { recursive: true, mode: 0o700 })
       await writer.flushed()
       try {
-        await db.backup(join(to, "store.lmdb"), true)
+        await db.backup(join(target, "store.lmdb"), true)
         for (const id of await blobs.ids())
-          await cp(join(folder, "blobs", id), join(to, "blobs", id)).catch(unlessGone)
+          await cp(join(folder, "blobs", id), join(target, "blobs", id)).catch(unlessMissing)
       } catch (cause) {
         throw faultOf(cause)
       }
@@ -195,8 +194,8 @@ export const openLmdb = async ({
   })
 }
 
-/** Deleted while the backup ran: then the rows that name it go too. */
-const unlessGone = (cause: NodeJS.ErrnoException): void => {
+/** A blob may be deleted while a backup runs: then the rows that name it are deleted too. */
+const unlessMissing = (cause: NodeJS.ErrnoException): void => {
   if (cause.code !== "ENOENT") throw cause
 }
 

@@ -1,10 +1,11 @@
 /** The contract in memory, for tests and `--memory`: same semantics, nothing survives the process. Backup is
  *  refused. */
 import { compareKeys, mapKeyOf, startsWith } from "./keys.ts"
+import { integrityOf } from "./integrity.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
-import { integrityOf, storeOf, Writer, type Backend, type Change } from "./writer.ts"
+import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
-class Rows implements Backend {
+class SortedRows implements Backend {
   private readonly rows = new Map<string, Row>()
   private sorted: Array<Row> | undefined
 
@@ -67,7 +68,7 @@ const memoryBlobs = (): Blobs => {
 }
 
 export const openMemory = (): Store => {
-  const rows = new Rows()
+  const rows = new SortedRows()
   const writer = new Writer(rows)
   const blobs = memoryBlobs()
   return storeOf(writer, {

@@ -1,5 +1,5 @@
 /** Secrets at rest: what must be read again is sealed (AES-256-GCM, a key per purpose, the record's address
- *  as associated data), what must only be recognised is a keyed hash. Source: design section 4 "Secrets at
+ *  as associated data), what must only be recognised is a keyed hash. Source: docs/security.md, "Secrets at
  *  rest". */
 import {
   createCipheriv,
@@ -23,11 +23,12 @@ export class SealFault extends Error {
   }
 }
 
-/** From `given` (base64 or hex, 32 bytes) or the file master.key of the data folder, made with mode 0600 at
- *  the first start. */
-export const masterKey = (folder: string, given: string | undefined): Buffer => {
-  if (given !== undefined && given !== "") {
-    const key = /^[0-9a-f]{64}$/i.test(given) ? Buffer.from(given, "hex") : Buffer.from(given, "base64")
+/** The master key: the configured one (base64 or hex, 32 bytes), else the file master.key of the data folder,
+ *  which the first start creates with mode 0600. */
+export const masterKey = (folder: string, configured: string | undefined): Buffer => {
+  if (configured !== undefined && configured !== "") {
+    const encoding = /^[0-9a-f]{64}$/i.test(configured) ? "hex" : "base64"
+    const key = Buffer.from(configured, encoding)
     if (key.length !== keyBytes) throw new SealFault("SERVICE_MASTER_KEY must be 32 bytes, as base64 or hex")
     return key
   }
@@ -90,7 +91,7 @@ export const sealer = (master: Uint8Array): Sealer => {
   }
 }
 
-/** In constant time for equal lengths. */
+/** Compares in constant time where the lengths are equal. */
 export const equalSecrets = (a: string, b: string): boolean => {
   const x = Buffer.from(a)
   const y = Buffer.from(b)

@@ -1,9 +1,9 @@
-/** What lasts: the contract that lmdb.ts and memory.ts speak (one suite of laws, test/laws, runs over both).
+/** What is durable: the contract that lmdb.ts and memory.ts speak (one suite of laws, test/laws, runs over both).
  *  Guarantee: when `settled` is called without a fault, every write of that commit survives SIGKILL and power
- *  loss (durability "full"), and so does every commit accepted before it. Source: design section 4. */
+ *  loss (durability "full"), and so does every commit accepted before it. Source: docs/architecture.md, "Storage". */
 import { Data, Schema } from "effect"
 import { Packr } from "msgpackr"
-import { identityGuard } from "./plain.ts"
+import { identityGuard } from "./identity-guard.ts"
 
 /** A table key: strings and safe integers, ordered element by element (numbers before strings). At most 1,900
  *  bytes when packed. */
@@ -17,7 +17,7 @@ export type Write =
   /** Events of one actor; `seq` is the sequence number of the first (the journal's last + 1; the first ever
    *  is 1). */
   | {
-      readonly op: "append"
+      readonly _tag: "append"
       readonly kind: string
       readonly id: string
       readonly seq: number
@@ -25,33 +25,33 @@ export type Write =
     }
   /** The state after event `seq`; the events up to it are truncated. */
   | {
-      readonly op: "snapshot"
+      readonly _tag: "snapshot"
       readonly kind: string
       readonly id: string
       readonly seq: number
       readonly state: Uint8Array
     }
   /** Removes an actor's journal, snapshot and expiry. */
-  | { readonly op: "forget"; readonly kind: string; readonly id: string }
+  | { readonly _tag: "forget"; readonly kind: string; readonly id: string }
   | {
-      readonly op: "put"
+      readonly _tag: "put"
       readonly table: string
       readonly key: Key
       readonly value: Uint8Array
       readonly when?: Condition
     }
-  | { readonly op: "delete"; readonly table: string; readonly key: Key; readonly when?: Condition }
-  | { readonly op: "check"; readonly table: string; readonly key: Key; readonly when: Condition }
+  | { readonly _tag: "delete"; readonly table: string; readonly key: Key; readonly when?: Condition }
+  | { readonly _tag: "check"; readonly table: string; readonly key: Key; readonly when: Condition }
   /** Adds to an integer counter (absent = 0); refused when the sum would pass `max` or fall below 0. */
   | {
-      readonly op: "add"
+      readonly _tag: "add"
       readonly table: string
       readonly key: Key
       readonly amount: number
       readonly max?: number
     }
   /** Sets (or with undefined clears) the one time at which an actor expires, in the ordered expiry index. */
-  | { readonly op: "expire"; readonly kind: string; readonly id: string; readonly atMs: number | undefined }
+  | { readonly _tag: "expire"; readonly kind: string; readonly id: string; readonly atMs: number | undefined }
 
 /** A condition that did not hold: the index of the write, and why. Nothing of the commit was written. */
 export class Conflict extends Data.TaggedError("Conflict")<{
@@ -59,8 +59,8 @@ export class Conflict extends Data.TaggedError("Conflict")<{
   readonly reason: "condition" | "sequence" | "limit"
 }> {}
 
-/** The world failing under the store. `full`: no space left, nothing is corrupt, and writes may succeed again
- *  once there is room. */
+/** The disk or the operating system failed under the store. `full`: no space is left, nothing is corrupt, and
+ *  writes may succeed again once there is room. */
 export class StorageFault extends Data.TaggedError("StorageFault")<{
   readonly reason: "full" | "io" | "corrupt" | "newer-schema" | "locked" | "closed"
   readonly detail: string
@@ -181,7 +181,7 @@ export const packing = <A>(
   }
 }
 
-/** Durable rows of one shape, with no life of their own. Reads take the store; writes are values for a commit
+/** Durable rows of one shape, without an actor. Reads take the store; writes are values for a commit
  *  or a decision. */
 export interface Table<A> {
   readonly name: string
@@ -210,14 +210,14 @@ export const table = <A>(
     range: (store, range) =>
       store.range(name, range).map(({ key, value }) => ({ key, value: unpack(value) })),
     put: (key, value, when) => ({
-      op: "put",
+      _tag: "put",
       table: name,
       key,
       value: pack(value),
       ...(when === undefined ? {} : { when })
     }),
-    delete: (key, when) => ({ op: "delete", table: name, key, ...(when === undefined ? {} : { when }) }),
-    check: (key, when) => ({ op: "check", table: name, key, when }),
+    delete: (key, when) => ({ _tag: "delete", table: name, key, ...(when === undefined ? {} : { when }) }),
+    check: (key, when) => ({ _tag: "check", table: name, key, when }),
     unchanged: (value) => ({ equals: pack(value) })
   }
 }

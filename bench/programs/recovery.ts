@@ -38,7 +38,7 @@ if (mode === "fill") {
       store.commit(
         [
           {
-            op: "snapshot",
+            _tag: "snapshot",
             kind: "kept",
             id: `actor-${i}`,
             seq: 1,

@@ -139,7 +139,7 @@ export class CachedTables {
   /** Rows that an actor wrote with its events. */
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
-      if ((write.op !== "put" && write.op !== "delete") || !keptTables.has(write.table)) continue
+      if ((write._tag !== "put" && write._tag !== "delete") || !keptTables.has(write.table)) continue
       this.kept.get(write.table)?.delete(addressOf(write.key))
       if (write.table === Resources.name) this.resourceList = undefined
     }
@@ -164,7 +164,7 @@ export class CachedTables {
       if (atMs > nowMs) break
       // A row that was put again since lives by its newer expiry.
       const row = expiringTables.get(name)?.get(this.store, rest)
-      if (row !== undefined && row.expiresMs <= nowMs) writes.push({ op: "delete", table: name, key: rest })
+      if (row !== undefined && row.expiresMs <= nowMs) writes.push({ _tag: "delete", table: name, key: rest })
       writes.push(Expiries.delete(key))
     }
     for (const [table, keptMs] of [
@@ -173,7 +173,7 @@ export class CachedTables {
     ] as const) {
       for (const { key } of this.store.range(table.name, { limit: sweptPerRound })) {
         if (timeOf(String(key[0])) > nowMs - keptMs) break
-        writes.push({ op: "delete", table: table.name, key })
+        writes.push({ _tag: "delete", table: table.name, key })
       }
     }
     if (writes.length > 0) await this.write(writes)

@@ -48,7 +48,7 @@ describe("Absent", () => {
         refuse: { _tag: "ResponseUnknown" }
       })
     const decision = on.Absent.Commit({ _tag: "Absent" }, commit("a"), facts(100))
-    expect(decision.rows.map((row) => [row.op, "table" in row ? row.table : ""])).toEqual([
+    expect(decision.rows.map((row) => [row._tag, "table" in row ? row.table : ""])).toEqual([
       ["add", "chat-sessions"],
       ["put", Responses.name],
       ["delete", "chat-background"]
@@ -92,8 +92,10 @@ describe("Active", () => {
     expect(on.Active.Expire(state, {}, facts(1_099)).events).toEqual([])
     const decision = on.Active.Expire(state, {}, facts(1_100))
     expect(decision.events).toEqual([{ _tag: "Expired" }])
-    expect(decision.rows.filter((row) => row.op === "delete" && row.table === Responses.name)).toHaveLength(2)
-    expect(decision.rows.filter((row) => row.op === "put").map((row) => row.key)).toEqual([["u", "x"]])
+    expect(decision.rows.filter((row) => row._tag === "delete" && row.table === Responses.name)).toHaveLength(
+      2
+    )
+    expect(decision.rows.filter((row) => row._tag === "put").map((row) => row.key)).toEqual([["u", "x"]])
   })
   it("Delete hides one and keeps its turn for descendants; the last one ends the session", () => {
     const state = after(commit("a"), commit("b"))

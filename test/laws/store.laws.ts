@@ -9,7 +9,7 @@ const textOf = (value: Uint8Array | undefined): string | undefined =>
   value === undefined ? undefined : new TextDecoder().decode(value)
 
 const append = (id: string, seq: number, ...events: Array<string>): Write => ({
-  op: "append",
+  _tag: "append",
   kind: "k",
   id,
   seq,
@@ -17,7 +17,7 @@ const append = (id: string, seq: number, ...events: Array<string>): Write => ({
 })
 
 const snapshot = (id: string, seq: number, state: string): Write => ({
-  op: "snapshot",
+  _tag: "snapshot",
   kind: "k",
   id,
   seq,
@@ -25,14 +25,14 @@ const snapshot = (id: string, seq: number, state: string): Write => ({
 })
 
 const put = (key: Key, value: string, when?: "absent" | "present"): Write => ({
-  op: "put",
+  _tag: "put",
   table: "t",
   key,
   value: bytes(value),
   ...(when === undefined ? {} : { when })
 })
 
-const expire = (id: string, atMs: number | undefined): Write => ({ op: "expire", kind: "k", id, atMs })
+const expire = (id: string, atMs: number | undefined): Write => ({ _tag: "expire", kind: "k", id, atMs })
 const nothing = (): void => {}
 
 export const storeLaws = (name: string, open: () => Promise<Store>): void => {
@@ -103,8 +103,8 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
         store.commit(
           [
             put(["a"], "1", "absent"),
-            { op: "check", table: "t", key: ["a"], when: "present" },
-            { op: "delete", table: "t", key: ["a"], when: { equals: bytes("1") } },
+            { _tag: "check", table: "t", key: ["a"], when: "present" },
+            { _tag: "delete", table: "t", key: ["a"], when: { equals: bytes("1") } },
             put(["a"], "2", "absent")
           ],
           nothing
@@ -112,16 +112,16 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
       ).toBeUndefined()
       expect(store.commit([put(["a"], "3", "absent")], nothing)).toMatchObject({ reason: "condition" })
       expect(
-        store.commit([{ op: "check", table: "t", key: ["a"], when: { equals: bytes("1") } }], nothing)
+        store.commit([{ _tag: "check", table: "t", key: ["a"], when: { equals: bytes("1") } }], nothing)
       ).toMatchObject({ reason: "condition" })
       expect(
-        store.commit([{ op: "check", table: "t", key: ["a"], when: { equals: bytes("2") } }], nothing)
+        store.commit([{ _tag: "check", table: "t", key: ["a"], when: { equals: bytes("2") } }], nothing)
       ).toBeUndefined()
     })
     it("counters add up, never pass max or fall below zero", async () => {
       const add = (amount: number, max?: number) =>
         store.commit(
-          [{ op: "add", table: "t", key: ["n"], amount, ...(max === undefined ? {} : { max }) }],
+          [{ _tag: "add", table: "t", key: ["n"], amount, ...(max === undefined ? {} : { max }) }],
           nothing
         )
       for (let i = 0; i < 10; i++) expect(add(1, 10)).toBeUndefined()
@@ -151,7 +151,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
     })
     it("forget removes journal, snapshot and expiry, and the address starts anew", async () => {
       await committed(store, [append("x", 1, "a", "b"), snapshot("x", 1, "a"), expire("x", 50)])
-      await committed(store, [{ op: "forget", kind: "k", id: "x" }])
+      await committed(store, [{ _tag: "forget", kind: "k", id: "x" }])
       expect([
         journal("x"),
         store.readSnapshot("k", "x"),
@@ -183,7 +183,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
         put(["p"], "")
       ])
       store.commit(
-        [put(["p", 3], ""), { op: "delete", table: "t", key: ["p", 10] }, put(["p", "b"], "")],
+        [put(["p", 3], ""), { _tag: "delete", table: "t", key: ["p", 10] }, put(["p", "b"], "")],
         nothing
       )
       const all = ["p", "p/2", "p/3", "p/a", "p/b", "p/ä", "q/1"]
@@ -204,7 +204,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
         append("b", 1, "e"),
         snapshot("a", 1, "s"),
         append("c", 1, "e"),
-        { op: "append", kind: "other", id: "z", seq: 1, events: [bytes("e")] }
+        { _tag: "append", kind: "other", id: "z", seq: 1, events: [bytes("e")] }
       ])
       expect([
         store.ids("k", undefined, 2),
@@ -278,7 +278,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
             rows.set(key, `${step}`)
             break
           case 1:
-            store.commit([{ op: "delete", table: "t", key: [key] }], nothing)
+            store.commit([{ _tag: "delete", table: "t", key: [key] }], nothing)
             rows.delete(key)
             break
           case 2:

@@ -56,27 +56,27 @@ export class HeldStore {
 
   private apply(to: Content, write: Write, index: number): Conflict | undefined {
     const key = "id" in write ? `${write.kind}/${write.id}` : `${write.table}|${write.key.join("|")}`
-    if (write.op === "append") {
+    if (write._tag === "append") {
       const events = to.journal.get(key) ?? []
       const last = (to.base.get(key) ?? 0) + events.length
       if (write.seq !== last + 1) return new Conflict({ index, reason: "sequence" })
       to.journal.set(key, [...events, ...write.events])
-    } else if (write.op === "snapshot") {
+    } else if (write._tag === "snapshot") {
       to.snapshots.set(key, { seq: write.seq, state: write.state })
       const events = to.journal.get(key) ?? []
       const base = to.base.get(key) ?? 0
       to.journal.set(key, events.slice(write.seq - base))
       to.base.set(key, write.seq)
-    } else if (write.op === "forget") {
+    } else if (write._tag === "forget") {
       for (const part of [to.journal, to.snapshots, to.base, to.expiry]) part.delete(key)
-    } else if (write.op === "expire") {
+    } else if (write._tag === "expire") {
       if (write.atMs === undefined) to.expiry.delete(key)
       else to.expiry.set(key, write.atMs)
-    } else if (write.op === "put" || write.op === "check" || write.op === "delete") {
+    } else if (write._tag === "put" || write._tag === "check" || write._tag === "delete") {
       if (write.when === "absent" && to.rows.has(key)) return new Conflict({ index, reason: "condition" })
       if (write.when === "present" && !to.rows.has(key)) return new Conflict({ index, reason: "condition" })
-      if (write.op === "put") to.rows.set(key, write.value)
-      if (write.op === "delete") to.rows.delete(key)
+      if (write._tag === "put") to.rows.set(key, write.value)
+      if (write._tag === "delete") to.rows.delete(key)
     }
     return undefined
   }

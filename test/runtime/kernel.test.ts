@@ -204,7 +204,7 @@ describe("keep", () => {
     run((system, held) =>
       Effect.gen(function* () {
         held.store.commit(
-          [{ op: "append", kind: "journaled", id: "bad", seq: 1, events: [new Uint8Array([1, 2, 3])] }],
+          [{ _tag: "append", kind: "journaled", id: "bad", seq: 1, events: [new Uint8Array([1, 2, 3])] }],
           () => {}
         )
         expect(yield* faultOf(system.ref(Journaled, "bad").ask("Get", {}))).toMatchObject({

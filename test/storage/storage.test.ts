@@ -17,7 +17,7 @@ const folder = (): string => join(root, String(folders++))
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 const put = (key: string, value: string): Write => ({
-  op: "put",
+  _tag: "put",
   table: "t",
   key: [key],
   value: bytes(value)
@@ -29,8 +29,8 @@ describe("LMDB on disk", () => {
     const store = await openLmdb({ folder: at })
     await committed(store, [
       put("a", "1"),
-      { op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] },
-      { op: "add", table: "c", key: ["n"], amount: 5 }
+      { _tag: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] },
+      { _tag: "add", table: "c", key: ["n"], amount: 5 }
     ])
     await store.close()
     const again = await openLmdb({ folder: at })
@@ -40,7 +40,7 @@ describe("LMDB on disk", () => {
       again.counter("c", ["n"])
     ]).toEqual([1, 1, 5])
     expect(
-      again.commit([{ op: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] }], () => {})
+      again.commit([{ _tag: "append", kind: "k", id: "x", seq: 1, events: [bytes("e")] }], () => {})
     ).toMatchObject({ reason: "sequence" })
     await again.close()
   })
@@ -149,7 +149,7 @@ describe("LMDB on disk", () => {
       while (writing)
         await committed(store, [
           put(`k${n}`, "v"),
-          { op: "append", kind: "k", id: "x", seq: ++n, events: [bytes("e")] }
+          { _tag: "append", kind: "k", id: "x", seq: ++n, events: [bytes("e")] }
         ])
     })()
     while (n < 20)

@@ -236,7 +236,7 @@ export class AppRegistry {
     const id = this.store.counter("store-admin-token-ids", []) + 1
     const about: AdminToken = { id, appId, scopes, label, createdMs: this.clock() }
     await this.keep(
-      { op: "add", table: "store-admin-token-ids", key: [], amount: 1 },
+      { _tag: "add", table: "store-admin-token-ids", key: [], amount: 1 },
       AdminTokens.put([hash], about, "absent"),
       AdminTokenHashes.put([appId, id], { hash }, "absent")
     )

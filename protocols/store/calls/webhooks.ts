@@ -149,7 +149,7 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
       : [
           Entries.delete([subscription, seq]),
           Aside.put([subscription, seq], { ...entry, why, asideMs }),
-          { op: "add", table: "store-outbox-dropped", key: [subscription], amount: 1 } as const
+          { _tag: "add", table: "store-outbox-dropped", key: [subscription], amount: 1 } as const
         ]
   }
 

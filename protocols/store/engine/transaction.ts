@@ -87,7 +87,7 @@ export class StagedTransaction implements Transaction {
   }
 
   add(table: string, key: Key, amount: number): void {
-    this.writes.push({ op: "add", table, key, amount })
+    this.writes.push({ _tag: "add", table, key, amount })
   }
 
   /** Creates a record with a new id; `given` are stored values. */
@@ -276,7 +276,7 @@ export class StagedTransaction implements Transaction {
       )
     }
     for (const { table, key, added } of this.counters.values())
-      writes.push({ op: "add", table, key, amount: added })
+      writes.push({ _tag: "add", table, key, amount: added })
     for (const resource of touched) writes.push(Collections.put([resource], this.nowMs))
     return [...writes, ...this.writes]
   }

@@ -390,7 +390,7 @@ const tagged = (
 const writesOf = ({ tallies, tags }: Batch): ReadonlyArray<Write> => {
   const writes: Array<Write> = []
   const add = (key: RowKey, amount: number): void => {
-    writes.push({ op: "add", table: usageTable, key, amount })
+    writes.push({ _tag: "add", table: usageTable, key, amount })
   }
   for (const { accountId, keyId, startMs, day, amounts } of tallies.values())
     for (const unit of units) {
@@ -402,7 +402,7 @@ const writesOf = ({ tallies, tags }: Batch): ReadonlyArray<Write> => {
     }
   for (const { accountId, tag, day, unit, amount } of tags.values()) {
     add(tagCounter(accountId, tag, day, unit), amount)
-    writes.push({ op: "put", table: tagsTable, key: [accountId, tag], value: noBytes })
+    writes.push({ _tag: "put", table: tagsTable, key: [accountId, tag], value: noBytes })
   }
   return writes
 }

@@ -106,7 +106,7 @@ export const memoryWork = (
         if (rows.length === 0) break
         await committed(
           store,
-          rows.map(({ key }): Write => ({ op: "delete", table, key }))
+          rows.map(({ key }): Write => ({ _tag: "delete", table, key }))
         )
       }
     }
@@ -150,7 +150,7 @@ export const memoryWork = (
         writes.push(MemorySegments.put([memoryId, at], joined))
         if (before === undefined)
           writes.push({
-            op: "put",
+            _tag: "put",
             table: exactTable,
             key: [...exactPrefix(memoryId, segment.text), at],
             value: noBytes

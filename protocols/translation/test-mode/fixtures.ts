@@ -173,7 +173,7 @@ export const putFixtures = (store: Store): Promise<void> =>
           ]
         }),
         {
-          op: "put",
+          _tag: "put",
           table: exactTable,
           key: [...exactPrefix(fixtureMemoryId, text), i],
           value: new Uint8Array(0)

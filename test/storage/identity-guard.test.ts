@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { identityGuard } from "../../storage/plain.ts"
+import { identityGuard } from "../../storage/identity-guard.ts"
 import { packing } from "../../storage/store.ts"
 
 const Row = Schema.Struct({

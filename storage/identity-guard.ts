@@ -12,7 +12,8 @@ const passes = (checks: NonNullable<Checks>, value: unknown, ast: SchemaAST.AST)
     check._tag === "FilterGroup" ? passes(check.checks, value, ast) : check.run(value, ast, {}) === undefined
   )
 
-/** undefined: the schema has parts whose two sides differ, or which this does not know. */
+/** Compiles the guard of a schema; undefined where the schema has parts whose two sides differ, or which are
+ *  not recognized here. */
 export const identityGuard = (ast: SchemaAST.AST): Guard | undefined => {
   if (ast.encoding !== undefined || ("encodingChecks" in ast && ast.encodingChecks !== undefined))
     return undefined

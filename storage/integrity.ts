@@ -1,0 +1,96 @@
+/** Whether a store keeps every rule that the layout of keys.ts promises: journals without gaps that begin
+ *  where their snapshot ends, an index entry for each actor, one expiry in both tables, readable blobs. */
+import { decodeNumber, unpackSnapshot } from "./staged-commit.ts"
+import type { Blobs, Integrity, Key, Row } from "./store.ts"
+
+type EntryReader = (address: string, key: Key, value: Uint8Array) => void
+
+class IntegrityCheck {
+  readonly faults: Array<string> = []
+  private readonly listedActors = new Set<string>()
+  private readonly expiries = new Map<string, number>()
+  private readonly expiryIndex = new Map<string, number>()
+  private readonly journals = new Map<string, { readonly first: number; last: number }>()
+  private readonly snapshots = new Map<string, number>()
+
+  /** One reader per kind of entry, by the first element of its key. */
+  private readonly readers = new Map<string, EntryReader>([
+    ["j", (address, key) => this.readEvent(address, key[3] as number)],
+    ["s", (address, _, value) => this.readSnapshot(address, value)],
+    ["i", (address) => void this.listedActors.add(address)],
+    ["e", (address, _, value) => void this.expiries.set(address, decodeNumber(value))],
+    ["x", (_, key) => void this.expiryIndex.set(`${key[2]}/${key[3]}`, key[1] as number)],
+    ["c", (_, key, value) => this.readCounter(key, value)],
+    ["t", () => {}],
+    ["m", () => {}]
+  ])
+
+  read({ key, value }: Row): void {
+    const [room, kind, id] = key
+    const reader = this.readers.get(String(room))
+    if (reader === undefined) this.faults.push(`unknown room ${String(room)}`)
+    else reader(`${kind}/${id}`, key, value)
+  }
+
+  private readCounter(key: Key, value: Uint8Array): void {
+    if (!Number.isSafeInteger(decodeNumber(value)))
+      this.faults.push(`counter ${key.slice(1).join("/")} is no integer`)
+  }
+
+  private readEvent(address: string, seq: number): void {
+    const run = this.journals.get(address)
+    if (run === undefined) {
+      this.journals.set(address, { first: seq, last: seq })
+      return
+    }
+    if (seq !== run.last + 1) this.faults.push(`journal ${address}: event ${seq} follows ${run.last}`)
+    run.last = seq
+  }
+
+  private readSnapshot(address: string, value: Uint8Array): void {
+    try {
+      this.snapshots.set(address, unpackSnapshot(value).seq)
+    } catch {
+      this.faults.push(`snapshot ${address} cannot be read`)
+    }
+  }
+
+  /** After the last entry: what only all of them together can tell. */
+  compare(): void {
+    for (const [address, { first }] of this.journals) {
+      const covered = this.snapshots.get(address) ?? 0
+      if (first !== covered + 1)
+        this.faults.push(`journal ${address}: starts at ${first}, its snapshot covers ${covered}`)
+    }
+    for (const address of new Set([...this.journals.keys(), ...this.snapshots.keys()]))
+      if (!this.listedActors.has(address)) this.faults.push(`${address} is kept but not listed`)
+    for (const [address, atMs] of this.expiries)
+      if (this.expiryIndex.get(address) !== atMs) this.faults.push(`expiry of ${address} is not in the index`)
+    for (const [address, atMs] of this.expiryIndex)
+      if (this.expiries.get(address) !== atMs) this.faults.push(`the expiry index names ${address} wrongly`)
+  }
+
+  async readBlobs(blobs: Blobs): Promise<void> {
+    for (const id of await blobs.ids()) {
+      try {
+        for await (const _ of blobs.read(id) ?? []) {
+          /* reading is the check */
+        }
+      } catch {
+        this.faults.push(`blob ${id} cannot be read`)
+      }
+    }
+  }
+}
+
+export const integrityOf = async (entries: Iterable<Row>, blobs: Blobs): Promise<Integrity> => {
+  const check = new IntegrityCheck()
+  let count = 0
+  for (const entry of entries) {
+    count++
+    check.read(entry)
+  }
+  check.compare()
+  await check.readBlobs(blobs)
+  return { ok: check.faults.length === 0, entries: count, faults: check.faults }
+}
