@@ -3,15 +3,15 @@
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 
-const policy = { failuresMax: Schema.Finite, withinMs: Schema.Finite, restMs: Schema.Finite }
+const policy = { failuresMax: Schema.Finite, withinMs: Schema.Finite, openMs: Schema.Finite }
 
 export interface BreakerPolicy {
   readonly failuresMax: number
   readonly withinMs: number
-  readonly restMs: number
+  readonly openMs: number
 }
 
-export const breakerPolicy: BreakerPolicy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
+export const breakerPolicy: BreakerPolicy = { failuresMax: 5, withinMs: 30_000, openMs: 15_000 }
 
 /** A probe that was never reported on does not keep the gate shut. */
 const probeMsMax = 600_000
@@ -22,7 +22,7 @@ const State = Schema.TaggedUnion({
   Probing: { sinceMs: Schema.Finite }
 })
 
-const Resting = Schema.TaggedStruct("Resting", {})
+const CircuitOpen = Schema.TaggedStruct("CircuitOpen", {})
 const done = () => reply(undefined)
 const closed = { _tag: "Closed", failures: 0, firstMs: 0 } as const
 
@@ -35,7 +35,7 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
   }),
   commands: {
     /** Asked before a call. */
-    Acquire: command({}, { reply: Schema.Void, refusal: Resting }),
+    Acquire: command({}, { reply: Schema.Void, refusal: CircuitOpen }),
     Succeeded: command({}, { reply: Schema.Void }),
     Failed: command(policy, { reply: Schema.Void }),
     /** The call told nothing about the upstream (its caller went). */
@@ -51,12 +51,12 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
     Closed: {
       Acquire: done,
       Succeeded: ({ failures }) => (failures === 0 ? reply(undefined) : persist(closed).reply(undefined)),
-      Failed: ({ failures, firstMs }, { failuresMax, withinMs, restMs }, { nowMs }) => {
+      Failed: ({ failures, firstMs }, { failuresMax, withinMs, openMs }, { nowMs }) => {
         const inTime = failures > 0 && nowMs - firstMs <= withinMs
         const next = inTime ? failures + 1 : 1
         return (
           next >= failuresMax
-            ? persist({ _tag: "Opened", untilMs: nowMs + restMs })
+            ? persist({ _tag: "Opened", untilMs: nowMs + openMs })
             : persist({ _tag: "Closed", failures: next, firstMs: inTime ? firstMs : nowMs })
         ).reply(undefined)
       },
@@ -65,7 +65,7 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
     Open: {
       Acquire: ({ untilMs }, _, { nowMs }) =>
         nowMs < untilMs
-          ? refuse({ _tag: "Resting" })
+          ? refuse({ _tag: "CircuitOpen" })
           : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
       Succeeded: done,
       Failed: done,
@@ -74,11 +74,11 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
     Probing: {
       Acquire: ({ sinceMs }, _, { nowMs }) =>
         nowMs - sinceMs < probeMsMax
-          ? refuse({ _tag: "Resting" })
+          ? refuse({ _tag: "CircuitOpen" })
           : persist({ _tag: "Probed", sinceMs: nowMs }).reply(undefined),
       Succeeded: () => persist(closed).reply(undefined),
-      Failed: (_, { restMs }, { nowMs }) =>
-        persist({ _tag: "Opened", untilMs: nowMs + restMs }).reply(undefined),
+      Failed: (_, { openMs }, { nowMs }) =>
+        persist({ _tag: "Opened", untilMs: nowMs + openMs }).reply(undefined),
       Release: (_, __, { nowMs }) => persist({ _tag: "Opened", untilMs: nowMs }).reply(undefined)
     }
   },

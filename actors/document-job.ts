@@ -6,7 +6,7 @@
 import { Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
-import { DocumentPorts } from "./documents/ports.ts"
+import { DocumentWork } from "./documents/ports.ts"
 import { tidied, translating } from "./documents/translating.ts"
 
 const optional = Schema.NullOr(Schema.String)
@@ -52,7 +52,7 @@ export const openMax = 100
 /** Without the key after a crash. */
 export const lockedMsMax = 3_600_000
 
-export const keptMs = 86_400_000
+export const retentionMs = 86_400_000
 export const interruptedText = "The translation was interrupted, please upload the document again."
 
 const noBytes = new Uint8Array(0)
@@ -151,11 +151,11 @@ export const DocumentJob = defineActor("document-job", {
     state._tag === "Locked"
       ? state.atMs + lockedMsMax
       : state._tag === "Done" || state._tag === "Failed"
-        ? state.atMs + keptMs
+        ? state.atMs + retentionMs
         : undefined,
   endsIn: ["Gone"],
   resume: ["Translating", "Leaving"]
-}).behaves<DocumentPorts>({
+}).behaves<DocumentWork>({
   initial: { _tag: "Absent" },
   on: {
     Absent: {
@@ -234,7 +234,7 @@ export const DocumentJob = defineActor("document-job", {
           .with(...leave(meta, id))
           .reply(undefined),
       Expire: ({ meta, atMs }, _, { id, nowMs }) =>
-        nowMs >= atMs + keptMs
+        nowMs >= atMs + retentionMs
           ? persist({ _tag: "Left" })
               .with(...leave(meta, id))
               .reply(undefined)
@@ -254,7 +254,7 @@ export const DocumentJob = defineActor("document-job", {
           .with(...leave(meta, id))
           .reply(undefined),
       Expire: ({ meta, atMs }, _, { id, nowMs }) =>
-        nowMs >= atMs + keptMs
+        nowMs >= atMs + retentionMs
           ? persist({ _tag: "Left" })
               .with(...leave(meta, id))
               .reply(undefined)
@@ -319,5 +319,5 @@ const metaOf = (state: State): Meta => {
 }
 
 /** What was set aside for it. */
-const released = (id: string): Stream.Stream<never, never, DocumentPorts> =>
-  Stream.fromEffectDrain(Effect.map(DocumentPorts, (ports) => ports.release(id)))
+const released = (id: string): Stream.Stream<never, never, DocumentWork> =>
+  Stream.fromEffectDrain(Effect.map(DocumentWork, (ports) => ports.release(id)))

@@ -28,7 +28,7 @@ export const MemoryExports = table("translation-memory-exports", Schema.String)
 
 export const uploadWithinMs = 3_600_000
 export const downloadWithinMs = 3_600_000
-export const recordKeptMs = 7 * 86_400_000
+export const recordRetentionMs = 7 * 86_400_000
 
 export const exportBlob = (jobId: string): string => `tmx-${jobId}`
 
@@ -87,7 +87,7 @@ export interface Imported {
 
 /** Reading and writing the file: may begin anew at any time. Fails with a text for the customer; dies when it
  *  may work the next time. */
-export interface MemoryWorking {
+export interface MemoryPort {
   readonly read: (job: Job, blob: string) => Effect.Effect<Imported, { readonly message: string }>
   readonly write: (
     job: Job,
@@ -97,7 +97,7 @@ export interface MemoryWorking {
   readonly clean: Effect.Effect<void>
 }
 
-export class MemoryWork extends Context.Service<MemoryWork, MemoryWorking>()("actors/MemoryWork") {}
+export class MemoryWork extends Context.Service<MemoryWork, MemoryPort>()("actors/MemoryWork") {}
 
 const endsAt = (state: State): number | undefined => {
   switch (state._tag) {
@@ -108,7 +108,7 @@ const endsAt = (state: State): number | undefined => {
     case "Imported":
     case "Failed":
     case "Expired":
-      return state.job.updatedMs + recordKeptMs
+      return state.job.updatedMs + recordRetentionMs
     default:
       return undefined
   }

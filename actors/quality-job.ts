@@ -5,7 +5,7 @@ import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { Garbage } from "./garbage.ts"
 
-export const keptAfterMs = 86_400_000
+export const retentionMs = 86_400_000
 
 const of = {
   accountId: Schema.String,
@@ -36,7 +36,7 @@ const Unknown = Schema.TaggedStruct("JobUnknown", {})
 const unknown = () => refuse({ _tag: "JobUnknown" })
 const done = () => reply(undefined)
 
-export interface QualityWorking {
+export interface QualityPort {
   /** Reads the segments from `blob`, answers the blob that holds the report. May begin anew. */
   readonly evaluate: (
     job: { readonly source: string; readonly target: string; readonly blob: string },
@@ -45,17 +45,17 @@ export interface QualityWorking {
   readonly clean: Effect.Effect<void>
 }
 
-export class QualityWork extends Context.Service<QualityWork, QualityWorking>()("actors/QualityWork") {}
+export class QualityWork extends Context.Service<QualityWork, QualityPort>()("actors/QualityWork") {}
 
 const expiry = (state: State): number | undefined =>
-  state._tag === "Done" || state._tag === "Failed" ? state.endedMs + keptAfterMs : undefined
+  state._tag === "Done" || state._tag === "Failed" ? state.endedMs + retentionMs : undefined
 
 const end = (
   state: { readonly blob: string; readonly endedMs: number },
   _: unknown,
   { nowMs }: { readonly nowMs: number }
 ) =>
-  nowMs < state.endedMs + keptAfterMs
+  nowMs < state.endedMs + retentionMs
     ? reply(undefined)
     : persist({ _tag: "Ended" })
         .with(Garbage.put(["blob", state.blob], true))

@@ -6,12 +6,12 @@
 import { Schema } from "effect"
 import { command, defineActor, type Decision } from "../runtime/actor.ts"
 
-/** `startMs`: when the window that was last used began; `made`: what it has been charged. */
-const counted = { startMs: Schema.Finite, made: Schema.Finite }
+/** `startMs`: when the window that was last used began; `charged`: what it has been charged. */
+const counted = { startMs: Schema.Finite, charged: Schema.Finite }
 
 export const Taken = Schema.Struct({
   /** Charged so far, this call included. */
-  made: Schema.Finite,
+  charged: Schema.Finite,
   remaining: Schema.Finite,
   /** Until the window ends. */
   resetMs: Schema.Finite
@@ -19,16 +19,16 @@ export const Taken = Schema.Struct({
 
 export const Limited = Schema.TaggedStruct("Limited", { retryAfterMs: Schema.Finite })
 
-/** `known`: the count its asker has seen before, in which window; the greater counts, so an actor that lost
+/** `lastSeen`: the count its asker has seen before, in which window; the greater counts, so an actor that lost
  *  its memory gives nothing away. */
 const Take = Schema.Struct({
   cost: Schema.Finite,
   limit: Schema.Finite,
   windowMs: Schema.Finite,
-  known: Schema.optionalKey(Schema.Struct(counted))
+  lastSeen: Schema.optionalKey(Schema.Struct(counted))
 })
 
-type Counted = { readonly _tag: "Counted"; readonly startMs: number; readonly made: number }
+type Counted = { readonly _tag: "Counted"; readonly startMs: number; readonly charged: number }
 const nothing: ReadonlyArray<never> = []
 
 /** The decision is written out rather than built: this runs once per request. */
@@ -38,17 +38,17 @@ const take = (
   nowMs: number
 ): Decision<Counted, typeof Taken.Type, typeof Limited.Type> => {
   let startMs = nowMs - (nowMs % call.windowMs)
-  let last: { readonly startMs: number; readonly made: number } = window
+  let last: { readonly startMs: number; readonly charged: number } = window
   if (
-    call.known !== undefined &&
-    (call.known.startMs > last.startMs ||
-      (call.known.startMs === last.startMs && call.known.made > last.made))
+    call.lastSeen !== undefined &&
+    (call.lastSeen.startMs > last.startMs ||
+      (call.lastSeen.startMs === last.startMs && call.lastSeen.charged > last.charged))
   )
-    last = call.known
+    last = call.lastSeen
   if (last.startMs > startMs && last.startMs <= startMs + call.windowMs) startMs = last.startMs
-  const made = (last.startMs === startMs ? last.made : 0) + call.cost
+  const charged = (last.startMs === startMs ? last.charged : 0) + call.cost
   const resetMs = startMs + call.windowMs - nowMs
-  return made > call.limit
+  return charged > call.limit
     ? {
         events: nothing,
         rows: nothing,
@@ -56,10 +56,10 @@ const take = (
         answer: { refuse: { _tag: "Limited", retryAfterMs: resetMs } }
       }
     : {
-        events: [{ _tag: "Counted", startMs, made }],
+        events: [{ _tag: "Counted", startMs, charged }],
         rows: nothing,
         otherwise: undefined,
-        answer: { reply: { made, remaining: call.limit - made, resetMs } }
+        answer: { reply: { charged, remaining: call.limit - charged, resetMs } }
       }
 }
 
@@ -72,7 +72,7 @@ export const RateWindow = defineActor("rate-window", {
   restart: { times: 3, within: "1 minute" },
   passivateAfter: "1 minute"
 }).behaves({
-  initial: { _tag: "Counted", startMs: 0, made: 0 },
+  initial: { _tag: "Counted", startMs: 0, charged: 0 },
   on: { Counted: { Take: (window, call, { nowMs }) => take(window, call, nowMs) } },
   evolve: { Counted: (_, counted) => counted }
 })

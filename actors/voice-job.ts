@@ -75,7 +75,7 @@ const unknown = () => refuse({ _tag: "JobUnknown" })
 const settled = () => refuse({ _tag: "JobSettled" })
 const done = () => reply(undefined)
 
-export interface VoiceJobWorking {
+export interface VoiceJobPort {
   /** May begin anew at any time. One result per target. Fails with a text for the customer when there is none
    *  for any. */
   readonly run: (
@@ -90,7 +90,7 @@ export interface VoiceJobWorking {
   readonly clean: Effect.Effect<void>
 }
 
-export class VoiceJobWork extends Context.Service<VoiceJobWork, VoiceJobWorking>()("actors/VoiceJobWork") {}
+export class VoiceJobWork extends Context.Service<VoiceJobWork, VoiceJobPort>()("actors/VoiceJobWork") {}
 
 const endsAt = (state: State): number | undefined =>
   state._tag === "Waiting"

@@ -4,45 +4,18 @@
  *  have swallowed (sent, no pong since) is delivered again on the next. The session outlives its connections:
  *  after a lost one, the audio that has arrived goes on being heard.
  *  Source: translation sections 12 and 17. */
-import { Context, type Effect, Schema } from "effect"
+import { Schema } from "effect"
 import { command, lane, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
-import type { EngineFault, Engines, TranslateRequest, TranslateResult } from "./engines/ports.ts"
-import { hearing, type AudioChunk, type SessionEvent } from "./voice/pipeline.ts"
-
-export const Config = Schema.Struct({
-  accountId: Schema.String,
-  keyId: Schema.String,
-  contentType: Schema.String,
-  format: Schema.Literals(["json", "msgpack"]),
-  /** As the client spelled them. */
-  sourceLanguage: Schema.NullOr(Schema.String),
-  fixed: Schema.Boolean,
-  targets: Schema.Array(Schema.String),
-  mediaTargets: Schema.Array(Schema.String),
-  mediaType: Schema.String,
-  voice: Schema.NullOr(Schema.Literals(["male", "female"])),
-  formality: Schema.Literals(["default", "more", "less"]),
-  tag: Schema.NullOr(Schema.String),
-  glossaryId: Schema.optional(Schema.String),
-  spokenTermsId: Schema.optional(Schema.String)
-})
-
-export type Config = typeof Config.Type
-
-/** Times in ms of the session's audio. `language` is the detected one, of source segments. */
-export const Utterance = Schema.Struct({
-  text: Schema.String,
-  startMs: Schema.Int,
-  endMs: Schema.Int,
-  language: Schema.String
-})
-
-export type Utterance = typeof Utterance.Type
-
-/** Concluded and not yet delivered; `to`: "" is the source transcript, else a target as the client spelled
- *  it. */
-const Undelivered = Schema.Struct({ to: Schema.String, spoken: Utterance })
+import { voicePipeline } from "./voice/pipeline.ts"
+import {
+  Undelivered,
+  Utterance,
+  VoiceConfig,
+  type AudioChunk,
+  type SessionEvent,
+  type VoiceEngines
+} from "./voice/session-types.ts"
 
 /** [keyed hash] → which session a token belongs to, until the session ends. */
 export const VoiceTokens = table(
@@ -67,7 +40,7 @@ export const sessionMsMax = 86_400_000
 const tokensMax = 256
 
 const live = {
-  config: Config,
+  config: VoiceConfig,
   token: Schema.String,
   tokens: Schema.Array(Schema.String),
   issuedMs: Schema.Int,
@@ -88,16 +61,16 @@ const State = Schema.TaggedUnion({ Absent: {}, Live: live, Ended: {} })
 type State = typeof State.Type
 type Live = Extract<State, { _tag: "Live" }>
 
-const Gone = Schema.TaggedStruct("SessionGone", {})
+const SessionGone = Schema.TaggedStruct("SessionGone", {})
 
-/** Token used twice or outdated: the session has ended by it. */
-const Misused = Schema.TaggedStruct("TokenMisused", {})
+/** The token was used twice or is outdated, and the session has ended by it. */
+const TokenMisused = Schema.TaggedStruct("TokenMisused", {})
 
-const gone = () => refuse({ _tag: "SessionGone" })
+const sessionGone = () => refuse({ _tag: "SessionGone" })
 const done = () => reply(undefined)
 
 const rows = {
-  fresh: (token: string, sessionId: string, { accountId }: Config, issuedMs: number) =>
+  fresh: (token: string, sessionId: string, { accountId }: VoiceConfig, issuedMs: number) =>
     VoiceTokens.put([token], { sessionId, accountId, state: "fresh", issuedMs }),
   mark: (token: string, sessionId: string, state: Live, as: "used" | "outdated") =>
     VoiceTokens.put([token], {
@@ -121,23 +94,10 @@ const endsAtMs = (state: Live): number =>
         : state.issuedMs + (state.disconnectedMs > 0 ? resumableMs : connectWithinMs)
   )
 
-/** The engines, and what stands above them for a session that names a glossary or spoken terms. */
-export interface SessionEngines extends Engines {
-  readonly aids?: {
-    readonly translate: (
-      named: Config,
-      request: TranslateRequest
-    ) => Effect.Effect<TranslateResult, EngineFault>
-    readonly hints: (named: Config, language: string | undefined) => ReadonlyArray<string>
-  }
-}
-
-export class VoiceEngines extends Context.Service<VoiceEngines, SessionEngines>()("actors/VoiceEngines") {}
-
 export const VoiceSession = defineActor("voice-session", {
   state: State,
   event: Schema.TaggedUnion({
-    Created: { config: Config, token: Schema.String, atMs: Schema.Int },
+    Created: { config: VoiceConfig, token: Schema.String, atMs: Schema.Int },
     Connected: {},
     Disconnected: { atMs: Schema.Int },
     Renewed: { token: Schema.String, atMs: Schema.Int },
@@ -150,31 +110,31 @@ export const VoiceSession = defineActor("voice-session", {
     Ended: {}
   }),
   commands: {
-    Create: command({ config: Config, token: Schema.String }, { reply: Schema.Void }),
+    Create: command({ config: VoiceConfig, token: Schema.String }, { reply: Schema.Void }),
     /** The token's one WebSocket. */
     Connect: command(
       { token: Schema.String },
       {
-        reply: Schema.Struct({ config: Config, audioMs: Schema.Int, sourceEnded: Schema.Boolean }),
-        refusal: Schema.Union([Gone, Misused])
+        reply: Schema.Struct({ config: VoiceConfig, audioMs: Schema.Int, sourceEnded: Schema.Boolean }),
+        refusal: Schema.Union([SessionGone, TokenMisused])
       }
     ),
     /** A new token for the shown one; a live connection ends by it. */
     Renew: command(
-      { shown: Schema.String, token: Schema.String },
-      { reply: Schema.Struct({ config: Config }), refusal: Schema.Union([Gone, Misused]) }
+      { presented: Schema.String, token: Schema.String },
+      { reply: Schema.Struct({ config: VoiceConfig }), refusal: Schema.Union([SessionGone, TokenMisused]) }
     ),
     Disconnect: command({ token: Schema.String }, { reply: Schema.Void }),
-    Conclude: command({ spoken: Utterance }, { reply: Schema.Void }),
-    Translate: command({ said: Schema.Array(Undelivered) }, { reply: Schema.Void }),
+    Conclude: command({ utterance: Utterance }, { reply: Schema.Void }),
+    Translate: command({ translated: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     /** Everything concluded and undelivered, marked delivered: the asker sends it in the turn of the answer.
      *  */
     Deliver: command(
       { token: Schema.String },
-      { reply: Schema.Struct({ said: Schema.Array(Undelivered), finished: Schema.Boolean }) }
+      { reply: Schema.Struct({ undelivered: Schema.Array(Undelivered), finished: Schema.Boolean }) }
     ),
     /** Sent, but the connection went before the client had shown that it has read it. */
-    Restore: command({ said: Schema.Array(Undelivered) }, { reply: Schema.Void }),
+    Restore: command({ undelivered: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     EndSource: command({}, { reply: Schema.Void }),
     Finish: command({}, { reply: Schema.Void }),
     End: command({}, { reply: Schema.Void }),
@@ -182,7 +142,7 @@ export const VoiceSession = defineActor("voice-session", {
   },
   lanes: {
     audio: lane.in<AudioChunk>({ capacity: 1_024, whenFull: "refuse" }),
-    said: lane.out<SessionEvent>({ capacity: 512, whenFull: "wait" })
+    events: lane.out<SessionEvent>({ capacity: 512, whenFull: "wait" })
   },
   keep: "journal",
   snapshotEvery: 64,
@@ -199,12 +159,12 @@ export const VoiceSession = defineActor("voice-session", {
         persist({ _tag: "Created", config, token, atMs: nowMs })
           .with(rows.fresh(token, id, config, nowMs))
           .reply(undefined),
-      Connect: gone,
-      Renew: gone,
+      Connect: sessionGone,
+      Renew: sessionGone,
       Disconnect: done,
       Conclude: done,
       Translate: done,
-      Deliver: () => reply({ said: [], finished: false }),
+      Deliver: () => reply({ undelivered: [], finished: false }),
       Restore: done,
       EndSource: done,
       Finish: done,
@@ -221,23 +181,23 @@ export const VoiceSession = defineActor("voice-session", {
           .with(rows.mark(token, id, state, "used"))
           .reply({ config: state.config, audioMs: state.audioMs, sourceEnded: state.sourceEnded })
       },
-      Renew: (state, { shown, token }, { id, nowMs }) =>
-        shown !== state.token || state.tokens.length >= tokensMax
+      Renew: (state, { presented, token }, { id, nowMs }) =>
+        presented !== state.token || state.tokens.length >= tokensMax
           ? end(state).refuse({ _tag: "TokenMisused" })
           : persist({ _tag: "Renewed", token, atMs: nowMs })
-              .with(rows.mark(shown, id, state, "outdated"), rows.fresh(token, id, state.config, nowMs))
+              .with(rows.mark(presented, id, state, "outdated"), rows.fresh(token, id, state.config, nowMs))
               .reply({ config: state.config }),
       Disconnect: (state, { token }, { nowMs }) =>
         state.connection === token
           ? persist({ _tag: "Disconnected", atMs: nowMs }).reply(undefined)
           : reply(undefined),
-      Conclude: (_, { spoken }) => persist({ _tag: "Concluded", spoken }).reply(undefined),
-      Translate: (_, { said }) => persist({ _tag: "Translated", said }).reply(undefined),
+      Conclude: (_, { utterance }) => persist({ _tag: "Concluded", spoken: utterance }).reply(undefined),
+      Translate: (_, { translated }) => persist({ _tag: "Translated", said: translated }).reply(undefined),
       Deliver: ({ connection, undelivered, finished }, { token }) =>
         connection !== token || undelivered.length === 0
-          ? reply({ said: [], finished: finished && connection === token })
-          : persist({ _tag: "Delivered" }).reply({ said: undelivered, finished }),
-      Restore: (_, { said }) => persist({ _tag: "Restored", said }).reply(undefined),
+          ? reply({ undelivered: [], finished: finished && connection === token })
+          : persist({ _tag: "Delivered" }).reply({ undelivered, finished }),
+      Restore: (_, { undelivered }) => persist({ _tag: "Restored", said: undelivered }).reply(undefined),
       EndSource: ({ sourceEnded }) =>
         sourceEnded ? reply(undefined) : persist({ _tag: "SourceEnded" }).reply(undefined),
       Finish: ({ finished }) =>
@@ -248,12 +208,12 @@ export const VoiceSession = defineActor("voice-session", {
     },
     Ended: {
       Create: done,
-      Connect: gone,
-      Renew: gone,
+      Connect: sessionGone,
+      Renew: sessionGone,
       Disconnect: done,
       Conclude: done,
       Translate: done,
-      Deliver: () => reply({ said: [], finished: false }),
+      Deliver: () => reply({ undelivered: [], finished: false }),
       Restore: done,
       EndSource: done,
       Finish: done,
@@ -307,7 +267,7 @@ export const VoiceSession = defineActor("voice-session", {
     Finished: (state) => change(state, () => ({ finished: true })),
     Ended: () => ({ _tag: "Ended" })
   },
-  activity: { Live: (state, self) => hearing(state, self, VoiceEngines) }
+  activity: { Live: (state, self) => voicePipeline(state, self) }
 })
 
 function change(state: State, by: (state: Live) => Partial<Live>): State {

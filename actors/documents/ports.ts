@@ -7,7 +7,7 @@ import type { EngineFault } from "../engines/ports.ts"
 import type { DocumentKeys } from "./sealed.ts"
 
 /** All that is known of a job in clear; what would tell of its content is sealed. */
-export interface JobMeta {
+export interface DocumentMeta {
   readonly accountId: string
   readonly keyId: string
   readonly format: string
@@ -41,7 +41,7 @@ export interface TranslationOptions {
 
 /** What stands above the engines (glossaries, styles, memories), as the engine of a fault: its words are for
  *  the customer. */
-export const aidsEngine = "aids"
+export const customizationsEngine = "aids"
 
 /** The job ends in `error` with this message. */
 export class JobFault extends Data.TaggedError("JobFault")<{ readonly text: string }> {}
@@ -54,7 +54,7 @@ export interface WorkSegment {
 }
 
 /** One document in a thread of its own. */
-export interface DocumentWork {
+export interface ExtractedDocument {
   readonly segments: ReadonlyArray<WorkSegment>
   readonly characters: number
   readonly rebuild: (translated: ReadonlyMap<number, string>) => Effect.Effect<Buffer, JobFault>
@@ -69,27 +69,30 @@ export interface TranslateBatch {
   readonly context?: string
 }
 
-export interface Ports {
+export interface DocumentPort {
   readonly blobs: Blobs
-  readonly vault: DocumentKeyring
-  readonly desk: FairScheduler
-  readonly work: (meta: JobMeta, source: Buffer) => Effect.Effect<DocumentWork, JobFault, Scope.Scope>
+  readonly keyring: DocumentKeyring
+  readonly scheduler: FairScheduler
+  readonly work: (
+    meta: DocumentMeta,
+    source: Buffer
+  ) => Effect.Effect<ExtractedDocument, JobFault, Scope.Scope>
   /** The source's code, or why the pair cannot be had. */
-  readonly languageOf: (meta: JobMeta, texts: ReadonlyArray<string>) => string | JobFault
+  readonly languageOf: (meta: DocumentMeta, texts: ReadonlyArray<string>) => string | JobFault
   readonly translate: (
     batch: TranslateBatch
   ) => Effect.Effect<{ readonly texts: ReadonlyArray<string>; readonly engine: string }, EngineFault>
   /** Names everything besides the text that shapes a translation. */
-  readonly fingerprint: (meta: JobMeta, source: string) => string
+  readonly fingerprint: (meta: DocumentMeta, source: string) => string
   /** What will be billed at the download, set aside; false: over a quota. */
-  readonly reserve: (id: string, meta: JobMeta, characters: number) => boolean
+  readonly reserve: (id: string, meta: DocumentMeta, characters: number) => boolean
   readonly release: (id: string) => void
   /** What a document of this format costs at least. */
-  readonly billed: (meta: JobMeta, characters: number) => number
+  readonly billed: (meta: DocumentMeta, characters: number) => number
   readonly log: (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
 }
 
-export class DocumentPorts extends Context.Service<DocumentPorts, Ports>()("actors/DocumentPorts") {}
+export class DocumentWork extends Context.Service<DocumentWork, DocumentPort>()("actors/DocumentPorts") {}
 
 export const blobOf = {
   source: (id: string) => `doc-${id}.source`,

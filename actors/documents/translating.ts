@@ -5,13 +5,13 @@
 import { Cause, Data, Effect, Schedule, type Scope, Stream } from "effect"
 import { retryable, type EngineFault } from "../engines/ports.ts"
 import {
-  aidsEngine,
+  customizationsEngine,
   blobOf,
-  DocumentPorts,
+  DocumentWork,
   JobFault,
-  type DocumentWork,
-  type JobMeta,
-  type Ports,
+  type ExtractedDocument,
+  type DocumentMeta,
+  type DocumentPort,
   type WorkSegment
 } from "./ports.ts"
 import { opened, sealing, type DocumentKeys } from "./sealed.ts"
@@ -34,17 +34,17 @@ const interrupted = "The translation engine is not available, please upload the 
 
 class Stopped extends Data.TaggedError("Stopped")<{}> {}
 
-export const translating = (id: string, meta: JobMeta): Stream.Stream<WorkCall, never, DocumentPorts> =>
+export const translating = (id: string, meta: DocumentMeta): Stream.Stream<WorkCall, never, DocumentWork> =>
   Stream.unwrap(
-    Effect.map(DocumentPorts, (ports) => {
-      const keys = ports.vault.get(id)
+    Effect.map(DocumentWork, (ports) => {
+      const keys = ports.keyring.get(id)
       if (keys === undefined) return Stream.succeed<WorkCall>({ _tag: "Lock" })
       const turn = Effect.callback<void>((resume) => {
-        ports.desk.enter(id, meta.accountId, () => resume(Effect.void))
-        return Effect.sync(() => ports.desk.leave(id))
+        ports.scheduler.enter(id, meta.accountId, () => resume(Effect.void))
+        return Effect.sync(() => ports.scheduler.leave(id))
       })
       return Stream.unwrap(
-        Effect.acquireRelease(turn, () => Effect.sync(() => ports.desk.leave(id))).pipe(
+        Effect.acquireRelease(turn, () => Effect.sync(() => ports.scheduler.leave(id))).pipe(
           Effect.as(
             Stream.concat(
               Stream.succeed<WorkCall>({ _tag: "Begin" }),
@@ -58,9 +58,9 @@ export const translating = (id: string, meta: JobMeta): Stream.Stream<WorkCall, 
 
 const worked = (
   id: string,
-  meta: JobMeta,
+  meta: DocumentMeta,
   keys: DocumentKeys,
-  ports: Ports
+  ports: DocumentPort
 ): Effect.Effect<WorkCall, never, Scope.Scope> =>
   Effect.gen(function* () {
     const work = yield* ports.work(meta, yield* sourceOf(id, keys, ports))
@@ -88,7 +88,7 @@ const worked = (
 
 /** undefined source: it was never received whole, which the start sweeps away; a source that does not open is
  *  our fault or the disk's. */
-const sourceOf = (id: string, keys: DocumentKeys, ports: Ports): Effect.Effect<Buffer, JobFault> =>
+const sourceOf = (id: string, keys: DocumentKeys, ports: DocumentPort): Effect.Effect<Buffer, JobFault> =>
   Effect.tryPromise({
     try: () => {
       const sealed = ports.blobs.read(blobOf.source(id))
@@ -150,11 +150,11 @@ const breath = Effect.callback<void>((resume) => {
 
 const translate = (
   id: string,
-  meta: JobMeta,
+  meta: DocumentMeta,
   source: string,
-  work: DocumentWork,
+  work: ExtractedDocument,
   keys: DocumentKeys,
-  ports: Ports
+  ports: DocumentPort
 ): Effect.Effect<ReadonlyMap<number, string>, JobFault> =>
   Effect.gen(function* () {
     const { segments } = work
@@ -164,7 +164,7 @@ const translate = (
     const batches = batchesOf(segments, known)
     const all = segments.reduce((sum, { billed }) => sum + billed, 0)
     const left = batches.reduce((sum, { billed }) => sum + billed, 0)
-    ports.desk.begin(id, all, all - left)
+    ports.scheduler.begin(id, all, all - left)
     yield* Effect.forEach(
       batches,
       ({ texts, context, billed }) =>
@@ -188,7 +188,7 @@ const translate = (
             Effect.fail(
               new JobFault({
                 text:
-                  fault.engine === aidsEngine
+                  fault.engine === customizationsEngine
                     ? fault.detail
                     : fault.reason === "unsupported"
                       ? "Value for 'target_lang' not supported."
@@ -198,7 +198,7 @@ const translate = (
           ),
           Effect.flatMap(({ texts: made }) => {
             for (const [i, text] of texts.entries()) known.set(text, made[i]!)
-            ports.desk.advance(id, billed)
+            ports.scheduler.advance(id, billed)
             return checkpoints.keep(texts, made)
           })
         ),
@@ -220,12 +220,12 @@ class Checkpoints {
   private readonly id: string
   private readonly fingerprint: string
   private readonly keys: DocumentKeys
-  private readonly ports: Ports
+  private readonly ports: DocumentPort
   private next = 0
   private pending: Array<readonly [string, string]> = []
   private sinceMs = Date.now()
 
-  constructor(id: string, fingerprint: string, keys: DocumentKeys, ports: Ports) {
+  constructor(id: string, fingerprint: string, keys: DocumentKeys, ports: DocumentPort) {
     this.id = id
     this.fingerprint = fingerprint
     this.keys = keys
@@ -281,9 +281,9 @@ class Checkpoints {
 }
 
 /** What a job leaves on disk: everything, or all but the result. */
-export const tidied = (id: string, keepResult: boolean): Stream.Stream<never, never, DocumentPorts> =>
+export const tidied = (id: string, keepResult: boolean): Stream.Stream<never, never, DocumentWork> =>
   Stream.fromEffectDrain(
-    Effect.flatMap(DocumentPorts, ({ blobs, vault }) =>
+    Effect.flatMap(DocumentWork, ({ blobs, keyring: vault }) =>
       Effect.ignore(
         Effect.tryPromise(async () => {
           if (!keepResult) vault.drop(id)

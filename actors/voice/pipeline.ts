@@ -1,8 +1,21 @@
-/** The work of a live voice session: audio → decoder → recognizer → translators → speech. It tells its actor
- *  what is concluded, in order, and goes on when that is durable; what is tentative goes straight to the lane
- *  out. An engine's crash is survived once: the sound since the last final is kept and heard again. Plain
- *  arrays and batches of at least `updateMs` per wake-up: never work per chunk (bench/voice-chunk). */
-import { Data, Effect, Schedule, Stream, type Context, type Scope } from "effect"
+/** The work of a live voice session: audio in, transcripts, translations and speech out. It tells its actor
+ *  what is concluded, in order, and goes on when that is durable; tentative text goes straight to the lane out.
+ *  One crash of the recognizer is survived: the sound since the last final is recognized again.
+ *
+ *      lane audio ─► decoder ─► replay buffer ─► recognizer
+ *                                                  │
+ *        partial ─────────────────────────────────┤─► lane events: Tentative   (source; then each target)
+ *        final ───────────────────────────────────┘─► actor: Conclude          (journaled)
+ *                                                        ├─► lane events: Concluded   the bell: no text in it
+ *                     translators ─► actor: Translate ───┴─► lane events: Concluded   (journaled, bell)
+ *                     synthesizer ─► encoder ──────────────► lane events: Media
+ *
+ *      At the bell the connection asks the actor to Deliver: the actor marks the text delivered (journaled) and
+ *      answers it. So a text that a client has seen is durable, and none is sent twice.
+ *
+ *  It works in plain arrays and batches of at least `updateMs` per wake-up, never per chunk (bench/voice-chunk).
+ *  Source: docs/spec/translation.md, section 12. */
+import { Data, Effect, Schedule, Stream, type Scope } from "effect"
 import { batches, LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"
 import { decoderFor, pcmFormatOf } from "../engines/speech/decoder.ts"
 import { encoderFor, type MediaEncoder } from "../engines/speech/encoder.ts"
@@ -10,60 +23,25 @@ import {
   AudioFault,
   type AudioDecoder,
   type EngineFault,
-  type Engines,
-  type Formality,
-  type RecognitionEvent,
   type Pcm,
-  type TranslateRequest,
-  type TranslateResult
+  type RecognitionEvent,
+  type TranslateRequest
 } from "../engines/ports.ts"
+import { ReplayBuffer, samplesPerMs } from "./replay-buffer.ts"
+import {
+  VoiceEngines,
+  type AudioChunk,
+  type SessionEngines,
+  type SessionEvent,
+  type Undelivered,
+  type Utterance,
+  type VoiceConfig,
+  type VoiceFault
+} from "./session-types.ts"
 
-/** Bytes as they came. */
-export type AudioChunk = Uint8Array
-
-interface Utterance {
-  readonly text: string
-  readonly startMs: number
-  readonly endMs: number
-  readonly language: string
-}
-
-interface To {
-  readonly to: string
-  readonly spoken: Utterance
-}
-
-export type VoiceFault = "audio-undecodable" | "too-fast" | "engine-unavailable"
-
-export type SessionEvent =
-  /** Replaces all tentative text of that transcript; `to`: "" is the source. */
-  | { readonly is: "tentative"; readonly to: string; readonly spoken: Utterance | undefined }
-  /** Something waits to be delivered: ask the actor. */
-  | { readonly is: "concluded" }
-  | {
-      readonly is: "media"
-      readonly language: string
-      readonly packets: ReadonlyArray<Uint8Array>
-      readonly headers: ReadonlyArray<Uint8Array>
-      readonly durationMs: number
-      readonly text: string
-    }
-  /** Sound decoded since this was last said, of types whose length only the decoder knows. */
-  | { readonly is: "decoded"; readonly ms: number }
-  | { readonly is: "finished" }
-  | { readonly is: "fault"; readonly fault: VoiceFault }
-
-export interface HearingState {
-  readonly config: {
-    readonly contentType: string
-    readonly sourceLanguage: string | null
-    readonly fixed: boolean
-    readonly targets: ReadonlyArray<string>
-    readonly mediaTargets: ReadonlyArray<string>
-    readonly mediaType: string
-    readonly voice: "male" | "female" | null
-    readonly formality: Formality
-  }
+/** The session's state, as far as its work depends on it. */
+export interface PipelineState {
+  readonly config: VoiceConfig
   readonly audioMs: number
   readonly segments: number
   readonly untranslated: ReadonlyArray<Utterance>
@@ -71,229 +49,209 @@ export interface HearingState {
   readonly finished: boolean
 }
 
-/** Glossary and spoken terms of a session, where the service has them. */
-export interface HearingEngines extends Engines {
-  readonly aids?: {
-    readonly translate: (named: any, request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
-    readonly hints: (named: any, language: string | undefined) => ReadonlyArray<string>
-  }
-}
-
-type PipelineCommand =
-  | { readonly _tag: "Conclude"; readonly spoken: Utterance }
-  | { readonly _tag: "Translate"; readonly said: ReadonlyArray<To> }
+export type PipelineCommand =
+  | { readonly _tag: "Conclude"; readonly utterance: Utterance }
+  | { readonly _tag: "Translate"; readonly translated: ReadonlyArray<Undelivered> }
   | { readonly _tag: "Finish" }
   | { readonly _tag: "End" }
 
-/** What is said before the call is told, and after it is durable. */
+/** One command to the actor. `before` goes out ahead of it, `after` goes out when it is durable. */
 interface Step {
   readonly before?: SessionEvent
-  readonly call: PipelineCommand
+  readonly command: PipelineCommand
   readonly after?: SessionEvent
 }
 
-interface Self {
-  readonly lanes: { readonly audio: LaneOut<AudioChunk>; readonly said: LaneIn<SessionEvent> }
+interface PipelineLanes {
+  readonly audio: LaneOut<AudioChunk>
+  readonly events: LaneIn<SessionEvent>
 }
 
-/** What the recognizer is woken for, in the weight of the audio lane (ms). */
+interface PipelineParts {
+  readonly state: PipelineState
+  readonly lanes: PipelineLanes
+  readonly engines: SessionEngines
+  readonly steps: LanePipe<Step>
+}
+
+/** The least audio a recognizer is woken for, in the weight of the audio lane (ms). */
 export const updateMs = 200
 
 const tentativeEveryMs = 300
+const recognitionAttemptsMax = 2
+const stepsMax = 64
 
-/** Sound kept for hearing again after a crash. */
-const keptMsMax = 30_000
+/** The session cannot go on. */
+class SessionFailure extends Data.TaggedError("SessionFailure")<{ readonly fault: VoiceFault }> {}
 
-const hearingsMax = 2
-const samplesPerMs = 16
+const engineFailure = (): SessionFailure => new SessionFailure({ fault: "engine" })
+const baseLanguage = (language: string): string => language.split("-", 1)[0]!.toLowerCase()
 
-class Failed extends Data.TaggedError("Failed")<{ readonly fault: VoiceFault }> {}
-const base = (language: string): string => language.split("-", 1)[0]!.toLowerCase()
-
-/** Written without blanks between sentences. */
+/** Languages written without blanks between sentences. */
 const unspaced = new Set(["ja", "zh", "th"])
 
-const joined = (text: string, language: string, first: boolean): string =>
-  first || unspaced.has(base(language)) ? text : ` ${text}`
+/** Each segment but the first brings the blank that parts it from the text before. */
+const segmentText = (text: string, language: string, first: boolean): string =>
+  first || unspaced.has(baseLanguage(language)) ? text : ` ${text}`
 
-export const hearing = <R>(
-  state: HearingState,
-  { lanes }: Self,
-  service: Context.Service<R, HearingEngines>
-): Stream.Stream<any, never, R> =>
+export const voicePipeline = (
+  state: PipelineState,
+  { lanes }: { readonly lanes: PipelineLanes }
+): Stream.Stream<PipelineCommand, never, VoiceEngines> =>
   Stream.unwrap(
-    Effect.map(service, (engines) => {
-      const steps = new LanePipe<Step>(64)
-      const session = new VoicePipeline(state, lanes, engines as HearingEngines, steps)
-      const say = (said: SessionEvent | undefined) =>
-        Stream.fromEffectDrain(said === undefined ? Effect.void : lanes.said.put(said))
+    Effect.map(VoiceEngines, (engines) => {
+      const steps = new LanePipe<Step>(stepsMax)
+      const pipeline = new VoicePipeline({ state, lanes, engines, steps })
+      const emit = (event: SessionEvent | undefined) =>
+        Stream.fromEffectDrain(event === undefined ? Effect.void : lanes.events.put(event))
       // The kernel asks for the next element when this one is durable.
-      const told = Stream.flatMap(steps.stream, ({ before, call, after }) =>
-        Stream.concat(say(before), Stream.concat(Stream.succeed(call), say(after)))
+      const commands = Stream.flatMap(steps.stream, ({ before, command, after }) =>
+        Stream.concat(emit(before), Stream.concat(Stream.succeed(command), emit(after)))
       )
-      return Stream.unwrap(Effect.as(Effect.forkScoped(session.run), told))
+      return Stream.unwrap(Effect.as(Effect.forkScoped(pipeline.run), commands))
     })
   )
 
 class VoicePipeline {
-  private readonly state: HearingState
-  private readonly lanes: Self["lanes"]
-  private readonly engines: HearingEngines
+  private readonly state: PipelineState
+  private readonly lanes: PipelineLanes
+  private readonly engines: SessionEngines
   private readonly steps: LanePipe<Step>
-  private segments: number
-
-  /** Source position where the present hearing began, and sound since its last final. */
-  private startMs: number
-
-  private kept: Array<Pcm> = []
-  private keptSamples = 0
-  private unmeteredSamples = 0
-  private decoder: AudioDecoder | undefined
+  private readonly unconcluded: ReplayBuffer
   private readonly encoders = new Map<string, MediaEncoder>()
-  private latest: { readonly spoken: Utterance; readonly turn: number } | undefined
-  private turn = 0
-  private audioFault: Failed | undefined
+  private segments: number
+  private unreportedSamples = 0
+  private decoder: AudioDecoder | undefined
+  private audioFailure: SessionFailure | undefined
 
-  constructor(state: HearingState, lanes: Self["lanes"], engines: HearingEngines, steps: LanePipe<Step>) {
+  /** The newest partial, until a final replaces it. Each of them has a revision of its own. */
+  private partial: { readonly utterance: Utterance; readonly revision: number } | undefined
+
+  private revision = 0
+
+  constructor({ state, lanes, engines, steps }: PipelineParts) {
     this.state = state
     this.lanes = lanes
     this.engines = engines
     this.steps = steps
     this.segments = state.segments
-    this.startMs = state.audioMs
+    this.unconcluded = new ReplayBuffer(state.audioMs)
   }
 
+  /** Translates what a crash left untranslated, then recognizes to the end of the source. */
   get run(): Effect.Effect<void, never, Scope.Scope> {
     const work = Effect.gen({ self: this }, function* () {
-      yield* Effect.forEach(this.state.untranslated, (spoken) => this.translate(spoken, true), {
+      yield* Effect.forEach(this.state.untranslated, (utterance) => this.translate(utterance, true), {
         discard: true
       })
-      if (!this.state.finished) {
-        if (this.state.config.targets.length > 0) yield* Effect.forkScoped(this.tentatives)
-        yield* this.hear(1)
-        yield* this.steps.put({ call: { _tag: "Finish" }, after: { is: "finished" } })
-      } else yield* this.lanes.said.put({ is: "finished" })
+      if (this.state.finished) return yield* this.lanes.events.put({ _tag: "Finished" })
+      if (this.state.config.targets.length > 0) yield* Effect.forkScoped(this.tentativeTranslations)
+      yield* this.recognize(1)
+      yield* this.steps.put({ command: { _tag: "Finish" }, after: { _tag: "Finished" } })
     })
-    return Effect.catch(work, ({ fault }: Failed) =>
-      this.steps.put({ before: { is: "fault", fault }, call: { _tag: "End" } })
-    ).pipe(
-      Effect.ensuring(
-        Effect.sync(() => {
-          this.decoder?.close()
-          for (const encoder of this.encoders.values()) encoder.close()
-        })
-      )
-    )
+    return Effect.catch(work, ({ fault }: SessionFailure) =>
+      this.steps.put({ before: { _tag: "Fault", fault }, command: { _tag: "End" } })
+    ).pipe(Effect.ensuring(Effect.sync(() => this.close())))
   }
 
-  /** Sound from the lane, as batches of PCM; ends with the source, or where it cannot be decoded. */
+  private close(): void {
+    this.decoder?.close()
+    for (const encoder of this.encoders.values()) encoder.close()
+  }
+
+  /** Sound from the lane, as batches of PCM; it ends with the source, or where it cannot be decoded. */
   private get audio(): Stream.Stream<Pcm> {
-    const { contentType } = this.state.config
-    const decoder = (this.decoder ??= decoderFor(contentType)!())
-    const undecodable = (): Failed => new Failed({ fault: "audio-undecodable" })
-    const decoded = (
-      batch: ReadonlyArray<AudioChunk> | undefined
-    ): ReadonlyArray<Pcm> | Effect.Effect<ReadonlyArray<Pcm>, Failed> | Failed => {
-      try {
-        const plain =
-          batch === undefined
-            ? decoder.flush()
-            : batch.length === 1
-              ? decoder.push(batch[0]!)
-              : decoder.push(Buffer.concat(batch))
-        return plain instanceof Promise ? Effect.tryPromise({ try: () => plain, catch: undecodable }) : plain
-      } catch (cause) {
-        if (cause instanceof AudioFault) return undecodable()
-        throw cause
-      }
-    }
-    let over = false
-    const kept = (parts: ReadonlyArray<Pcm>): ReadonlyArray<Pcm> => {
-      for (const pcm of parts) if (pcm.length > 0) this.keep(pcm)
-      return parts
-    }
-    const failed = (fault: Failed): Effect.Effect<undefined> => {
-      this.audioFault = fault
-      return Effect.succeed(undefined)
-    }
+    let ended = false
     return batches(
-      Effect.suspend((): Effect.Effect<ReadonlyArray<Pcm> | undefined> => {
-        if (over) return Effect.succeed(undefined)
-        const taking =
-          this.state.sourceEnded && this.lanes.audio.depth === 0
-            ? Effect.succeed(undefined)
-            : this.lanes.audio.take(updateMs)
-        return Effect.flatMap(taking, (batch) => {
-          over = batch === undefined
-          const made = decoded(batch)
-          return made instanceof Failed
-            ? failed(made)
-            : Effect.isEffect(made)
-              ? Effect.catch(Effect.map(made, kept), failed)
-              : Effect.succeed(kept(made))
+      Effect.suspend(() => {
+        if (ended) return Effect.succeed(undefined)
+        return Effect.flatMap(this.nextChunks, (chunks) => {
+          ended = chunks === undefined
+          return this.decode(chunks)
         })
       })
     )
   }
 
-  private keep(pcm: Pcm): void {
-    this.kept.push(pcm)
-    this.keptSamples += pcm.length
-    this.unmeteredSamples += pcm.length
-    while (this.keptSamples > keptMsMax * samplesPerMs && this.kept.length > 1)
-      this.forget(this.kept[0]!.length)
-    if (
-      pcmFormatOf(this.state.config.contentType) === undefined &&
-      this.lanes.said.offer({ is: "decoded", ms: this.unmeteredSamples / samplesPerMs })
-    )
-      this.unmeteredSamples = 0
+  /** undefined: the source has ended. */
+  private get nextChunks(): Effect.Effect<ReadonlyArray<AudioChunk> | undefined> {
+    const { audio } = this.lanes
+    return this.state.sourceEnded && audio.depth === 0 ? Effect.succeed(undefined) : audio.take(updateMs)
   }
 
-  /** The oldest `samples` of the kept sound are over. */
-  private forget(samples: number): void {
-    let left = Math.min(samples, this.keptSamples)
-    this.startMs += left / samplesPerMs
-    this.keptSamples -= left
-    while (left > 0) {
-      const first = this.kept[0]!
-      if (first.length <= left) {
-        this.kept.shift()
-        left -= first.length
-      } else {
-        this.kept[0] = first.subarray(left)
-        left = 0
-      }
+  /** Without chunks it flushes the decoder. The failure is noted and raised when the recognizer has answered
+   *  what came before it. */
+  private decode(
+    chunks: ReadonlyArray<AudioChunk> | undefined
+  ): Effect.Effect<ReadonlyArray<Pcm> | undefined> {
+    let decoded: ReadonlyArray<Pcm> | Promise<ReadonlyArray<Pcm>>
+    try {
+      decoded = decodeWith((this.decoder ??= decoderFor(this.state.config.contentType)!()), chunks)
+    } catch (cause) {
+      if (cause instanceof AudioFault) return this.undecodable
+      throw cause
     }
+    if (!(decoded instanceof Promise)) return Effect.succeed(this.buffer(decoded))
+    const pending = decoded
+    return Effect.tryPromise(() => pending).pipe(
+      Effect.map((parts) => this.buffer(parts)),
+      Effect.catch(() => this.undecodable)
+    )
   }
 
-  /** Hears to the end of the source; a crash is survived by hearing the kept sound again. */
-  private hear(attempt: number): Effect.Effect<void, Failed, Scope.Scope> {
+  private get undecodable(): Effect.Effect<undefined> {
+    return Effect.sync(() => {
+      this.audioFailure = new SessionFailure({ fault: "audio" })
+      return undefined
+    })
+  }
+
+  private buffer(parts: ReadonlyArray<Pcm>): ReadonlyArray<Pcm> {
+    for (const pcm of parts)
+      if (pcm.length > 0) {
+        this.unconcluded.push(pcm)
+        this.reportDecoded(pcm.length)
+      }
+    return parts
+  }
+
+  /** PCM is metered by its bytes when it arrives. The length of any other type is known here only. */
+  private reportDecoded(samples: number): void {
+    this.unreportedSamples += samples
+    if (pcmFormatOf(this.state.config.contentType) !== undefined) return
+    if (this.lanes.events.offer({ _tag: "Decoded", ms: this.unreportedSamples / samplesPerMs }))
+      this.unreportedSamples = 0
+  }
+
+  /** Recognizes to the end of the source; after a crash it begins again with the buffered sound. */
+  private recognize(attempt: number): Effect.Effect<void, SessionFailure, Scope.Scope> {
     const { sourceLanguage } = this.state.config
-    const again = [...this.kept]
-    const from = this.startMs
-    const sound = again.length === 0 ? this.audio : Stream.concat(Stream.fromIterable(again), this.audio)
+    const replayed = this.unconcluded.contents
+    const fromMs = this.unconcluded.startMs
+    const sound =
+      replayed.length === 0 ? this.audio : Stream.concat(Stream.fromIterable(replayed), this.audio)
     return Effect.gen({ self: this }, function* () {
-      // No recognizer is held before there is something to hear.
-      if (again.length === 0 && !this.state.sourceEnded) yield* this.firstSound
-      let heard = attempt
+      // No recognizer is taken before there is something to hear.
+      if (replayed.length === 0 && !this.state.sourceEnded) yield* this.firstSound
+      let attempts = attempt
       yield* Stream.runForEachArray(
         this.engines.recognizer.recognize(sound, {
-          language: sourceLanguage === null ? undefined : base(sourceLanguage),
-          hints: this.engines.aids?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
+          language: sourceLanguage === null ? undefined : baseLanguage(sourceLanguage),
+          hints: this.engines.customizations?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
         }),
-        (items) => {
-          if (items.some(({ type }) => type === "final")) heard = 1
-          return this.notes(items, 0, from)
+        (events) => {
+          if (events.some(({ type }) => type === "final")) attempts = 1
+          return this.onRecognition(events, 0, fromMs)
         }
       ).pipe(
-        Effect.catch((fault: EngineFault | Failed) => {
-          if (fault instanceof Failed) return Effect.fail(fault)
-          return fault.reason === "crashed" && heard < hearingsMax
-            ? Effect.suspend(() => this.hear(heard + 1))
-            : Effect.fail(new Failed({ fault: "engine-unavailable" }))
+        Effect.catch((fault: EngineFault | SessionFailure) => {
+          if (fault instanceof SessionFailure) return Effect.fail(fault)
+          return fault.reason === "crashed" && attempts < recognitionAttemptsMax
+            ? Effect.suspend(() => this.recognize(attempts + 1))
+            : Effect.fail(engineFailure())
         })
       )
-      if (this.audioFault !== undefined) return yield* Effect.fail(this.audioFault)
+      if (this.audioFailure !== undefined) return yield* Effect.fail(this.audioFailure)
     })
   }
 
@@ -310,135 +268,157 @@ class VoicePipeline {
     })
   }
 
-  /** In order; only a final has to wait for anything. */
-  private notes(
-    items: ReadonlyArray<RecognitionEvent>,
-    at: number,
+  /** Handles events in their order, beginning at `index`; only a final has to wait for anything. */
+  private onRecognition(
+    events: ReadonlyArray<RecognitionEvent>,
+    index: number,
     fromMs: number
-  ): Effect.Effect<void, Failed> {
-    for (let i = at; i < items.length; i++) {
-      const waits = this.note(items[i]!, fromMs)
-      if (waits !== undefined) return Effect.flatMap(waits, () => this.notes(items, i + 1, fromMs))
+  ): Effect.Effect<void, SessionFailure> {
+    for (let i = index; i < events.length; i++) {
+      const pending = this.onRecognitionEvent(events[i]!, fromMs)
+      if (pending !== undefined)
+        return Effect.flatMap(pending, () => this.onRecognition(events, i + 1, fromMs))
     }
     return Effect.void
   }
 
-  private note(heard: RecognitionEvent, fromMs: number): Effect.Effect<void, Failed> | undefined {
-    if (heard.type === "silence") {
-      // Sound that will not be part of any text need not be heard again.
-      const samples = Math.floor((fromMs + heard.untilMs - this.startMs) * samplesPerMs)
-      if (samples > 0) this.forget(Math.min(samples, this.keptSamples))
+  private onRecognitionEvent(
+    event: RecognitionEvent,
+    fromMs: number
+  ): Effect.Effect<void, SessionFailure> | undefined {
+    if (event.type === "silence") {
+      // Sound that will not be part of any text need not be recognized again.
+      this.unconcluded.dropUntil(fromMs + event.untilMs)
       return undefined
     }
-    const language = this.state.config.fixed ? this.state.config.sourceLanguage! : heard.language
-    const spoken: Utterance = {
-      text: joined(heard.text, language, this.segments === 0),
-      startMs: Math.round(fromMs + heard.startMs),
-      endMs: Math.round(fromMs + heard.endMs),
+    const language = this.state.config.fixed ? this.state.config.sourceLanguage! : event.language
+    const utterance: Utterance = {
+      text: segmentText(event.text, language, this.segments === 0),
+      startMs: Math.round(fromMs + event.startMs),
+      endMs: Math.round(fromMs + event.endMs),
       language
     }
-    if (heard.type === "partial") {
-      this.latest = { spoken, turn: ++this.turn }
-      this.lanes.said.offer({ is: "tentative", to: "", spoken })
+    if (event.type === "partial") {
+      this.partial = { utterance, revision: ++this.revision }
+      this.lanes.events.offer({ _tag: "Tentative", transcript: "", utterance })
       return undefined
     }
-    if (heard.text === "") return undefined
-    this.turn++
-    this.latest = undefined
+    return event.text === "" ? undefined : this.conclude(utterance)
+  }
+
+  private conclude(utterance: Utterance): Effect.Effect<void, SessionFailure> {
+    this.revision++
+    this.partial = undefined
     this.segments++
-    const samples = Math.floor((spoken.endMs - this.startMs) * samplesPerMs)
-    if (samples > 0) this.forget(Math.min(samples, this.keptSamples))
+    this.unconcluded.dropUntil(utterance.endMs)
     return Effect.andThen(
-      this.tell({ _tag: "Conclude", spoken }),
-      this.state.config.targets.length === 0 ? Effect.void : this.translate(spoken, this.segments === 1)
+      this.tell({ _tag: "Conclude", utterance }),
+      this.state.config.targets.length === 0 ? Effect.void : this.translate(utterance, this.segments === 1)
     )
   }
 
-  private tell(call: PipelineCommand): Effect.Effect<void> {
-    return this.steps.put({ call, after: { is: "concluded" } })
+  private tell(command: PipelineCommand): Effect.Effect<void> {
+    return this.steps.put({ command, after: { _tag: "Concluded" } })
   }
 
-  private translated(spoken: Utterance, target: string, first: boolean): Effect.Effect<Utterance, Failed> {
-    const source = base(spoken.language)
-    if (source === base(target)) return Effect.succeed({ ...spoken, language: target })
+  private translate(utterance: Utterance, first: boolean): Effect.Effect<void, SessionFailure> {
+    const { targets, mediaTargets } = this.state.config
+    return Effect.gen({ self: this }, function* () {
+      const translated = yield* Effect.forEach(
+        targets,
+        (target) =>
+          Effect.map(this.translatedInto(utterance, target, first), (spoken) => ({ to: target, spoken })),
+        { concurrency: "unbounded" }
+      )
+      yield* this.tell({ _tag: "Translate", translated })
+      for (const { to, spoken } of translated)
+        if (mediaTargets.includes(to)) yield* this.speak(to, spoken.text)
+    })
+  }
+
+  private translatedInto(
+    utterance: Utterance,
+    target: string,
+    first: boolean
+  ): Effect.Effect<Utterance, SessionFailure> {
+    const source = baseLanguage(utterance.language)
+    if (source === baseLanguage(target)) return Effect.succeed({ ...utterance, language: target })
     const { formality } = this.state.config
-    const { aids, translator } = this.engines
+    const { customizations, translator } = this.engines
     const translate =
-      aids === undefined
+      customizations === undefined
         ? translator.translate
-        : (request: TranslateRequest) => aids.translate(this.state.config, request)
+        : (request: TranslateRequest) => customizations.translate(this.state.config, request)
     const once = translate({
       source,
       target: target.toLowerCase(),
-      segments: [{ units: [{ kind: "text", text: spoken.text.trim() }] }],
+      segments: [{ units: [{ kind: "text", text: utterance.text.trim() }] }],
       formality: translator.formality(target.toLowerCase()) ? formality : "default"
     })
     return Effect.retry(once, { times: 1, schedule: Schedule.spaced("100 millis") }).pipe(
-      Effect.map(({ segments }) => ({
-        ...spoken,
-        language: target,
-        text: joined(
-          segments[0]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join(""),
-          target,
-          first
-        )
-      })),
-      Effect.catch(() => Effect.fail(new Failed({ fault: "engine-unavailable" })))
+      Effect.map(({ segments }) => {
+        const text = segments[0]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")
+        return { ...utterance, language: target, text: segmentText(text, target, first) }
+      }),
+      Effect.mapError(engineFailure)
     )
   }
 
-  private translate(spoken: Utterance, first: boolean): Effect.Effect<void, Failed> {
-    const { targets, mediaTargets } = this.state.config
-    return Effect.gen({ self: this }, function* () {
-      const said = yield* Effect.forEach(
-        targets,
-        (target) =>
-          Effect.map(this.translated(spoken, target, first), (text) => ({ to: target, spoken: text })),
-        { concurrency: "unbounded" }
-      )
-      yield* this.tell({ _tag: "Translate", said })
-      for (const { to, spoken: text } of said) if (mediaTargets.includes(to)) yield* this.speak(to, text.text)
-    })
-  }
-
-  private speak(language: string, text: string): Effect.Effect<void, Failed> {
-    const { mediaType, voice } = this.state.config
+  private speak(language: string, text: string): Effect.Effect<void, SessionFailure> {
+    const { voice } = this.state.config
     return this.engines.synthesizer
-      .speak(text.trim(), { language: base(language), ...(voice === null ? {} : { voice }) })
+      .speak(text.trim(), { language: baseLanguage(language), ...(voice === null ? {} : { voice }) })
       .pipe(
         Effect.flatMap(({ pcm, rate }) =>
           Effect.promise(async () => {
-            let encoder = this.encoders.get(language)
-            if (encoder === undefined) this.encoders.set(language, (encoder = encoderFor(mediaType)!()))
+            const encoder = this.encoderOf(language)
             return { ...(await encoder.encode(pcm, rate)), headers: encoder.headers }
           })
         ),
         Effect.flatMap(({ packets, headers, durationMs }) =>
-          this.lanes.said.put({ is: "media", language, packets, headers, durationMs, text })
+          this.lanes.events.put({ _tag: "Media", language, packets, headers, durationMs, text })
         ),
-        Effect.catch(() => Effect.fail(new Failed({ fault: "engine-unavailable" })))
+        Effect.mapError(engineFailure)
       )
   }
 
-  /** Tentative target text, at most one round per `tentativeEveryMs`, of the newest partial; stale ones are
-   *  dropped. A failure here is no failure of the session: the concluded text will tell. */
-  private get tentatives(): Effect.Effect<void> {
-    let done: { readonly turn: number } | undefined
+  /** Each language has one stream of speech, so one encoder. */
+  private encoderOf(language: string): MediaEncoder {
+    const existing = this.encoders.get(language)
+    if (existing !== undefined) return existing
+    const created = encoderFor(this.state.config.mediaType)!()
+    this.encoders.set(language, created)
+    return created
+  }
+
+  /** Translates the newest partial, at most one round per `tentativeEveryMs`; stale results are dropped. A
+   *  failure here is no failure of the session: the concluded text will show it. */
+  private get tentativeTranslations(): Effect.Effect<void> {
+    let translated: { readonly revision: number } | undefined
     const round = Effect.suspend(() => {
-      const newest = this.latest
-      if (newest === undefined || newest === done) return Effect.void
-      done = newest
+      const newest = this.partial
+      if (newest === undefined || newest === translated) return Effect.void
+      translated = newest
       const first = this.segments === 0
       return Effect.forEach(
         this.state.config.targets,
         (target) =>
-          Effect.map(this.translated(newest.spoken, target, first), (spoken) => {
-            if (this.turn === newest.turn || this.latest !== undefined)
-              this.lanes.said.offer({ is: "tentative", to: target, spoken })
+          Effect.map(this.translatedInto(newest.utterance, target, first), (utterance) => {
+            if (this.revision === newest.revision || this.partial !== undefined)
+              this.lanes.events.offer({ _tag: "Tentative", transcript: target, utterance })
           }),
         { concurrency: "unbounded", discard: true }
       ).pipe(Effect.ignore)
     })
     return Effect.repeat(round, Schedule.spaced(tentativeEveryMs)).pipe(Effect.asVoid)
   }
+}
+
+/** Throws AudioFault. The chunks of one wake-up are decoded as one. */
+const decodeWith = (
+  decoder: AudioDecoder,
+  chunks: ReadonlyArray<AudioChunk> | undefined
+): ReadonlyArray<Pcm> | Promise<ReadonlyArray<Pcm>> => {
+  if (chunks === undefined) return decoder.flush()
+  return decoder.push(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
 }

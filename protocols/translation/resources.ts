@@ -1,7 +1,7 @@
 /** What the service keeps for its customers, put together once: glossaries, style lists, memories, and what
  *  text, documents and voice need of them (`aids`, `memories`). Source: translation sections 7–10. */
 import { Context, Effect } from "effect"
-import { MemoryWork, MemoryJob, type MemoryWorking } from "../../actors/memory-job.ts"
+import { MemoryWork, MemoryJob, type MemoryPort } from "../../actors/memory-job.ts"
 import { QualityJob, QualityWork } from "../../actors/quality-job.ts"
 import { VoiceJob, VoiceJobWork } from "../../actors/voice-job.ts"
 import type { Route } from "../../runtime/http.ts"
@@ -52,7 +52,7 @@ export const resources = (deps: ResourceDeps): Resources => {
   const { store, actors, clock, hashKey: sign, publicBase } = deps
   const memories = new MemorySearch(store)
   const styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
-  const work: MemoryWorking = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
+  const work: MemoryPort = memoryWork(store, clock, (memoryId) => memories.forget(memoryId))
   actors.host(MemoryJob, Context.make(MemoryWork, work))
   actors.host(VoiceJob, Context.make(VoiceJobWork, voiceWork({ ...deps, clean: work.clean })))
   const tidy = (): void => {

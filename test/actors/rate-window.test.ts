@@ -13,12 +13,16 @@ const world = () => {
     cost = 1,
     limit = 3,
     windowMs = 10_000,
-    known?: { startMs: number; made: number }
+    lastSeen?: { startMs: number; charged: number }
   ): unknown => {
     let heard: unknown = "later"
-    window.askNow("Take", { cost, limit, windowMs, ...(known === undefined ? {} : { known }) }, (answer) => {
-      heard = answer
-    })
+    window.askNow(
+      "Take",
+      { cost, limit, windowMs, ...(lastSeen === undefined ? {} : { lastSeen }) },
+      (answer) => {
+        heard = answer
+      }
+    )
     return heard
   }
   return { clock, take }
@@ -30,10 +34,10 @@ describe("rate window", () => {
   it("answers in the caller's turn: so many calls pass, the next is refused until the window ends", () => {
     const { clock, take } = world()
     clock.nowMs = 21_000
-    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 9_000 } })
-    expect(take()).toEqual({ reply: { made: 2, remaining: 1, resetMs: 9_000 } })
+    expect(take()).toEqual({ reply: { charged: 1, remaining: 2, resetMs: 9_000 } })
+    expect(take()).toEqual({ reply: { charged: 2, remaining: 1, resetMs: 9_000 } })
     clock.nowMs = 25_000
-    expect(take()).toEqual({ reply: { made: 3, remaining: 0, resetMs: 5_000 } })
+    expect(take()).toEqual({ reply: { charged: 3, remaining: 0, resetMs: 5_000 } })
     expect(take()).toEqual(limited(5_000))
   })
   it("windows are fixed and aligned: the counter resets at k·windowMs, not a window after the first call", () => {
@@ -42,13 +46,13 @@ describe("rate window", () => {
     take(3)
     expect(take()).toEqual(limited(1))
     clock.nowMs = 30_000
-    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 10_000 } })
+    expect(take()).toEqual({ reply: { charged: 1, remaining: 2, resetMs: 10_000 } })
   })
   it("a refused call costs nothing", () => {
     const { take } = world()
     take(2)
     expect(take(2)).toEqual(limited(10_000))
-    expect(take(1)).toEqual({ reply: { made: 3, remaining: 0, resetMs: 10_000 } })
+    expect(take(1)).toEqual({ reply: { charged: 3, remaining: 0, resetMs: 10_000 } })
   })
   it("translation's rate: 200 calls in 2 s, the 201st waits", () => {
     const { clock, take } = world()
@@ -59,9 +63,9 @@ describe("rate window", () => {
   })
   it("what the asker has seen counts, so that an actor which lost its memory gives nothing away", () => {
     const { take } = world()
-    expect(take(1, 3, 10_000, { startMs: 20_000, made: 3 })).toEqual(limited(10_000))
-    expect(take(1, 3, 10_000, { startMs: 10_000, made: 3 })).toEqual({
-      reply: { made: 1, remaining: 2, resetMs: 10_000 }
+    expect(take(1, 3, 10_000, { startMs: 20_000, charged: 3 })).toEqual(limited(10_000))
+    expect(take(1, 3, 10_000, { startMs: 10_000, charged: 3 })).toEqual({
+      reply: { charged: 1, remaining: 2, resetMs: 10_000 }
     })
   })
   it("a clock that steps back by a window or less keeps the window it was in; by more, it starts anew", () => {
@@ -71,6 +75,6 @@ describe("rate window", () => {
     clock.nowMs = 25_000
     expect(take()).toEqual(limited(15_000))
     clock.nowMs = 15_000
-    expect(take()).toEqual({ reply: { made: 1, remaining: 2, resetMs: 5_000 } })
+    expect(take()).toEqual({ reply: { charged: 1, remaining: 2, resetMs: 5_000 } })
   })
 })

@@ -6,14 +6,13 @@ import {
   resumableMs,
   sessionMsMax,
   VoiceSession,
-  VoiceTokens,
-  type Config,
-  type Utterance
+  VoiceTokens
 } from "../../actors/voice-session.ts"
+import type { Utterance, VoiceConfig } from "../../actors/voice/session-types.ts"
 
 const { on, evolve, expiresAt, endsIn } = VoiceSession
 
-const config: Config = {
+const config: VoiceConfig = {
   accountId: "acc",
   keyId: "key",
   contentType: "audio/auto",
@@ -56,8 +55,12 @@ const after = (...steps: ReadonlyArray<Step>): Live =>
 const create: Step = ["Create", { config, token: "t1" }, atMs]
 const connect: Step = ["Connect", { token: "t1" }, 2_000]
 const disconnect: Step = ["Disconnect", { token: "t1" }, 5_000]
-const renew = (shown: string, token: string, nowMs: number): Step => ["Renew", { shown, token }, nowMs]
-const conclude = (n: number): Step => ["Conclude", { spoken: spoken(n) }, 3_000]
+const renew = (presented: string, token: string, nowMs: number): Step => [
+  "Renew",
+  { presented, token },
+  nowMs
+]
+const conclude = (n: number): Step => ["Conclude", { utterance: spoken(n) }, 3_000]
 const created = after(create)
 const connected = after(create, connect)
 const parted = after(create, connect, disconnect)
@@ -66,8 +69,8 @@ const renewed = after(create, connect, disconnect, renew("t1", "t2", 6_000))
 const row = (token: string, state: "fresh" | "used" | "outdated", issuedMs: number) =>
   VoiceTokens.put([token], { sessionId: "session", accountId: "acc", state, issuedMs })
 
-const gone = { refuse: { _tag: "SessionGone" } }
-const misused = { refuse: { _tag: "TokenMisused" } }
+const sessionGone = { refuse: { _tag: "SessionGone" } }
+const tokenMisused = { refuse: { _tag: "TokenMisused" } }
 const done = { reply: undefined }
 const ended = [{ _tag: "Ended" }]
 const commands = Object.keys(on.Live) as ReadonlyArray<Command>
@@ -75,15 +78,19 @@ const commands = Object.keys(on.Live) as ReadonlyArray<Command>
 describe.each(["Absent", "Ended"] as const)("%s", (phase) => {
   const state = { _tag: phase } as State
   it.each<[Command, unknown]>([
-    ["Connect", gone],
-    ["Renew", gone],
-    ["Deliver", { reply: { said: [], finished: false } }],
+    ["Connect", sessionGone],
+    ["Renew", sessionGone],
+    ["Deliver", { reply: { undelivered: [], finished: false } }],
     ...(
       ["Disconnect", "Conclude", "Translate", "Restore", "EndSource", "Finish", "End", "Expire"] as const
     ).map((command): [Command, unknown] => [command, done])
   ])("%s keeps nothing", (command, answer) => {
     expect(
-      decide(state, [command, { token: "t", shown: "t", spoken: spoken(1), said: [] }, atMs])
+      decide(state, [
+        command,
+        { token: "t", presented: "t", utterance: spoken(1), translated: [], undelivered: [] },
+        atMs
+      ])
     ).toMatchObject({ events: [], rows: [], answer })
   })
   it(
@@ -140,7 +147,7 @@ describe("Live", () => {
       ["Connect", { token: "t1" }, atMs + connectWithinMs + 1],
       [],
       [],
-      gone
+      sessionGone
     ],
     [
       "Connect with another's token ends it",
@@ -148,7 +155,7 @@ describe("Live", () => {
       ["Connect", { token: "x" }, 2_000],
       ended,
       [VoiceTokens.delete(["t1"])],
-      misused
+      tokenMisused
     ],
     [
       "Connect twice with one token ends it",
@@ -156,7 +163,7 @@ describe("Live", () => {
       connect,
       ended,
       [VoiceTokens.delete(["t1"])],
-      misused
+      tokenMisused
     ],
     [
       "Connect with an outdated token ends it, and every token of it",
@@ -164,7 +171,7 @@ describe("Live", () => {
       ["Connect", { token: "t1" }, 7_000],
       ended,
       [VoiceTokens.delete(["t1"]), VoiceTokens.delete(["t2"])],
-      misused
+      tokenMisused
     ],
     [
       "Connect with the new token",
@@ -196,7 +203,7 @@ describe("Live", () => {
       renew("t1", "t3", 7_000),
       ended,
       [VoiceTokens.delete(["t1"]), VoiceTokens.delete(["t2"])],
-      misused
+      tokenMisused
     ],
     [
       "Renew beyond 256 tokens ends it",
@@ -204,7 +211,7 @@ describe("Live", () => {
       renew("t1", "new", 6_000),
       ended,
       Array.from({ length: 256 }, (_, i) => VoiceTokens.delete([`t${i}`])),
-      misused
+      tokenMisused
     ],
     [
       "Disconnect of its connection",
@@ -234,7 +241,7 @@ describe("Live", () => {
     [
       "Translate",
       connected,
-      ["Translate", { said: [said(1, "de")] }, 3_000],
+      ["Translate", { translated: [said(1, "de")] }, 3_000],
       [{ _tag: "Translated", said: [said(1, "de")] }],
       [],
       done
@@ -245,7 +252,7 @@ describe("Live", () => {
       ["Deliver", { token: "t1" }, 3_000],
       [],
       [],
-      { reply: { said: [], finished: false } }
+      { reply: { undelivered: [], finished: false } }
     ],
     [
       "Deliver marks first, then says",
@@ -253,7 +260,7 @@ describe("Live", () => {
       ["Deliver", { token: "t1" }, 3_000],
       [{ _tag: "Delivered" }],
       [],
-      { reply: { said: [said(1)], finished: false } }
+      { reply: { undelivered: [said(1)], finished: false } }
     ],
     [
       "Deliver to a connection that is not the one: nothing is marked",
@@ -261,7 +268,7 @@ describe("Live", () => {
       ["Deliver", { token: "x" }, 3_000],
       [],
       [],
-      { reply: { said: [], finished: false } }
+      { reply: { undelivered: [], finished: false } }
     ],
     [
       "Deliver the last, finished",
@@ -269,7 +276,7 @@ describe("Live", () => {
       ["Deliver", { token: "t1" }, 3_000],
       [{ _tag: "Delivered" }],
       [],
-      { reply: { said: [said(1)], finished: true } }
+      { reply: { undelivered: [said(1)], finished: true } }
     ],
     [
       "Deliver when finished and all said",
@@ -277,7 +284,7 @@ describe("Live", () => {
       ["Deliver", { token: "t1" }, 3_000],
       [],
       [],
-      { reply: { said: [], finished: true } }
+      { reply: { undelivered: [], finished: true } }
     ],
     [
       "Deliver finished, but to another",
@@ -285,12 +292,12 @@ describe("Live", () => {
       ["Deliver", { token: "x" }, 3_000],
       [],
       [],
-      { reply: { said: [], finished: false } }
+      { reply: { undelivered: [], finished: false } }
     ],
     [
       "Restore",
       parted,
-      ["Restore", { said: [said(1)] }, 5_000],
+      ["Restore", { undelivered: [said(1)] }, 5_000],
       [{ _tag: "Restored", said: [said(1)] }],
       [],
       done
@@ -390,7 +397,10 @@ describe("the fold", () => {
       untranslated: [spoken(1), spoken(2)],
       undelivered: [said(1), said(2)]
     })
-    const translated = fold(two, decide(two, ["Translate", { said: [said(1, "de")] }, 3_000]).events) as Live
+    const translated = fold(
+      two,
+      decide(two, ["Translate", { translated: [said(1, "de")] }, 3_000]).events
+    ) as Live
     expect([translated.untranslated, translated.undelivered]).toEqual([
       [spoken(2)],
       [said(1), said(2), said(1, "de")]
@@ -398,9 +408,9 @@ describe("the fold", () => {
     const delivered = fold(translated, decide(translated, ["Deliver", { token: "t1" }, 3_000]).events) as Live
     expect(delivered.undelivered).toEqual([])
     const more = fold(delivered, decide(delivered, conclude(3)).events)
-    expect(fold(more, decide(more, ["Restore", { said: [said(1), said(2)] }, 3_000]).events)).toMatchObject({
-      undelivered: [said(1), said(2), said(3)]
-    })
+    expect(
+      fold(more, decide(more, ["Restore", { undelivered: [said(1), said(2)] }, 3_000]).events)
+    ).toMatchObject({ undelivered: [said(1), said(2), said(3)] })
   })
   it("without targets nothing waits for a translation", () => {
     expect(
@@ -412,9 +422,9 @@ describe("the fold", () => {
       create,
       connect,
       conclude(1),
-      ["Translate", { said: [said(1, "de")] }, 1],
+      ["Translate", { translated: [said(1, "de")] }, 1],
       ["Deliver", { token: "t1" }, 1],
-      ["Restore", { said: [said(1)] }, 1],
+      ["Restore", { undelivered: [said(1)] }, 1],
       ["EndSource", {}, 1],
       ["Finish", {}, 1],
       disconnect,
@@ -423,9 +433,9 @@ describe("the fold", () => {
     ] as ReadonlyArray<Step>
     const seen = new Set<string>()
     events.reduce<State>((state, step) => {
-      const { events: made } = decide(state, step)
-      for (const { _tag } of made) seen.add(_tag)
-      return fold(state, made)
+      const { events: decided } = decide(state, step)
+      for (const { _tag } of decided) seen.add(_tag)
+      return fold(state, decided)
     }, initial)
     expect([...seen].sort()).toEqual(Object.keys(evolve).sort())
   })

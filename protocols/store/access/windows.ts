@@ -67,14 +67,14 @@ export class Windows {
     const bucket = this.bucket(name)
     bucket.ref.askNow(
       "Take",
-      { cost: 1, limit: allowed, windowMs, known: { startMs: bucket.startMs, made: bucket.made } },
+      { cost: 1, limit: allowed, windowMs, lastSeen: { startMs: bucket.startMs, charged: bucket.made } },
       (answer) => {
         if ("reply" in answer) {
-          bucket.made = answer.reply.made
+          bucket.made = answer.reply.charged
           bucket.startMs = Math.max(bucket.startMs, this.startOf(answer.reply.resetMs))
           // those of strangers are without number, and not worth a row
           if (!name.startsWith("source:")) this.writeBehind(bucket)
-          done({ made: answer.reply.made, allowed })
+          done({ made: answer.reply.charged, allowed })
         } else if ("refuse" in answer) done({ made: allowed, allowed, limited: answer.refuse })
         else done(undefined)
       }

@@ -18,8 +18,8 @@ import {
   jobOfBlob,
   DocumentKeyring,
   type JobFault,
-  type JobMeta,
-  type Ports
+  type DocumentMeta,
+  type DocumentPort
 } from "../../../actors/documents/ports.ts"
 import {
   keysOf,
@@ -66,7 +66,7 @@ export interface DocumentDeps {
   /** Glossaries, style lists and memories, above every engine. */
   readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
   /** Default: the translator, sentence by sentence. */
-  readonly translate?: Ports["translate"]
+  readonly translate?: DocumentPort["translate"]
   /** Stands before the work of each job of an account: delays and failures of test mode. */
   readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
   /** Documents translating at once. */
@@ -110,7 +110,7 @@ interface Arrived {
 }
 
 export class DocumentService {
-  readonly ports: Ports
+  readonly ports: DocumentPort
   private readonly deps: DocumentDeps
   private readonly threads: DocumentThreads
   private readonly reservations = new Map<string, { readonly amount: number; readonly held: Reservation }>()
@@ -122,9 +122,9 @@ export class DocumentService {
     this.threads = new DocumentThreads(log)
     this.ports = {
       blobs: store.blobs,
-      vault: this.vault,
+      keyring: this.vault,
       log,
-      desk: new FairScheduler({
+      scheduler: new FairScheduler({
         atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1),
         perAccount,
         nowMs: clock
@@ -214,7 +214,7 @@ export class DocumentService {
     return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}))
   }
 
-  private reserve(id: string, meta: Pick<JobMeta, "accountId" | "keyId">, amount: number): boolean {
+  private reserve(id: string, meta: Pick<DocumentMeta, "accountId" | "keyId">, amount: number): boolean {
     const known = this.reservations.get(id)
     if (known?.amount === amount) return true
     const using = this.deps.ring.byKeyId(meta.accountId, meta.keyId)
@@ -342,7 +342,7 @@ export class DocumentService {
       target.code.toLowerCase()
     )
     if (bad !== undefined) return { _tag: "Refused", message: bad }
-    const meta: JobMeta = {
+    const meta: DocumentMeta = {
       accountId: account.accountId,
       keyId: key.keyId,
       format: options.extension,
@@ -413,7 +413,7 @@ export class DocumentService {
       case "Queued":
         return ok(id, "queued", {})
       case "Translating":
-        return ok(id, "translating", { secondsRemaining: this.ports.desk.secondsRemaining(id) })
+        return ok(id, "translating", { secondsRemaining: this.ports.scheduler.secondsRemaining(id) })
       case "Done":
         return ok(id, "done", { billed: look.billed })
       case "Failed":
@@ -456,7 +456,7 @@ export class DocumentService {
   }
 
   /** Billed and gone in one commit. */
-  private async downloaded(id: string, meta: JobMeta, billed: number): Promise<void> {
+  private async downloaded(id: string, meta: DocumentMeta, billed: number): Promise<void> {
     this.reserve(id, meta, billed)
     const bill = this.reservations.get(id)?.held.bill(meta.tag)
     this.reservations.delete(id)

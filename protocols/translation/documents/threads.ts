@@ -3,7 +3,7 @@
  *  documents 10, 11. */
 import { Effect, type Scope } from "effect"
 import { startWorker, type EngineWorker } from "../../../actors/engines/worker.ts"
-import { JobFault, type DocumentWork } from "../../../actors/documents/ports.ts"
+import { JobFault, type ExtractedDocument } from "../../../actors/documents/ports.ts"
 import type { ExtractOptions, Segment } from "../../formats/document.ts"
 import type { FromDocument, ToDocument } from "../../formats/workers/documents.ts"
 
@@ -133,14 +133,14 @@ export class DocumentThreads {
     source: Buffer,
     extension: string,
     options: ExtractOptions
-  ): Effect.Effect<DocumentWork, JobFault, Scope.Scope> {
+  ): Effect.Effect<ExtractedDocument, JobFault, Scope.Scope> {
     const faultOf = (cause: unknown): JobFault =>
       cause instanceof JobFault ? cause : new JobFault({ text: ours })
     const { log } = this
     return Effect.acquireRelease(Effect.sync(start), (thread) => Effect.sync(() => thread.kill())).pipe(
       Effect.flatMap((thread) =>
         Effect.tryPromise({
-          try: async (): Promise<DocumentWork> => {
+          try: async (): Promise<ExtractedDocument> => {
             const { bytes, transfer } = handed(source)
             const segments: Array<Segment> = []
             const characters = await asked<number>(

@@ -2,8 +2,8 @@
  *  and joined again.
  *  Source: documents 2 "To the engine and back", 3.6; translation 3.3. */
 import { Effect } from "effect"
-import type { Ports, TranslateBatch } from "../../../actors/documents/ports.ts"
-import { aidsEngine, JobFault } from "../../../actors/documents/ports.ts"
+import type { DocumentPort, TranslateBatch } from "../../../actors/documents/ports.ts"
+import { customizationsEngine, JobFault } from "../../../actors/documents/ports.ts"
 import { EngineFault, type Engines, type Segment } from "../../../actors/engines/ports.ts"
 import { mark, plainOf } from "../../formats/marks.ts"
 import { noAid, type Customization } from "../text/customizations.ts"
@@ -50,7 +50,7 @@ export const translateBatch = (
   engines: Engines,
   aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined,
   batch: TranslateBatch
-): ReturnType<Ports["translate"]> =>
+): ReturnType<DocumentPort["translate"]> =>
   Effect.suspend(() => {
     const { translator } = engines
     const { source, target, options, texts, context } = batch
@@ -64,7 +64,7 @@ export const translateBatch = (
       return Effect.fail(
         new EngineFault({
           reason: "bad-input",
-          engine: aidsEngine,
+          engine: customizationsEngine,
           detail:
             aid._tag === "NotFound" && aid.what !== undefined
               ? `${aid.what} not found`

@@ -4,7 +4,7 @@
 import { Effect, Result } from "effect"
 import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
-import { QualityJob, type QualityView, type QualityWorking } from "../../../actors/quality-job.ts"
+import { QualityJob, type QualityView, type QualityPort } from "../../../actors/quality-job.ts"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
@@ -39,7 +39,7 @@ const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
 
 /** Evaluates what the file holds, a segment per turn. */
-export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect<void>): QualityWorking => {
+export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect<void>): QualityPort => {
   const spelling = (target: string, language: string): Effect.Effect<ReadonlyArray<Issue>> => {
     const { corrector } = engines
     if (corrector === undefined || !corrector.languages().includes(language.split("-")[0]!))

@@ -9,7 +9,7 @@ import {
   type RecognitionEvent
 } from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
-import type { Job, Result, VoiceJobWorking } from "../../../actors/voice-job.ts"
+import type { Job, Result, VoiceJobPort } from "../../../actors/voice-job.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { KeyRing } from "../account/keys.ts"
 import { pairFor, targetOf } from "../languages.ts"
@@ -37,7 +37,7 @@ export interface VoiceWorkDeps {
 
 export const resultBlob = (jobId: string, index: number): string => `voice-${jobId}-${index}`
 
-export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps): VoiceJobWorking => {
+export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps): VoiceJobPort => {
   const hear = (
     job: Job,
     blob: string

@@ -3,13 +3,7 @@
  *  Source: translation section 9.10. */
 import { Effect } from "effect"
 import { Garbage } from "../../../actors/garbage.ts"
-import {
-  exportBlob,
-  Memories,
-  type Imported,
-  type Job,
-  type MemoryWorking
-} from "../../../actors/memory-job.ts"
+import { exportBlob, Memories, type Imported, type Job, type MemoryPort } from "../../../actors/memory-job.ts"
 import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { TmxFault, TmxReader, tmxBegin, tmxEnd, tmxUnit, type TmxUnit } from "../../formats/tmx.ts"
 import { languageOf } from "../languages.ts"
@@ -54,7 +48,7 @@ export const memoryWork = (
   store: Store,
   nowMs: () => number,
   forget: (memoryId: string) => void = () => {}
-): MemoryWorking => {
+): MemoryPort => {
   async function* unitsOf(
     blob: string
   ): AsyncGenerator<{ readonly reader: TmxReader; readonly units: ReadonlyArray<TmxUnit> }> {

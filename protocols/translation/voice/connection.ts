@@ -3,8 +3,9 @@
  *  push; no promise, no timer, no allocation besides. */
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../../actors/engines/speech/decoder.ts"
-import { updateMs, type SessionEvent } from "../../../actors/voice/pipeline.ts"
-import { VoiceSession, type Config, type Utterance } from "../../../actors/voice-session.ts"
+import { updateMs } from "../../../actors/voice/pipeline.ts"
+import type { SessionEvent, Utterance, VoiceConfig } from "../../../actors/voice/session-types.ts"
+import { VoiceSession } from "../../../actors/voice-session.ts"
 import type { Socket } from "../../../runtime/http.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -71,7 +72,7 @@ export class Connection {
   private readonly session: Ref<typeof VoiceSession>
   private readonly openedMs: number
   private early: Array<{ readonly message: Uint8Array; readonly isText: boolean }> | undefined = []
-  private config: Config | undefined
+  private config: VoiceConfig | undefined
   private codec: Codec = codecOf("json")
   private pcm: PcmFormat | undefined
   private pace: AudioRateLimiter | undefined
@@ -113,7 +114,7 @@ export class Connection {
     })
   }
 
-  private begin(config: Config, sourceEnded: boolean): void {
+  private begin(config: VoiceConfig, sourceEnded: boolean): void {
     if (this.over) return
     this.config = config
     this.codec = codecOf(config.format)
@@ -122,11 +123,11 @@ export class Connection {
     pace.join(this.openedMs)
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
-    const { said } = this.session.lanes
+    const { events } = this.session.lanes
     // What is left of an earlier connection is stale, but for the length of the sound.
-    for (const item of said.takeNow()) if (item.is === "decoded") pace.heardMs += item.ms
-    said.onReadable(() => this.pump())
-    this.queue.push({ is: "concluded" }) // what was concluded and not delivered comes first
+    for (const event of events.takeNow()) if (event._tag === "Decoded") pace.heardMs += event.ms
+    events.onReadable(() => this.pump())
+    this.queue.push({ _tag: "Concluded" }) // what was concluded and not delivered comes first
     this.work()
     const early = this.early!
     this.early = undefined
@@ -176,9 +177,9 @@ export class Connection {
   /** Takes what the session says, unless the client is behind. */
   private pump(): void {
     if (this.over || this.busy || this.socket.bufferedBytes > behindBytesMax) return
-    const said = this.session.lanes.said.takeNow()
-    if (said.length === 0) return
-    for (const item of said) this.queue.push(item)
+    const events = this.session.lanes.events.takeNow()
+    if (events.length === 0) return
+    for (const event of events) this.queue.push(event)
     this.work()
   }
 
@@ -194,27 +195,24 @@ export class Connection {
       while (at < queue.length && !this.busy && !this.over) this.say(queue[at++]!)
     })
     queue.splice(0, at)
-    if (!this.busy && queue.length === 0 && this.session.lanes.said.depth > 0)
+    if (!this.busy && queue.length === 0 && this.session.lanes.events.depth > 0)
       queueMicrotask(() => this.pump())
   }
 
-  private say(said: SessionEvent): void {
-    switch (said.is) {
-      case "tentative":
-        return this.update(said.to, [], said.spoken === undefined ? [] : [said.spoken])
-      case "media":
-        return this.media(said)
-      case "decoded":
-        if (!this.pace!.heard(this.deps.clock(), this.pace!.heardMs + said.ms))
+  private say(event: SessionEvent): void {
+    switch (event._tag) {
+      case "Tentative":
+        return this.update(event.transcript, [], [event.utterance])
+      case "Media":
+        return this.media(event)
+      case "Decoded":
+        if (!this.pace!.heard(this.deps.clock(), this.pace!.heardMs + event.ms))
           this.fail("tooFast", "source_media_chunk")
         return
-      case "fault":
-        return this.fail(
-          said.fault === "audio-undecodable" ? "audio" : said.fault === "too-fast" ? "tooFast" : "engine",
-          said.fault === "audio-undecodable" ? "source_media_chunk" : "session"
-        )
-      case "concluded":
-      case "finished":
+      case "Fault":
+        return this.fail(event.fault, event.fault === "audio" ? "source_media_chunk" : "session")
+      case "Concluded":
+      case "Finished":
         this.busy = true
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
@@ -222,14 +220,14 @@ export class Connection {
             // The connection went while this was being marked delivered: it comes after what was already
             // unread.
             if ("reply" in answer)
-              for (const { to, spoken } of answer.reply.said)
+              for (const { to, spoken } of answer.reply.undelivered)
                 this.unread.push({ turn: this.turn, to, spoken })
             return this.restore()
           }
           if (!("reply" in answer)) return this.fail("internal", "session")
           this.socket.cork(() => {
-            this.deliver(answer.reply.said)
-            if ((said.is === "finished" || answer.reply.finished) && this.finishing === 0) this.finish()
+            this.deliver(answer.reply.undelivered)
+            if ((event._tag === "Finished" || answer.reply.finished) && this.finishing === 0) this.finish()
           })
           this.work()
           this.pump()
@@ -285,7 +283,7 @@ export class Connection {
     headers,
     durationMs,
     text
-  }: Extract<SessionEvent, { is: "media" }>): void {
+  }: Extract<SessionEvent, { _tag: "Media" }>): void {
     const first = !this.described.has(language)
     this.described.add(language)
     this.send({
@@ -382,7 +380,7 @@ export class Connection {
     if (this.pace !== undefined) {
       this.bill(this.pace)
       this.pace.leave(this.deps.clock())
-      this.session.lanes.said.onReadable(undefined)
+      this.session.lanes.events.onReadable(undefined)
     }
     this.gone()
   }
@@ -395,7 +393,7 @@ export class Connection {
   private restore(): void {
     if (this.busy) return // with the answer under way, in order
     if (this.unread.length > 0)
-      this.session.tell("Restore", { said: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
+      this.session.tell("Restore", { undelivered: this.unread.map(({ to, spoken }) => ({ to, spoken })) })
     this.unread = []
   }
 

@@ -4,7 +4,8 @@
 import { randomUUID } from "node:crypto"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
-import { VoiceSession, VoiceTokens, type Config } from "../../../actors/voice-session.ts"
+import { VoiceSession, VoiceTokens } from "../../../actors/voice-session.ts"
+import type { VoiceConfig } from "../../../actors/voice/session-types.ts"
 import { json, type Request, type Response, type Route, type SocketRoute } from "../../../runtime/http.ts"
 import { readBody, readForm } from "../../shared/body.ts"
 import { Params } from "../../shared/params.ts"
@@ -149,7 +150,12 @@ export class Voice {
     return json(200, { streaming_url: `${base}${path}/connect`, token, session_id: sessionId }, noStore)
   }
 
-  private configOf(params: Params, accountId: string, keyId: string, tag: string | null): Config | Response {
+  private configOf(
+    params: Params,
+    accountId: string,
+    keyId: string,
+    tag: string | null
+  ): VoiceConfig | Response {
     const { recognizer, translator, synthesizer } = this.deps.engines
     const invalid = (name: string, detail?: string) =>
       problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
@@ -252,7 +258,7 @@ export class Voice {
     return new Promise((resolve) =>
       this.deps.actors
         .ref(VoiceSession, row.sessionId)
-        .askNow("Renew", { shown: hash, token: this.deps.hashToken(token) }, (answer) => {
+        .askNow("Renew", { presented: hash, token: this.deps.hashToken(token) }, (answer) => {
           if ("reply" in answer) {
             this.connections.get(row.sessionId)?.replaced()
             return resolve(this.opened(request, row.sessionId, token))

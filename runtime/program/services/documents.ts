@@ -2,7 +2,7 @@
  *  away. Part of the composition root. */
 import { Context } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
-import { DocumentPorts, type TranslationOptions } from "../../../actors/documents/ports.ts"
+import { DocumentWork, type TranslationOptions } from "../../../actors/documents/ports.ts"
 import { DocumentService, type DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
 import { languageOf } from "../../../protocols/translation/languages.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"
@@ -41,7 +41,7 @@ export const documentCustomizations = ({
 
 export const documentService = async (deps: DocumentDeps): Promise<DocumentService> => {
   const service = new DocumentService(deps)
-  deps.actors.host(DocumentJob, Context.make(DocumentPorts, service.ports))
+  deps.actors.host(DocumentJob, Context.make(DocumentWork, service.ports))
   await service.recover()
   return service
 }

@@ -1,7 +1,8 @@
 /** Translation in this process: keys, usage, what customers keep, voice, documents, and the service over
  *  them; a first start makes an account. Part of the composition root. */
 import { Context } from "effect"
-import { VoiceEngines, VoiceSession } from "../../../actors/voice-session.ts"
+import { VoiceSession } from "../../../actors/voice-session.ts"
+import { VoiceEngines } from "../../../actors/voice/session-types.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { TranslationCache } from "../../../protocols/translation/text/cache.ts"
 import type { DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
@@ -79,7 +80,7 @@ export const startTranslation = async ({
   const { publicBase } = config
   system.host(
     VoiceSession,
-    Context.make(VoiceEngines, { ...engines, aids: voiceAids(store, engines.translator) })
+    Context.make(VoiceEngines, { ...engines, customizations: voiceAids(store, engines.translator) })
   )
   const voice = new Voice({
     store,

@@ -446,7 +446,7 @@ it("an internal name is never seen, wherever the stream is cut", () => {
 describe("the breaker's rules", () => {
   const { on } = CircuitBreaker
   const facts = { id: "x", nowMs: 1_000, newId: () => "" }
-  const policy = { failuresMax: 5, withinMs: 30_000, restMs: 15_000 }
+  const policy = { failuresMax: 5, withinMs: 30_000, openMs: 15_000 }
   it("five in a row open it, a success in between does not; open refuses until its time, then one probe", () => {
     expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: 0 }, policy, facts).events).toEqual([
       { _tag: "Opened", untilMs: 16_000 }
@@ -458,13 +458,13 @@ describe("the breaker's rules", () => {
       { _tag: "Closed", failures: 0, firstMs: 0 }
     ])
     expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_001 }, {}, facts).answer).toEqual({
-      refuse: { _tag: "Resting" }
+      refuse: { _tag: "CircuitOpen" }
     })
     expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_000 }, {}, facts).events).toEqual([
       { _tag: "Probed", sinceMs: 1_000 }
     ])
     expect(on.Probing.Acquire({ _tag: "Probing", sinceMs: 999 }, {}, facts).answer).toEqual({
-      refuse: { _tag: "Resting" }
+      refuse: { _tag: "CircuitOpen" }
     })
     expect(on.Probing.Failed({ _tag: "Probing", sinceMs: 1 }, policy, facts).events).toEqual([
       { _tag: "Opened", untilMs: 16_000 }

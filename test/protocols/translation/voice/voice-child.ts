@@ -2,7 +2,8 @@
  *  times as fast. node main.mjs FOLDER; says "PORT KEY". */
 import { Context } from "effect"
 import { RateWindow } from "../../../../actors/rate-window.ts"
-import { VoiceEngines, VoiceSession } from "../../../../actors/voice-session.ts"
+import { VoiceSession } from "../../../../actors/voice-session.ts"
+import { VoiceEngines } from "../../../../actors/voice/session-types.ts"
 import { KeyRing } from "../../../../protocols/translation/account/keys.ts"
 import { Accounts, createAccount, createKey } from "../../../../protocols/translation/account/records.ts"
 import { translation } from "../../../../protocols/translation/routes.ts"

@@ -5,7 +5,8 @@ import { pack, unpack } from "msgpackr"
 import { RateWindow } from "../../../../actors/rate-window.ts"
 import type { Engines, Recognizer, Synthesizer } from "../../../../actors/engines/ports.ts"
 import { EngineFault } from "../../../../actors/engines/ports.ts"
-import { VoiceEngines, VoiceSession } from "../../../../actors/voice-session.ts"
+import { VoiceSession } from "../../../../actors/voice-session.ts"
+import { VoiceEngines } from "../../../../actors/voice/session-types.ts"
 import { KeyRing } from "../../../../protocols/translation/account/keys.ts"
 import {
   createAccount,
@@ -157,7 +158,10 @@ export class VoiceWorld {
     this.system.host(RateWindow, Context.empty())
     this.system.host(
       VoiceSession,
-      Context.make(VoiceEngines, { ...this.engines, aids: voiceAids(this.store, this.engines.translator) })
+      Context.make(VoiceEngines, {
+        ...this.engines,
+        customizations: voiceAids(this.store, this.engines.translator)
+      })
     )
     this.ring = new KeyRing(this.store, this.hash)
     this.usage = new Usage(this.store, () => this.nowMs)
