@@ -17,17 +17,15 @@ const never = words("codeblock draft-comment required-cleanup prolog foreign unk
 const own = words("fn indexterm index-see index-see-also index-sort-as")
 const maps = words("map bookmap subjectScheme topicgroup")
 
+const roles = new Map<string, Role>([
+  ...[...own].map((name) => [name, "own"] as const),
+  ...[...never].map((name) => [name, "skip"] as const),
+  ...[...locked].map((name) => [name, "lock"] as const),
+  ...[...inline].map((name) => [name, "inline"] as const)
+])
+
 const dialect: Dialect = {
-  roleOf: (name): Role =>
-    inline.has(name)
-      ? "inline"
-      : locked.has(name)
-        ? "lock"
-        : never.has(name)
-          ? "skip"
-          : own.has(name)
-            ? "own"
-            : "block",
+  roleOf: (name) => roles.get(name) ?? "block",
   preserves: (name) => name === "pre" || name === "lines" || name === "screen" || name === "msgblock",
   setsLanguage: true,
   checkRoot: (name) => {

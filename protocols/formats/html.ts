@@ -143,8 +143,11 @@ class Reading {
     this.segments = new Segments(options)
     const nbsp = text.includes("&nbsp;")
     const shy = text.includes("&shy;")
-    const escape = (made: string): string => {
-      const plain = legal(made).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
+    const escape = (translation: string): string => {
+      const plain = legal(translation)
+        .replaceAll("&", "&amp;")
+        .replaceAll("<", "&lt;")
+        .replaceAll(">", "&gt;")
       const spaced = nbsp ? plain.replaceAll("\u00A0", "&nbsp;") : plain
       return shy ? spaced.replaceAll("\u00AD", "&shy;") : spaced
     }
@@ -222,12 +225,19 @@ class Reading {
     this.skipping = undefined
   }
 
+  /** `translate` as the element says it; without a word the element is as its parent. */
+  private isLocked(translate: string | undefined, notranslate: boolean): boolean {
+    if (translate === "no" || notranslate) return true
+    if (translate === "yes" || translate === "") return false
+    return this.locked
+  }
+
   private opened({ name, from, to, alone }: Extract<Token, { is: "open" | "close" }>): void {
     const tag = this.text.slice(from, to)
     const found = to - from > name.length + 2 ? attributesOf(tag, from) : none
     const asked = found.find((one) => one.name === "translate")?.value.toLowerCase()
     const classed = found.some((one) => one.name === "class" && /(?:^|\s)notranslate(?:\s|$)/.test(one.value))
-    const locked = asked === "no" || classed ? true : asked === "yes" || asked === "" ? false : this.locked
+    const locked = this.isLocked(asked, classed)
     if (!locked && found.length > 0) this.attributes(name, found)
     if (name === "html") {
       const lang = found.find((one) => one.name === "lang")
@@ -296,8 +306,8 @@ class Reading {
       const builder = new Builder()
       const inside = quote === "" ? 0 : 1
       builder.text(text, from + inside, to - inside)
-      const escape = (made: string): string =>
-        `${inside === 0 ? '"' : ""}${this.writing.escape(made).replaceAll('"', "&quot;").replaceAll("'", "&#39;")}${inside === 0 ? '"' : ""}`
+      const escape = (translation: string): string =>
+        `${inside === 0 ? '"' : ""}${this.writing.escape(translation).replaceAll('"', "&quot;").replaceAll("'", "&#39;")}${inside === 0 ? '"' : ""}`
       this.segments.add(builder, { escape })
     }
   }

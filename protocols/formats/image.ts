@@ -20,14 +20,17 @@ export interface PictureHead {
   readonly height: number
 }
 
+/** Which of the two the first bytes say; undefined: another. */
+const kindOf = (bytes: Buffer): PictureHead["kind"] | undefined => {
+  if (bytes.subarray(0, 8).toString("hex") === "89504e470d0a1a0a") return "png"
+  return bytes[0] === 0xff && bytes[1] === 0xd8 ? "jpeg" : undefined
+}
+
 /** Size from the header; throws BadDocument when it is none, cut off, or too large. */
 export const headOf = (bytes: Buffer): PictureHead => {
-  const head =
-    bytes.subarray(0, 8).toString("hex") === "89504e470d0a1a0a"
-      ? pngHead(bytes)
-      : bytes[0] === 0xff && bytes[1] === 0xd8
-        ? jpegHead(bytes)
-        : undefined
+  const kind = kindOf(bytes)
+  if (kind === undefined) throw new BadDocument("damaged image")
+  const head = kind === "png" ? pngHead(bytes) : jpegHead(bytes)
   if (head === undefined) throw new BadDocument("damaged image")
   if (head.width > sideMax || head.height > sideMax || head.width * head.height > megapixelsMax * 1_000_000)
     throw new BadDocument("image too large")
@@ -164,8 +167,8 @@ const extract = async (bytes: Buffer, options: ExtractOptions): Promise<Extracti
     warnings: [],
     rebuild: async (translated) => {
       const changed = lines.flatMap(({ box, text }, id) => {
-        const made = translated(id)
-        return made === undefined || made === text ? [] : [{ box, text: legal(made) }]
+        const translation = translated(id)
+        return translation === undefined || translation === text ? [] : [{ box, text: legal(translation) }]
       })
       return changed.length === 0 ? bytes : painted(bytes, kind, changed)
     }
@@ -248,13 +251,8 @@ const pictureOf = (kind: "png" | "jpeg", extensions: ReadonlyArray<string>, mime
   mime,
   inspect: (bytes, _, options) => {
     if (bytes.length === 0) throw new BadDocument("empty")
-    const other =
-      bytes.subarray(0, 8).toString("hex") === "89504e470d0a1a0a"
-        ? "png"
-        : bytes[0] === 0xff && bytes[1] === 0xd8
-          ? "jpeg"
-          : undefined
-    if (other !== undefined && other !== kind)
+    const actual = kindOf(bytes)
+    if (actual !== undefined && actual !== kind)
       throw new BadDocument("the content does not match the file extension")
     headOf(bytes)
     if (options?.source !== undefined && dataOf(options.source) === undefined)

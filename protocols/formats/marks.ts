@@ -57,7 +57,7 @@ const orderOf = (source: ReadonlyArray<Piece>) =>
  *  neighbour. Identity in, identity out. */
 export const repaired = (
   source: ReadonlyArray<Piece>,
-  made: ReadonlyArray<Piece>,
+  translation: ReadonlyArray<Piece>,
   codes: ReadonlyMap<number, Code>
 ): ReadonlyArray<Piece> => {
   const out: Array<Piece> = []
@@ -67,7 +67,7 @@ export const repaired = (
     open.splice(open.lastIndexOf(id), 1)
     out.push({ code: id, edge: "close" })
   }
-  for (const piece of made) {
+  for (const piece of translation) {
     if (typeof piece === "string") {
       const before = out.at(-1)
       if (typeof before === "string") out[out.length - 1] = before + piece

@@ -34,12 +34,16 @@ const decoded = (raw: string): string | undefined => {
   return odd || /\\(?![\\>tqQu])/.test(raw) || /\\u(?![0-9A-Fa-f]{4})/.test(raw) ? undefined : text
 }
 
+const escapeOf: Readonly<Record<string, string>> = {
+  "\\": "\\\\",
+  ">": "\\>",
+  "`": "\\Q",
+  "'": "\\q",
+  "\t": "\\t"
+}
+
 const encoded = (text: string): string =>
-  text
-    .replace(/[\\>`'\t]/g, (char) =>
-      char === "\\" ? "\\\\" : char === ">" ? "\\>" : char === "`" ? "\\Q" : char === "'" ? "\\q" : "\\t"
-    )
-    .replace(/[\r\n]+/g, " ")
+  text.replace(/[\\>`'\t]/g, (char) => escapeOf[char]!).replace(/[\r\n]+/g, " ")
 
 const writing: Writing = { escape: encoded, fixed: true }
 const block = /\\?<\$[^<>\\]{1,100}\\?>/g

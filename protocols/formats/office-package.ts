@@ -139,11 +139,14 @@ export class PackageReading {
         for (const { name, file, placed, edits, before, after } of this.parts.toReversed()) {
           const plain = spliced(file.text, placed, asked)
           if (plain === file.text) continue
-          const made = encodeXml(edits.length === 0 ? plain : spliced(file.text, placed, asked, edits), file)
+          const encoded = encodeXml(
+            edits.length === 0 ? plain : spliced(file.text, placed, asked, edits),
+            file
+          )
           const rest = changed.get(name)?.subarray(before.length + Buffer.byteLength(file.text)) ?? after
           changed.set(
             name,
-            before.length === 0 && rest.length === 0 ? made : Buffer.concat([before, made, rest])
+            before.length === 0 && rest.length === 0 ? encoded : Buffer.concat([before, encoded, rest])
           )
         }
         return more.finish === undefined ? zip.with(changed) : more.finish(zip, changed)

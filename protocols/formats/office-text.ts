@@ -416,11 +416,8 @@ class OfficeText {
     turn(base, drafts.at(-1)!.to)
     const { escape, leaf } = this.writing
     const writing = wrap.open === "" ? this.writing : { escape, leaf, wrap, region: { from: start, to: end } }
-    this.segments.add(
-      builder,
-      writing,
-      also === undefined ? (fallback ? unbilled : undefined) : { unbilled: fallback, also }
-    )
+    const plain = fallback ? unbilled : undefined
+    this.segments.add(builder, writing, also === undefined ? plain : { unbilled: fallback, also })
   }
 
   /** White space at the edges of an element's text counts only where the element says so. */

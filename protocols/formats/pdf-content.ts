@@ -16,7 +16,7 @@ export const times = (m: Matrix, n: Matrix): Matrix => [
 ]
 
 /** A text-showing operator with its operands, by its place in the stream. */
-export interface Shown {
+export interface TextOperator {
   readonly from: number
   readonly to: number
   readonly operator: string
@@ -28,16 +28,16 @@ export interface Shown {
   readonly invisible: boolean
 }
 
-export interface Placed {
+export interface DrawnForm {
   readonly name: string
   readonly matrix: Matrix
   readonly colour: string
 }
 
 export interface Content {
-  readonly shown: ReadonlyArray<Shown>
+  readonly textOperators: ReadonlyArray<TextOperator>
   /** Forms that are drawn. */
-  readonly drawn: ReadonlyArray<Placed>
+  readonly forms: ReadonlyArray<DrawnForm>
 }
 
 const operandsMax = 100_000
@@ -59,8 +59,8 @@ const colours = new Set(["g", "rg", "k", "sc", "scn"])
 
 /** `text`: the stream's bytes as Latin-1. */
 export const readContent = (text: string, matrix: Matrix = identityMatrix): Content => {
-  const shown: Array<Shown> = []
-  const drawn: Array<Placed> = []
+  const textOperators: Array<TextOperator> = []
+  const drawn: Array<DrawnForm> = []
   let ctm = matrix
   let tm = identityMatrix
   let line = identityMatrix
@@ -198,7 +198,7 @@ export const readContent = (text: string, matrix: Matrix = identityMatrix): Cont
       case '"': {
         if (word === "'" || word === '"') move(0, -leading)
         const [, , , , x, y] = times(tm, ctm)
-        shown.push({ from, to: at, operator: word, x, y, colour, font, invisible: mode === 3 })
+        textOperators.push({ from, to: at, operator: word, x, y, colour, font, invisible: mode === 3 })
         break
       }
       default:
@@ -207,11 +207,11 @@ export const readContent = (text: string, matrix: Matrix = identityMatrix): Cont
     operands = []
     first = -1
   }
-  return { shown, drawn }
+  return { textOperators: textOperators, forms: drawn }
 }
 
 /** The stream without these; line feeds that the operators imply stay. */
-export const without = (text: string, removed: ReadonlyArray<Shown>): string => {
+export const withoutOperators = (text: string, removed: ReadonlyArray<TextOperator>): string => {
   const parts: Array<string> = []
   let at = 0
   for (const { from, to, operator } of removed) {

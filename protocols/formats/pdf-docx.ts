@@ -58,7 +58,7 @@ export const pdfAsDocx = (
         `<w:style w:type="paragraph" w:styleId="Heading${n}"><w:name w:val="heading ${n}"/><w:pPr><w:keepNext/><w:spacing w:before="240" w:after="120"/><w:outlineLvl w:val="${n - 1}"/></w:pPr></w:style>`
     )
     .join("")
-  const made = archive(
+  const document = archive(
     new Map(
       Object.entries({
         "[Content_Types].xml": `${head}<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/><Override PartName="/word/document.xml" ContentType="${office}.document.main+xml"/><Override PartName="/word/styles.xml" ContentType="${office}.styles+xml"/></Types>`,
@@ -69,5 +69,5 @@ export const pdfAsDocx = (
       }).map(([name, text]) => [name, Buffer.from(text)])
     )
   )
-  return watermark === undefined ? made : watermarked(new Zip(made), new Map(), watermark)
+  return watermark === undefined ? document : watermarked(new Zip(document), new Map(), watermark)
 }

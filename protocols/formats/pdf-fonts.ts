@@ -25,6 +25,18 @@ const beyond = new Set(
 
 export const hasFont = (language: string): boolean => !beyond.has(language.split("-")[0]!.toLowerCase())
 
+/** By weight (regular, bold), then by slant. */
+const faces = {
+  serif: [
+    ["Serif", "Serif-Italic"],
+    ["Serif-Bold", "Serif-BoldItalic"]
+  ],
+  sans: [
+    ["Sans", "Sans-Oblique"],
+    ["Sans-Bold", "Sans-BoldOblique"]
+  ]
+} as const
+
 export const faceOf = (name: string, family: string): Face => {
   const bold = /bold|black|heavy|semibold|demi/i.test(name)
   const slant = /ital|obli/i.test(name)
@@ -35,8 +47,8 @@ export const faceOf = (name: string, family: string): Face => {
     ) ||
     family === "serif"
   )
-    return bold ? (slant ? "Serif-BoldItalic" : "Serif-Bold") : slant ? "Serif-Italic" : "Serif"
-  return bold ? (slant ? "Sans-BoldOblique" : "Sans-Bold") : slant ? "Sans-Oblique" : "Sans"
+    return faces.serif[bold ? 1 : 0][slant ? 1 : 0]
+  return faces.sans[bold ? 1 : 0][slant ? 1 : 0]
 }
 
 interface Shaper {

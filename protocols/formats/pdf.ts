@@ -17,7 +17,7 @@ import {
   type PDFPage
 } from "@cantoo/pdf-lib"
 import { BadDocument, type ExtractOptions, type Extraction, type Format } from "./document.ts"
-import { readContent, times, without, type Matrix, type Shown } from "./pdf-content.ts"
+import { readContent, times, withoutOperators, type Matrix, type TextOperator } from "./pdf-content.ts"
 import { DocumentFont, faceOf, hasFont, type Face } from "./pdf-fonts.ts"
 import { blocksOf, linesOf, type TextBlock, type TextItem } from "./pdf-layout.ts"
 import { pdfAsDocx } from "./pdf-docx.ts"
@@ -42,7 +42,7 @@ interface PageText {
 
 /** Every compressed stream within its limit, before a library unpacks one without. */
 const guardStreams = (bytes: Buffer): void => {
-  let all = 0
+  let inflatedBytes = 0
   for (let at = bytes.indexOf("stream"); at >= 0; at = bytes.indexOf("stream", at + 6)) {
     if (bytes.toString("latin1", at - 3, at) === "end") continue
     const head = bytes.toString("latin1", Math.max(0, at - 400), at)
@@ -51,14 +51,14 @@ const guardStreams = (bytes: Buffer): void => {
     const from = at + 6 + (bytes[at + 6] === 13 ? 2 : 1)
     const end = bytes.indexOf("endstream", from)
     try {
-      all += inflateSync(bytes.subarray(from, end < 0 ? undefined : end), {
+      inflatedBytes += inflateSync(bytes.subarray(from, end < 0 ? undefined : end), {
         maxOutputLength: streamBytesMax,
         finishFlush: 2
       }).length
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw new BadDocument("too large")
     }
-    if (all > streamsBytesMax) throw new BadDocument("too large")
+    if (inflatedBytes > streamsBytesMax) throw new BadDocument("too large")
     if (end > 0) at = end
   }
 }
@@ -204,8 +204,9 @@ export const pdf: Format = {
       }
       if (options.convertTo === "docx") return pdfAsDocx(pages, textOf, options.watermark)
       for (const [i, { item, title }] of outline.entries()) {
-        const made = titles[i]! < 0 ? undefined : translated(titles[i]!)
-        if (made !== undefined && made !== title) item.set(PDFName.of("Title"), PDFHexString.fromText(made))
+        const translation = titles[i]! < 0 ? undefined : translated(titles[i]!)
+        if (translation !== undefined && translation !== title)
+          item.set(PDFName.of("Title"), PDFHexString.fromText(translation))
       }
       await set(doc, pages, textOf, options)
       return Buffer.from(await doc.save({ useObjectStreams: true, updateFieldAppearances: false }))
@@ -263,11 +264,11 @@ const set = async (
     })
     if (changed.length === 0 && options.watermark === undefined) continue
     const streams = new PageStreams(doc, page)
-    const shown = streams.shown()
+    const textOperators = streams.readTextOperators()
     const draws: Array<Draw> = []
-    const removed = new Set<Shown>()
+    const removed = new Set<TextOperator>()
     for (const block of changed) {
-      const of = shown.filter((one) => !removed.has(one) && within(block, one))
+      const of = textOperators.filter((one) => !removed.has(one) && within(block, one))
       for (const one of of) removed.add(one)
       const font = await fontOf(faces?.get(block.font) ?? "Sans")
       draws.push(...setBlock(block, legal(textOf(block)!), font, of[0]?.colour ?? "0 g"))
@@ -293,8 +294,8 @@ const set = async (
     ])
     const resources = page.node.Resources() ?? doc.context.obj({})
     const held = PDFDict.fromMapWithContext(new Map(resources.entries()), doc.context)
-    const known = resources.lookupMaybe(PDFName.of("Font"), PDFDict)
-    const names = PDFDict.fromMapWithContext(new Map(known?.entries() ?? []), doc.context)
+    const pageFonts = resources.lookupMaybe(PDFName.of("Font"), PDFDict)
+    const names = PDFDict.fromMapWithContext(new Map(pageFonts?.entries() ?? []), doc.context)
     for (const font of used) names.set(PDFName.of(font.name), font.ref)
     held.set(PDFName.of("Font"), names)
     page.node.set(PDFName.of("Resources"), held)
@@ -312,7 +313,7 @@ const set = async (
 const round = (value: number): number => Math.round(value * 1_000) / 1_000
 
 /** Begins on one of the block's lines. */
-const within = ({ lines, angle }: TextBlock, { x, y }: Shown): boolean => {
+const within = ({ lines, angle }: TextBlock, { x, y }: TextOperator): boolean => {
   const u = x * Math.cos(angle) + y * Math.sin(angle)
   const v = y * Math.cos(angle) - x * Math.sin(angle)
   return lines.some(
@@ -373,23 +374,21 @@ const watermarkOf = (page: PDFPage, font: DocumentFont, label: string): string =
   const turn = ((page.getRotation().angle % 360) + 360) % 360
   const length = font.width(label, 8)
   const edge = 12
-  const [cos, sin] = turn === 90 ? [0, 1] : turn === 180 ? [-1, 0] : turn === 270 ? [0, -1] : [1, 0]
-  const [left, bottom] =
-    turn === 90
-      ? [x + width - edge, y + height - edge - length]
-      : turn === 180
-        ? [x + edge + length, y + height - edge]
-        : turn === 270
-          ? [x + edge, y + edge + length]
-          : [x + width - edge - length, y + edge]
-  return `${watermarkTag} q 0.6 g BT /${font.name} 8 Tf ${cos} ${sin} ${-sin!} ${cos} ${round(left!)} ${round(bottom!)} Tm ${font.encoded(label)} Tj ET Q EMC`
+  const upright = { cos: 1, sin: 0, left: x + width - edge - length, bottom: y + edge }
+  const byRotation: Readonly<Record<number, typeof upright>> = {
+    90: { cos: 0, sin: 1, left: x + width - edge, bottom: y + height - edge - length },
+    180: { cos: -1, sin: 0, left: x + edge + length, bottom: y + height - edge },
+    270: { cos: 0, sin: -1, left: x + edge, bottom: y + edge + length }
+  }
+  const { cos, sin, left, bottom } = byRotation[turn] ?? upright
+  return `${watermarkTag} q 0.6 g BT /${font.name} 8 Tf ${cos} ${sin} ${-sin} ${cos} ${round(left)} ${round(bottom)} Tm ${font.encoded(label)} Tj ET Q EMC`
 }
 
 interface Form {
   readonly stream: PDFRawStream
   readonly ref: PDFRef
   readonly text: string
-  readonly shown: ReadonlyArray<Shown>
+  readonly textOperators: ReadonlyArray<TextOperator>
 }
 
 /** The content of a page and of the forms it draws. */
@@ -398,26 +397,26 @@ class PageStreams {
   private readonly page: PDFPage
   private readonly forms: Array<Form> = []
   private main = ""
-  private all: Array<Shown> = []
-  private mainShown: ReadonlyArray<Shown> = []
+  private operators: Array<TextOperator> = []
+  private mainOperators: ReadonlyArray<TextOperator> = []
 
   constructor(doc: PDFDocument, page: PDFPage) {
     this.doc = doc
     this.page = page
   }
 
-  shown(): ReadonlyArray<Shown> {
+  readTextOperators(): ReadonlyArray<TextOperator> {
     const contents = this.page.node.Contents()
     const streams =
       contents instanceof PDFArray
         ? contents.asArray().map((one) => this.doc.context.lookup(one))
         : [contents]
     this.main = streams.map((stream) => (stream instanceof PDFStream ? bytesOf(stream) : "")).join("\n")
-    const { shown, drawn } = readContent(this.main)
-    this.mainShown = shown
-    this.all = [...shown]
+    const { textOperators, forms: drawn } = readContent(this.main)
+    this.mainOperators = textOperators
+    this.operators = [...textOperators]
     for (const { name, matrix } of drawn) this.form(this.page.node.Resources(), name, matrix, 1)
-    return this.all
+    return this.operators
   }
 
   private form(resources: PDFDict | undefined, name: string, matrix: Matrix, depth: number): void {
@@ -435,9 +434,9 @@ class PageStreams {
       ?.asArray()
       .map((value) => Number(String(value))) as unknown as Matrix | undefined
     const text = bytesOf(stream)
-    const { shown, drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
-    this.forms.push({ stream, ref, text, shown })
-    this.all.push(...shown)
+    const { textOperators, forms: drawn } = readContent(text, own === undefined ? matrix : times(own, matrix))
+    this.forms.push({ stream, ref, text, textOperators: textOperators })
+    this.operators.push(...textOperators)
     for (const inner of drawn)
       this.form(
         stream.dict.lookupMaybe(PDFName.of("Resources"), PDFDict) ?? resources,
@@ -448,18 +447,20 @@ class PageStreams {
   }
 
   /** The page's own stream without what is removed; forms are changed where they are. */
-  write(removed: ReadonlySet<Shown>): string {
-    for (const { stream, ref, text, shown } of this.forms) {
-      const gone = shown.filter((one) => removed.has(one))
-      if (gone.length === 0 || this.doc.context.lookup(ref) !== stream) continue
-      const made = this.doc.context.flateStream(Buffer.from(without(text, gone), "latin1"))
+  write(removed: ReadonlySet<TextOperator>): string {
+    for (const { stream, ref, text, textOperators } of this.forms) {
+      const removedHere = textOperators.filter((one) => removed.has(one))
+      if (removedHere.length === 0 || this.doc.context.lookup(ref) !== stream) continue
+      const rewritten = this.doc.context.flateStream(
+        Buffer.from(withoutOperators(text, removedHere), "latin1")
+      )
       for (const [key, value] of stream.dict.entries())
-        if (!["Length", "Filter", "DecodeParms"].includes(key.decodeText())) made.dict.set(key, value)
-      this.doc.context.assign(ref, made)
+        if (!["Length", "Filter", "DecodeParms"].includes(key.decodeText())) rewritten.dict.set(key, value)
+      this.doc.context.assign(ref, rewritten)
     }
-    return without(
+    return withoutOperators(
       this.main,
-      this.mainShown.filter((one) => removed.has(one))
+      this.mainOperators.filter((one) => removed.has(one))
     )
   }
 }

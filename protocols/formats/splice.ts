@@ -275,12 +275,12 @@ const changesOf = (
 ): ReadonlyArray<Edit> => {
   const codes = new Map(list.map((code) => [code.id, code]))
   const source = piecesOf(segment.text)
-  const made = repaired(source, piecesOf(legal(translation)), codes)
-  if (textOf(made) === textOf(source)) return none
-  if (writing.fixed === true) return inLeaves(items, made, writing) ?? []
+  const translated = repaired(source, piecesOf(legal(translation)), codes)
+  if (textOf(translated) === textOf(source)) return none
+  if (writing.fixed === true) return inLeaves(items, translated, writing) ?? []
   return (
-    (sameCodes(source, made) ? inLeaves(items, made, writing) : undefined) ?? [
-      rewritten(items, made, codes, writing)
+    (sameCodes(source, translated) ? inLeaves(items, translated, writing) : undefined) ?? [
+      rewritten(items, translated, codes, writing)
     ]
   )
 }
@@ -289,12 +289,12 @@ const changesOf = (
  *  to go to. */
 const inLeaves = (
   items: ReadonlyArray<Item>,
-  made: ReadonlyArray<Piece>,
+  translated: ReadonlyArray<Piece>,
   { escape, leaf, collapse, fixed }: Writing
 ): ReadonlyArray<Edit> | undefined => {
   const write = leaf ?? ((item, text) => [replace(item.from, item.to, escape(text))])
   const texts: Array<string> = [""]
-  for (const piece of made)
+  for (const piece of translated)
     if (typeof piece === "string") texts[texts.length - 1] += piece
     else texts.push("")
   if (fixed === true) settleGaps(texts, items)
@@ -338,7 +338,7 @@ const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
 /** The whole stretch from the first item to the last, in the translation's order. */
 const rewritten = (
   items: ReadonlyArray<Item>,
-  made: ReadonlyArray<Piece>,
+  translated: ReadonlyArray<Piece>,
   codes: ReadonlyMap<number, Code>,
   { escape, wrap, region }: Writing
 ): Edit => {
@@ -350,7 +350,7 @@ const rewritten = (
     if (around === undefined) parts.push(part)
     else parts.push(around.open, part, around.close)
   }
-  for (const piece of made) {
+  for (const piece of translated) {
     if (typeof piece === "string") {
       wrapped(wraps.at(-1), escape(piece))
       continue

@@ -17,6 +17,13 @@ interface Line {
   readonly end: string
 }
 
+/** The line end that begins at `at`; "" at the end of the text. */
+const lineEndAt = (text: string, at: number): "" | "\n" | "\r\n" | "\r" => {
+  if (at === text.length) return ""
+  if (text[at] === "\n") return "\n"
+  return text[at + 1] === "\n" ? "\r\n" : "\r"
+}
+
 /** Ends at CR LF, CR or LF; what follows the last of them is a line only if it is not empty. */
 const linesOf = (text: string): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
@@ -34,7 +41,7 @@ const linesOf = (text: string): ReadonlyArray<Line> => {
       if (back < 0) back = text.length
     }
     const to = Math.min(feed, back)
-    const end = to === text.length ? "" : to === feed ? "\n" : feed === back + 1 ? "\r\n" : "\r"
+    const end = lineEndAt(text, to)
     lines.push({ text: text.slice(from, to), from, to, end })
     from = to + end.length
   }
@@ -91,12 +98,11 @@ export const srt: Format = {
 }
 
 /** Lines that begin with a dash are different speakers, and translated one by one. */
-const spokenParts = (cue: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<Line>> =>
-  cue.length === 0
-    ? []
-    : cue.length > 1 && cue.every(({ text }) => speaker.test(text))
-      ? cue.map((each) => [each])
-      : [cue]
+const spokenParts = (cue: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<Line>> => {
+  if (cue.length === 0) return []
+  const dialogue = cue.length > 1 && cue.every(({ text }) => speaker.test(text))
+  return dialogue ? cue.map((line) => [line]) : [cue]
+}
 
 const speaker = /^\s*(?:<[^<>]*>)*[-\u2013\u2014]/
 const maybeTag = /[<{]/

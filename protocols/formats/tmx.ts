@@ -31,16 +31,16 @@ const segmentCharsMax = 65_536
 const variantsMax = 1_000
 const depthMax = 64
 
+const encodingOf = ([first, second]: Uint8Array): "utf-8" | "utf-16le" | "utf-16be" => {
+  if ((first === 0xff && second === 0xfe) || (first === 0x3c && second === 0)) return "utf-16le"
+  if ((first === 0xfe && second === 0xff) || (first === 0 && second === 0x3c)) return "utf-16be"
+  return "utf-8"
+}
+
 /** UTF-8, or UTF-16 by byte order mark or by the zero beside the first "<"; an encoding declaration of
  *  another name is refused. */
 const decoderOf = (first: Uint8Array): TextDecoder => {
-  const [a, b] = first
-  const name =
-    (a === 0xff && b === 0xfe) || (a === 0x3c && b === 0)
-      ? "utf-16le"
-      : (a === 0xfe && b === 0xff) || (a === 0 && b === 0x3c)
-        ? "utf-16be"
-        : "utf-8"
+  const name = encodingOf(first)
   if (name === "utf-8") {
     const declared = /^[\s\S]{0,80}?encoding\s*=\s*["']([^"']*)["']/.exec(
       Buffer.from(first.subarray(0, 100)).toString("latin1")

@@ -21,8 +21,8 @@ export const watermarked = (zip: Zip, changed: Map<string, Buffer>, label: strin
   const text = (part: string) => decodeXml(changed.get(part) ?? zip.part(part)!)
   const put = (part: string, change: (xml: string) => string): void => {
     const file = text(part)
-    const made = change(file.text)
-    if (made !== file.text) changed.set(part, encodeXml(made, file))
+    const edited = change(file.text)
+    if (edited !== file.text) changed.set(part, encodeXml(edited, file))
   }
   const headers = [...types]
     .filter(([part, type]) => type === headerType && zip.has(part))

@@ -209,8 +209,8 @@ const unitsOf = (
       continue
     }
     if (name === speaks) language(scan.raw, scan.from, scan.to)
-    const said = scan.local("translate")
-    const translate = said === "no" ? false : said === "yes" ? true : (inherited.at(-1) ?? true)
+    const translateAttribute = scan.local("translate")
+    const translate = isTranslated(translateAttribute, inherited.at(-1) ?? true)
     if (scan.kind === "empty") continue
     inherited.push(translate)
     if (name === (major === 1 ? "trans-unit" : "segment") || (major === 2 && name === "ignorable")) {
@@ -227,6 +227,11 @@ const unitsOf = (
     }
   }
   return units
+}
+
+const isTranslated = (attribute: string | undefined, inherited: boolean): boolean => {
+  if (attribute === "no") return false
+  return attribute === "yes" ? true : inherited
 }
 
 const patterns = new Map<string, RegExp>()
@@ -247,6 +252,12 @@ const withAttribute = (tag: string, name: string, value: string): string => {
 }
 
 const withoutAttribute = (tag: string, name: string): string => tag.replace(attributePattern(name), "")
+
+/** XLIFF 1: a translation by a machine was approved by nobody. */
+const notApproved = (tag: string): string =>
+  tag.includes("approved") && /\sapproved\s*=\s*["']yes["']/.test(tag)
+    ? withAttribute(tag, "approved", "no")
+    : tag
 
 class Reading {
   readonly segments: Segments
@@ -278,26 +289,25 @@ class Reading {
   write(translated: (id: number) => string | undefined): string {
     const edits: Array<Edit> = [...this.languages]
     for (const { unit, placed } of this.units) {
-      const made: Array<Edit> = []
-      for (const one of placed) made.push(...editsOf(one, translated(one.segment.id)))
+      const unitEdits: Array<Edit> = []
+      for (const one of placed) unitEdits.push(...editsOf(one, translated(one.segment.id)))
       const { inner } = unit.segmented ?? unit.source!
-      this.unit(unit, splice(this.text, made, inner.from, inner.to), edits)
+      this.unit(unit, splice(this.text, unitEdits, inner.from, inner.to), edits)
     }
     return splice(this.text, edits)
+  }
+
+  /** XLIFF 2: the state of a segment says that it was translated; an ignorable has none. */
+  private stateOf(unit: Unit, tag: string): string {
+    if (unit.ignorable) return tag
+    return withoutAttribute(withAttribute(tag, "state", "translated"), "subState")
   }
 
   private unit(unit: Unit, content: string, edits: Array<Edit>): void {
     const { text, major } = this
     const { source, target, segmented, tag } = unit
     const raw = text.slice(tag.from, tag.to)
-    const changed =
-      major === 1
-        ? raw.includes("approved") && /\sapproved\s*=\s*["']yes["']/.test(raw)
-          ? withAttribute(raw, "approved", "no")
-          : raw
-        : unit.ignorable
-          ? raw
-          : withoutAttribute(withAttribute(raw, "state", "translated"), "subState")
+    const changed = major === 1 ? notApproved(raw) : this.stateOf(unit, raw)
     if (changed !== raw) edits.push(replace(tag.from, tag.to, changed))
     if (target !== undefined) {
       const was = text.slice(target.tag.from, target.tag.to)

@@ -5,7 +5,7 @@ import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
 import { readOfficeText } from "./office-text.ts"
 import { Builder, type Segments } from "./splice.ts"
-import { attributesOf, escapeAttribute, escapeXml, known } from "./xml-scan.ts"
+import { attributesOf, escapeAttribute, escapeXml, decodeReferences } from "./xml-scan.ts"
 import { openPackage, type Zip } from "./zip.ts"
 import { plainOf } from "./marks.ts"
 
@@ -41,7 +41,7 @@ const headers = (text: string, segments: Segments): void => {
     let from = 0
     const builder = new Builder()
     const words = (to: number): void => {
-      if (to > from) builder.text(known(raw.slice(from, to)), at + from, at + to)
+      if (to > from) builder.text(decodeReferences(raw.slice(from, to)), at + from, at + to)
     }
     for (const code of raw.matchAll(
       /&amp;(?:[LCRPNDTZFGAUSEXYBIOH]|&quot;.*?&quot;|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6}|&amp;)/g
@@ -52,7 +52,8 @@ const headers = (text: string, segments: Segments): void => {
     }
     words(raw.length)
     segments.add(builder, {
-      escape: (made) => escapeXml(made.replace(headerCode, "")).replaceAll("&amp;", "&amp;&amp;"),
+      escape: (translation) =>
+        escapeXml(translation.replace(headerCode, "")).replaceAll("&amp;", "&amp;&amp;"),
       fixed: true
     })
   }
@@ -65,7 +66,7 @@ const validations = (text: string, segments: Segments): void => {
       const builder = new Builder()
       builder.text(value, tag.index + from, tag.index + to)
       segments.add(builder, {
-        escape: (made) => escapeAttribute(made.slice(0, name.endsWith("Title") ? 32 : 255))
+        escape: (translation) => escapeAttribute(translation.slice(0, name.endsWith("Title") ? 32 : 255))
       })
     }
 }
@@ -93,17 +94,17 @@ export const xlsx: Format = {
     const types = [...contentTypesOf(reading.zip)!]
     const of = (kind: RegExp): ReadonlyArray<string> =>
       types.filter(([, type]) => kind.test(type)).map(([part]) => part)
-    const kept = columnNames(reading.zip, of(tables))
-    const keeps = (text: string): boolean => kept.has(text)
+    const tableColumns = columnNames(reading.zip, of(tables))
+    const isTableColumn = (text: string): boolean => tableColumns.has(text)
     for (const part of of(strings))
-      reading.part(part, (text, segments) => readOfficeText(text, segments, { part, keeps }))
+      reading.part(part, (text, segments) => readOfficeText(text, segments, { part, keeps: isTableColumn }))
     for (const part of of(sheets)) {
       const sheet = reading.zip.part(part)
       if (sheet === undefined) continue
       // A window at a time, in their order in the file.
       if (sheet.includes("inlineStr"))
         reading.part(part, (text, segments) => {
-          readOfficeText(text, segments, { part, keeps })
+          readOfficeText(text, segments, { part, keeps: isTableColumn })
           headers(text, segments)
           validations(text, segments)
         })

@@ -246,14 +246,14 @@ export class XmlScanner {
     const { namespaces } = this.options
     if (namespaces === undefined) return name
     const { names, prefixes } = this.scopes.at(-1)!
-    let known = names.get(name)
-    if (known === undefined) {
+    let resolved = names.get(name)
+    if (resolved === undefined) {
       const colon = name.indexOf(":")
       const prefix = colon < 0 ? "" : name.slice(0, colon)
       const as = namespaces.get(prefixes.get(prefix) ?? "")
-      names.set(name, (known = as === undefined ? name : `${as}:${name.slice(colon + 1)}`))
+      names.set(name, (resolved = as === undefined ? name : `${as}:${name.slice(colon + 1)}`))
     }
-    return known
+    return resolved
   }
 
   get raw(): string {
@@ -309,20 +309,26 @@ export const attributesOf = (
   for (const match of tag.matchAll(/([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')/g)) {
     const to = match.index + match[0].length - 1
     const from = to - match[2]!.length + 2
-    found.push({ name: match[1]!, value: known(tag.slice(from, to)), from, to })
+    found.push({ name: match[1]!, value: decodeReferences(tag.slice(from, to)), from, to })
   }
   return found
 }
 
-const named: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" }
+const predefinedEntities: Readonly<Record<string, string>> = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'"
+}
 const reference = /&(?:#(\d{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z_:][\w.:-]{0,99}));/g
 
-const ofReference = (
+const characterOf = (
   decimal: string | undefined,
   hex: string | undefined,
   name: string | undefined
 ): string | undefined => {
-  if (name !== undefined) return named[name]
+  if (name !== undefined) return predefinedEntities[name]
   const code = decimal !== undefined ? Number(decimal) : Number.parseInt(hex!, 16)
   return code === 9 ||
     code === 10 ||
@@ -337,9 +343,9 @@ const ofReference = (
 }
 
 /** Only the five names and numbers; anything else stays as it is. */
-export const known = (raw: string): string =>
+export const decodeReferences = (raw: string): string =>
   raw.includes("&")
-    ? raw.replace(reference, (whole, decimal, hex, name) => ofReference(decimal, hex, name) ?? whole)
+    ? raw.replace(reference, (whole, decimal, hex, name) => characterOf(decimal, hex, name) ?? whole)
     : raw
 
 /** Runs of text and unknown references, with their places. */
@@ -361,7 +367,7 @@ export const textRuns = (
     gathered = ""
   }
   for (const found of raw.matchAll(reference)) {
-    const decoded = ofReference(found[1], found[2], found[3])
+    const decoded = characterOf(found[1], found[2], found[3])
     if (decoded !== undefined) {
       gathered += raw.slice(last, found.index) + decoded
       last = found.index + found[0].length

@@ -32,6 +32,18 @@ interface Frame {
   readonly from: number
 }
 
+/** `its:withinText` overrules the dialect; `translate` overrules the parent (ITS 2.0). */
+const itsRoles = new Map<string | undefined, Role>([
+  ["yes", "inline"],
+  ["no", "block"],
+  ["nested", "own"]
+])
+
+const lockedBy = new Map<string | undefined, boolean>([
+  ["no", true],
+  ["yes", false]
+])
+
 export const extractXml = (
   text: string,
   dialect: Dialect,
@@ -96,18 +108,8 @@ export const extractXml = (
         }
         const asked = scan.local("translate")
         const within = scan.attribute("its:withinText")
-        const role =
-          top?.role === "skip"
-            ? "skip"
-            : within === "yes"
-              ? "inline"
-              : within === "no"
-                ? "block"
-                : within === "nested"
-                  ? "own"
-                  : dialect.roleOf(scan.name)
-        const locked =
-          asked === "no" ? true : asked === "yes" ? false : top?.locked === true || role === "lock"
+        const role = top?.role === "skip" ? "skip" : (itsRoles.get(within) ?? dialect.roleOf(scan.name))
+        const locked = lockedBy.get(asked) ?? (top?.locked === true || role === "lock")
         const space = scan.attribute("xml:space")
         const preserve =
           space === "preserve" ||
@@ -238,10 +240,10 @@ export const xmlDocument = (
     characters: segments.characters,
     warnings: [],
     rebuild: (translated) => {
-      const made = spliced(file.text, segments.placed, translated)
-      if (made === file.text) return bytes
+      const translatedText = spliced(file.text, segments.placed, translated)
+      if (translatedText === file.text) return bytes
       return encodeXml(
-        edits.length === 0 ? made : spliced(file.text, segments.placed, translated, edits),
+        edits.length === 0 ? translatedText : spliced(file.text, segments.placed, translated, edits),
         file
       )
     }

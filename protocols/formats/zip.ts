@@ -239,7 +239,7 @@ export class Zip {
     }
     const more: Array<Buffer> = []
     for (const [name, plain] of added) {
-      const { header, packed, record } = made(name, plain, length - this.shift)
+      const { header, packed, record } = newEntry(name, plain, length - this.shift)
       put(header)
       put(packed)
       more.push(record)
@@ -305,7 +305,7 @@ const place = (record: Buffer, at: number): void => {
   record.writeBigUInt64LE(BigInt(at), wide + before)
 }
 
-const made = (
+const newEntry = (
   name: string,
   plain: Buffer,
   at: number
@@ -340,7 +340,7 @@ export const archive = (parts: ReadonlyMap<string, Buffer>): Buffer => {
   const records: Array<Buffer> = []
   let length = 0
   for (const [name, plain] of parts) {
-    const { header, packed, record } = made(name, plain, length)
+    const { header, packed, record } = newEntry(name, plain, length)
     out.push(header, packed)
     records.push(record)
     length += header.length + packed.length

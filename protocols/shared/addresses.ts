@@ -80,8 +80,10 @@ export const isBlockedAddress = (address: string): boolean => {
 
 /** Host of a URL as an address, when it is a literal: the URL parser has already read octal, hexadecimal and
  *  one-number forms. */
-export const literalAddress = (hostname: string): string | undefined =>
-  hostname.startsWith("[") ? hostname.slice(1, -1) : isIPv4(hostname) ? hostname : undefined
+export const literalAddress = (hostname: string): string | undefined => {
+  if (hostname.startsWith("[")) return hostname.slice(1, -1)
+  return isIPv4(hostname) ? hostname : undefined
+}
 
 /** One caller for limits: an IPv4 address, or an IPv6 /64. */
 export const sourceOf = (address: string): string => {

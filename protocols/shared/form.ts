@@ -20,9 +20,9 @@ const indexMax = 9_999
 const faults = new WeakSet<object>()
 
 const fault = (reason: FormFault["reason"]): FormFault => {
-  const made: FormFault = { _tag: "FormFault", reason }
-  faults.add(made)
-  return made
+  const formFault: FormFault = { _tag: "FormFault", reason }
+  faults.add(formFault)
+  return formFault
 }
 
 export const isFormFault = (value: unknown): value is FormFault =>
@@ -57,14 +57,12 @@ const pathOf = (name: string): ReadonlyArray<string | number> | FormFault => {
   return path
 }
 
-const hexOf = (code: number): number =>
-  code >= 48 && code <= 57
-    ? code - 48
-    : code >= 65 && code <= 70
-      ? code - 55
-      : code >= 97 && code <= 102
-        ? code - 87
-        : -1
+/** Value of a hexadecimal digit by its code; -1: none. */
+const hexOf = (code: number): number => {
+  if (code >= 48 && code <= 57) return code - 48
+  if (code >= 65 && code <= 70) return code - 55
+  return code >= 97 && code <= 102 ? code - 87 : -1
+}
 
 /** What is not a valid escape stays as it is, and bytes that are no UTF-8 become U+FFFD. */
 const lenient = (text: string): string => {

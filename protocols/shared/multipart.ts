@@ -32,19 +32,19 @@ export const boundaryOf = (contentType: string | undefined): string | undefined 
 }
 
 class Reader {
-  private held: Buffer = Buffer.alloc(0)
+  private buffered: Buffer = Buffer.alloc(0)
   private readonly source: AsyncIterator<Uint8Array>
-  private over = false
+  private ended = false
 
   constructor(stream: AsyncIterable<Uint8Array>) {
     this.source = stream[Symbol.asyncIterator]()
   }
 
   private async more(): Promise<boolean> {
-    if (this.over) return false
+    if (this.ended) return false
     const { value, done } = await this.source.next()
     if (done === true) {
-      this.over = true
+      this.ended = true
       return false
     }
     const chunk = Buffer.from(
@@ -52,24 +52,24 @@ class Reader {
       (value as Uint8Array).byteOffset,
       (value as Uint8Array).byteLength
     )
-    this.held = this.held.length === 0 ? chunk : Buffer.concat([this.held, chunk])
+    this.buffered = this.buffered.length === 0 ? chunk : Buffer.concat([this.buffered, chunk])
     return true
   }
 
   /** What stands before `mark`, which is consumed; in pieces. Ends without the mark only by a fault. */
   async *until(mark: Buffer): AsyncGenerator<Buffer> {
     for (;;) {
-      const at = this.held.indexOf(mark)
+      const at = this.buffered.indexOf(mark)
       if (at >= 0) {
-        const piece = this.held.subarray(0, at)
-        this.held = this.held.subarray(at + mark.length)
+        const piece = this.buffered.subarray(0, at)
+        this.buffered = this.buffered.subarray(at + mark.length)
         if (piece.length > 0) yield piece
         return
       }
-      const safe = this.held.length - mark.length + 1
+      const safe = this.buffered.length - mark.length + 1
       if (safe > 0) {
-        const piece = this.held.subarray(0, safe)
-        this.held = this.held.subarray(safe)
+        const piece = this.buffered.subarray(0, safe)
+        this.buffered = this.buffered.subarray(safe)
         yield piece
       }
       if (!(await this.more())) throw new MultipartFault("syntax")
@@ -88,16 +88,16 @@ class Reader {
   }
 
   async take(length: number): Promise<string> {
-    while (this.held.length < length) if (!(await this.more())) throw new MultipartFault("syntax")
-    const taken = this.held.toString("latin1", 0, length)
-    this.held = this.held.subarray(length)
+    while (this.buffered.length < length) if (!(await this.more())) throw new MultipartFault("syntax")
+    const taken = this.buffered.toString("latin1", 0, length)
+    this.buffered = this.buffered.subarray(length)
     return taken
   }
 
   /** Reads and forgets the rest, so that the connection can go on. */
   async drain(): Promise<void> {
-    this.held = Buffer.alloc(0)
-    while (await this.more()) this.held = Buffer.alloc(0)
+    this.buffered = Buffer.alloc(0)
+    while (await this.more()) this.buffered = Buffer.alloc(0)
   }
 }
 

@@ -13,11 +13,11 @@ export type RawParams = { readonly [name: string]: unknown }
 const listMax = 10_000
 
 export class Params {
-  readonly bag: RawParams
+  readonly raw: RawParams
   fault: ParamFault | undefined = undefined
 
   constructor(bag: RawParams) {
-    this.bag = bag
+    this.raw = bag
   }
 
   invalid(name: string, detail?: string): void {
@@ -29,7 +29,7 @@ export class Params {
   }
 
   private own(name: string): unknown {
-    return Object.hasOwn(this.bag, name) ? (this.bag[name] ?? undefined) : undefined
+    return Object.hasOwn(this.raw, name) ? (this.raw[name] ?? undefined) : undefined
   }
 
   /** The first scalar: of an array its first element, nothing of an empty one. */
@@ -72,12 +72,8 @@ export class Params {
   integer(name: string, min: number, max: number): number | undefined {
     const value = this.scalar(name)
     if (value === undefined) return undefined
-    const number =
-      typeof value === "number"
-        ? value
-        : typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim())
-          ? Number(value)
-          : Number.NaN
+    const spelled = typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim())
+    const number = typeof value === "number" || spelled ? Number(value) : Number.NaN
     if (Number.isInteger(number) && number >= min && number <= max) return number
     this.invalid(name)
     return undefined
@@ -106,10 +102,10 @@ export class Params {
 
   /** Lists of names: array, repeated, comma-separated, also mixed; trimmed, empty ones dropped. */
   names(name: string): ReadonlyArray<string> {
-    const given = this.strings(name)
-    if (given === undefined || given.length === 0) return []
+    const items = this.strings(name)
+    if (items === undefined || items.length === 0) return []
     const names: Array<string> = []
-    for (const item of given)
+    for (const item of items)
       for (const part of item.split(",")) {
         const trimmed = part.trim()
         if (trimmed !== "") names.push(trimmed)

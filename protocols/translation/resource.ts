@@ -45,7 +45,7 @@ export const isResponse = (value: object | string): value is Response =>
 
 /** Members of an array of objects, or undefined when it is absent; anything else is told as invalid. */
 export const objectsIn = (params: Params, name: string): ReadonlyArray<Params> | undefined => {
-  const value = Object.hasOwn(params.bag, name) ? params.bag[name] : undefined
+  const value = Object.hasOwn(params.raw, name) ? params.raw[name] : undefined
   if (value === undefined || value === null) return undefined
   const list = Array.isArray(value) ? value : [value]
   if (list.every((one) => typeof one === "object" && one !== null && !Array.isArray(one)))
@@ -55,9 +55,9 @@ export const objectsIn = (params: Params, name: string): ReadonlyArray<Params> |
 }
 
 export const objectIn = (params: Params, name: string): Params | undefined => {
-  const value = Object.hasOwn(params.bag, name) ? params.bag[name] : undefined
+  const value = Object.hasOwn(params.raw, name) ? params.raw[name] : undefined
   if (value === undefined || value === null) return undefined
-  if (typeof value === "object" && !Array.isArray(value)) return new Params(value as Params["bag"])
+  if (typeof value === "object" && !Array.isArray(value)) return new Params(value as Params["raw"])
   params.invalid(name)
   return undefined
 }

@@ -172,7 +172,7 @@ export class QualityRoutes {
     if (isResponse(params)) return refused(params.status, "The body is not valid JSON.")
     const metadata = objectIn(params, "metadata")
     const language = (name: string): string => {
-      const value = metadata?.bag[name]
+      const value = metadata?.raw[name]
       return typeof value === "string" ? value.toLowerCase() : ""
     }
     const source = language("source_language")
@@ -183,7 +183,7 @@ export class QualityRoutes {
     if (!Object.hasOwn(pairs, source)) return refused(400, "metadata.source_language is not supported.")
     if (!pairs[source]!.split(" ").includes(target))
       return refused(400, "metadata.target_language is not supported for this source_language.")
-    const given = params.bag["segments"]
+    const given = params.raw["segments"]
     if (!Array.isArray(given) || given.length === 0) return refused(400, "segments is required.")
     if (given.length > segmentsMax) return refused(400, `segments must hold at most ${segmentsMax} items.`)
     const segments: Array<Pair> = []

@@ -233,7 +233,7 @@ export class StyleRoutes {
     const language = params.string("language")?.toLowerCase()
     if (language === undefined || language === "") params.missing("language")
     else if (!instructionLanguages.has(language)) params.invalid("language")
-    const rules = checkedRules(objectIn(params, "configured_rules")?.bag ?? {})
+    const rules = checkedRules(objectIn(params, "configured_rules")?.raw ?? {})
     const given = objectsIn(params, "custom_instructions") ?? []
     const fault = faultOf(params)
     if (fault !== undefined) return fault
@@ -276,7 +276,7 @@ export class StyleRoutes {
   private readonly configure = (list: StyleList, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
-    const rules = checkedRules(params.bag)
+    const rules = checkedRules(params.raw)
     return isResponse(rules) ? rules : this.change(list, { rules }, (changed) => ok(styleJson(changed, true)))
   }
 

@@ -1,7 +1,7 @@
 import { PDFDocument } from "@cantoo/pdf-lib"
 import mammoth from "mammoth"
 import { expect, it } from "vitest"
-import { readContent, without } from "../../../protocols/formats/pdf-content.ts"
+import { readContent, withoutOperators } from "../../../protocols/formats/pdf-content.ts"
 import { changed, latin } from "./pseudo.ts"
 import { pdfOf, pdfText } from "./build.ts"
 
@@ -67,14 +67,14 @@ it("watermark in a pdf: at the edge of each page, not twice", async () => {
 it("content streams: strings, arrays, inline images and comments are not taken for operators", () => {
   const text =
     "q BT /F1 12 Tf 1 0 0 1 10 20 Tm (a\\)Tj) Tj [(b) -20 (c)] TJ T* (d) ' ET % (x) Tj\nBI /W 1 ID \u0001Tj(\u0002 EI\n1 0 0 rg BT 5 6 Td <00> Tj ET Q"
-  const { shown } = readContent(text)
+  const { textOperators: shown } = readContent(text)
   expect(shown.map(({ operator, x, y, colour }) => [operator, x, y, colour])).toEqual([
     ["Tj", 10, 20, "0 g"],
     ["TJ", 10, 20, "0 g"],
     ["'", 10, 20, "0 g"],
     ["Tj", 5, 6, "1 0 0 rg"]
   ])
-  expect(without(text, shown)).toBe(
+  expect(withoutOperators(text, shown)).toBe(
     "q BT /F1 12 Tf 1 0 0 1 10 20 Tm     T* T* ET % (x) Tj\nBI /W 1 ID \u0001Tj(\u0002 EI\n1 0 0 rg BT 5 6 Td   ET Q".replace(
       "Tm     T*",
       "Tm     T*"
