@@ -4,12 +4,7 @@
  *  node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND ANSWERS */
 import { build } from "hdr-histogram-js"
 import net from "node:net"
-
-export interface Seeds {
-  readonly path: string
-  readonly tokens: ReadonlyArray<string>
-  readonly expect: string
-}
+import type { Seeds } from "../candidates/oauth/shared.ts"
 
 const [, , port, authorization, connections, seconds, kind, answers] = process.argv
 
