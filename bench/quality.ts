@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { EngineProcess, EngineStarts } from "../actors/engines/process.ts"
+import { EngineProcess, EngineStarts } from "../actors/engines/engine-process.ts"
 import { pocketsphinx } from "../actors/engines/speech/pocketsphinx.ts"
 import { Actors } from "../runtime/registry.ts"
 import { openMemory } from "../storage/memory.ts"
@@ -61,7 +61,7 @@ await Effect.runPromise(
             { language: "en" }
           )
         )
-        const said = heard.flatMap((item) => (item.type === "final" ? [item.text] : [])).join(" ")
+        const said = heard.flatMap((item) => (item._tag === "final" ? [item.text] : [])).join(" ")
         const expected = wordsOf(text)
         const total = totals.get(set) ?? { errors: 0, words: 0, audioMs: 0, tookMs: 0 }
         total.errors += wordErrors(expected, wordsOf(said))

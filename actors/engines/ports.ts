@@ -46,12 +46,12 @@ export interface Engine {
 
 /** A sentence or other piece that is translated as one. Markup and placeholders are opaque units, which come
  *  back once each, unchanged. */
-export type Unit =
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "opaque"; readonly id: number }
+export type SegmentUnit =
+  | { readonly _tag: "text"; readonly text: string }
+  | { readonly _tag: "opaque"; readonly id: number }
 
-export interface Segment {
-  readonly units: ReadonlyArray<Unit>
+export interface EngineSegment {
+  readonly units: ReadonlyArray<SegmentUnit>
 }
 
 export type Formality = "default" | "more" | "less"
@@ -59,7 +59,7 @@ export type Formality = "default" | "more" | "less"
 export interface TranslateRequest {
   readonly source: Language
   readonly target: Language
-  readonly segments: ReadonlyArray<Segment>
+  readonly segments: ReadonlyArray<EngineSegment>
   readonly context?: string
   readonly formality?: Formality
   readonly instructions?: ReadonlyArray<string>
@@ -67,7 +67,7 @@ export interface TranslateRequest {
 
 export interface TranslateResult {
   /** One per segment, same order. */
-  readonly segments: ReadonlyArray<Segment>
+  readonly segments: ReadonlyArray<EngineSegment>
   /** Id of the engine that answered. */
   readonly engine: string
 }
@@ -107,7 +107,7 @@ export interface Word {
 export type RecognitionEvent =
   /** Replaces the last partial; may be rewritten. */
   | {
-      readonly type: "partial"
+      readonly _tag: "partial"
       readonly text: string
       readonly startMs: number
       readonly endMs: number
@@ -116,7 +116,7 @@ export type RecognitionEvent =
   /** Never changes; the utterance is over. `text` is a cased, punctuated sentence or phrase without leading
    *  blank. */
   | {
-      readonly type: "final"
+      readonly _tag: "final"
       readonly text: string
       readonly startMs: number
       readonly endMs: number
@@ -124,7 +124,7 @@ export type RecognitionEvent =
       readonly words?: ReadonlyArray<Word>
     }
   /** No speech lies before this time any more: what is waiting starts later. */
-  | { readonly type: "silence"; readonly untilMs: number }
+  | { readonly _tag: "silence"; readonly untilMs: number }
 
 export interface Recognizer extends Engine {
   /** Languages it hears; empty when not ready. */
@@ -181,7 +181,7 @@ export interface Corrector extends Engine {
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
-export interface Rephrasing {
+export interface RephraseOptions {
   readonly language: Language
   /** `academic`, … */
   readonly style: string | undefined
@@ -193,7 +193,7 @@ export interface Rephraser extends Engine {
   readonly languages: () => ReadonlyArray<Language>
   /** Whether style and tone make a difference in this language. */
   readonly styles: (language: Language) => boolean
-  readonly rephrase: (text: string, how: Rephrasing) => Effect.Effect<string, EngineFault>
+  readonly rephrase: (text: string, how: RephraseOptions) => Effect.Effect<string, EngineFault>
 }
 
 /** All engines of one process, as the services see them: a router per port, which takes the first that is

@@ -8,10 +8,10 @@ import {
   type Engine,
   type Language,
   type Recognizer,
-  type Segment,
+  type EngineSegment,
   type Synthesizer,
   type Translator,
-  type Unit
+  type SegmentUnit
 } from "./ports.ts"
 
 const failuresMax = 5
@@ -68,21 +68,25 @@ const words = (text: string): number => text.match(/\S+/g)?.length ?? 0
 /** How many words stand before each opaque unit, and how many there are. */
 const wordsBefore = ({
   units
-}: Segment): { readonly before: ReadonlyMap<number, number>; readonly all: number } => {
+}: EngineSegment): { readonly before: ReadonlyMap<number, number>; readonly all: number } => {
   const before = new Map<number, number>()
   let all = 0
   for (const unit of units)
-    if (unit.kind === "text") all += words(unit.text)
+    if (unit._tag === "text") all += words(unit.text)
     else before.set(unit.id, all)
   return { before, all }
 }
 
 /** Puts a unit where `share` of the words lie before it. */
-const inserted = (units: ReadonlyArray<Unit>, id: number, share: number): ReadonlyArray<Unit> => {
+const inserted = (
+  units: ReadonlyArray<SegmentUnit>,
+  id: number,
+  share: number
+): ReadonlyArray<SegmentUnit> => {
   let left = Math.round(share * wordsBefore({ units }).all)
-  if (left === 0) return [{ kind: "opaque", id }, ...units]
+  if (left === 0) return [{ _tag: "opaque", id }, ...units]
   for (const [i, unit] of units.entries()) {
-    if (unit.kind === "opaque") continue
+    if (unit._tag === "opaque") continue
     const here = words(unit.text)
     if (here < left) {
       left -= here
@@ -92,28 +96,28 @@ const inserted = (units: ReadonlyArray<Unit>, id: number, share: number): Readon
     for (const word of unit.text.matchAll(/\S+/g))
       if (left-- > 0) end = word.index + word[0].length
       else break
-    const parts: ReadonlyArray<Unit> = [
-      { kind: "text", text: unit.text.slice(0, end) },
-      { kind: "opaque", id },
-      { kind: "text", text: unit.text.slice(end) }
+    const parts: ReadonlyArray<SegmentUnit> = [
+      { _tag: "text", text: unit.text.slice(0, end) },
+      { _tag: "opaque", id },
+      { _tag: "text", text: unit.text.slice(end) }
     ]
     return [
       ...units.slice(0, i),
-      ...parts.filter((part) => part.kind === "opaque" || part.text !== ""),
+      ...parts.filter((part) => part._tag === "opaque" || part.text !== ""),
       ...units.slice(i + 1)
     ]
   }
-  return [...units, { kind: "opaque", id }]
+  return [...units, { _tag: "opaque", id }]
 }
 
 /** Every opaque unit of the source exactly once: strange ones and doubles go, missing ones come back after as
  *  large a share of the words. */
-export const repaired = (source: Segment, made: Segment): Segment => {
-  const wanted = source.units.flatMap((unit) => (unit.kind === "opaque" ? [unit.id] : []))
-  if (wanted.length === 0 && made.units.every(({ kind }) => kind === "text")) return made
+export const repaired = (source: EngineSegment, made: EngineSegment): EngineSegment => {
+  const wanted = source.units.flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : []))
+  if (wanted.length === 0 && made.units.every(({ _tag: kind }) => kind === "text")) return made
   const missing = new Set(wanted)
-  let units: ReadonlyArray<Unit> = made.units.filter(
-    (unit) => unit.kind === "text" || missing.delete(unit.id)
+  let units: ReadonlyArray<SegmentUnit> = made.units.filter(
+    (unit) => unit._tag === "text" || missing.delete(unit.id)
   )
   if (missing.size === 0) return { units }
   const { before, all } = wordsBefore(source)

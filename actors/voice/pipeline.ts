@@ -240,7 +240,7 @@ class VoicePipeline {
           hints: this.engines.customizations?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
         }),
         (events) => {
-          if (events.some(({ type }) => type === "final")) attempts = 1
+          if (events.some(({ _tag }) => _tag === "final")) attempts = 1
           return this.onRecognition(events, 0, fromMs)
         }
       ).pipe(
@@ -286,7 +286,7 @@ class VoicePipeline {
     event: RecognitionEvent,
     fromMs: number
   ): Effect.Effect<void, SessionFailure> | undefined {
-    if (event.type === "silence") {
+    if (event._tag === "silence") {
       // Sound that will not be part of any text need not be recognized again.
       this.unconcluded.dropUntil(fromMs + event.untilMs)
       return undefined
@@ -298,7 +298,7 @@ class VoicePipeline {
       endMs: Math.round(fromMs + event.endMs),
       language
     }
-    if (event.type === "partial") {
+    if (event._tag === "partial") {
       this.partial = { utterance, revision: ++this.revision }
       this.lanes.events.offer({ _tag: "Tentative", transcript: "", utterance })
       return undefined
@@ -352,12 +352,12 @@ class VoicePipeline {
     const once = translate({
       source,
       target: target.toLowerCase(),
-      segments: [{ units: [{ kind: "text", text: utterance.text.trim() }] }],
+      segments: [{ units: [{ _tag: "text", text: utterance.text.trim() }] }],
       formality: translator.formality(target.toLowerCase()) ? formality : "default"
     })
     return Effect.retry(once, { times: 1, schedule: Schedule.spaced("100 millis") }).pipe(
       Effect.map(({ segments }) => {
-        const text = segments[0]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")
+        const text = segments[0]!.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")
         return { ...utterance, language: target, text: segmentText(text, target, first) }
       }),
       Effect.mapError(engineFailure)

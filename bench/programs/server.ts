@@ -89,7 +89,7 @@ const stubEar =
           samples -= 3_200
           const last = new Uint8Array(pcm.buffer, pcm.byteOffset + 2 * (pcm.length - chunkSamples), 8)
           heard.push({
-            type: "partial",
+            _tag: "partial",
             text: `t=${stampOf(last.slice())} the quick brown fox jumps over the lazy dog`,
             startMs: n * 200,
             endMs: ++n * 200,
@@ -97,7 +97,7 @@ const stubEar =
           })
         }
         // What has been said is said: nothing is kept for hearing again.
-        heard.push({ type: "silence", untilMs: n * 200 })
+        heard.push({ _tag: "silence", untilMs: n * 200 })
         return heard as unknown as readonly [RecognitionEvent, ...Array<RecognitionEvent>]
       }
     )

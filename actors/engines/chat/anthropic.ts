@@ -1,6 +1,6 @@
 /** Anthropic's Messages interface. Source: chat section 13.3 (mapping), 7.6 (structured output by a forced
  *  tool), 12 (effort as a thinking budget). */
-import { HttpClient, type CallFlow, type UpstreamHttp } from "./http.ts"
+import { HttpClient, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
   argumentsObject,
   badResponse,
@@ -286,17 +286,17 @@ class Reader {
     this.blocks.set(index, { type: given.type, call, asText, draft: { ...given } })
     if (call >= 0)
       this.sink.event({
-        type: "call",
+        _tag: "call",
         choice: 0,
         index: call,
         id: String(given.id),
         name: String(given.name)
       })
     if (given.type === "text" && typeof given.text === "string" && given.text !== "")
-      this.sink.event({ type: "text", choice: 0, text: given.text })
+      this.sink.event({ _tag: "text", choice: 0, text: given.text })
     if (given.type === "thinking") {
       this.thinking.push(this.blocks.get(index)!.draft)
-      if (given.thinking) this.sink.event({ type: "reasoning", choice: 0, text: given.thinking })
+      if (given.thinking) this.sink.event({ _tag: "reasoning", choice: 0, text: given.thinking })
     }
     if (given.type === "redacted_thinking") this.thinking.push(given)
     if (
@@ -311,15 +311,15 @@ class Reader {
   private args(index: number, text: string): void {
     const of = this.blocks.get(index)
     if (of === undefined || text === "") return
-    if (of.asText) this.sink.event({ type: "text", choice: 0, text })
-    else if (of.call >= 0) this.sink.event({ type: "arguments", choice: 0, index: of.call, text })
+    if (of.asText) this.sink.event({ _tag: "text", choice: 0, text })
+    else if (of.call >= 0) this.sink.event({ _tag: "arguments", choice: 0, index: of.call, text })
   }
 
   private delta(index: number, delta: any): void {
     const of = this.blocks.get(index)
     switch (delta.type) {
       case "text_delta":
-        if (delta.text !== "") this.sink.event({ type: "text", choice: 0, text: String(delta.text) })
+        if (delta.text !== "") this.sink.event({ _tag: "text", choice: 0, text: String(delta.text) })
         return
       case "input_json_delta":
         return this.args(index, String(delta.partial_json ?? ""))
@@ -327,7 +327,7 @@ class Reader {
         if (of !== undefined)
           of.draft["thinking"] = `${String(of.draft["thinking"] ?? "")}${String(delta.thinking)}`
         if (delta.thinking !== "")
-          this.sink.event({ type: "reasoning", choice: 0, text: String(delta.thinking) })
+          this.sink.event({ _tag: "reasoning", choice: 0, text: String(delta.thinking) })
         return
       case "signature_delta":
         if (of !== undefined)
@@ -337,14 +337,15 @@ class Reader {
 
   end(): void {
     if (!this.finished) throw badResponse("stream ended early")
-    if (this.thinking.length > 0) this.sink.event({ type: "bound", value: { thinking: this.thinking } })
+    if (this.thinking.length > 0)
+      this.sink.event({ _tag: "provider_state", value: { thinking: this.thinking } })
     const reason = finishOf(this.reason)
     this.sink.event({
-      type: "finish",
+      _tag: "finish",
       choice: 0,
       reason: reason === "tool_calls" && this.calls === 0 ? "stop" : reason
     })
-    this.sink.event({ type: "usage", usage: this.usage })
+    this.sink.event({ _tag: "usage", usage: this.usage })
     this.sink.flush()
   }
 }

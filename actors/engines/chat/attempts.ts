@@ -21,7 +21,7 @@ export interface AttemptOptions {
   /** Of the first wait; doubled each time, ± 50 %. */
   readonly backoffMs: number
   /** An upstream rests after failures, or answers again. */
-  readonly told?: (upstream: Upstream, rests: boolean) => void
+  readonly onBreakerChange?: (upstream: Upstream, rests: boolean) => void
 }
 
 /** Whose generation it is. */
@@ -96,9 +96,9 @@ export const attempt = async (
           await upstream.model.generate(request, sink, signal)
           upstream.lastSuccessMs = options.nowMs()
           upstream.breaker.askNow("Succeeded", {}, ignore)
-          if (upstream.rests) {
-            upstream.rests = false
-            options.told?.(upstream, false)
+          if (upstream.breakerOpen) {
+            upstream.breakerOpen = false
+            options.onBreakerChange?.(upstream, false)
           }
         } catch (cause) {
           blame(upstream, cause, options.nowMs)
@@ -133,9 +133,9 @@ const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | und
       resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" })
   })
   // Told once, when the first caller is kept away, not at every failed probe.
-  if (resting !== undefined && !upstream.rests) {
-    upstream.rests = true
-    options.told?.(upstream, true)
+  if (resting !== undefined && !upstream.breakerOpen) {
+    upstream.breakerOpen = true
+    options.onBreakerChange?.(upstream, true)
   }
   return resting
 }

@@ -1,7 +1,7 @@
 /** local/echo: answers with the last user text, one word a step; calls a tool when it must, with arguments
  *  made from the tool's schema. The same request always gives the same answer; usage counts words. Source:
  *  chat section 13.5. */
-import type { ChatModule, Step } from "./embedded.ts"
+import type { ChatModule, Step } from "./embedded-model.ts"
 import { textOf, type Finish, type Message, type ModelRequest } from "./model.ts"
 
 const wordsOf = (text: string): ReadonlyArray<string> => text.match(/\S+\s*/g) ?? []

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { basename, join } from "node:path"
 import { pathToFileURL } from "node:url"
-import type { ChatModule, Step } from "./embedded.ts"
+import type { ChatModule, Step } from "./embedded-model.ts"
 import { anything, grammarSchema } from "./grammar-schema.ts"
 import { textOf, UpstreamFault, type Format, type Message, type ModelRequest } from "./model.ts"
 

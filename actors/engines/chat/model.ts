@@ -21,7 +21,7 @@ export interface ToolCall {
 }
 
 /** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning). */
-export interface Bound {
+export interface ProviderState {
   readonly upstream: string
   readonly value: unknown
 }
@@ -33,7 +33,7 @@ export interface Message {
   /** Of role `tool`: which call it answers. */
   readonly callId?: string
   readonly reasoning?: string
-  readonly bound?: ReadonlyArray<Bound>
+  readonly bound?: ReadonlyArray<ProviderState>
 }
 
 export interface Tool {
@@ -105,24 +105,24 @@ export interface Usage {
 export type Finish = "stop" | "length" | "tool_calls" | "content_filter"
 
 export type ModelEvent =
-  | { readonly type: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
-  | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
-  | { readonly type: "refusal"; readonly choice: number; readonly text: string }
+  | { readonly _tag: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
+  | { readonly _tag: "reasoning"; readonly choice: number; readonly text: string }
+  | { readonly _tag: "refusal"; readonly choice: number; readonly text: string }
   /** As the model gave it, whole or a delta. */
-  | { readonly type: "audio"; readonly choice: number; readonly value: { readonly data?: unknown } }
+  | { readonly _tag: "audio"; readonly choice: number; readonly value: { readonly data?: unknown } }
   /** A call begins; its arguments follow. `index` counts the calls of a choice. */
   | {
-      readonly type: "call"
+      readonly _tag: "call"
       readonly choice: number
       readonly index: number
       readonly id: string
       readonly name: string
     }
-  | { readonly type: "arguments"; readonly choice: number; readonly index: number; readonly text: string }
-  | { readonly type: "finish"; readonly choice: number; readonly reason: Finish }
-  | { readonly type: "usage"; readonly usage: Usage }
+  | { readonly _tag: "arguments"; readonly choice: number; readonly index: number; readonly text: string }
+  | { readonly _tag: "finish"; readonly choice: number; readonly reason: Finish }
+  | { readonly _tag: "usage"; readonly usage: Usage }
   /** What to keep for this upstream with the answer. */
-  | { readonly type: "bound"; readonly value: unknown }
+  | { readonly _tag: "provider_state"; readonly value: unknown }
 
 export interface Flow {
   pause(): void

@@ -1,6 +1,6 @@
 /** Ollama's own chat interface: newline-delimited JSON. Source: chat section 13.4. */
 import { signalOf, type Abort } from "./abort.ts"
-import { HttpClient, type CallFlow, type UpstreamHttp } from "./http.ts"
+import { HttpClient, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
   argumentsObject,
   badResponse,
@@ -11,7 +11,7 @@ import {
   type Message,
   type ModelRequest
 } from "./model.ts"
-import { finishOf } from "./openai-chunks.ts"
+import { finishOf } from "./openai-sse-chunks.ts"
 import { LineReader, utf8 } from "./sse-reader.ts"
 
 export interface OllamaOptions {
@@ -132,16 +132,16 @@ export const ollama = (options: OllamaOptions): ChatModel => {
         }
         const { message } = told
         if (typeof message?.thinking === "string" && message.thinking !== "")
-          sink.event({ type: "reasoning", choice: 0, text: message.thinking })
+          sink.event({ _tag: "reasoning", choice: 0, text: message.thinking })
         if (typeof message?.content === "string" && message.content !== "")
-          sink.event({ type: "text", choice: 0, text: message.content })
+          sink.event({ _tag: "text", choice: 0, text: message.content })
         for (const call of Array.isArray(message?.tool_calls) ? message.tool_calls : []) {
           const name = call?.function?.name
           const given = call?.function?.arguments
           if (typeof name !== "string") throw badResponse("a tool call without a name")
-          sink.event({ type: "call", choice: 0, index: calls, id: newCallId(), name })
+          sink.event({ _tag: "call", choice: 0, index: calls, id: newCallId(), name })
           sink.event({
-            type: "arguments",
+            _tag: "arguments",
             choice: 0,
             index: calls++,
             text: typeof given === "string" ? given : JSON.stringify(given ?? {})
@@ -149,10 +149,10 @@ export const ollama = (options: OllamaOptions): ChatModel => {
         }
         if (told.done !== true) return
         done = true
-        sink.event({ type: "finish", choice: 0, reason: finishOf(told.done_reason, calls > 0) })
+        sink.event({ _tag: "finish", choice: 0, reason: finishOf(told.done_reason, calls > 0) })
         if (typeof told.eval_count === "number")
           sink.event({
-            type: "usage",
+            _tag: "usage",
             usage: {
               input: Number(told.prompt_eval_count ?? 0),
               output: told.eval_count,

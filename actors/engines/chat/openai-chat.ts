@@ -1,6 +1,6 @@
 /** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, Whole, type CallFlow, type UpstreamHttp } from "./http.ts"
+import { HttpClient, Whole, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
   badResponse,
   UpstreamFault,
@@ -12,7 +12,7 @@ import {
   type Part,
   type Supports
 } from "./model.ts"
-import { ChunkReader } from "./openai-chunks.ts"
+import { ChunkReader } from "./openai-sse-chunks.ts"
 import { SseReader } from "./sse-reader.ts"
 
 export interface OpenAiOptions {

@@ -2,7 +2,7 @@
  *  and an id it no longer knows is answered by sending the whole context once. Source: chat sections 13.2,
  *  15.4, 15.5. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, type CallFlow } from "./http.ts"
+import { HttpClient, type CallFlow } from "./http-client.ts"
 import {
   badResponse,
   UpstreamFault,
@@ -150,7 +150,7 @@ class Reader {
       case "response.output_text.delta":
         if (event.delta !== "")
           this.sink.event({
-            type: "text",
+            _tag: "text",
             choice: 0,
             text: String(event.delta),
             ...(Array.isArray(event.logprobs) && event.logprobs.length > 0
@@ -159,11 +159,11 @@ class Reader {
           })
         return
       case "response.refusal.delta":
-        if (event.delta !== "") this.sink.event({ type: "refusal", choice: 0, text: String(event.delta) })
+        if (event.delta !== "") this.sink.event({ _tag: "refusal", choice: 0, text: String(event.delta) })
         return
       case "response.reasoning_text.delta":
       case "response.reasoning_summary_text.delta":
-        if (event.delta !== "") this.sink.event({ type: "reasoning", choice: 0, text: String(event.delta) })
+        if (event.delta !== "") this.sink.event({ _tag: "reasoning", choice: 0, text: String(event.delta) })
         return
       case "response.output_item.added":
         if (event.item?.type === "function_call") this.call(event.output_index, event.item)
@@ -172,7 +172,7 @@ class Reader {
         const call = this.calls.get(event.output_index)
         if (call !== undefined && event.delta !== "") {
           call.told = true
-          this.sink.event({ type: "arguments", choice: 0, index: call.index, text: String(event.delta) })
+          this.sink.event({ _tag: "arguments", choice: 0, index: call.index, text: String(event.delta) })
         }
         return
       }
@@ -195,7 +195,7 @@ class Reader {
     const call = { index: this.calls.size, told: false }
     this.calls.set(at, call)
     this.sink.event({
-      type: "call",
+      _tag: "call",
       choice: 0,
       index: call.index,
       id: String(item.call_id),
@@ -205,13 +205,13 @@ class Reader {
 
   private item(at: number, item: any): void {
     if (item.type === "reasoning" && typeof item.encrypted_content === "string")
-      this.sink.event({ type: "bound", value: item })
+      this.sink.event({ _tag: "provider_state", value: item })
     if (item.type !== "function_call") return
     if (!this.calls.has(at)) this.call(at, item)
     const call = this.calls.get(at)!
     if (!call.told && typeof item.arguments === "string" && item.arguments !== "") {
       call.told = true
-      this.sink.event({ type: "arguments", choice: 0, index: call.index, text: item.arguments })
+      this.sink.event({ _tag: "arguments", choice: 0, index: call.index, text: item.arguments })
     }
   }
 
@@ -239,10 +239,10 @@ class Reader {
   private end(response: any): void {
     this.over = true
     if (this.sessions && typeof response.id === "string")
-      this.sink.event({ type: "bound", value: { session: response.id } })
+      this.sink.event({ _tag: "provider_state", value: { session: response.id } })
     const reason = response.incomplete_details?.reason
     this.sink.event({
-      type: "finish",
+      _tag: "finish",
       choice: 0,
       reason:
         response.status === "incomplete"
@@ -256,7 +256,7 @@ class Reader {
     const { usage } = response
     if (typeof usage?.output_tokens === "number")
       this.sink.event({
-        type: "usage",
+        _tag: "usage",
         usage: {
           input: Number(usage.input_tokens ?? 0),
           output: usage.output_tokens,

@@ -6,7 +6,7 @@ import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "./model.ts"
-import type { UpstreamRecord } from "./record.ts"
+import type { UpstreamRecord } from "./upstream-record.ts"
 
 /** Permits, and a queue for who waits: first in, first out, dropped at once when its caller goes. */
 export class Gate {
@@ -74,7 +74,7 @@ export class Upstream {
   refreshing: Promise<void> | undefined = undefined
 
   /** Callers have been kept away since its last success. */
-  rests = false
+  breakerOpen = false
 
   constructor(record: UpstreamRecord, model: ChatModel, system: ActorSystem, deadlines: Deadlines) {
     this.record = record

@@ -3,7 +3,7 @@
  *  8.3. */
 import { Effect } from "effect"
 import { EngineFault, type Corrector, type Rephraser } from "../ports.ts"
-import { callUpstream } from "../upstream.ts"
+import { callUpstream } from "../upstream-call.ts"
 import { edited } from "./thread-corrector.ts"
 
 type Table = ReadonlyArray<readonly [from: string, to: string]>

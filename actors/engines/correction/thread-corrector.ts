@@ -11,7 +11,7 @@ import {
   type Language,
   type Readiness
 } from "../ports.ts"
-import { supervise, type Start } from "../process.ts"
+import { supervise, type Start } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 
 export interface ToCorrector {

@@ -2,8 +2,8 @@
  *  most every two seconds, for partials. Source: spec engines 4.4. */
 import { Effect, Stream } from "effect"
 import type { EngineFault, RecognitionEvent, Recognizer } from "../ports.ts"
-import { callUpstream } from "../upstream.ts"
-import { Utterances, type Utterance } from "./utterances.ts"
+import { callUpstream } from "../upstream-call.ts"
+import { Utterances, type Utterance } from "./utterance-segmenter.ts"
 
 const id = "openai-transcription"
 
@@ -88,13 +88,13 @@ export const openaiTranscription = ({
           const utterances = new Utterances()
           let partialMs = 0
           let heardMs = 0
-          const told = (type: "partial" | "final") => (piece: Utterance) =>
+          const told = (tag: "partial" | "final") => (piece: Utterance) =>
             Effect.map(ask(piece, language, hints), (text): ReadonlyArray<RecognitionEvent> =>
               text === ""
                 ? []
                 : [
                     {
-                      type,
+                      _tag: tag,
                       text,
                       startMs: Math.round(piece.startMs),
                       endMs: Math.round(piece.endMs),

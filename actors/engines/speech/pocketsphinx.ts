@@ -6,7 +6,7 @@ import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Recognizer } from "../ports.ts"
-import { supervise } from "../process.ts"
+import { supervise } from "../engine-process.ts"
 import { recognizeOn, thread, type Canary, type Slot } from "./thread-recognizer.ts"
 import { phraseOf, sentenceOf } from "./transcript.ts"
 

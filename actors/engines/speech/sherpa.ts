@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { Stream } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Recognizer } from "../ports.ts"
-import { supervise } from "../process.ts"
+import { supervise } from "../engine-process.ts"
 import { recognizeOn, thread, type Slot } from "./thread-recognizer.ts"
 import { phraseOf } from "./transcript.ts"
 

@@ -5,7 +5,7 @@ import { promisify } from "node:util"
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Speech, type Synthesizer } from "../ports.ts"
-import { supervise, type Start } from "../process.ts"
+import { supervise, type Start } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 import type { FromFlite, ToFlite } from "../workers/flite.ts"
 

@@ -3,7 +3,7 @@
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"
 import { EngineFault, type RecognitionEvent, type Language, type Pcm, type Recognizer } from "../ports.ts"
-import type { Start, Supervised } from "../process.ts"
+import type { Start, Supervised } from "../engine-process.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
 
 /** `end`: no more sound, tell the rest and `done`; `abandon`: forget it. Both leave the thread ready for the
@@ -170,7 +170,7 @@ export const recognizeOn = (
           } else if (message.is === "partial")
             out.offer({
               heard: {
-                type: "partial",
+                _tag: "partial",
                 text: words.phrase(message.text),
                 startMs: message.startMs,
                 endMs: message.endMs,
@@ -180,7 +180,7 @@ export const recognizeOn = (
           else if (message.is === "final")
             out.offer({
               heard: {
-                type: "final",
+                _tag: "final",
                 text: words.sentence(message.text),
                 startMs: message.startMs,
                 endMs: message.endMs,
@@ -188,7 +188,7 @@ export const recognizeOn = (
               }
             })
           else if (message.is === "silence")
-            out.offer({ heard: { type: "silence", untilMs: message.untilMs } })
+            out.offer({ heard: { _tag: "silence", untilMs: message.untilMs } })
           else if (message.is === "done") {
             over = true
             out.end()

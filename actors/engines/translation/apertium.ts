@@ -10,12 +10,12 @@ import type { ActorSystem } from "../../../runtime/registry.ts"
 import {
   EngineFault,
   type Language,
-  type Segment,
+  type EngineSegment,
   type Translator,
   type TranslateRequest,
-  type Unit
+  type SegmentUnit
 } from "../ports.ts"
-import { supervise, type Start, type Supervised } from "../process.ts"
+import { supervise, type Start, type Supervised } from "../engine-process.ts"
 
 /** Apertium's codes (ISO 639-3, or -1 in older pairs) as the API's. */
 export const languages: Record<string, Language> = {
@@ -184,14 +184,14 @@ const unescape = (text: string): string => text.replaceAll("[~]", "~").replace(/
 /** A segment as the pipeline's stream. */
 export const streamOf = ({
   units
-}: Segment): {
+}: EngineSegment): {
   readonly text: string
   readonly lead: string
   readonly trail: string
   readonly stop: boolean
   readonly doubled: boolean
 } => {
-  const raw = units.map((unit) => (unit.kind === "text" ? escape(unit.text) : `[<x${unit.id}>]`)).join("")
+  const raw = units.map((unit) => (unit._tag === "text" ? escape(unit.text) : `[<x${unit.id}>]`)).join("")
   const core = raw.trim()
   const lead = raw.slice(0, raw.length - raw.trimStart().length)
   const trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
@@ -203,7 +203,7 @@ export const streamOf = ({
 export const segmentOf = (
   answer: string,
   { lead, trail, stop, doubled }: ReturnType<typeof streamOf>
-): Segment => {
+): EngineSegment => {
   let text = answer.replace(/\[\]/g, "").trim()
   if (stop) {
     const marks = /(?:\[<x\d+>\])*$/.exec(text)![0]
@@ -211,10 +211,10 @@ export const segmentOf = (
     if (words.endsWith(".")) text = words.slice(0, -1).trimEnd() + marks
   }
   text = lead + (doubled ? text : text.replace(/ {2,}/g, " ")) + trail
-  const units: Array<Unit> = []
+  const units: Array<SegmentUnit> = []
   for (const [i, part] of text.split(/\[<x(\d+)>\]/).entries()) {
-    if (i % 2 === 1) units.push({ kind: "opaque", id: Number(part) })
-    else if (part !== "") units.push({ kind: "text", text: unescape(part) })
+    if (i % 2 === 1) units.push({ _tag: "opaque", id: Number(part) })
+    else if (part !== "") units.push({ _tag: "text", text: unescape(part) })
   }
   return { units }
 }
@@ -378,8 +378,8 @@ export const apertium = ({
   const base = (language: Language): Language => language.split("-", 1)[0]!.toLowerCase()
   const run = (
     name: string,
-    segments: ReadonlyArray<Segment>
-  ): Effect.Effect<ReadonlyArray<Segment>, EngineFault> => {
+    segments: ReadonlyArray<EngineSegment>
+  ): Effect.Effect<ReadonlyArray<EngineSegment>, EngineFault> => {
     const engine = direction(name)
     if (engine === undefined)
       return Effect.fail(
@@ -392,7 +392,7 @@ export const apertium = ({
     return Effect.forEach(
       segments,
       (segment) => {
-        if (segment.units.every((unit) => unit.kind === "opaque" || unit.text.trim() === ""))
+        if (segment.units.every((unit) => unit._tag === "opaque" || unit.text.trim() === ""))
           return Effect.succeed(segment)
         const stream = streamOf(segment)
         return Effect.map(

@@ -1,8 +1,14 @@
 /** A DeepL-compatible service behind us: one call for all segments; opaque units travel as XML elements it is
  *  told to ignore. */
 import { Effect } from "effect"
-import { EngineFault, type Language, type Segment, type Translator, type Unit } from "../ports.ts"
-import { callUpstream, translationTryMs } from "../upstream.ts"
+import {
+  EngineFault,
+  type Language,
+  type EngineSegment,
+  type Translator,
+  type SegmentUnit
+} from "../ports.ts"
+import { callUpstream, translationTryMs } from "../upstream-call.ts"
 
 const id = "deepl-upstream"
 const textsMax = 50
@@ -21,18 +27,18 @@ const plain = (text: string): string =>
     .replaceAll(/&(?:apos|#39|#x27);/gi, "'")
     .replaceAll("&amp;", "&")
 
-const xmlOf = ({ units }: Segment): string =>
-  units.map((unit) => (unit.kind === "text" ? escaped(unit.text) : `<x id="${unit.id}"/>`)).join("")
+const xmlOf = ({ units }: EngineSegment): string =>
+  units.map((unit) => (unit._tag === "text" ? escaped(unit.text) : `<x id="${unit.id}"/>`)).join("")
 
-const segmentOf = (xml: string): Segment => ({
+const segmentOf = (xml: string): EngineSegment => ({
   units: xml
     .split(/<x id="(\d+)"\s*\/>|<x id="(\d+)"><\/x>/)
-    .flatMap((part, i): ReadonlyArray<Unit> =>
+    .flatMap((part, i): ReadonlyArray<SegmentUnit> =>
       part === undefined || part === ""
         ? []
         : i % 3 === 0
-          ? [{ kind: "text", text: plain(part) }]
-          : [{ kind: "opaque", id: Number(part) }]
+          ? [{ _tag: "text", text: plain(part) }]
+          : [{ _tag: "opaque", id: Number(part) }]
     )
 })
 

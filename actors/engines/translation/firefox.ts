@@ -6,8 +6,8 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
-import { EngineFault, type Language, type Segment, type Translator } from "../ports.ts"
-import { supervise, type Start, type Supervised } from "../process.ts"
+import { EngineFault, type Language, type EngineSegment, type Translator } from "../ports.ts"
+import { supervise, type Start, type Supervised } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 import type { FromFirefox, ToFirefox } from "../workers/fxtranslate.ts"
 
@@ -105,17 +105,17 @@ export const firefox = ({
   const ends = [...new Set([...models.keys()].flatMap((pair) => pair.split(">")))]
   const run = (
     pair: string,
-    segments: ReadonlyArray<Segment>
-  ): Effect.Effect<ReadonlyArray<Segment>, EngineFault> =>
+    segments: ReadonlyArray<EngineSegment>
+  ): Effect.Effect<ReadonlyArray<EngineSegment>, EngineFault> =>
     Effect.forEach(segments, ({ units }) =>
       Effect.map(
         Effect.forEach(units, (unit) => {
-          if (unit.kind === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
+          if (unit._tag === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
           const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length)
           const trail = unit.text.slice(unit.text.trimEnd().length)
           return Effect.map(
             models.get(pair)!.use(({ translate }) => translate(unit.text.trim())),
-            (text) => ({ kind: "text" as const, text: `${lead}${text.trim()}${trail}` })
+            (text) => ({ _tag: "text" as const, text: `${lead}${text.trim()}${trail}` })
           )
         }),
         (made) => ({ units: made })

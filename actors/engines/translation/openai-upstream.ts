@@ -1,8 +1,14 @@
 /** An OpenAI-compatible chat model as translator: JSON array in and out, opaque units as ⟦n⟧, every answer
  *  verified; a segment that comes back wrong is asked for once more on its own. Source: spec engines 2.5. */
 import { Effect } from "effect"
-import { EngineFault, type Segment, type TranslateRequest, type Translator, type Unit } from "../ports.ts"
-import { callUpstream, translationTryMs } from "../upstream.ts"
+import {
+  EngineFault,
+  type EngineSegment,
+  type TranslateRequest,
+  type Translator,
+  type SegmentUnit
+} from "../ports.ts"
+import { callUpstream, translationTryMs } from "../upstream-call.ts"
 
 const id = "openai-upstream"
 const segmentsPerCall = 20
@@ -14,35 +20,35 @@ const languages =
     " "
   )
 
-const textOf = ({ units }: Segment): string =>
+const textOf = ({ units }: EngineSegment): string =>
   units
     .map((unit) =>
-      unit.kind === "text" ? unit.text.replaceAll("⟦", "[").replaceAll("⟧", "]") : `⟦${unit.id}⟧`
+      unit._tag === "text" ? unit.text.replaceAll("⟦", "[").replaceAll("⟧", "]") : `⟦${unit.id}⟧`
     )
     .join("")
 
-const segmentOf = (text: string): Segment => ({
+const segmentOf = (text: string): EngineSegment => ({
   units: text
     .split(/⟦(\d+)⟧/)
-    .flatMap((part, i): ReadonlyArray<Unit> =>
-      i % 2 === 1 ? [{ kind: "opaque", id: Number(part) }] : part === "" ? [] : [{ kind: "text", text: part }]
+    .flatMap((part, i): ReadonlyArray<SegmentUnit> =>
+      i % 2 === 1 ? [{ _tag: "opaque", id: Number(part) }] : part === "" ? [] : [{ _tag: "text", text: part }]
     )
 })
 
 /** What a translation may not change: marks once each, figures (whatever stands between them), and that there
  *  is something. */
-const figures = (segment: Segment): string =>
+const figures = (segment: EngineSegment): string =>
   (textOf(segment).replace(/⟦\d+⟧/g, " ").match(/\d+/g) ?? []).join("").split("").sort().join("")
 
-const marks = (segment: Segment): string =>
+const marks = (segment: EngineSegment): string =>
   segment.units
-    .flatMap((unit) => (unit.kind === "opaque" ? [unit.id] : []))
+    .flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : []))
     .sort((a, b) => a - b)
     .join()
 
-const empty = (segment: Segment): boolean => textOf(segment).trim() === ""
+const empty = (segment: EngineSegment): boolean => textOf(segment).trim() === ""
 
-const faithful = (segment: Segment, made: Segment): boolean =>
+const faithful = (segment: EngineSegment, made: EngineSegment): boolean =>
   marks(made) === marks(segment) && figures(made) === figures(segment) && empty(made) === empty(segment)
 
 export const openaiUpstream = ({
@@ -56,7 +62,7 @@ export const openaiUpstream = ({
 }): Translator => {
   const ask = (
     { source, target, formality, context, instructions }: TranslateRequest,
-    segments: ReadonlyArray<Segment>
+    segments: ReadonlyArray<EngineSegment>
   ) => {
     const system = [
       `Translate every string of the JSON array from ${source} to ${target}. Answer with a JSON array of as many strings and nothing else.`,
@@ -111,8 +117,8 @@ export const openaiUpstream = ({
   /** Undefined: the answer as a whole is of the wrong shape, so that each is asked for on its own. */
   const whole = (
     request: TranslateRequest,
-    batch: ReadonlyArray<Segment>
-  ): Effect.Effect<ReadonlyArray<Segment> | undefined, EngineFault> =>
+    batch: ReadonlyArray<EngineSegment>
+  ): Effect.Effect<ReadonlyArray<EngineSegment> | undefined, EngineFault> =>
     Effect.catch(ask(request, batch), (fault: EngineFault) =>
       fault.detail === wrongShape ? Effect.succeed(undefined) : Effect.fail(fault)
     )

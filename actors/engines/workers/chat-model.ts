@@ -9,7 +9,7 @@ import {
   type FromModel,
   type Step,
   type ToModel
-} from "../chat/embedded.ts"
+} from "../chat/embedded-model.ts"
 import { echo } from "../chat/echo.ts"
 import { gguf } from "../chat/gguf.ts"
 import { UpstreamFault } from "../chat/model.ts"

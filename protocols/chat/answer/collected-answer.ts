@@ -44,7 +44,7 @@ export class CollectedAnswer implements Output {
   }
 
   event(event: ModelEvent): void {
-    switch (event.type) {
+    switch (event._tag) {
       case "text": {
         const draft = this.of(event.choice)
         draft.text += event.text
@@ -80,7 +80,7 @@ export class CollectedAnswer implements Output {
         this.usage = event.usage
         return
       }
-      case "bound":
+      case "provider_state":
         return
     }
   }

@@ -81,7 +81,7 @@ export class CompletionChunks implements Output {
 
   event(event: ModelEvent): void {
     const { legacy } = this.options
-    switch (event.type) {
+    switch (event._tag) {
       case "text": {
         this.role(event.choice, false)
         if (!this.pieces || event.logprobs !== undefined)
@@ -139,7 +139,7 @@ export class CompletionChunks implements Output {
       case "usage":
         if (this.options.includeUsage) this.out += `${this.head}],"usage":${chatUsage(event.usage)}}\n\n`
         return
-      case "bound":
+      case "provider_state":
         return
     }
   }

@@ -103,7 +103,7 @@ export class ResponseBuilder implements Output {
   }
 
   event(event: ModelEvent): void {
-    switch (event.type) {
+    switch (event._tag) {
       case "reasoning":
         return this.think(event.text)
       case "text":
@@ -126,7 +126,7 @@ export class ResponseBuilder implements Output {
         this.usage = event.usage
         return
       }
-      case "bound":
+      case "provider_state":
         this.bound.push(event.value)
     }
   }
@@ -201,7 +201,7 @@ export class ResponseBuilder implements Output {
       })
   }
 
-  private call({ index, id, name }: Extract<ModelEvent, { type: "call" }>): void {
+  private call({ index, id, name }: Extract<ModelEvent, { _tag: "call" }>): void {
     this.closeUpTo()
     const item: CallItem = {
       kind: "call",

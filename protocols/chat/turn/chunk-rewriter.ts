@@ -151,12 +151,12 @@ export class ChunkRewriter implements RetrySink {
 
   event(event: ModelEvent): void {
     if (this.cut) return
-    switch (event.type) {
+    switch (event._tag) {
       case "usage": {
         this.usage = event.usage
         return
       }
-      case "bound": {
+      case "provider_state": {
         this.output.event(event)
         return
       }
@@ -207,7 +207,7 @@ export class ChunkRewriter implements RetrySink {
     state: ChoiceState,
     choice: number,
     certain: string,
-    from: Extract<ModelEvent, { type: "text" }>
+    from: Extract<ModelEvent, { _tag: "text" }>
   ): void {
     const text = state.text === undefined ? certain : state.text.push(certain)
     if (text === "") return
@@ -216,7 +216,7 @@ export class ChunkRewriter implements RetrySink {
     this.output.event(text === from.text ? from : { ...from, text })
   }
 
-  private call(state: ChoiceState, event: Extract<ModelEvent, { type: "call" }>): void {
+  private call(state: ChoiceState, event: Extract<ModelEvent, { _tag: "call" }>): void {
     const { names, external, builtins, dropCalls, oneCall } = this.rules
     const places = (state.places ??= new Map())
     if (dropCalls) {
@@ -246,31 +246,31 @@ export class ChunkRewriter implements RetrySink {
     for (const [choice, state] of this.choices.list) {
       if (state.bridge !== undefined) {
         const { text, calls } = state.bridge.end()
-        this.text(state, choice, text, { type: "text", choice, text: "" })
+        this.text(state, choice, text, { _tag: "text", choice, text: "" })
         for (const [i, { id, name, arguments: args }] of calls.entries()) {
           this.bridged.push({ id, name: this.rules.names.outward(name) ?? name, arguments: args })
-          this.call(state, { type: "call", choice, index: i, id, name })
-          this.event({ type: "arguments", choice, index: i, text: args })
+          this.call(state, { _tag: "call", choice, index: i, id, name })
+          this.event({ _tag: "arguments", choice, index: i, text: args })
         }
       }
       // No arguments are published as an empty object, streamed or not.
       if (state.bare !== undefined)
-        for (const index of state.bare) this.output.event({ type: "arguments", choice, index, text: "{}" })
+        for (const index of state.bare) this.output.event({ _tag: "arguments", choice, index, text: "{}" })
       const tail = state.text?.end() ?? ""
       const thought = state.reasoning?.end() ?? ""
-      if (thought !== "") this.output.event({ type: "reasoning", choice, text: thought })
+      if (thought !== "") this.output.event({ _tag: "reasoning", choice, text: thought })
       if (tail !== "") {
         state.content = true
         if (this.rules.keepsText && choice === 0) this.said += tail
-        this.output.event({ type: "text", choice, text: tail })
+        this.output.event({ _tag: "text", choice, text: tail })
       }
     }
   }
 
   /** A choice with calls ends by them, except when it was cut short or withheld. */
-  finishes(): ReadonlyArray<Extract<ModelEvent, { type: "finish" }>> {
+  finishes(): ReadonlyArray<Extract<ModelEvent, { _tag: "finish" }>> {
     return this.choices.list.map(([choice, { finish = "stop", forwarded }]) => ({
-      type: "finish" as const,
+      _tag: "finish" as const,
       choice,
       reason: this.cut
         ? ("length" as const)
@@ -300,7 +300,7 @@ export const renumbered = (sink: ModelSink, choice: number, onUsage: (usage: Usa
   onFirstEvent: (flow) => sink.onFirstEvent(flow),
   flush: () => sink.flush(),
   event: (event) => {
-    if (event.type === "usage") onUsage(event.usage)
+    if (event._tag === "usage") onUsage(event.usage)
     else sink.event("choice" in event ? { ...event, choice } : event)
   }
 })

@@ -162,7 +162,7 @@ export class TurnRun {
           continue
         }
         for (const finish of filter.finishes()) output.event(finish)
-        output.event({ type: "usage", usage: this.usage })
+        output.event({ _tag: "usage", usage: this.usage })
         output.flush()
         answered = true
         return { usage: this.usage, estimated: this.guessed }
@@ -312,7 +312,7 @@ export class TurnRun {
         })
       )
     )
-    if (input + output > 0) filter.event({ type: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
+    if (input + output > 0) filter.event({ _tag: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
     return target
   }
 

@@ -68,7 +68,7 @@ export class Turns {
       backoffMs,
       builtins,
       unsupported,
-      told: ({ record: { id }, lastError }, rests) =>
+      onBreakerChange: ({ record: { id }, lastError }, rests) =>
         rests
           ? deps.log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code })
           : deps.log("info", "a chat upstream answers again", { upstream: id })

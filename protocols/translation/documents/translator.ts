@@ -4,7 +4,7 @@
 import { Effect } from "effect"
 import type { DocumentPort, TranslateBatch } from "../../../actors/documents/ports.ts"
 import { customizationsEngine, JobFault } from "../../../actors/documents/ports.ts"
-import { EngineFault, type Engines, type Segment } from "../../../actors/engines/ports.ts"
+import { EngineFault, type Engines, type EngineSegment } from "../../../actors/engines/ports.ts"
 import { mark, plainOf } from "../../formats/marks.ts"
 import { noAid, type Customization } from "../text/customizations.ts"
 import { assisted } from "../text/assisted.ts"
@@ -34,9 +34,9 @@ const piecesOf = (text: string): Array<Piece> => {
 const marks = /[\uFDD0-\uFDD4]/g
 const hasMarks = (text: string): boolean => text.search(marks) >= 0
 
-const clean = ({ units }: Segment): Segment => ({
+const clean = ({ units }: EngineSegment): EngineSegment => ({
   units: units.map((unit) =>
-    unit.kind === "text" ? { kind: "text", text: unit.text.replace(marks, "") } : unit
+    unit._tag === "text" ? { _tag: "text", text: unit.text.replace(marks, "") } : unit
   )
 })
 

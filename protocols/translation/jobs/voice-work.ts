@@ -74,7 +74,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
         }),
         (heard: RecognitionEvent) =>
           Effect.sync(() => {
-            if (heard.type === "final" && heard.text !== "")
+            if (heard._tag === "final" && heard.text !== "")
               lines.push({
                 text: heard.text,
                 startMs: heard.startMs,
@@ -112,12 +112,12 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
           engines.translator.translate({
             source,
             target: code,
-            segments: part.map(({ text }) => ({ units: [{ kind: "text" as const, text }] }))
+            segments: part.map(({ text }) => ({ units: [{ _tag: "text" as const, text }] }))
           }),
           ({ segments }) =>
             part.map((line, i) => ({
               ...line,
-              text: segments[i]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")
+              text: segments[i]!.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")
             }))
         )
       ),

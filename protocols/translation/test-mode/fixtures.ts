@@ -7,7 +7,7 @@ import {
   type Engines,
   type Language,
   type Translator,
-  type Unit
+  type SegmentUnit
 } from "../../../actors/engines/ports.ts"
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import { committed, type Store, type Write } from "../../../storage/store.ts"
@@ -82,8 +82,8 @@ export const fixtureEngines = (): Engines => {
           const phrase = phraseIn(target)
           let told = false
           return {
-            units: units.flatMap((unit): ReadonlyArray<Unit> => {
-              if (unit.kind === "opaque") return [unit]
+            units: units.flatMap((unit): ReadonlyArray<SegmentUnit> => {
+              if (unit._tag === "opaque") return [unit]
               const text =
                 unit.text.trim() === ""
                   ? unit.text
@@ -94,7 +94,7 @@ export const fixtureEngines = (): Engines => {
                         .map((line) => (line.trim() === "" ? line : phrase))
                         .join("\n")
               told ||= unit.text.trim() !== ""
-              return text === "" ? [] : [{ kind: "text", text }]
+              return text === "" ? [] : [{ _tag: "text", text }]
             })
           }
         })

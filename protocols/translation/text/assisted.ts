@@ -2,7 +2,13 @@
  *  bring texts of their own (documents). What quota, detection and answers are is the caller's. Source:
  *  translation sections 3.3.4–5, 4.1. */
 import { Effect } from "effect"
-import type { EngineFault, Formality, Language, Segment, Translator } from "../../../actors/engines/ports.ts"
+import type {
+  EngineFault,
+  Formality,
+  Language,
+  EngineSegment,
+  Translator
+} from "../../../actors/engines/ports.ts"
 import type { Customization } from "./customizations.ts"
 import type { Known } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
@@ -21,7 +27,7 @@ export interface AssistedRequest {
   /** Of texts with codes of their own (documents): their pieces. Default: plain text with placeholders. */
   readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
   /** What an engine's text must not hold. */
-  readonly clean?: (segment: Segment) => Segment
+  readonly clean?: (segment: EngineSegment) => EngineSegment
 }
 
 export interface Assisted {

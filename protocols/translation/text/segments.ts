@@ -2,7 +2,7 @@
  *  units, white space around sentences kept outside. Guarantee: with an engine that changes nothing, what
  *  comes back is byte for byte what went in, and every opaque unit stands in the answer exactly once. Pure.
  *  Source: translation 3.1 split_sentences, 3.3. */
-import type { Language, Segment, Unit } from "../../../actors/engines/ports.ts"
+import type { Language, EngineSegment, SegmentUnit } from "../../../actors/engines/ports.ts"
 
 /** `open`, `close`, `void`: markup without width between letters. `inside`: stands for words (placeholder,
  *  entity, ignored element). */
@@ -13,7 +13,7 @@ export type Piece =
 export type Split = "0" | "1" | "nonewlines"
 
 interface Sentence {
-  readonly segment: Segment
+  readonly segment: EngineSegment
   readonly raws: ReadonlyArray<string>
   readonly first: string
   readonly last: string
@@ -28,7 +28,7 @@ export class Draft {
     if (text !== "") this.parts.push(text)
   }
 
-  get segments(): ReadonlyArray<Segment> {
+  get segments(): ReadonlyArray<EngineSegment> {
     return this.sentences.map(({ segment }) => segment)
   }
 }
@@ -294,18 +294,18 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
       to--
     } else break
   }
-  const units: Array<Unit> = []
+  const units: Array<SegmentUnit> = []
   const raws: Array<string> = []
   for (let i = from; i < to; i++) {
     const piece = pieces[i]!
     if (!("text" in piece)) {
-      units.push({ kind: "opaque", id: raws.length })
+      units.push({ _tag: "opaque", id: raws.length })
       raws.push(piece.raw)
       continue
     }
     const before = units.at(-1)
-    if (before?.kind === "text") units[units.length - 1] = { kind: "text", text: before.text + piece.text }
-    else units.push({ kind: "text", text: piece.text })
+    if (before?._tag === "text") units[units.length - 1] = { _tag: "text", text: before.text + piece.text }
+    else units.push({ _tag: "text", text: piece.text })
   }
   const first = pieces[from]!
   const last = pieces[to - 1]!
@@ -323,14 +323,14 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
 export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: boolean): string =>
   segment.units
     .map((unit) =>
-      unit.kind === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!
+      unit._tag === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!
     )
     .join("")
 
 /** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the
  *  sentence's own. */
-export const answerWith = ({ raws }: Draft["sentences"][number], text: string): Segment => {
-  const units: Array<Unit> = []
+export const answerWith = ({ raws }: Draft["sentences"][number], text: string): EngineSegment => {
+  const units: Array<SegmentUnit> = []
   let from = 0
   const places = raws
     .map((raw, id) => ({ id, at: raw === "" ? -1 : text.indexOf(raw), raw }))
@@ -338,11 +338,11 @@ export const answerWith = ({ raws }: Draft["sentences"][number], text: string): 
     .sort((a, b) => a.at - b.at)
   for (const { id, at, raw } of places) {
     if (at < from) continue
-    if (at > from) units.push({ kind: "text", text: text.slice(from, at) })
-    units.push({ kind: "opaque", id })
+    if (at > from) units.push({ _tag: "text", text: text.slice(from, at) })
+    units.push({ _tag: "opaque", id })
     from = at + raw.length
   }
-  if (from < text.length) units.push({ kind: "text", text: text.slice(from) })
+  if (from < text.length) units.push({ _tag: "text", text: text.slice(from) })
   return { units }
 }
 
@@ -357,24 +357,24 @@ export const protect = (
   escape: boolean
 ): boolean => {
   const { segment, raws: known, first, last } = draft.sentences[at]!
-  const units: Array<Unit> = []
+  const units: Array<SegmentUnit> = []
   const raws = [...known]
   for (const unit of segment.units) {
-    if (unit.kind === "opaque") {
+    if (unit._tag === "opaque") {
       units.push(unit)
       continue
     }
     let rest = 0
     for (const { from, to, target } of find(unit.text)) {
-      if (from > rest) units.push({ kind: "text", text: unit.text.slice(rest, from) })
-      units.push({ kind: "opaque", id: raws.length })
+      if (from > rest) units.push({ _tag: "text", text: unit.text.slice(rest, from) })
+      units.push({ _tag: "opaque", id: raws.length })
       raws.push(escape ? escaped(target) : target)
       rest = to
     }
-    if (rest < unit.text.length) units.push({ kind: "text", text: unit.text.slice(rest) })
+    if (rest < unit.text.length) units.push({ _tag: "text", text: unit.text.slice(rest) })
   }
   if (raws.length > known.length) draft.sentences[at] = { segment: { units }, raws, first, last }
-  return !units.some((unit) => unit.kind === "text" && letters.test(unit.text))
+  return !units.some((unit) => unit._tag === "text" && letters.test(unit.text))
 }
 
 export interface Rendering {
@@ -412,14 +412,18 @@ const repaired = (texts: Array<string>, { first, last }: Sentence, target: Langu
   }
 }
 
-const rendered = (sentence: Sentence, answer: Segment, { repair, escape, target }: Rendering): string => {
-  const parts: Array<string> = answer.units.map((unit) => (unit.kind === "text" ? unit.text : ""))
-  const edgesAreText = answer.units[0]?.kind === "text" && answer.units.at(-1)?.kind === "text"
+const rendered = (
+  sentence: Sentence,
+  answer: EngineSegment,
+  { repair, escape, target }: Rendering
+): string => {
+  const parts: Array<string> = answer.units.map((unit) => (unit._tag === "text" ? unit.text : ""))
+  const edgesAreText = answer.units[0]?._tag === "text" && answer.units.at(-1)?._tag === "text"
   if (repair && edgesAreText) repaired(parts, sentence, target)
   if (escape) for (let i = 0; i < parts.length; i++) parts[i] = escaped(parts[i]!)
   const left = new Set(sentence.raws.keys())
   for (const [i, unit] of answer.units.entries())
-    if (unit.kind === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
+    if (unit._tag === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
   let text = parts.join("")
   // an engine that loses a unit loses its place, not the unit
   for (const id of left) text += sentence.raws[id]!
@@ -427,7 +431,7 @@ const rendered = (sentence: Sentence, answer: Segment, { repair, escape, target 
 }
 
 /** `answers`: one segment per sentence of the draft, in order. */
-export const render = (draft: Draft, answers: ReadonlyArray<Segment>, how: Rendering): string => {
+export const render = (draft: Draft, answers: ReadonlyArray<EngineSegment>, how: Rendering): string => {
   let text = ""
   for (const part of draft.parts)
     text +=

@@ -3,7 +3,7 @@
 import {
   EngineFault,
   type Engines,
-  type Segment,
+  type EngineSegment,
   type TranslateRequest,
   type TranslateResult
 } from "../../../actors/engines/ports.ts"
@@ -303,7 +303,7 @@ const requestFor = (
   group: ReadonlyArray<Job>,
   { options: { formality, context, instructions: own }, aid }: Run
 ): TranslateRequest => {
-  const segments: Array<Segment> = []
+  const segments: Array<EngineSegment> = []
   const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
   for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
   return {

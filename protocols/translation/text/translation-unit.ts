@@ -2,7 +2,7 @@
  *  rest from the engine. Guarantee: what the memory gave is left as it is; a glossary's target stands letter
  *  for letter. Source: translation section 3.3.4–5. */
 import { repaired } from "../../../actors/engines/router.ts"
-import type { Segment } from "../../../actors/engines/ports.ts"
+import type { EngineSegment } from "../../../actors/engines/ports.ts"
 import type { Terms } from "../glossaries/terms.ts"
 import type { MemorySearch, MemoryUse } from "../memories/search.ts"
 import {
@@ -50,7 +50,7 @@ export class TranslationUnit {
   private readonly draft: Draft
   private readonly source: string
   private readonly markup: boolean
-  private readonly made: Array<Segment | undefined>
+  private readonly made: Array<EngineSegment | undefined>
   private readonly verbatim = new Set<number>()
   private whole: string | undefined
 
@@ -103,7 +103,7 @@ export class TranslationUnit {
   }
 
   /** What the engine has to translate. */
-  get left(): ReadonlyArray<Segment> {
+  get left(): ReadonlyArray<EngineSegment> {
     return this.whole !== undefined
       ? []
       : this.draft.sentences.flatMap(({ segment }, i) => (this.made[i] === undefined ? [segment] : []))
@@ -111,7 +111,7 @@ export class TranslationUnit {
 
   /** The engine's answers for what was left, from `from` on; how many they were. */
   take(
-    answers: ReadonlyArray<Segment>,
+    answers: ReadonlyArray<EngineSegment>,
     from: number,
     finish: ((text: string) => string) | undefined
   ): number {
@@ -125,7 +125,7 @@ export class TranslationUnit {
             ? answer
             : {
                 units: answer.units.map((unit) =>
-                  unit.kind === "text" ? { kind: "text", text: finish(unit.text) } : unit
+                  unit._tag === "text" ? { _tag: "text", text: finish(unit.text) } : unit
                 )
               }
       }
@@ -135,7 +135,7 @@ export class TranslationUnit {
   text(how: Rendering): string {
     return (
       this.whole ??
-      render(this.draft, this.made as ReadonlyArray<Segment>, { ...how, verbatim: this.verbatim })
+      render(this.draft, this.made as ReadonlyArray<EngineSegment>, { ...how, verbatim: this.verbatim })
     )
   }
 }

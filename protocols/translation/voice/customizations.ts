@@ -57,7 +57,7 @@ export const voiceAids = (store: Store, translator: Translator, cache = new Term
           segments: drafts.map(({ draft, done }) => ({
             units: [
               {
-                kind: "text" as const,
+                _tag: "text" as const,
                 text: render(draft, [done ? draft.segments[0]! : segments[at++]!], {
                   repair: false,
                   escape: false,

@@ -1,7 +1,7 @@
 /** An actor system that hosts engines, over memory, for tests of what it supervises. Its clock stands still
  *  unless told otherwise. */
 import { Context, Effect } from "effect"
-import { EngineProcess, EngineStarts } from "../../../actors/engines/process.ts"
+import { EngineProcess, EngineStarts } from "../../../actors/engines/engine-process.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { openMemory } from "../../../storage/memory.ts"
 

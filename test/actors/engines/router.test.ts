@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest"
 import {
   EngineFault,
   type Recognizer,
-  type Segment,
+  type EngineSegment,
   type Synthesizer,
   type Translator,
-  type Unit
+  type SegmentUnit
 } from "../../../actors/engines/ports.ts"
 import {
   recognizerRouter,
@@ -15,11 +15,11 @@ import {
   translatorRouter
 } from "../../../actors/engines/router.ts"
 
-const text = (of: string): Unit => ({ kind: "text", text: of })
-const mark = (id: number): Unit => ({ kind: "opaque", id })
+const text = (of: string): SegmentUnit => ({ _tag: "text", text: of })
+const mark = (id: number): SegmentUnit => ({ _tag: "opaque", id })
 
-const plain = ({ units }: Segment): string =>
-  units.map((unit) => (unit.kind === "text" ? unit.text : `‹${unit.id}›`)).join("")
+const plain = ({ units }: EngineSegment): string =>
+  units.map((unit) => (unit._tag === "text" ? unit.text : `‹${unit.id}›`)).join("")
 
 const info = (id: string) => ({ id, version: "1", tier: "local" as const, licence: "MIT" })
 type Fate = EngineFault["reason"] | "well" | "short"
@@ -152,7 +152,7 @@ describe("engines 11.1: the router", () => {
 })
 
 describe("engines 11.2: every opaque id of the source occurs exactly once", () => {
-  const source: Segment = { units: [text("one two "), mark(1), text(" three four"), mark(2)] }
+  const source: EngineSegment = { units: [text("one two "), mark(1), text(" three four"), mark(2)] }
   it("missing ids are inserted at proportional word position, doubles and strangers go", () => {
     expect(plain(repaired(source, { units: [text("uno dos tres cuatro")] }))).toBe(
       "uno dos‹1› tres cuatro‹2›"
@@ -179,22 +179,22 @@ describe("engines 11.2: every opaque id of the source occurs exactly once", () =
       return Math.floor(seed / 65_536) % below
     }
     const words = ["a", " ", "bc ", " d", "e f g", "\n", ""]
-    const units = (idsBelow: number): Array<Unit> =>
+    const units = (idsBelow: number): Array<SegmentUnit> =>
       Array.from({ length: random(8) }, () =>
         random(2) === 0 ? text(words[random(words.length)]!) : mark(random(idsBelow))
       )
     for (let i = 0; i < 2_000; i++) {
       const seen = new Set<number>()
-      const asked: Segment = {
-        units: units(6).filter((unit) => unit.kind === "text" || (!seen.has(unit.id) && seen.add(unit.id)))
+      const asked: EngineSegment = {
+        units: units(6).filter((unit) => unit._tag === "text" || (!seen.has(unit.id) && seen.add(unit.id)))
       }
-      const made: Segment = { units: units(8) }
+      const made: EngineSegment = { units: units(8) }
       const is = repaired(asked, made)
-      expect(is.units.flatMap((unit) => (unit.kind === "opaque" ? [unit.id] : [])).toSorted()).toEqual(
+      expect(is.units.flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : [])).toSorted()).toEqual(
         [...seen].toSorted()
       )
-      expect(is.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")).toBe(
-        made.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join("")
+      expect(is.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")).toBe(
+        made.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")
       )
     }
   })
@@ -213,14 +213,14 @@ describe("recognizers and synthesizers", () => {
     detects,
     capacity: () => ({ used: 2 - free, max: 2 }),
     recognize: (_, { language }) =>
-      Stream.succeed({ type: "final", text: id, startMs: 0, endMs: 1, language: language ?? "??" })
+      Stream.succeed({ _tag: "final", text: id, startMs: 0, endMs: 1, language: language ?? "??" })
   })
   const heard = async (one: Recognizer, language: string | undefined): Promise<unknown> => {
     const result = await Effect.runPromise(
       Effect.result(Stream.runCollect(one.recognize(Stream.empty, { language })))
     )
     return Result.isSuccess(result)
-      ? result.success.map((item) => ("text" in item ? item.text : item.type))
+      ? result.success.map((item) => ("text" in item ? item.text : item._tag))
       : result.failure.reason
   }
   it("the first that knows the language and has room hears", async () => {

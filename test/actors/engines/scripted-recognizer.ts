@@ -54,7 +54,7 @@ export const scriptedRecognizer = (
           let words: Array<string> = []
           let startMs = 0
           const told: (final: boolean) => RecognitionEvent = (final) => ({
-            type: final ? "final" : "partial",
+            _tag: final ? "final" : "partial",
             text: words.join(" "),
             startMs,
             endMs: at,

@@ -1,7 +1,7 @@
 import { Deferred, Effect, Exit, Fiber, Result } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
 import { EngineFault } from "../../../actors/engines/ports.ts"
-import { supervise, type Start } from "../../../actors/engines/process.ts"
+import { supervise, type Start } from "../../../actors/engines/engine-process.ts"
 import { hosted, type Hosted } from "./hosted.ts"
 
 const fault = (reason: EngineFault["reason"], detail = "as asked") =>

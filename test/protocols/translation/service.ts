@@ -69,7 +69,7 @@ export const scripted = (
           engine: "fake",
           segments: request.segments.map(({ units }) => ({
             units: units.map((unit) =>
-              unit.kind === "text" ? { kind: "text" as const, text: change(unit.text) } : unit
+              unit._tag === "text" ? { _tag: "text" as const, text: change(unit.text) } : unit
             )
           }))
         })

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest"
-import { embedded, type Step } from "../../../../actors/engines/chat/embedded.ts"
+import { embedded, type Step } from "../../../../actors/engines/chat/embedded-model.ts"
 import { grammarSchema } from "../../../../actors/engines/chat/grammar-schema.ts"
 import type { ModelRequest } from "../../../../actors/engines/chat/model.ts"
 

@@ -4,8 +4,13 @@ import { request } from "node:http"
 import net, { type AddressInfo } from "node:net"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { Deadlines } from "../../../../actors/engines/chat/deadlines.ts"
-import { HttpClient } from "../../../../actors/engines/chat/http.ts"
-import { headBytesMax, Origin, readHead, type Hearer } from "../../../../actors/engines/chat/http1.ts"
+import { HttpClient } from "../../../../actors/engines/chat/http-client.ts"
+import {
+  headBytesMax,
+  Origin,
+  readHead,
+  type Hearer
+} from "../../../../actors/engines/chat/http1-connection.ts"
 
 const clock = { nowMs: 0, due: [] as Array<{ readonly atMs: number; readonly fire: () => void }> }
 

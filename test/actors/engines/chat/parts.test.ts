@@ -6,10 +6,10 @@ import { CircuitBreaker } from "../../../../actors/circuit-breaker.ts"
 import { Aborter, signalOf } from "../../../../actors/engines/chat/abort.ts"
 import { echo, sample } from "../../../../actors/engines/chat/echo.ts"
 import type { ModelEvent, ModelRequest, ModelSink } from "../../../../actors/engines/chat/model.ts"
-import { ChunkReader } from "../../../../actors/engines/chat/openai-chunks.ts"
-import { readRecords } from "../../../../actors/engines/chat/record.ts"
+import { ChunkReader } from "../../../../actors/engines/chat/openai-sse-chunks.ts"
+import { readRecords } from "../../../../actors/engines/chat/upstream-record.ts"
 import { SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
-import { targetOf, translating } from "../../../../actors/engines/chat/translating.ts"
+import { targetOf, translating } from "../../../../actors/engines/chat/translator-model.ts"
 import { isPublicAddress, webFetch } from "../../../../protocols/chat/turn/builtin-tools.ts"
 import { CompletionChunks } from "../../../../protocols/chat/answer/completion-chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/request/fields.ts"
@@ -47,7 +47,7 @@ const rewritten = (
   const sink: ModelSink = {
     onFirstEvent: () => {},
     event: (event) => {
-      if (event.type !== "usage") chunks.event(event)
+      if (event._tag !== "usage") chunks.event(event)
     },
     flush: () => chunks.flush(),
     rawTextDelta: (text) => {
@@ -201,7 +201,7 @@ describe("events out of bytes", () => {
             events.push(event)
           },
           rawTextDelta: (text) => {
-            events.push({ type: "text", choice: 0, text: JSON.parse(`"${text}"`) })
+            events.push({ _tag: "text", choice: 0, text: JSON.parse(`"${text}"`) })
           }
         }
         const reader = new ChunkReader(sink, learns)
@@ -227,7 +227,7 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
       onFirstEvent: () => {},
       flush: () => {},
       event: (event: ModelEvent) => {
-        if (event.type === "text") bytes += event.text.length
+        if (event._tag === "text") bytes += event.text.length
       },
       rawTextDelta: (text: string) => {
         bytes += text.length
@@ -249,8 +249,8 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
     )
     for (let i = 0; i < 20; i++)
       if (as === "literal") filter.rawTextDelta!(piece, piece.length)
-      else filter.event({ type: "text", choice: 0, text: piece })
-    expect(filter.finishes()).toEqual([{ type: "finish", choice: 0, reason: "length" }])
+      else filter.event({ _tag: "text", choice: 0, text: piece })
+    expect(filter.finishes()).toEqual([{ _tag: "finish", choice: 0, reason: "length" }])
     return bytes
   }
   expect(told("literal")).toBe(told("event"))
@@ -310,11 +310,11 @@ describe("the chunk reader", () => {
   it("calls without an index, by id or in order; whole calls; arguments as an object; all with index 0", () => {
     const joined = (events: ReadonlyArray<ModelEvent>): unknown =>
       events
-        .filter(({ type }) => type === "call")
+        .filter(({ _tag }) => _tag === "call")
         .map((call: any) => [
           call.name,
           events
-            .filter((event) => event.type === "arguments" && event.index === call.index)
+            .filter((event) => event._tag === "arguments" && event.index === call.index)
             .map((event: any) => event.text)
             .join("")
         ])
@@ -723,7 +723,7 @@ describe("local/translate", () => {
       return events
     }
     const texts = (events: ReadonlyArray<ModelEvent>) =>
-      events.flatMap((event) => (event.type === "text" ? [event.text] : []))
+      events.flatMap((event) => (event._tag === "text" ? [event.text] : []))
     expect(
       texts(
         await run(

@@ -74,7 +74,7 @@ const heardIn = async (chunks: ReadonlyArray<Pcm>): Promise<ReadonlyArray<Recogn
   Result.getOrThrow(await hear(Stream.fromIterable(chunks)))
 
 const textOf = (heard: ReadonlyArray<RecognitionEvent>): string =>
-  heard.flatMap((item) => (item.type === "final" ? [item.text] : [])).join(" ")
+  heard.flatMap((item) => (item._tag === "final" ? [item.text] : [])).join(" ")
 
 describe("pocketsphinx hears what Flite says", () => {
   it("six sentences, one hearing each: at most one word in five is wrong, and finals are cased and marked", async () => {
@@ -99,21 +99,21 @@ describe("pocketsphinx hears what Flite says", () => {
     for (let at = 0, size = 1; at < whole.length; at += size, size = 1 + ((size * 7 + 331) % 5_000))
       odd.push(whole.slice(at, at + size))
     expect(await heardIn(odd)).toEqual(first)
-    expect(first.filter(({ type }) => type === "partial").length).toBeGreaterThan(3)
+    expect(first.filter(({ _tag }) => _tag === "partial").length).toBeGreaterThan(3)
   }, 60_000)
   it("times lie where the speech is, partials come before their final, silence moves on behind it", async () => {
     const chunks = await said(sentences[1]!)
     const spokenMs = (chunks.reduce((n, { length }) => n + length, 0) - 32_000) / 16
     const heard = await heardIn(chunks)
-    const final = heard.find((item) => item.type === "final")!
+    const final = heard.find((item) => item._tag === "final")!
     expect(Math.abs(final.startMs - 1_000)).toBeLessThanOrEqual(400)
     expect(Math.abs(final.endMs - 1_000 - spokenMs)).toBeLessThanOrEqual(500)
-    const partials = heard.filter((item) => item.type === "partial")
+    const partials = heard.filter((item) => item._tag === "partial")
     expect(heard.indexOf(partials.at(-1)!)).toBeLessThan(heard.indexOf(final))
     for (const { startMs, endMs } of partials)
       expect([startMs === final.startMs, endMs > startMs]).toEqual([true, true])
     const after = heard.at(-1)!
-    expect(after.type === "silence" && after.untilMs >= final.endMs).toBe(true)
+    expect(after._tag === "silence" && after.untilMs >= final.endMs).toBe(true)
   }, 60_000)
   it("silence and noise below speech are nothing, and no fault", async () => {
     const hum = Int16Array.from({ length: 48_000 }, (_, i) => Math.round(40 * Math.sin(i / 5)))

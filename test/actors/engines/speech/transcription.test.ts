@@ -6,7 +6,7 @@ import { Effect, Stream } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
 import type { RecognitionEvent, Pcm, Recognizer } from "../../../../actors/engines/ports.ts"
 import { openaiTranscription } from "../../../../actors/engines/speech/openai-transcription.ts"
-import { Utterances, type Utterance } from "../../../../actors/engines/speech/utterances.ts"
+import { Utterances, type Utterance } from "../../../../actors/engines/speech/utterance-segmenter.ts"
 
 interface Asked {
   readonly path: string
@@ -98,12 +98,12 @@ describe("OpenAI-compatible transcription", () => {
     )
     expect(heard).toMatchObject({
       success: [
-        { type: "final", text: "Satz 1.", language: "de" },
-        { type: "final", text: "Satz 2.", language: "de" }
+        { _tag: "final", text: "Satz 1.", language: "de" },
+        { _tag: "final", text: "Satz 2.", language: "de" }
       ]
     })
     const [first, second] = (
-      heard as unknown as { readonly success: ReadonlyArray<Extract<RecognitionEvent, { type: "final" }>> }
+      heard as unknown as { readonly success: ReadonlyArray<Extract<RecognitionEvent, { _tag: "final" }>> }
     ).success
     for (const [{ startMs, endMs }, from, to] of [
       [first!, 200, 1_100],
@@ -125,7 +125,7 @@ describe("OpenAI-compatible transcription", () => {
     const heard = await hear(engine, chunksOf(3_200, speech(7_000), quiet(1_000)))
     expect(
       (heard as any).success.map((item: RecognitionEvent) =>
-        item.type === "silence" ? "silence" : `${item.type} ${item.text}`
+        item._tag === "silence" ? "silence" : `${item._tag} ${item.text}`
       )
     ).toEqual(["partial so far 1", "partial so far 2", "partial so far 3", "final so far 4"])
     expect(asked.map(({ samples }) => samples)).toEqual(
@@ -159,7 +159,7 @@ describe("OpenAI-compatible transcription", () => {
   it("a service that stumbles once is asked again with the same sound", async () => {
     const { engine, asked } = await service((_, call) => (call === 1 ? { status: 500 } : {}))
     expect(await hear(engine, chunksOf(3_200, speech(600)))).toMatchObject({
-      success: [{ type: "final", text: "heard" }]
+      success: [{ _tag: "final", text: "heard" }]
     })
     expect(asked[0]!.samples).toBe(asked[1]!.samples)
   })

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Effect, Result } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
 import { expectLinear } from "../../../linear.ts"
-import type { EngineFault, Segment, Unit } from "../../../../actors/engines/ports.ts"
+import type { EngineFault, EngineSegment, SegmentUnit } from "../../../../actors/engines/ports.ts"
 import {
   apertium,
   canaries,
@@ -19,11 +19,11 @@ import {
 import { hosted, type Hosted } from "../hosted.ts"
 import { fakePipelines, type FakePipelines } from "./fake-pipeline.ts"
 
-const text = (of: string): Segment => ({ units: [{ kind: "text", text: of }] })
-const mark = (id: number): Unit => ({ kind: "opaque", id })
+const text = (of: string): EngineSegment => ({ units: [{ _tag: "text", text: of }] })
+const mark = (id: number): SegmentUnit => ({ _tag: "opaque", id })
 
-const plain = ({ units }: Segment): string =>
-  units.map((unit) => (unit.kind === "text" ? unit.text : `‹${unit.id}›`)).join("")
+const plain = ({ units }: EngineSegment): string =>
+  units.map((unit) => (unit._tag === "text" ? unit.text : `‹${unit.id}›`)).join("")
 
 const alive = (pid: number): boolean => {
   try {
@@ -55,10 +55,10 @@ const faking = (
 
 const translate = (
   engine: Apertium,
-  of: Segment | string | ReadonlyArray<Segment>,
+  of: EngineSegment | string | ReadonlyArray<EngineSegment>,
   source = "en",
   target = "es"
-): Promise<ReadonlyArray<Segment>> =>
+): Promise<ReadonlyArray<EngineSegment>> =>
   Effect.runPromise(
     Effect.map(
       engine.translate({
@@ -104,11 +104,11 @@ describe("engines 2.4: how a pipeline is driven", () => {
   })
   it("5: opaque units are superblanks", () => {
     const stream = streamOf({
-      units: [{ kind: "text", text: "Hello " }, mark(0), { kind: "text", text: "big world" }, mark(12)]
+      units: [{ _tag: "text", text: "Hello " }, mark(0), { _tag: "text", text: "big world" }, mark(12)]
     })
     expect(stream.text).toBe("Hello [<x0>]big world[<x12>] .[]")
     expect(segmentOf("Hola [<x0>]Mundo grande[<x12>].[]", stream)).toEqual({
-      units: [{ kind: "text", text: "Hola " }, mark(0), { kind: "text", text: "Mundo grande" }, mark(12)]
+      units: [{ _tag: "text", text: "Hola " }, mark(0), { _tag: "text", text: "Mundo grande" }, mark(12)]
     })
   })
   it("8: doubled and leading spaces go, those of the source stay", () => {
@@ -239,8 +239,8 @@ describe("a pipeline", () => {
   it("leaves segments without words alone", async () => {
     const engine = faking({ "eng-spa": ["a"] })
     expect(
-      await translate(engine, [{ units: [mark(1), { kind: "text", text: " " }, mark(2)] }, { units: [] }])
-    ).toEqual([{ units: [mark(1), { kind: "text", text: " " }, mark(2)] }, { units: [] }])
+      await translate(engine, [{ units: [mark(1), { _tag: "text", text: " " }, mark(2)] }, { units: [] }])
+    ).toEqual([{ units: [mark(1), { _tag: "text", text: " " }, mark(2)] }, { units: [] }])
     expect(fakes!.starts()).toBe(0)
   })
   it("dies under a request: those in flight are answered by the next one, once each", async () => {
@@ -317,7 +317,7 @@ describe("Apertium itself", () => {
         plain(
           (
             await translate(engine, {
-              units: [{ kind: "text", text: "Hello " }, mark(3), { kind: "text", text: "big world" }, mark(4)]
+              units: [{ _tag: "text", text: "Hello " }, mark(3), { _tag: "text", text: "big world" }, mark(4)]
             })
           )[0]!
         )

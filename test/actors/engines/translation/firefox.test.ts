@@ -27,7 +27,7 @@ const models = (files: Readonly<Record<string, ReadonlyArray<string>>>) => {
 const ask = (engine: ReturnType<typeof models>, source: string, target: string) =>
   Effect.runPromise(
     Effect.result(
-      engine.translate({ source, target, segments: [{ units: [{ kind: "text", text: "hello" }] }] })
+      engine.translate({ source, target, segments: [{ units: [{ _tag: "text", text: "hello" }] }] })
     )
   )
 

@@ -32,12 +32,12 @@ const score = async (source: keyof Sentence, target: keyof Sentence): Promise<nu
     engine.translate({
       source,
       target,
-      segments: sentences.map((one) => ({ units: [{ kind: "text", text: one[source] }] }))
+      segments: sentences.map((one) => ({ units: [{ _tag: "text", text: one[source] }] }))
     })
   )
   return chrf2(
     made.segments.map(({ units }, i) => [
-      units.map((unit) => (unit.kind === "text" ? unit.text : "")).join(""),
+      units.map((unit) => (unit._tag === "text" ? unit.text : "")).join(""),
       sentences[i]![target]
     ])
   )

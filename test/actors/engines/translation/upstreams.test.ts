@@ -3,7 +3,12 @@ import type { AddressInfo } from "node:net"
 import { Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { afterEach, describe, expect, it, vi } from "vitest"
-import type { Segment, TranslateRequest, Translator, Unit } from "../../../../actors/engines/ports.ts"
+import type {
+  EngineSegment,
+  TranslateRequest,
+  Translator,
+  SegmentUnit
+} from "../../../../actors/engines/ports.ts"
 import { deeplUpstream } from "../../../../actors/engines/translation/deepl-upstream.ts"
 import { openaiUpstream } from "../../../../actors/engines/translation/openai-upstream.ts"
 
@@ -66,14 +71,17 @@ const upstream = async (
   return seen
 }
 
-const text = (of: string): Unit => ({ kind: "text", text: of })
-const mark = (id: number): Unit => ({ kind: "opaque", id })
+const text = (of: string): SegmentUnit => ({ _tag: "text", text: of })
+const mark = (id: number): SegmentUnit => ({ _tag: "opaque", id })
 
-const plain = ({ units }: Segment): string =>
-  units.map((unit) => (unit.kind === "text" ? unit.text : `‹${unit.id}›`)).join("")
+const plain = ({ units }: EngineSegment): string =>
+  units.map((unit) => (unit._tag === "text" ? unit.text : `‹${unit.id}›`)).join("")
 
-const ask = (engine: Translator, segments: ReadonlyArray<Segment>, more: Partial<TranslateRequest> = {}) =>
-  engine.translate({ source: "en", target: "es", segments, ...more })
+const ask = (
+  engine: Translator,
+  segments: ReadonlyArray<EngineSegment>,
+  more: Partial<TranslateRequest> = {}
+) => engine.translate({ source: "en", target: "es", segments, ...more })
 
 const run = <A, E>(effect: Effect.Effect<A, E>) => Effect.runPromise(Effect.result(effect))
 
@@ -90,7 +98,7 @@ const hurried = async <A, E>(effect: Effect.Effect<A, E>): Promise<Result.Result
     }).pipe(Effect.provide(TestClock.layer()))
   )
 
-const hello: ReadonlyArray<Segment> = [{ units: [text("hello")] }]
+const hello: ReadonlyArray<EngineSegment> = [{ units: [text("hello")] }]
 
 describe("a DeepL-compatible upstream", () => {
   const shout: Answer = ({ text: texts }) => ({
@@ -316,7 +324,7 @@ describe("an OpenAI-compatible upstream", () => {
     expect(seen.bodies.slice(1).map(asked).toSorted()).toEqual([["a ⟦1⟧"], ["full"], ["page 12 of 3"]])
   })
   it("an answer of the wrong shape: each segment once more, alone; wrong again → upstream", async () => {
-    const two: ReadonlyArray<Segment> = [...hello, { units: [text("world")] }]
+    const two: ReadonlyArray<EngineSegment> = [...hello, { units: [text("world")] }]
     const seen = await upstream((body, call) => (call === 1 ? said(["ONLY ONE"]) : shouted(body)))
     const result = await run(ask(engine(seen.url), two))
     expect(Result.isSuccess(result) && result.success.segments.map(plain)).toEqual(["HELLO", "WORLD"])

@@ -521,8 +521,8 @@ it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next reques
     generate: async (_, sink) => {
       if (broken) throw new TypeError("secret detail at /home/somewhere")
       sink.onFirstEvent()
-      sink.event({ type: "text", choice: 0, text: "fine" })
-      sink.event({ type: "finish", choice: 0, reason: "stop" })
+      sink.event({ _tag: "text", choice: 0, text: "fine" })
+      sink.event({ _tag: "finish", choice: 0, reason: "stop" })
     }
   }
   const own = await ChatTestServer.open(

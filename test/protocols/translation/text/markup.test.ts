@@ -25,7 +25,7 @@ const draftOf = (text: string, markup: Markup): Draft => {
 
 const sentences = (text: string, markup: Markup): ReadonlyArray<string> =>
   draftOf(text, markup).sentences.map(({ segment, raws }) =>
-    segment.units.map((unit) => (unit.kind === "text" ? unit.text : `‹${raws[unit.id]}›`)).join("")
+    segment.units.map((unit) => (unit._tag === "text" ? unit.text : `‹${raws[unit.id]}›`)).join("")
   )
 
 const how = { repair: false, escape: true, target: "de" }
@@ -36,7 +36,7 @@ const upper = (text: string, markup: Markup): string => {
     draft,
     draft.segments.map(({ units }) => ({
       units: units.map((unit) =>
-        unit.kind === "text" ? { kind: "text" as const, text: unit.text.toUpperCase() } : unit
+        unit._tag === "text" ? { _tag: "text" as const, text: unit.text.toUpperCase() } : unit
       )
     })),
     how
@@ -87,7 +87,7 @@ describe("translate 3.3.6 tags, xml", () => {
     expect(upper("<d>Tom &amp; Ann &#x41; &eacute;</d>", xml)).toBe("<d>TOM &amp; ANN &#x41; &eacute;</d>"))
   it("what the engine writes cannot become markup", () => {
     const draft = draftOf("<d>x</d>", xml)
-    expect(render(draft, [{ units: [{ kind: "text", text: "a < b & c" }] }], how)).toBe(
+    expect(render(draft, [{ units: [{ _tag: "text", text: "a < b & c" }] }], how)).toBe(
       "<d>a &lt; b &amp; c</d>"
     )
   })

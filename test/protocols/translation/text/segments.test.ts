@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { expectLinear } from "../../../linear.ts"
-import type { Segment } from "../../../../actors/engines/ports.ts"
+import type { EngineSegment } from "../../../../actors/engines/ports.ts"
 import {
   asciiBreaks,
   cut,
@@ -19,7 +19,7 @@ const draftOf = (text: string, split: Split = "1", language = "en"): Draft => {
 /** Sentences as the engine sees them, opaque units as ‹n›. */
 const shown = (draft: Draft): ReadonlyArray<string> =>
   draft.segments.map(({ units }) =>
-    units.map((unit) => (unit.kind === "text" ? unit.text : `‹${unit.id}›`)).join("")
+    units.map((unit) => (unit._tag === "text" ? unit.text : `‹${unit.id}›`)).join("")
   )
 
 const sentences = (text: string, split: Split = "1", language = "en"): ReadonlyArray<string> =>
@@ -27,10 +27,10 @@ const sentences = (text: string, split: Split = "1", language = "en"): ReadonlyA
 
 const plainly = { repair: false, escape: false, target: "de" }
 
-const mapped = (draft: Draft, change: (text: string) => string): ReadonlyArray<Segment> =>
+const mapped = (draft: Draft, change: (text: string) => string): ReadonlyArray<EngineSegment> =>
   draft.segments.map(({ units }) => ({
     units: units.map((unit) =>
-      unit.kind === "text" ? { kind: "text" as const, text: change(unit.text) } : unit
+      unit._tag === "text" ? { _tag: "text" as const, text: change(unit.text) } : unit
     )
   }))
 
@@ -108,7 +108,7 @@ describe("what surrounds sentences", () => {
 describe("preserve_formatting false: first-letter case and end punctuation are repaired", () => {
   const repaired = (source: string, answer: string, target = "de"): string => {
     const draft = draftOf(source)
-    return render(draft, [{ units: [{ kind: "text", text: answer }] }], {
+    return render(draft, [{ units: [{ _tag: "text", text: answer }] }], {
       repair: true,
       escape: false,
       target
@@ -131,9 +131,9 @@ describe("preserve_formatting false: first-letter case and end punctuation are r
 describe("laws", () => {
   it("an opaque unit which the engine loses, repeats or moves stands in the answer exactly once", () => {
     const draft = draftOf("Give {a} to {b} now")
-    const answers = (units: Segment["units"]) => render(draft, [{ units }], plainly)
-    const text = (text: string) => ({ kind: "text", text }) as const
-    const opaque = (id: number) => ({ kind: "opaque", id }) as const
+    const answers = (units: EngineSegment["units"]) => render(draft, [{ units }], plainly)
+    const text = (text: string) => ({ _tag: "text", text }) as const
+    const opaque = (id: number) => ({ _tag: "opaque", id }) as const
     expect(answers([opaque(1), text(" bekommt "), opaque(0)])).toBe("{b} bekommt {a}")
     expect(answers([text("gib "), opaque(0), opaque(0), opaque(7)])).toBe("gib {a}{b}")
   })
@@ -183,7 +183,7 @@ describe("laws", () => {
         expect(render(draft, draft.segments, plainly)).toBe(text)
         for (const { units } of draft.segments)
           for (const [i, unit] of units.entries())
-            if (i > 0 && unit.kind === "text") expect(units[i - 1]!.kind).toBe("opaque")
+            if (i > 0 && unit._tag === "text") expect(units[i - 1]!._tag).toBe("opaque")
       }
     }
   })

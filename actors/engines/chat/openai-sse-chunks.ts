@@ -172,7 +172,7 @@ export class ChunkReader {
         detail: typeof error === "string" ? error : asText(error.message).slice(0, 2_000)
       })
     if (typeof chunk.usage === "object" && chunk.usage !== null)
-      this.sink.event({ type: "usage", usage: usageOf(chunk.usage) })
+      this.sink.event({ _tag: "usage", usage: usageOf(chunk.usage) })
     if (!Array.isArray(chunk.choices)) {
       if (chunk.usage === undefined || chunk.usage === null) throw badResponse("a chunk without choices")
       return
@@ -197,7 +197,7 @@ export class ChunkReader {
       choice.finished = this.finished = true
       this.opening = undefined
       this.sink.event({
-        type: "finish",
+        _tag: "finish",
         choice: at,
         reason: finishOf(given.finish_reason, choice.calls !== undefined)
       })
@@ -207,22 +207,22 @@ export class ChunkReader {
   private texts(delta: any, choice: number, logprobs: unknown): void {
     const reasoning = typeof delta.reasoning_content === "string" ? delta.reasoning_content : delta.reasoning
     if (typeof reasoning === "string" && reasoning !== "")
-      this.sink.event({ type: "reasoning", choice, text: reasoning })
+      this.sink.event({ _tag: "reasoning", choice, text: reasoning })
     const content = Array.isArray(delta.content)
       ? delta.content.map((part: any) => asText(part?.text)).join("")
       : delta.content
     if (typeof content === "string" && content !== "") {
       this.sink.event({
-        type: "text",
+        _tag: "text",
         choice,
         text: content,
         ...(logprobs === null || logprobs === undefined ? {} : { logprobs })
       })
     }
     if (typeof delta.audio === "object" && delta.audio !== null)
-      this.sink.event({ type: "audio", choice, value: delta.audio })
+      this.sink.event({ _tag: "audio", choice, value: delta.audio })
     if (typeof delta.refusal === "string" && delta.refusal !== "")
-      this.sink.event({ type: "refusal", choice, text: delta.refusal })
+      this.sink.event({ _tag: "refusal", choice, text: delta.refusal })
   }
 
   /** A delta belongs to the call of its index, else of its id, else to the last one; a whole call may come at
@@ -257,11 +257,11 @@ export class ChunkReader {
       known = { id: typeof id === "string" && id !== "" ? id : newCallId(), index: byId.size }
       byIndex.set(typeof index === "number" ? index : byId.size + order, known)
       byId.set(known.id, known)
-      this.sink.event({ type: "call", choice: at, index: known.index, id: known.id, name })
+      this.sink.event({ _tag: "call", choice: at, index: known.index, id: known.id, name })
     }
     choice.calls!.last = known
     const text = asText(delta.function?.arguments)
-    if (text !== "") this.sink.event({ type: "arguments", choice: at, index: known.index, text })
+    if (text !== "") this.sink.event({ _tag: "arguments", choice: at, index: known.index, text })
   }
 
   private of(at: number): Choice {

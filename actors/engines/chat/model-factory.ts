@@ -1,15 +1,15 @@
 /** A record made a model: which dialect speaks to which server. Source: chat section 13. */
 import type { Engines } from "../ports.ts"
 import { anthropic } from "./anthropic.ts"
-import { embedded } from "./embedded.ts"
+import { embedded } from "./embedded-model.ts"
 import type { Deadlines } from "./deadlines.ts"
-import type { CallLimits, UpstreamHttp } from "./http.ts"
+import type { CallLimits, UpstreamHttp } from "./http-client.ts"
 import { UpstreamFault, type ChatModel } from "./model.ts"
 import { ollama } from "./ollama.ts"
 import { openAiChat } from "./openai-chat.ts"
 import { openAiResponses } from "./openai-responses.ts"
-import type { UpstreamRecord } from "./record.ts"
-import { translating } from "./translating.ts"
+import type { UpstreamRecord } from "./upstream-record.ts"
+import { translating } from "./translator-model.ts"
 
 export interface ModelDeps {
   readonly limits: CallLimits

@@ -4,7 +4,7 @@
 import type { Abort } from "./abort.ts"
 import type { Deadline, Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type Flow } from "./model.ts"
-import { Origin, type Head, type Hearer, type Line, type WireFault } from "./http1.ts"
+import { Origin, type Head, type Hearer, type Line, type WireFault } from "./http1-connection.ts"
 
 export interface CallLimits {
   readonly connectMs: number

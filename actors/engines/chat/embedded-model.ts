@@ -41,16 +41,16 @@ export const creditSteps = 256
 export const stepper = (sink: ModelSink): ((step: Step) => void) => {
   let calls = 0
   return (step) => {
-    if ("text" in step) sink.event({ type: "text", choice: 0, text: step.text })
-    else if ("reasoning" in step) sink.event({ type: "reasoning", choice: 0, text: step.reasoning })
+    if ("text" in step) sink.event({ _tag: "text", choice: 0, text: step.text })
+    else if ("reasoning" in step) sink.event({ _tag: "reasoning", choice: 0, text: step.reasoning })
     else if ("toolCall" in step) {
       const { id, name, arguments: text } = step.toolCall
       const index = calls++
-      sink.event({ type: "call", choice: 0, index, id, name })
-      if (text !== "") sink.event({ type: "arguments", choice: 0, index, text })
+      sink.event({ _tag: "call", choice: 0, index, id, name })
+      if (text !== "") sink.event({ _tag: "arguments", choice: 0, index, text })
     } else {
-      sink.event({ type: "finish", choice: 0, reason: step.finish })
-      sink.event({ type: "usage", usage: step.usage })
+      sink.event({ _tag: "finish", choice: 0, reason: step.finish })
+      sink.event({ _tag: "usage", usage: step.usage })
     }
   }
 }

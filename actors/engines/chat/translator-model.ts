@@ -95,7 +95,7 @@ export const translating = (engines: Engines): ChatModel => ({
             translator.translate({
               source,
               target: ordered,
-              segments: [{ units: [{ kind: "text", text: body }] }]
+              segments: [{ units: [{ _tag: "text", text: body }] }]
             })
           ),
           { signal: signalOf(signal) }
@@ -112,7 +112,7 @@ export const translating = (engines: Engines): ChatModel => ({
                   : "error",
             detail: result.failure.detail
           })
-        out = result.success.segments[0]!.units.map((unit) => (unit.kind === "text" ? unit.text : "")).join(
+        out = result.success.segments[0]!.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join(
           ""
         )
       }
@@ -123,13 +123,13 @@ export const translating = (engines: Engines): ChatModel => ({
       }
       left -= said.length
       made += out
-      if (out + tail !== "") sink.event({ type: "text", choice: 0, text: cut ? out : out + tail })
+      if (out + tail !== "") sink.event({ _tag: "text", choice: 0, text: cut ? out : out + tail })
       sink.flush()
       if (cut) break
     }
-    sink.event({ type: "finish", choice: 0, reason: cut ? "length" : "stop" })
+    sink.event({ _tag: "finish", choice: 0, reason: cut ? "length" : "stop" })
     sink.event({
-      type: "usage",
+      _tag: "usage",
       usage: {
         input: request.messages.reduce((sum, { content }) => sum + words(textOf(content)), 0),
         output: words(made),
