@@ -1,0 +1,3 @@
+/** When a chunk of audio was meant to leave, in ms: load-voice writes it into the chunk's first samples. */
+export const stampOf = (bytes: Uint8Array): number =>
+  new DataView(bytes.buffer, bytes.byteOffset, 8).getFloat64(0, true)
