@@ -32,7 +32,7 @@ export interface AdminPorts {
    *  store's Conflict when one of them does not hold. */
   readonly rotateKey: (
     algorithm: SigningKey["algorithm"] | undefined,
-    also: (made: KeyMade) => ReadonlyArray<Write>
+    also: (created: KeyMade) => ReadonlyArray<Write>
   ) => Promise<KeyMade>
   readonly idpKeys: {
     /** Fetches now; how many keys can be used. Rejects when they cannot be had. */
@@ -90,13 +90,13 @@ export type Decision = () => Outcome
 export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision>
 
 export const ok = (body: Readonly<Record<string, unknown>>): Answer => ({ status: 200, body })
-export const gone: Answer = { status: 204 }
+export const noContent: Answer = { status: 204 }
 export const missing = (what: string): Problem => problemOf("not_found", `there is no such ${what}`)
 export const conflict = (why: string): Problem => problemOf("conflict", why)
 export const invalid = (why: string): Problem => problemOf("invalid_request", why)
 
-export const fieldsOf = ({ members }: Pick<AdminCall, "members">, known: ReadonlyArray<string>): Fields =>
-  new Fields(members, "invalid_request", known)
+export const fieldsOf = ({ members }: Pick<AdminCall, "members">, allowed: ReadonlyArray<string>): Fields =>
+  new Fields(members, "invalid_request", allowed)
 
 const idBytesMax = 1_800
 

@@ -25,7 +25,7 @@ import {
   conflict,
   durationMs,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   invalid,
   missing,
@@ -180,13 +180,13 @@ export const rotateSecret = (call: AdminCall): Outcome => {
   if (!isConfidential(client)) return invalid("a public client has no secret")
   if (client.status === "revoked") return conflict("the client is revoked")
   const secret = authority.newToken()
-  const kept =
+  const previousSecret =
     keepMs! > 0
       ? { previousHash: client.secretHash, previousUntilMs: authority.nowMs() + keepMs! }
       : { previousHash: null, previousUntilMs: 0 }
   return changed(
     call,
-    { ...client, secretHash: secretHashOf(authority, secret), ...kept },
+    { ...client, secretHash: secretHashOf(authority, secret), ...previousSecret },
     "client.secret_rotated",
     { body: { client_id: client.clientId, client_secret: secret } },
     { keep_ms: String(keepMs) }
@@ -199,7 +199,7 @@ export const deleteClient = (call: AdminCall): Outcome => {
   if (call.query.get("force") !== "true" && call.ports.live.ofClient(client.clientId))
     return conflict("the client has live tokens; force=true deletes it all the same")
   return {
-    ...gone,
+    ...noContent,
     writes: [Clients.delete([client.clientId])],
     audit: { action: "client.deleted", clientId: client.clientId }
   }

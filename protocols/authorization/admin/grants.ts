@@ -13,7 +13,7 @@ import {
   type ConsentGrant,
   type Issuance
 } from "../records.ts"
-import { gone, idOf, missing, timesOf, type AdminCall, type Decision, type Outcome } from "./call.ts"
+import { noContent, idOf, missing, timesOf, type AdminCall, type Decision, type Outcome } from "./call.ts"
 import { countedMax } from "./issuances.ts"
 import { rowsOf } from "./lists.ts"
 
@@ -82,14 +82,14 @@ export const deleteConsent = async (call: AdminCall): Promise<Outcome | Decision
   const id = idOf(call)
   const found = books.get(Consents, [id])
   if (found === undefined) return missing("consent grant")
-  if (found.revokedMs !== null) return gone
+  if (found.revokedMs !== null) return noContent
   const carried = await carriedBy(call, found)
   return () => {
     const grant = books.get(Consents, [id])
     return grant === undefined || grant.revokedMs !== null
-      ? gone
+      ? noContent
       : {
-          ...gone,
+          ...noContent,
           writes: revokedConsent(authority, grant),
           audit: {
             action: "consent_grant.revoked_admin",
@@ -124,10 +124,10 @@ const withoutCredential = (
   const { books } = authority
   const grant = BrokerGrants.get(books.store, key)
   if (grant === undefined || grant.id !== id) return missing("broker grant")
-  if (grant.revokedMs !== null) return gone
+  if (grant.revokedMs !== null) return noContent
   const atMs = authority.nowMs()
   return {
-    ...gone,
+    ...noContent,
     writes: [BrokerGrants.put(key, { ...grant, credential: null, revokedMs: atMs, updatedMs: atMs })],
     audit: {
       action: "broker_grant.revoked_admin",

@@ -11,7 +11,7 @@ import type { Members } from "../wire.ts"
 import {
   conflict,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   missing,
   ok,
@@ -145,7 +145,7 @@ export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
     return isProblem(idp)
       ? idp
       : {
-          ...gone,
+          ...noContent,
           writes: [...writes, Idps.delete([id]), UniqueNames.delete(uniqueName("idp-issuer", idp.issuer))],
           audit: { action: "idp.deleted", detail: { id, issuer: idp.issuer } },
           after: () => call.ports.idpKeys.forget(id)

@@ -5,7 +5,7 @@ import { isProblem, type Problem } from "../problems.ts"
 import { bearerGrant, Issuances, type Issuance } from "../records.ts"
 import {
   conflict,
-  gone,
+  noContent,
   idOf,
   missing,
   ok,
@@ -69,9 +69,9 @@ export const liveIssuances = async (
 }
 
 export const listIssuances = async (call: AdminCall): Promise<Outcome> => {
-  const given = readTime(call, "since")
-  if (isProblem(given)) return given
-  const sinceMs = given ?? call.authority.nowMs() - lookbackMs
+  const requestedSince = readTime(call, "since")
+  if (isProblem(requestedSince)) return requestedSince
+  const sinceMs = requestedSince ?? call.authority.nowMs() - lookbackMs
   const active = call.query.get("active") === "true"
   const matches = matching<Issuance>(call, {
     jti: (row) => row.jti,
@@ -99,9 +99,9 @@ export const getIssuance = (call: AdminCall): Outcome => {
 
 const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outcome =>
   row.revokedMs !== null
-    ? gone
+    ? noContent
     : {
-        ...gone,
+        ...noContent,
         writes: [
           Issuances.put(
             [row.jti],
@@ -115,11 +115,9 @@ const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outco
 /** That token, and by their chain those exchanged from it. */
 export const deleteIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
-  return isProblem(row)
-    ? row
-    : row.revocable
-      ? revoked(call, row, "issuance.revoked_admin")
-      : conflict("a vended upstream token cannot be revoked here")
+  if (isProblem(row)) return row
+  if (!row.revocable) return conflict("a vended upstream token cannot be revoked here")
+  return revoked(call, row, "issuance.revoked_admin")
 }
 
 const isMachine = ({ grantType }: Issuance): boolean =>
@@ -137,5 +135,6 @@ export const listTokens = (call: AdminCall): Promise<Outcome> => {
 
 export const deleteToken = (call: AdminCall): Outcome => {
   const row = issuanceOf(call, "jti")
-  return isProblem(row) ? row : isMachine(row) ? revoked(call, row, "token.revoked") : missing("token")
+  if (isProblem(row)) return row
+  return isMachine(row) ? revoked(call, row, "token.revoked") : missing("token")
 }

@@ -61,9 +61,9 @@ const cursorOf = (call: AdminCall, id: string): string =>
   `${Buffer.from(id).toString("base64url")}.${seal(call, id)}`
 
 const readCursor = (call: AdminCall): Key | undefined | Problem => {
-  const given = call.query.get("cursor")
-  if (given === undefined) return undefined
-  const [part = "", mark] = given.split(".")
+  const cursorText = call.query.get("cursor")
+  if (cursorText === undefined) return undefined
+  const [part = "", mark] = cursorText.split(".")
   const id = Buffer.from(part, "base64url").toString()
   return mark === seal(call, id) ? [id] : invalid("cursor is not one of this list")
 }
@@ -111,9 +111,9 @@ export const matching = <A>(
   { query }: Pick<AdminCall, "query">,
   filters: Readonly<Record<string, (row: A) => string>>
 ): ((row: A) => boolean) => {
-  const given = Object.entries(filters).flatMap(([name, of]) => {
+  const conditions = Object.entries(filters).flatMap(([name, of]) => {
     const wanted = query.get(name)
     return wanted === undefined ? [] : [(row: A) => of(row) === wanted]
   })
-  return (row) => given.every((matches) => matches(row))
+  return (row) => conditions.every((matches) => matches(row))
 }

@@ -18,7 +18,7 @@ import type { Members } from "../wire.ts"
 import {
   conflict,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   missing,
   ok,
@@ -55,10 +55,8 @@ const readConfig = (
   }
   const { config, secret } = splitSecrets(fields.members)
   const referred = Object.keys(config).some((name) => name.endsWith("_ref"))
-  return {
-    config,
-    sealedSecret: secret !== undefined ? sealSecret(seal, id, secret) : referred ? null : sealed
-  }
+  if (secret !== undefined) return { config, sealedSecret: sealSecret(seal, id, secret) }
+  return { config, sealedSecret: referred ? null : sealed }
 }
 
 /** Also of a seed. */
@@ -174,7 +172,7 @@ export const deleteProvider = async (call: AdminCall): Promise<Decision> => {
     if (books.resources().some(({ providerId }) => providerId === provider.id))
       return conflict("a resource refers to the provider")
     return {
-      ...gone,
+      ...noContent,
       writes: [
         ...writes,
         Providers.delete([provider.id]),

@@ -2,7 +2,16 @@
  *  authorization section 16.2. */
 import { isProblem, type Problem } from "../problems.ts"
 import type { Resource } from "../records.ts"
-import { conflict, fieldsOf, gone, missing, ok, type Action, type AdminCall, type Outcome } from "./call.ts"
+import {
+  conflict,
+  fieldsOf,
+  noContent,
+  missing,
+  ok,
+  type Action,
+  type AdminCall,
+  type Outcome
+} from "./call.ts"
 import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } from "./resources.ts"
 
 interface PolicyList {
@@ -52,7 +61,7 @@ const stored = (
 ): Outcome => {
   const after = { ...resource, [policy.member]: entries, updatedMs: call.authority.nowMs() }
   return storeResource(call, resource, after, {
-    ...(what === "added" ? { status: 201, body: { [policy.plural]: entries } } : gone),
+    ...(what === "added" ? { status: 201, body: { [policy.plural]: entries } } : noContent),
     audit: {
       action: `resource.policy.${policy.name}.${what}`,
       ...(policy.entry === "client_id" ? { clientId: entry } : {}),
@@ -61,14 +70,14 @@ const stored = (
   })
 }
 
-const shown =
+const listPolicy =
   (policy: PolicyList): Action =>
   (call) => {
     const resource = subjectOf(call, policy)
     return isProblem(resource) ? resource : ok({ [policy.plural]: resource[policy.member] })
   }
 
-const added =
+const addPolicy =
   (policy: PolicyList): Action =>
   (call) => {
     const resource = subjectOf(call, policy)
@@ -104,7 +113,11 @@ const removed =
         )
   }
 
-const actions = (policy: PolicyList) => ({ get: shown(policy), post: added(policy), delete: removed(policy) })
+const actions = (policy: PolicyList) => ({
+  get: listPolicy(policy),
+  post: addPolicy(policy),
+  delete: removed(policy)
+})
 
 export const policyActions = {
   exchange: actions(exchange),

@@ -12,7 +12,7 @@ import type { Members } from "../wire.ts"
 import {
   conflict,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   invalid,
   missing,
@@ -31,7 +31,7 @@ const upstreamMax = 20
 const descriptionLengthMax = 500
 export const policyEntriesMax = 1_000
 export const displayNameLengthMax = 200
-const members = ["slug", "uri", "display_name", "scopes", "policy", "broker_provider_id"]
+const memberNames = ["slug", "uri", "display_name", "scopes", "policy", "broker_provider_id"]
 
 type CatalogScope = Resource["scopes"][number]
 type Policy = Pick<Resource, "exchangeClients" | "runtimeClients" | "returnUrls">
@@ -57,9 +57,9 @@ export const resourceView = (resource: Resource): Readonly<Record<string, unknow
 })
 
 export const readSlug = (fields: Fields): string | undefined => {
-  const given = fields.string("slug")
-  return given === undefined || slugForm.test(given)
-    ? given
+  const slug = fields.string("slug")
+  return slug === undefined || slugForm.test(slug)
+    ? slug
     : fields.refuse(
         "slug",
         "must be 1 to 63 lower-case letters, digits and hyphens, not beginning with a hyphen"
@@ -105,9 +105,9 @@ export const isReturnUrl = (url: string, { local }: AuthContext): boolean =>
 /** Each part that is given replaces its own whole. */
 const readPolicy = (authority: AuthContext, fields: Fields, before: Policy, broker: boolean): Policy => {
   const policy = fields.object("policy", ["exchange", "runtime", "connect"])
-  const part = (name: string, member: string, kept: ReadonlyArray<string>): ReadonlyArray<string> => {
-    const given = policy?.object(name, [member])
-    return given === undefined ? kept : (given.strings(member, { itemsMax: policyEntriesMax }) ?? [])
+  const part = (name: string, member: string, current: ReadonlyArray<string>): ReadonlyArray<string> => {
+    const section = policy?.object(name, [member])
+    return section === undefined ? current : (section.strings(member, { itemsMax: policyEntriesMax }) ?? [])
   }
   if (policy?.has("connect") === true && !broker) policy.refuse("connect", "is for Broker resources")
   const after = {
@@ -144,12 +144,12 @@ export const providerBySlug = ({ books }: AuthContext, name: string): Provider |
 /** `pending`: a slug that the same seed is about to make. */
 export const createResource = (
   authority: AuthContext,
-  given: Members,
+  members: Members,
   pending: (slug: string) => string | undefined = () => undefined
 ): Outcome => {
   const { books } = authority
-  const fields = new Fields(given, "invalid_request", [
-    ...members,
+  const fields = new Fields(members, "invalid_request", [
+    ...memberNames,
     "backend_kind",
     "broker_provider_slug"
   ]).required("slug")
@@ -183,7 +183,8 @@ export const createResource = (
     backend,
     providerId,
     displayName:
-      (given["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ?? name,
+      (members["display_name"] === "" ? undefined : fields.text("display_name", displayNameLengthMax)) ??
+      name,
     scopes: readScopes(fields, broker) ?? [],
     ...policy,
     createdMs: nowMs,
@@ -205,8 +206,7 @@ export const createResource = (
   }
 }
 
-export const postResource = ({ authority, members: given }: AdminCall): Outcome =>
-  createResource(authority, given)
+export const postResource = ({ authority, members }: AdminCall): Outcome => createResource(authority, members)
 
 export const listResources = (call: AdminCall): Promise<Outcome> =>
   list(call, "resources", {
@@ -244,13 +244,13 @@ export const storeResource = (
   answer: Pick<Answer, "status" | "body" | "audit">
 ): Answer => {
   const { authority } = call
-  const kept = names(authority, after).map((key) => key.join("\0"))
-  const given = names(authority, before).filter((key) => !kept.includes(key.join("\0")))
+  const remaining = names(authority, after).map((key) => key.join("\0"))
+  const removed = names(authority, before).filter((key) => !remaining.includes(key.join("\0")))
   return {
     ...answer,
     writes: [
       Resources.put([after.id], after, "present"),
-      ...given.map((key) => UniqueNames.delete(key)),
+      ...removed.map((key) => UniqueNames.delete(key)),
       ...names(authority, after).map((key) => UniqueNames.put(key, { id: after.id }))
     ]
   }
@@ -261,7 +261,7 @@ export const patchResource = (call: AdminCall): Outcome => {
   if (isProblem(resource)) return resource
   const { authority } = call
   const broker = resource.backend === "broker"
-  const fields = fieldsOf(call, members)
+  const fields = fieldsOf(call, memberNames)
   const providerId = fields.token("broker_provider_id", 64, 0) ?? resource.providerId
   if (broker ? authority.books.get(Providers, [providerId]) === undefined : providerId !== "")
     fields.refuse("broker_provider_id", broker ? "names no provider" : "is for Broker resources")
@@ -293,7 +293,7 @@ export const deleteResource = (call: AdminCall): Outcome => {
   const resource = resourceOf(call)
   if (isProblem(resource)) return resource
   return {
-    ...gone,
+    ...noContent,
     writes: [
       Resources.delete([resource.id]),
       ...names(call.authority, resource).map((key) => UniqueNames.delete(key))

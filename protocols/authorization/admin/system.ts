@@ -54,12 +54,12 @@ export const rotateKey = (call: AdminCall): Outcome => {
     status: 200,
     perform: async (also) => {
       let answer: Answer = { status: 200 }
-      await call.ports.rotateKey(alg, (made) =>
+      await call.ports.rotateKey(alg, (created) =>
         also(
           (answer = {
             status: 200,
-            body: { kid: made.kid, alg: made.alg },
-            audit: { action: "key.rotated", detail: { kid: made.kid, alg: made.alg } }
+            body: { kid: created.kid, alg: created.alg },
+            audit: { action: "key.rotated", detail: { kid: created.kid, alg: created.alg } }
           })
         )
       )
@@ -186,14 +186,14 @@ const secrets = new Set(["adminApiKey", "clientSecretPepper", "secret", "clientS
 const snake = (name: string): string => name.replace(/[A-Z]/g, (upper) => `_${upper.toLowerCase()}`)
 
 /** Whether a secret is set, never what it is. */
-const shown = (settings: object): Readonly<Record<string, unknown>> =>
+const maskSecrets = (settings: object): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(settings).map(([name, value]: [string, unknown]) =>
       secrets.has(name)
         ? [`${snake(name)}_set`, value !== ""]
         : [
             snake(name),
-            typeof value === "object" && value !== null && !Array.isArray(value) ? shown(value) : value
+            typeof value === "object" && value !== null && !Array.isArray(value) ? maskSecrets(value) : value
           ]
     )
   )
@@ -201,7 +201,7 @@ const shown = (settings: object): Readonly<Record<string, unknown>> =>
 /** In force: with what an administrator has set since. */
 export const config = ({ authority }: AdminCall): Outcome =>
   ok(
-    shown({
+    maskSecrets({
       ...authority.settings,
       registration: { ...authority.settings.registration, ...registrationRule(authority) }
     })

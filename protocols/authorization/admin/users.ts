@@ -25,7 +25,7 @@ import type { Members } from "../wire.ts"
 import {
   conflict,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   missing,
   ok,
@@ -44,7 +44,7 @@ import { list, matching } from "./lists.ts"
 const nameLengthMax = 200
 const emailLengthMax = 254
 const grantsMax = 10_000
-const members = ["email", "name", "password", "role"]
+const memberNames = ["email", "name", "password", "role"]
 
 const userView = (user: User): Readonly<Record<string, unknown>> => ({
   id: user.id,
@@ -102,11 +102,14 @@ const taken = ({ books }: AuthContext, email: string, id: string): Problem | und
 /** Also of a seed. */
 export const createUser = async (
   authority: AuthContext,
-  given: Members,
+  members: Members,
   hashPassword: AdminPorts["hashPassword"]
 ): Promise<Problem | Decision> => {
   const { books } = authority
-  const read = await readUser(new Fields(given, "invalid_request", members).required("email"), hashPassword)
+  const read = await readUser(
+    new Fields(members, "invalid_request", memberNames).required("email"),
+    hashPassword
+  )
   if (isProblem(read)) return read
   return () => {
     const nowMs = authority.nowMs()
@@ -135,8 +138,8 @@ export const createUser = async (
   }
 }
 
-export const postUser = ({ authority, members: given, ports }: AdminCall): Promise<Problem | Decision> =>
-  createUser(authority, given, ports.hashPassword)
+export const postUser = ({ authority, members, ports }: AdminCall): Promise<Problem | Decision> =>
+  createUser(authority, members, ports.hashPassword)
 
 export const listUsers = (call: AdminCall): Promise<Outcome> => {
   const email = call.query.get("email")?.toLowerCase()
@@ -171,7 +174,7 @@ const changed = (
 export const patchUser = async (call: AdminCall): Promise<Problem | Decision> => {
   const found = userOf(call)
   if (isProblem(found)) return found
-  const read = await readUser(fieldsOf(call, members), call.ports.hashPassword)
+  const read = await readUser(fieldsOf(call, memberNames), call.ports.hashPassword)
   return isProblem(read) ? read : () => patched(call, read)
 }
 
@@ -259,7 +262,7 @@ export const deleteUser = (call: AdminCall): Outcome => {
     writes.push(UserFederations.delete([user.federated.issuer, user.federated.subject]))
   const revoked = grants.map(({ value }) => value).filter(({ revokedMs }) => revokedMs === null)
   return {
-    ...gone,
+    ...noContent,
     writes,
     audit: {
       action: "user.deleted",

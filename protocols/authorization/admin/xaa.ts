@@ -6,7 +6,7 @@ import { Idps, MappingKeys, Mappings, Policies, Users, type Policy, type Subject
 import {
   conflict,
   fieldsOf,
-  gone,
+  noContent,
   idOf,
   invalid,
   missing,
@@ -42,8 +42,8 @@ const mappingView = (mapping: SubjectMapping): Readonly<Record<string, unknown>>
 })
 
 const readPolicy = ({ authority }: AdminCall, fields: Fields, before: Policy): Policy | Problem => {
-  const entries = (name: string, kept: ReadonlyArray<string>): ReadonlyArray<string> =>
-    fields.strings(name, { itemsMax: entriesMax }) ?? kept
+  const entries = (name: string, current: ReadonlyArray<string>): ReadonlyArray<string> =>
+    fields.strings(name, { itemsMax: entriesMax }) ?? current
   const after: Policy = {
     ...before,
     name: fields.text("name", nameLengthMax) ?? before.name,
@@ -122,7 +122,7 @@ export const deletePolicy = (call: AdminCall): Outcome => {
   return isProblem(policy)
     ? policy
     : {
-        ...gone,
+        ...noContent,
         writes: [Policies.delete([policy.id])],
         audit: { action: "xaa_policy.deleted", detail: { id: policy.id } }
       }
@@ -175,7 +175,7 @@ export const deleteMapping = (call: AdminCall): Outcome => {
   return mapping === undefined
     ? missing("mapping")
     : {
-        ...gone,
+        ...noContent,
         writes: [Mappings.delete([mapping.id]), MappingKeys.delete([mapping.idpId, mapping.idpSubject])],
         audit: { action: "subject_mapping.deleted", detail: { id: mapping.id } }
       }

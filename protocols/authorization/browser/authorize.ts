@@ -260,6 +260,15 @@ export const requestOf = (
 
 export const sessionExpired = (): Problem => problemOf("invalid_grant", "login session expired")
 
+/** A client that a user has let in once is no longer swept; a metadata document's has no row before that. */
+const markUsed = ({ books }: AuthServices, client: Client): ReadonlyArray<Write> => {
+  if (client.used && client.source !== "cimd") return []
+  const row = { ...client, used: true }
+  if (books.get(Clients, [client.clientId]) === undefined)
+    return [Clients.put([client.clientId], row, "absent")]
+  return client.used ? [] : [Clients.put([client.clientId], row)]
+}
+
 /** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so
  *  nothing can fail after. */
 export const giveCode = async (
@@ -307,13 +316,7 @@ export const giveCode = async (
       "absent"
     ),
     Requests.put([key], { ...request, phase: "done" }, Requests.unchanged(request)),
-    ...(client.used && client.source !== "cimd"
-      ? []
-      : books.get(Clients, [clientId]) === undefined
-        ? [Clients.put([clientId], { ...client, used: true }, "absent")]
-        : client.used
-          ? []
-          : [Clients.put([clientId], { ...client, used: true })]),
+    ...markUsed(services, client),
     ...(rows.length === 0
       ? []
       : [

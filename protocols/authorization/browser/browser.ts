@@ -19,22 +19,22 @@ export const browserRoutes = (
   const error = (problem: Problem, request: Request): Response =>
     errorPage(problem, request.traceId, { headers: wordingOf(problem).headers })
   const logIn = async (user: User, req: string, request: Request): Promise<Response> => {
-    const known = requestOf(services, req)
+    const pending = requestOf(services, req)
     const begun = sessions.begin(user, "fed", request.client)
-    if (req !== "" && known?.request.phase !== "login") return error(sessionExpired(), request)
+    if (req !== "" && pending?.request.phase !== "login") return error(sessionExpired(), request)
     const rows =
-      known === undefined
+      pending === undefined
         ? []
         : [
             Requests.put(
-              [known.key],
+              [pending.key],
               {
-                ...known.request,
+                ...pending.request,
                 userId: user.id,
                 sessionHash: begun.sessionHash,
                 phase: "consent" as const
               },
-              Requests.unchanged(known.request)
+              Requests.unchanged(pending.request)
             )
           ]
     const outcome = books.commit([
@@ -44,7 +44,7 @@ export const browserRoutes = (
     ])
     if (!(outcome instanceof Promise)) return error(sessionExpired(), request)
     await outcome
-    return goTo(known === undefined ? "/connections" : `/oauth/authorize/continue?req=${req}`, 303, [
+    return goTo(pending === undefined ? "/connections" : `/oauth/authorize/continue?req=${req}`, 303, [
       begun.cookie
     ])
   }
@@ -75,10 +75,10 @@ export const browserRoutes = (
     waits: (req) => requestOf(services, req)?.request.phase === "login",
     logIn,
     redirectError: (req, code, description) => {
-      const known = requestOf(services, req)
-      return known === undefined
+      const pending = requestOf(services, req)
+      return pending === undefined
         ? undefined
-        : refusedTo(services, known.request, problemOf(code, description))
+        : refusedTo(services, pending.request, problemOf(code, description))
     }
   })
 }

@@ -6,7 +6,7 @@ import { Conflict } from "../../../storage/store.ts"
 import { giveCode, goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import { findClient } from "../client/clients.ts"
 import { allowing, liveConsent } from "../consents.ts"
-import { shown } from "./login.ts"
+import { problemPageOrJson } from "./login.ts"
 import { consentPage, donePage, errorPage, type ConsentView } from "./pages/pages.ts"
 import { isProblem, type Problem, problemOf } from "../problems.ts"
 import { Clients, Prompts, Requests, Users, type Client, type Prompt, type Resource } from "../records.ts"
@@ -50,11 +50,11 @@ export const showConsent = async (
 ): Promise<Response> => {
   const query = readPairs(request.query)
   const req = isWireFault(query) ? undefined : query.get("req")
-  const known = requestOf(services, req)
+  const pending = requestOf(services, req)
   const signedIn = sessions.of(request)
-  if (known === undefined || known.request.phase === "done")
+  if (pending === undefined || pending.request.phase === "done")
     return errorPage(sessionExpired(), request.traceId)
-  const { request: row } = known
+  const { request: row } = pending
   if (
     row.userId !== null &&
     signedIn === undefined &&
@@ -89,44 +89,53 @@ export const consent = async (
   request: Request
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
+  if (isWireFault(form))
+    return problemPageOrJson(services, request, problemOf("invalid_request", form.detail))
   const req = form.get("req") ?? ""
-  const known = requestOf(services, req)
+  const pending = requestOf(services, req)
   const signedIn = sessions.of(request)
   const { books, audit } = services
   if (
     signedIn === undefined &&
-    known?.request.userId != null &&
-    books.get(Users, [known.request.userId])?.status !== "active"
+    pending?.request.userId != null &&
+    books.get(Users, [pending.request.userId])?.status !== "active"
   )
-    return refusedTo(services, known.request, problemOf("access_denied", "the user is disabled"), 303)
+    return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"), 303)
   if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
     // Another user's session with this request is told apart from a form without its token.
-    return shown(
+    return problemPageOrJson(
       services,
       request,
       signedIn !== undefined &&
         form.get("csrf") !== undefined &&
-        known !== undefined &&
-        known.request.userId !== signedIn.user.id
+        pending !== undefined &&
+        pending.request.userId !== signedIn.user.id
         ? sessionExpired()
         : foreign()
     )
   }
-  if (known === undefined || known.request.phase !== "consent" || known.request.userId !== signedIn.user.id)
-    return shown(services, request, sessionExpired())
-  const { request: row } = known
+  if (
+    pending === undefined ||
+    pending.request.phase !== "consent" ||
+    pending.request.userId !== signedIn.user.id
+  )
+    return problemPageOrJson(services, request, sessionExpired())
+  const { request: row } = pending
   const decision = form.get("decision")
   if (decision !== "allow" && decision !== "deny")
-    return shown(services, request, problemOf("invalid_request", "decision is missing"))
+    return problemPageOrJson(services, request, problemOf("invalid_request", "decision is missing"))
   const client = await findClient(services, row.clientId, request.client)
   if (client === undefined || isProblem(client) || client.status !== "active")
-    return shown(services, request, problemOf("invalid_client", "the client is no longer known"))
+    return problemPageOrJson(services, request, problemOf("invalid_client", "the client is no longer known"))
   if (row.resourceId !== "" && resourceById(services, row.resourceId) === undefined)
-    return shown(services, request, problemOf("invalid_target", "the resource is no longer known"))
+    return problemPageOrJson(
+      services,
+      request,
+      problemOf("invalid_target", "the resource is no longer known")
+    )
   if (decision === "deny") {
     const outcome = books.commit([
-      Requests.put([known.key], { ...row, phase: "done" }, Requests.unchanged(row)),
+      Requests.put([pending.key], { ...row, phase: "done" }, Requests.unchanged(row)),
       audit.event("consent.denied", {
         actorId: signedIn.user.id,
         clientId: client.clientId,
@@ -134,7 +143,7 @@ export const consent = async (
         traceId: request.traceId
       })
     ])
-    if (outcome instanceof Conflict) return shown(services, request, sessionExpired())
+    if (outcome instanceof Conflict) return problemPageOrJson(services, request, sessionExpired())
     await outcome
     return refusedTo(services, row, problemOf("access_denied", "the user has denied access"), 303)
   }
@@ -192,11 +201,11 @@ const allowedReturn = (
 const promptOf = (
   services: AuthServices,
   userId: string,
-  named: string | undefined,
+  requested: string | undefined,
   scope: string | undefined,
   clientId?: string
 ): { readonly prompt: Prompt; readonly resource: Resource } | undefined => {
-  const resource = named === undefined ? undefined : resourceOf(services, named)
+  const resource = requested === undefined ? undefined : resourceOf(services, requested)
   if (resource === undefined) return undefined
   const wanted = (scope ?? "").split(" ").filter((part) => part !== "")
   const [prompt] = Prompts.range(services.books.store, { prefix: [userId], limit: promptsMax })
@@ -219,7 +228,8 @@ export const answerPrompt = async (
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   const { books, audit } = services
-  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
+  if (isWireFault(form))
+    return problemPageOrJson(services, request, problemOf("invalid_request", form.detail))
   const signedIn = sessions.of(request)
   const clientId = form.get("client")
   const resource = resourceOf(services, form.get("resource") ?? "")
@@ -229,10 +239,11 @@ export const answerPrompt = async (
     resource === undefined ||
     !sessions.isCsrf(form.get("csrf"), "prompt", signedIn.sessionHash, resource.id, clientId)
   )
-    return shown(services, request, foreign())
+    return problemPageOrJson(services, request, foreign())
   const found = promptOf(services, signedIn.user.id, resource.slug, undefined, clientId)
   const client = books.get(Clients, [clientId])
-  if (found === undefined || client?.status !== "active") return shown(services, request, sessionExpired())
+  if (found === undefined || client?.status !== "active")
+    return problemPageOrJson(services, request, sessionExpired())
   const allowed = form.get("decision") === "allow"
   const { rows } = allowing(services, signedIn.user.id, client, resource.id, found.prompt.scopes)
   await books.write([

@@ -27,7 +27,7 @@ const emailLengthMax = 254
 const wrong = "the e-mail or password is wrong"
 
 /** Browsers get a page, others the problem. */
-export const shown = (services: AuthServices, request: Request, problem: Problem): Response =>
+export const problemPageOrJson = (services: AuthServices, request: Request, problem: Problem): Response =>
   /text\/html/i.test(request.headers.get("accept") ?? "")
     ? errorPage(problem, request.traceId, { headers: wordingOf(problem).headers })
     : problemResponse(problem, request, services.settings)
@@ -42,15 +42,15 @@ const view = (
   fault: string | undefined
 ): LoginView => {
   const { federation } = services.settings
-  const known = requestOf(services, req)
-  const client = known === undefined ? undefined : services.books.get(Clients, [known.request.clientId])
+  const pending = requestOf(services, req)
+  const client = pending === undefined ? undefined : services.books.get(Clients, [pending.request.clientId])
   return {
     csrf: sessions.csrf("login", nonce, req, next),
     req,
     next,
     email,
     fault,
-    clientName: client?.clientName ?? known?.request.clientId,
+    clientName: client?.clientName ?? pending?.request.clientId,
     localLogin: federation.showLocalLogin,
     federation: federation.enabled ? federation.displayName || new URL(federation.issuer).host : undefined
   }
@@ -85,15 +85,16 @@ const formTargets = (
 
 export const showLogin = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
-  if (isWireFault(query)) return shown(services, request, problemOf("invalid_request", query.detail))
+  if (isWireFault(query))
+    return problemPageOrJson(services, request, problemOf("invalid_request", query.detail))
   const req = query.get("req") ?? ""
   const next = query.get("next") ?? ""
-  const known = requestOf(services, req)
-  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
-    return shown(services, request, sessionExpired())
+  const pending = requestOf(services, req)
+  if ((req !== "" && pending?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
+    return problemPageOrJson(services, request, sessionExpired())
   const { nonce, cookie } = sessions.before(request)
-  return loginPage(view(services, sessions, nonce, req, next, known?.request.loginHint ?? "", undefined), {
-    formTargets: formTargets(services, known?.request.redirectUri, next),
+  return loginPage(view(services, sessions, nonce, req, next, pending?.request.loginHint ?? "", undefined), {
+    formTargets: formTargets(services, pending?.request.redirectUri, next),
     ...(cookie === undefined ? {} : { headers: [cookie] })
   })
 }
@@ -106,24 +107,25 @@ export const login = async (
   const { settings, books, limits, audit } = services
   const ip = request.client
   if (!settings.federation.showLocalLogin)
-    return shown(services, request, problemOf("not_found", "there is no local sign-in"))
+    return problemPageOrJson(services, request, problemOf("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
+  if (isWireFault(form))
+    return problemPageOrJson(services, request, problemOf("invalid_request", form.detail))
   const req = form.get("req") ?? ""
   const next = form.get("next") ?? ""
   const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
   const nonce = sessions.nonceOf(request)
   if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next))
-    return shown(
+    return problemPageOrJson(
       services,
       request,
       problemOf("access_denied", "the form is not from this browser; open the page again")
     )
   const locked = await limits.loginAllowed(ip, email)
-  if (locked !== undefined) return shown(services, request, locked)
-  const known = requestOf(services, req)
-  if ((req !== "" && known?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
-    return shown(services, request, sessionExpired())
+  if (locked !== undefined) return problemPageOrJson(services, request, locked)
+  const pending = requestOf(services, req)
+  if ((req !== "" && pending?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
+    return problemPageOrJson(services, request, sessionExpired())
 
   const id = UserEmails.get(books.store, [email.toLowerCase()])
   const user = id === undefined ? undefined : books.get(Users, [id.id])
@@ -131,7 +133,7 @@ export const login = async (
     user?.status === "active" ? (user.passwordHash ?? undefined) : undefined,
     form.get("password") ?? ""
   )
-  if (checking === undefined) return shown(services, request, slowDown(1_000))
+  if (checking === undefined) return problemPageOrJson(services, request, slowDown(1_000))
   const right = await checking
   if (!right || user === undefined) {
     const lockedNow = await limits.loginFailed(ip, email)
@@ -143,20 +145,25 @@ export const login = async (
     return /text\/html/i.test(request.headers.get("accept") ?? "")
       ? loginPage(view(services, sessions, nonce, req, next, email, wrong), {
           status: 400,
-          formTargets: formTargets(services, known?.request.redirectUri, next)
+          formTargets: formTargets(services, pending?.request.redirectUri, next)
         })
       : problemResponse(problem, request, settings)
   }
   limits.loginSucceeded(ip, email)
   const begun = sessions.begin(user, "pwd", ip)
   const rows =
-    known === undefined
+    pending === undefined
       ? []
       : [
           Requests.put(
-            [known.key],
-            { ...known.request, userId: user.id, sessionHash: begun.sessionHash, phase: "consent" as const },
-            Requests.unchanged(known.request)
+            [pending.key],
+            {
+              ...pending.request,
+              userId: user.id,
+              sessionHash: begun.sessionHash,
+              phase: "consent" as const
+            },
+            Requests.unchanged(pending.request)
           )
         ]
   const outcome = books.commit([
@@ -164,13 +171,10 @@ export const login = async (
     ...rows,
     audit.event("user.login", { actorId: user.id, ip, traceId: request.traceId })
   ])
-  if (!(outcome instanceof Promise)) return shown(services, request, sessionExpired())
+  if (!(outcome instanceof Promise)) return problemPageOrJson(services, request, sessionExpired())
   await outcome
-  return goTo(
-    known !== undefined ? `/oauth/authorize/continue?req=${req}` : next === "" ? "/connections" : next,
-    303,
-    [begun.cookie]
-  )
+  const landing = next === "" ? "/connections" : next
+  return goTo(pending === undefined ? landing : `/oauth/authorize/continue?req=${req}`, 303, [begun.cookie])
 }
 
 /** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
@@ -181,27 +185,27 @@ export const goOn = async (
 ): Promise<Response> => {
   const query = readPairs(request.query)
   const req = isWireFault(query) ? undefined : query.get("req")
-  const known = requestOf(services, req)
+  const pending = requestOf(services, req)
   const signedIn = sessions.of(request)
   if (
-    known !== undefined &&
+    pending !== undefined &&
     signedIn === undefined &&
-    known.request.userId !== null &&
-    services.books.get(Users, [known.request.userId])?.status !== "active"
+    pending.request.userId !== null &&
+    services.books.get(Users, [pending.request.userId])?.status !== "active"
   ) {
-    return refusedTo(services, known.request, problemOf("access_denied", "the user is disabled"))
+    return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"))
   }
   if (
-    known === undefined ||
+    pending === undefined ||
     signedIn === undefined ||
-    known.request.phase !== "consent" ||
-    known.request.sessionHash !== signedIn.sessionHash
+    pending.request.phase !== "consent" ||
+    pending.request.sessionHash !== signedIn.sessionHash
   )
     return errorPage(sessionExpired(), request.traceId)
-  const client = await findClient(services, known.request.clientId, request.client)
+  const client = await findClient(services, pending.request.clientId, request.client)
   if (client === undefined || isProblem(client) || client.status !== "active")
     return errorPage(problemOf("invalid_client", authenticationFailed), request.traceId)
-  return proceed(services, client, req!, known.request, signedIn, 302)
+  return proceed(services, client, req!, pending.request, signedIn, 302)
 }
 
 export const logout = async (
@@ -210,11 +214,12 @@ export const logout = async (
   request: Request
 ): Promise<Response> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
-  if (isWireFault(form)) return shown(services, request, problemOf("invalid_request", form.detail))
+  if (isWireFault(form))
+    return problemPageOrJson(services, request, problemOf("invalid_request", form.detail))
   const signedIn = sessions.of(request)
   if (signedIn === undefined) return goTo("/login", 303)
   if (!sessions.isCsrf(form.get("csrf"), "logout", signedIn.sessionHash))
-    return shown(
+    return problemPageOrJson(
       services,
       request,
       problemOf("access_denied", "the form is not from this browser; open the page again")

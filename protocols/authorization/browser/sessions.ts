@@ -49,9 +49,9 @@ export class BrowserSessions {
   }
 
   of(request: Request): SignedIn | undefined {
-    const shown = this.cookie(request, this.cookieName)
-    if (shown === undefined) return undefined
-    const sessionHash = hashOf(this.authority, shown, "session")
+    const presented = this.cookie(request, this.cookieName)
+    if (presented === undefined) return undefined
+    const sessionHash = hashOf(this.authority, presented, "session")
     const session = SessionRows.get(this.authority.books.store, [sessionHash])
     if (session === undefined || this.authority.nowMs() >= session.expiresMs) return undefined
     const user = userIs(this.authority, session.userId, session.epoch)
@@ -102,8 +102,8 @@ export class BrowserSessions {
 
   /** Of a browser that is not signed in yet: kept, or made. */
   before(request: Request): { readonly nonce: string; readonly cookie: Header | undefined } {
-    const known = this.cookie(request, this.preName)
-    if (known !== undefined) return { nonce: known, cookie: undefined }
+    const existing = this.cookie(request, this.preName)
+    if (existing !== undefined) return { nonce: existing, cookie: undefined }
     const nonce = this.authority.newToken()
     return { nonce, cookie: this.setCookie(this.preName, nonce, preMaxAgeSeconds, "lax") }
   }
@@ -116,7 +116,7 @@ export class BrowserSessions {
     return this.authority.seal.hash([this.csrfKey, purpose, ...bound].join("\0"), "authorization csrf")
   }
 
-  isCsrf(shown: string | undefined, purpose: string, ...bound: ReadonlyArray<string>): boolean {
-    return shown !== undefined && equalSecrets(shown, this.csrf(purpose, ...bound))
+  isCsrf(presented: string | undefined, purpose: string, ...bound: ReadonlyArray<string>): boolean {
+    return presented !== undefined && equalSecrets(presented, this.csrf(purpose, ...bound))
   }
 }

@@ -85,20 +85,20 @@ export const describedBy = (url: string, document: Members): Described | string 
   if (method !== undefined && method !== "none") return "token_endpoint_auth_method is not none"
   if ("client_secret" in document || "client_secret_expires_at" in document) return "client_secret is present"
   if (grants !== undefined && !isTexts(grants)) return "grant_types is not a list of strings"
-  const known =
+  const requestedGrants =
     grants === undefined
       ? [grantTypes[0], grantTypes[1]]
       : [...new Set(grants)].filter((grant) => readable.has(grant))
-  const forbidden = known.find((grant) => !permitted.has(grant))
+  const forbidden = requestedGrants.find((grant) => !permitted.has(grant))
   if (forbidden !== undefined) return `grant_types: ${quoted(forbidden)} is not for public clients`
-  if (known.length === 0) return "grant_types holds none that is supported"
+  if (requestedGrants.length === 0) return "grant_types holds none that is supported"
   if (responses !== undefined && !(isTexts(responses) && responses.includes("code")))
     return "response_types does not hold code"
   return {
     redirectUris: uris,
     clientName: name,
-    grantTypes: known,
-    responseTypes: known.includes(grantTypes[0]) ? ["code"] : [],
+    grantTypes: requestedGrants,
+    responseTypes: requestedGrants.includes(grantTypes[0]) ? ["code"] : [],
     applicationType: document["application_type"] === "native" ? "native" : "web"
   }
 }
@@ -131,22 +131,22 @@ export class ClientDocuments {
   /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts
    *  against. */
   async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
-    const known = this.documents.get(url)
+    const cached = this.documents.get(url)
     const nowMs = this.authority.nowMs()
-    if (known !== undefined && known.freshUntilMs > nowMs) return this.asStored(url, known.value)
+    if (cached !== undefined && cached.freshUntilMs > nowMs) return this.asStored(url, cached.value)
     const fault = documentUrlFault(url, this.authority.settings.clientDocuments)
     if (fault !== undefined) return refused(fault)
     const flying = this.inFlight.get(url)
     if (flying !== undefined) return this.asStored(url, await flying)
     if (
-      known === undefined &&
+      cached === undefined &&
       sourceIp !== undefined &&
       this.authority.books.get(Clients, [url]) === undefined
     ) {
       const waitMs = this.counted(sourceOf(sourceIp))
       if (waitMs !== undefined) return slowDown(waitMs)
     }
-    const issuedMs = known?.firstMs ?? nowMs
+    const issuedMs = cached?.firstMs ?? nowMs
     const flight = this.fetch(url, issuedMs)
       .then(({ client, keptMs, bytes }) => {
         this.documents.put(url, {

@@ -61,30 +61,30 @@ const switchedOffBy = (grant: GrantType, settings: Settings): string | undefined
 }
 
 export const readGrantTypes = (fields: Fields, settings: Settings): ReadonlyArray<GrantType> | undefined => {
-  const given = fields.strings("grant_types", { itemsMax: 20 })
-  if (given === undefined) return undefined
-  if (given.length === 0) return fields.refuse("grant_types", "must name at least one grant")
-  for (const name of given) {
-    const grant = grantTypes.find((known) => known === name)
+  const requested = fields.strings("grant_types", { itemsMax: 20 })
+  if (requested === undefined) return undefined
+  if (requested.length === 0) return fields.refuse("grant_types", "must name at least one grant")
+  for (const name of requested) {
+    const grant = grantTypes.find((supported) => supported === name)
     if (grant === undefined)
       return fields.refuse("grant_types", `holds an unsupported grant: ${quoted(name)}`)
     const variable = switchedOffBy(grant, settings)
     if (variable !== undefined)
       return fields.refuse("grant_types", `holds ${quoted(name)}, which is off; ${variable} turns it on`)
   }
-  return given as ReadonlyArray<GrantType>
+  return requested as ReadonlyArray<GrantType>
 }
 
 export const readRedirectUris = (fields: Fields): ReadonlyArray<string> | undefined => {
-  const given = fields.strings("redirect_uris", {
+  const requested = fields.strings("redirect_uris", {
     itemsMax: redirectUrisMax,
     lengthMax: redirectUriLengthMax
   })
-  for (const uri of given ?? []) {
+  for (const uri of requested ?? []) {
     const fault = redirectUriFault(uri)
     if (fault !== undefined) return fields.refuse("redirect_uris", `holds ${quoted(uri)}, which ${fault}`)
   }
-  return given
+  return requested
 }
 
 export const readClientName = (fields: Fields): string | undefined =>

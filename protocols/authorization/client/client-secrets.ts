@@ -12,9 +12,9 @@ type Peppered = Pick<AuthContext, "settings">
 const peppers = new WeakMap<Settings, Buffer>()
 
 const pepperOf = (settings: Settings): Buffer => {
-  const known = peppers.get(settings) ?? Buffer.from(settings.clientSecretPepper)
-  peppers.set(settings, known)
-  return known
+  const cached = peppers.get(settings) ?? Buffer.from(settings.clientSecretPepper)
+  peppers.set(settings, cached)
+  return cached
 }
 
 export const secretHashOf = ({ settings }: Peppered, secret: string): string =>

@@ -33,12 +33,12 @@ export const findClient = (
   services: AuthServices,
   clientId: string,
   ip: string
-): Client | undefined | Promise<Client | Problem | undefined> =>
-  Buffer.byteLength(clientId) > clientIdLengthMax
-    ? undefined
-    : isDocumentUrl(services, clientId)
-      ? services.documents.resolve(clientId, ip)
-      : services.books.get(Clients, [clientId])
+): Client | undefined | Promise<Client | Problem | undefined> => {
+  if (Buffer.byteLength(clientId) > clientIdLengthMax) return undefined
+  return isDocumentUrl(services, clientId)
+    ? services.documents.resolve(clientId, ip)
+    : services.books.get(Clients, [clientId])
+}
 
 export interface Authenticated {
   readonly client: Client
@@ -67,13 +67,13 @@ export const authenticate = (
   } else if (secret !== undefined && clientId === undefined)
     return problemOf("invalid_request", "client_id is missing")
   if (clientId === undefined) return failed()
-  const named = clientId
+  const requestedId = clientId
   return mapMaybePromise(
-    settings.rate.enabled ? services.limits.clientAllowed(ip, named) : undefined,
+    settings.rate.enabled ? services.limits.clientAllowed(ip, requestedId) : undefined,
     (limited): Authenticated | Problem | Promise<Authenticated | Problem> =>
       limited ??
-      mapMaybePromise(findClient(services, named, ip), (client) =>
-        proved(services, client, named, secret, ip)
+      mapMaybePromise(findClient(services, requestedId, ip), (client) =>
+        proved(services, client, requestedId, secret, ip)
       )
   )
 }

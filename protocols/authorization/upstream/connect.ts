@@ -97,11 +97,9 @@ export const connectRoutes = (
   const here = ({ path, query }: Request): string => (query === "" ? path : `${path}?${query}`)
   const query = (request: Request): Form | string => {
     const form = readPairs(request.query)
-    return isWireFault(form)
-      ? form.detail
-      : form.repeated.length > 0 || form.all("resource").length > 1
-        ? "a parameter appears twice"
-        : form
+    if (isWireFault(form)) return form.detail
+    const twice = form.repeated.length > 0 || form.all("resource").length > 1
+    return twice ? "a parameter appears twice" : form
   }
   const connectable = (
     slug: string
@@ -120,9 +118,9 @@ export const connectRoutes = (
     if (typeof asked === "string") return refuse(request, problemOf("invalid_request", asked))
     const { provider } = target
     const resource = asked.get("resource")
-    const named = resource === undefined ? undefined : resourceNamed(resource)
+    const requested = resource === undefined ? undefined : resourceNamed(resource)
     const resources =
-      resource === undefined ? target.resources : target.resources.filter(({ id }) => id === named?.id)
+      resource === undefined ? target.resources : target.resources.filter(({ id }) => id === requested?.id)
     if (resources.length === 0)
       return refuse(request, problemOf("invalid_target", "the resource is not one of this provider"))
     const returnUrl = asked.get("return_url")

@@ -3,7 +3,7 @@
  *  Source: authorization section 11.4; RFC 9111 section 5. */
 import type { IncomingHttpHeaders } from "node:http"
 
-export interface Kept<A> {
+export interface CacheEntry<A> {
   readonly value: A
   /** When its name was first seen. */
   readonly firstMs: number
@@ -16,7 +16,7 @@ const entriesMax = 10_000
 const bytesMax = 64 * 1_048_576
 
 export class Documents<A> {
-  private readonly kept = new Map<string, Kept<A>>()
+  private readonly entries = new Map<string, CacheEntry<A>>()
   private readonly entriesMax: number
   private readonly bytesMax: number
   private bytes = 0
@@ -27,32 +27,32 @@ export class Documents<A> {
   }
 
   /** Also a stale one: the caller compares times. */
-  get(name: string): Kept<A> | undefined {
-    const kept = this.kept.get(name)
-    if (kept !== undefined) {
-      this.kept.delete(name)
-      this.kept.set(name, kept)
+  get(name: string): CacheEntry<A> | undefined {
+    const entry = this.entries.get(name)
+    if (entry !== undefined) {
+      this.entries.delete(name)
+      this.entries.set(name, entry)
     }
-    return kept
+    return entry
   }
 
-  put(name: string, kept: Kept<A>): void {
+  put(name: string, entry: CacheEntry<A>): void {
     this.drop(name)
-    this.kept.set(name, kept)
-    this.bytes += sizeOf(name, kept)
-    while (this.kept.size > this.entriesMax || this.bytes > this.bytesMax)
-      this.drop(this.kept.keys().next().value!)
+    this.entries.set(name, entry)
+    this.bytes += sizeOf(name, entry)
+    while (this.entries.size > this.entriesMax || this.bytes > this.bytesMax)
+      this.drop(this.entries.keys().next().value!)
   }
 
   private drop(name: string): void {
-    const kept = this.kept.get(name)
-    if (kept === undefined) return
-    this.kept.delete(name)
-    this.bytes -= sizeOf(name, kept)
+    const entry = this.entries.get(name)
+    if (entry === undefined) return
+    this.entries.delete(name)
+    this.bytes -= sizeOf(name, entry)
   }
 }
 
-const sizeOf = (name: string, { bytes }: Kept<unknown>): number => name.length + bytes
+const sizeOf = (name: string, { bytes }: CacheEntry<unknown>): number => name.length + bytes
 
 const floorMs = 30_000
 
@@ -74,12 +74,10 @@ export const freshMs = (
   if (directives.has("no-store")) return undefined
   if (directives.has("no-cache")) return Math.min(floorMs, ceilingMs)
   const age = directives.get("s-maxage") ?? directives.get("max-age")
-  const saidMs =
-    age !== undefined && /^\d{1,12}$/.test(age)
-      ? Number(age) * 1_000
-      : headers.expires === undefined
-        ? ceilingMs
-        : // What is no date has expired (RFC 9111 5.3).
-          (Date.parse(headers.expires) || 0) - (Date.parse(headers.date ?? "") || nowMs)
-  return Math.min(Math.max(saidMs, floorMs), ceilingMs)
+  const within = (lifetimeMs: number): number => Math.min(Math.max(lifetimeMs, floorMs), ceilingMs)
+  if (age !== undefined && /^\d{1,12}$/.test(age)) return within(Number(age) * 1_000)
+  if (headers.expires === undefined) return within(ceilingMs)
+  // A text that is no date has expired (RFC 9111 5.3).
+  const expiresMs = Date.parse(headers.expires) || 0
+  return within(expiresMs - (Date.parse(headers.date ?? "") || nowMs))
 }

@@ -131,11 +131,11 @@ export const federationRoutes = (
   const answer = async (
     request: Request,
     state: LoggingIn,
-    given: (name: string) => string | undefined
+    parameter: (name: string) => string | undefined
   ): Promise<Response> => {
     const failed = (reason: string): Promise<void> =>
       audit.now("user.oidc_login_failed", { ip: request.client, detail: { reason } })
-    const iss = given("iss")
+    const iss = parameter("iss")
     if (iss !== undefined && iss !== federation.issuer) {
       await failed("iss")
       return page(request, problemOf("invalid_request", "the answer is another issuer's"))
@@ -152,9 +152,9 @@ export const federationRoutes = (
         page(request, error === "server_error" ? badGateway(description) : problemOf(error, description))
       )
     }
-    if (given("error") !== undefined)
+    if (parameter("error") !== undefined)
       return denied("upstream", "access_denied", "the login provider refused the login")
-    const code = given("code")
+    const code = parameter("code")
     if (code === undefined) return page(request, problemOf("invalid_request", "code is missing"))
     const claims = await exchanged(code, state)
     if (typeof claims === "string")
@@ -232,8 +232,8 @@ export const federationRoutes = (
   const userOf = async (claims: Members): Promise<User | undefined> => {
     const subject = claims["sub"] as string
     const key = [federation.issuer, subject]
-    const known = UserFederations.get(books.store, key)
-    if (known !== undefined) return books.get(Users, [known.id])
+    const existing = UserFederations.get(books.store, key)
+    if (existing !== undefined) return books.get(Users, [existing.id])
     const text = (name: string, max: number): string => {
       const value = claims[name]
       return typeof value === "string" && value.length <= max && !/\p{Cc}/u.test(value) ? value.trim() : ""
@@ -253,15 +253,15 @@ export const federationRoutes = (
       createdMs: at,
       updatedMs: at
     }
-    const made = books.commit([
+    const committed = books.commit([
       UserFederations.put(key, { id: user.id }, "absent"),
       Users.put([user.id], user, "absent"),
       ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]),
       audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })
     ])
     // Read and commit are one turn: only the address can be taken.
-    if (!(made instanceof Promise)) return undefined
-    await made
+    if (!(committed instanceof Promise)) return undefined
+    await committed
     return user
   }
 

@@ -147,12 +147,13 @@ export const providerConfigFault = (
     const fault = checks[name]!(value, local)
     if (fault !== undefined) return `config_data.${name} ${fault}`
   }
-  const given = Object.hasOwn(config, secretName)
-  const referred = Object.hasOwn(config, refName)
-  if (given && referred) return `config_data.${secretName} and config_data.${refName} exclude each other`
-  if (!given && !referred && !secretKept) return `config_data.${secretName} is missing`
+  const hasSecret = Object.hasOwn(config, secretName)
+  const hasReference = Object.hasOwn(config, refName)
+  if (hasSecret && hasReference)
+    return `config_data.${secretName} and config_data.${refName} exclude each other`
+  if (!hasSecret && !hasReference && !secretKept) return `config_data.${secretName} is missing`
   return protocol === "service_account" &&
-    given &&
+    hasSecret &&
     !isKeyFor(config[secretName] as string, config["alg"] as string)
     ? "config_data.private_key is no private key for config_data.alg"
     : undefined

@@ -107,8 +107,8 @@ export class RemoteKeys {
   /** The discovery document, whose issuer is the party's. */
   async configuration(party: Party): Promise<Members | FetchFault> {
     const entry = this.entry(party)
-    const known = entry.configuration
-    if (known !== undefined && this.ageMs(known) < this.rules.keptMs) return known.document
+    const cached = entry.configuration
+    if (cached !== undefined && this.ageMs(cached) < this.rules.keptMs) return cached.document
     return (entry.configuring ??= this.configured(party, entry).finally(() => {
       entry.configuring = undefined
     }))
@@ -124,8 +124,8 @@ export class RemoteKeys {
 
   private entry({ id, issuer, jwksUri }: Party): Entry {
     const place = `${issuer} ${jwksUri}`
-    const known = this.entries.get(id)
-    if (known?.place === place) return known
+    const existing = this.entries.get(id)
+    if (existing?.place === place) return existing
     const entry: Entry = {
       place,
       keys: undefined,
@@ -135,7 +135,7 @@ export class RemoteKeys {
       configuration: undefined,
       configuring: undefined
     }
-    if (known === undefined && this.entries.size >= partiesMax)
+    if (existing === undefined && this.entries.size >= partiesMax)
       this.entries.delete(this.entries.keys().next().value!)
     this.entries.set(id, entry)
     return entry

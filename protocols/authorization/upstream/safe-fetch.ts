@@ -160,10 +160,10 @@ export class SafeFetch {
   private within(url: URL, outbound: Outbound): Promise<Fetched | FetchFault> {
     return new Promise((resolve) => {
       let call: http.ClientRequest | undefined
-      let over = false
+      let settled = false
       const end = (outcome: Fetched | FetchFault): void => {
-        if (over) return
-        over = true
+        if (settled) return
+        settled = true
         clearTimeout(timer)
         resolve(outcome)
         call?.destroy()
@@ -172,7 +172,7 @@ export class SafeFetch {
       void this.addressOf(url, outbound.allowPrivateAddresses)
         .then((address) => {
           if (address instanceof FetchFault) end(address)
-          else if (!over) call = send(url, address, outbound, this.limits.connectMs, end)
+          else if (!settled) call = send(url, address, outbound, this.limits.connectMs, end)
         })
         .catch(() => end(new FetchFault({ reason: "broken" })))
     })
@@ -213,7 +213,8 @@ const checkedUrl = ({ url: text, allowHttp }: Outbound): URL | FetchFault => {
     url.password !== ""
   )
     return new FetchFault({ reason: "url" })
-  const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port)
+  const defaultPort = secure ? 443 : 80
+  const port = url.port === "" ? defaultPort : Number(url.port)
   return port > 1_023 || port === 443 || (port === 80 && !secure) ? url : new FetchFault({ reason: "port" })
 }
 
@@ -269,12 +270,10 @@ const send = (
   return call
 }
 
-const reasonOf = ({ code = "" }: NodeJS.ErrnoException): FetchFault["reason"] =>
-  /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EADDRNOTAVAIL)$/.test(code)
-    ? "connect"
-    : /CERT|SELF_SIGNED|TLS|SSL|EPROTO|ISSUER|SIGNATURE/.test(code)
-      ? "tls"
-      : "broken"
+const reasonOf = ({ code = "" }: NodeJS.ErrnoException): FetchFault["reason"] => {
+  if (/^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EADDRNOTAVAIL)$/.test(code)) return "connect"
+  return /CERT|SELF_SIGNED|TLS|SSL|EPROTO|ISSUER|SIGNATURE/.test(code) ? "tls" : "broken"
+}
 
 const receive = (
   response: http.IncomingMessage,

@@ -240,8 +240,8 @@ export class UpstreamTokenBroker {
     // A changed provider does not go on with tokens of its former configuration.
     const scope = [...scopes].sort().join(" ")
     const address = `${provider.id} ${provider.updatedMs} ${scope}`
-    const known = this.serviceTokens.get(address)
-    if (known !== undefined && isFresh(known, nowMs)) return vended(known, nowMs)
+    const cached = this.serviceTokens.get(address)
+    if (cached !== undefined && isFresh(cached, nowMs)) return vended(cached, nowMs)
     return this.once(address, async () => {
       const form = await this.assertion(provider, scope)
       if (isProblem(form)) return form

@@ -29,14 +29,11 @@ const escaped = (text: string): string =>
     .replace(/[&<>"']/g, (sign) => escapes[sign]!)
     .replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "\ufffd")
 
-const joined = (part: Part): string =>
-  part === undefined
-    ? ""
-    : part instanceof Html
-      ? part.text
-      : Array.isArray(part)
-        ? part.map(({ text }) => text).join("")
-        : escaped(String(part))
+const joined = (part: Part): string => {
+  if (part === undefined) return ""
+  if (part instanceof Html) return part.text
+  return Array.isArray(part) ? part.map(({ text }) => text).join("") : escaped(String(part))
+}
 
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
   new Html(
