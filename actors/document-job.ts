@@ -1,47 +1,23 @@
 /** One document from upload to download: received, translated, done or failed, gone. Every fact of it is in
  *  the journal, nothing of its content is: file names and results are sealed under a key that only the client
- *  holds. After a crash it goes on by itself as soon as somebody has shown that key again, and ends in
- *  `error` when nobody does within an hour; never stuck. The bill is written with the download, once.
- *  Source: translation 4, 17; documents 9, 10. */
-import { Effect, Schema, Stream } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+ *  holds. After a crash it goes on by itself as soon as its client has presented that key again, and ends in
+ *  `error` when that does not happen within an hour: it is never stuck. The bill is written with the
+ *  download, once.
+ *  Source: docs/spec/translation.md, sections 4 and 17; docs/spec/documents.md, sections 9 and 10. */
+import { Schema, Stream } from "effect"
+import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
+import { defined } from "../runtime/defined.ts"
 import { table, type Write } from "../storage/store.ts"
-import { DocumentWork } from "./documents/ports.ts"
-import { tidied, translating } from "./documents/translating.ts"
+import { releaseReservation, removeBlobs, translateDocument } from "./documents/activity.ts"
+import { DocumentMeta } from "./documents/meta.ts"
+import type { DocumentWork } from "./documents/ports.ts"
 
-const optional = Schema.NullOr(Schema.String)
-
-export const Meta = Schema.Struct({
-  accountId: Schema.String,
-  keyId: Schema.String,
-  format: Schema.String,
-  extension: Schema.String,
-  convertTo: optional,
-  sealedName: Schema.String,
-  check: Schema.String,
-  sourceBytes: Schema.Int,
-  source: optional,
-  target: Schema.String,
-  options: Schema.Struct({
-    formality: Schema.Literals(["default", "more", "less"]),
-    glossaryIds: Schema.Array(Schema.String),
-    styleId: optional,
-    memoryId: optional,
-    memoryThreshold: Schema.Int
-  }),
-  watermark: Schema.Boolean,
-  tag: optional,
-  charactersMax: Schema.Int,
-  periodMs: Schema.Int
-})
-
-type Meta = typeof Meta.Type
-
-/** [accountId, document id] → what recognises the key. A row for as long as the document can be asked for. */
+/** [accountId, document id] → the check that recognizes the key. The row is there for as long as the document
+ *  can be asked for. */
 export const Documents = table("documents", Schema.Struct({ check: Schema.String, receivedMs: Schema.Int }))
 
-/** Counters. ["open", accountId]: documents that were not downloaded. ["used", accountId, start of the
- *  billing period]: documents that were taken. */
+/** The counter ["open", accountId] counts documents that were not downloaded; ["used", accountId, start of
+ *  the billing period] counts those that were received. */
 export const documentCounts = "document-counts"
 
 export const openCount = (accountId: string) => ["open", accountId] as const
@@ -49,16 +25,17 @@ export const usedCount = (accountId: string, periodMs: number) => ["used", accou
 
 export const openMax = 100
 
-/** Without the key after a crash. */
+/** A job waits so long for its key after a crash. */
 export const lockedMsMax = 3_600_000
 
+/** A result, or the reason why there is none, is kept so long. */
 export const retentionMs = 86_400_000
 export const interruptedText = "The translation was interrupted, please upload the document again."
 
 const noBytes = new Uint8Array(0)
 
-/** `amount` null: a row without content. */
-const Counted = Schema.Struct({
+/** One write of the bill: it adds to a counter, or puts a row without content where `amount` is null. */
+const BillEntry = Schema.Struct({
   table: Schema.String,
   key: Schema.Array(Schema.Union([Schema.String, Schema.Int])),
   amount: Schema.NullOr(Schema.Int)
@@ -66,14 +43,14 @@ const Counted = Schema.Struct({
 
 const State = Schema.TaggedUnion({
   Absent: {},
-  /** `begun`: it has had its turn. */
-  Translating: { meta: Meta, begun: Schema.Boolean },
-  /** Nobody has shown the key since the process started. */
-  Locked: { meta: Meta, atMs: Schema.Int },
-  Done: { meta: Meta, atMs: Schema.Int, billed: Schema.Int, resultBytes: Schema.Int },
-  Failed: { meta: Meta, atMs: Schema.Int, text: Schema.String },
-  /** Nobody can ask for it any more; its bytes are being removed. */
-  Leaving: { meta: Meta },
+  /** `begun` turns true when the document's turn among the others has come. */
+  Translating: { meta: DocumentMeta, begun: Schema.Boolean },
+  /** The key was not presented since the process started. */
+  Locked: { meta: DocumentMeta, atMs: Schema.Int },
+  Done: { meta: DocumentMeta, atMs: Schema.Int, billed: Schema.Int, resultBytes: Schema.Int },
+  Failed: { meta: DocumentMeta, atMs: Schema.Int, text: Schema.String },
+  /** The document cannot be asked for any more; its bytes are being removed. */
+  Leaving: { meta: DocumentMeta },
   Gone: {}
 })
 
@@ -83,39 +60,87 @@ export const DocumentStatus = Schema.TaggedUnion({
   Queued: {},
   Translating: {},
   Locked: {},
-  Done: { billed: Schema.Int, resultBytes: Schema.Int, meta: Meta },
+  Done: { billed: Schema.Int, resultBytes: Schema.Int, meta: DocumentMeta },
   Failed: { text: Schema.String },
   Unknown: {}
 })
 
-const Full = Schema.TaggedStruct("DocumentsUsedUp", {})
-const unknown = () => reply({ _tag: "Unknown" } as const)
-const done = () => reply(undefined)
+type Holding = Extract<State, { readonly meta: DocumentMeta }>
+type Ended = Extract<State, { _tag: "Done" | "Failed" }>
+const DocumentsUsedUp = Schema.TaggedStruct("DocumentsUsedUp", {})
 
 const add = (key: readonly (string | number)[], amount: number, max?: number): Write => ({
   _tag: "add",
   table: documentCounts,
   key,
   amount,
-  ...(max === undefined ? {} : { max })
+  ...defined({ max })
 })
 
-/** The row goes, and the place among those that were not downloaded. */
-const leave = ({ accountId }: Meta, id: string): ReadonlyArray<Write> => [
+/** The bill's entries, as rows. */
+const billRow = ({ table, key, amount }: typeof BillEntry.Type): Write =>
+  amount === null ? { _tag: "put", table, key, value: noBytes } : { _tag: "add", table, key, amount }
+
+/** The row is deleted, and the place among those that were not downloaded is free. */
+const rowsOfLeaving = ({ accountId }: DocumentMeta, id: string): ReadonlyArray<Write> => [
   Documents.delete([accountId, id]),
   add(openCount(accountId), -1)
 ]
 
-/** What failed was not used. */
-const givenBack = ({ accountId, periodMs }: Meta): Write => add(usedCount(accountId, periodMs), -1)
+const done = () => reply(undefined)
+const unknown = () => reply({ _tag: "Unknown" } as const)
+const notDownloaded = () => reply(false)
 
-const fail = (meta: Meta, text: string, nowMs: number) =>
-  persist({ _tag: "Failed", text, atMs: nowMs }).with(givenBack(meta)).reply(undefined)
+const receive = (
+  _: unknown,
+  { meta, documentsMax }: { readonly meta: DocumentMeta; readonly documentsMax: number | null },
+  { id, nowMs }: Facts
+) =>
+  persist({ _tag: "Received", meta })
+    .with(
+      Documents.put([meta.accountId, id], { check: meta.check, receivedMs: nowMs }, "absent"),
+      add(openCount(meta.accountId), 1),
+      add(usedCount(meta.accountId, meta.periodMs), 1, documentsMax ?? undefined)
+    )
+    .otherwise(refuse({ _tag: "DocumentsUsedUp" }))
+    .reply(undefined)
+
+/** A document that failed does not count as used. */
+const failWith = ({ accountId, periodMs }: DocumentMeta, text: string, nowMs: number) =>
+  persist({ _tag: "Failed", text, atMs: nowMs })
+    .with(add(usedCount(accountId, periodMs), -1))
+    .reply(undefined)
+
+const fail = ({ meta }: Holding, { text }: { readonly text: string }, { nowMs }: Facts) =>
+  failWith(meta, text, nowMs)
+
+const remove = ({ meta }: Holding, _: unknown, { id }: Facts) =>
+  persist({ _tag: "Left" })
+    .with(...rowsOfLeaving(meta, id))
+    .reply(undefined)
+
+const expireLocked = ({ meta, atMs }: Extract<State, { _tag: "Locked" }>, _: unknown, { nowMs }: Facts) =>
+  nowMs >= atMs + lockedMsMax ? failWith(meta, interruptedText, nowMs) : reply(undefined)
+
+const expireEnded = (state: Ended, _: unknown, facts: Facts) =>
+  facts.nowMs >= state.atMs + retentionMs ? remove(state, undefined, facts) : reply(undefined)
+
+const expiresAt = (state: State): number | undefined => {
+  switch (state._tag) {
+    case "Locked":
+      return state.atMs + lockedMsMax
+    case "Done":
+    case "Failed":
+      return state.atMs + retentionMs
+    default:
+      return undefined
+  }
+}
 
 export const DocumentJob = defineActor("document-job", {
   state: State,
   event: Schema.TaggedUnion({
-    Received: { meta: Meta },
+    Received: { meta: DocumentMeta },
     Begun: {},
     Locked: { atMs: Schema.Int },
     Unlocked: {},
@@ -125,20 +150,21 @@ export const DocumentJob = defineActor("document-job", {
     Removed: {}
   }),
   commands: {
-    /** `documentsMax`: how many the account may have in its period; null: any number. */
+    /** `documentsMax` limits the documents of the account in its period; null: any number. */
     Receive: command(
-      { meta: Meta, documentsMax: Schema.NullOr(Schema.Int) },
-      { reply: Schema.Void, refusal: Full }
+      { meta: DocumentMeta, documentsMax: Schema.NullOr(Schema.Int) },
+      { reply: Schema.Void, refusal: DocumentsUsedUp }
     ),
     Inspect: command({}, { reply: DocumentStatus }),
     Begin: command({}, { reply: Schema.Void }),
     Lock: command({}, { reply: Schema.Void }),
-    /** The key is in the vault. */
+    /** The key is on the keyring. */
     Unlock: command({}, { reply: Schema.Void }),
     Finish: command({ billed: Schema.Int, resultBytes: Schema.Int }, { reply: Schema.Void }),
     Fail: command({ text: Schema.String }, { reply: Schema.Void }),
-    /** The last byte has left: the bill and the end, in one commit. True for the one download that counts. */
-    Downloaded: command({ bill: Schema.Array(Counted) }, { reply: Schema.Boolean }),
+    /** The last byte of the result has left: the bill and the end are written in one commit. The reply is true
+     *  for the one download that counts. */
+    Downloaded: command({ bill: Schema.Array(BillEntry) }, { reply: Schema.Boolean }),
     Remove: command({}, { reply: Schema.Void }),
     Expire: command({}, { reply: Schema.Void })
   },
@@ -147,34 +173,21 @@ export const DocumentJob = defineActor("document-job", {
   mailbox: { capacity: 64 },
   restart: { times: 5, within: "1 minute" },
   passivateAfter: "1 minute",
-  expiresAt: (state) =>
-    state._tag === "Locked"
-      ? state.atMs + lockedMsMax
-      : state._tag === "Done" || state._tag === "Failed"
-        ? state.atMs + retentionMs
-        : undefined,
+  expiresAt,
   endsIn: ["Gone"],
   resume: ["Translating", "Leaving"]
 }).behaves<DocumentWork>({
   initial: { _tag: "Absent" },
   on: {
     Absent: {
-      Receive: (_, { meta, documentsMax }, { id, nowMs }) =>
-        persist({ _tag: "Received", meta })
-          .with(
-            Documents.put([meta.accountId, id], { check: meta.check, receivedMs: nowMs }, "absent"),
-            add(openCount(meta.accountId), 1),
-            add(usedCount(meta.accountId, meta.periodMs), 1, documentsMax ?? undefined)
-          )
-          .otherwise(refuse({ _tag: "DocumentsUsedUp" }))
-          .reply(undefined),
+      Receive: receive,
       Inspect: unknown,
       Begin: done,
       Lock: done,
       Unlock: done,
       Finish: done,
       Fail: done,
-      Downloaded: () => reply(false),
+      Downloaded: notDownloaded,
       Remove: done,
       Expire: done
     },
@@ -186,12 +199,9 @@ export const DocumentJob = defineActor("document-job", {
       Unlock: done,
       Finish: (_, { billed, resultBytes }, { nowMs }) =>
         persist({ _tag: "Finished", atMs: nowMs, billed, resultBytes }).reply(undefined),
-      Fail: ({ meta }, { text }, { nowMs }) => fail(meta, text, nowMs),
-      Downloaded: () => reply(false),
-      Remove: ({ meta }, _, { id }) =>
-        persist({ _tag: "Left" })
-          .with(...leave(meta, id))
-          .reply(undefined),
+      Fail: fail,
+      Downloaded: notDownloaded,
+      Remove: remove,
       Expire: done
     },
     Locked: {
@@ -201,14 +211,10 @@ export const DocumentJob = defineActor("document-job", {
       Lock: done,
       Unlock: () => persist({ _tag: "Unlocked" }).reply(undefined),
       Finish: done,
-      Fail: ({ meta }, { text }, { nowMs }) => fail(meta, text, nowMs),
-      Downloaded: () => reply(false),
-      Remove: ({ meta }, _, { id }) =>
-        persist({ _tag: "Left" })
-          .with(...leave(meta, id))
-          .reply(undefined),
-      Expire: ({ meta, atMs }, _, { nowMs }) =>
-        nowMs >= atMs + lockedMsMax ? fail(meta, interruptedText, nowMs) : reply(undefined)
+      Fail: fail,
+      Downloaded: notDownloaded,
+      Remove: remove,
+      Expire: expireLocked
     },
     Done: {
       Receive: done,
@@ -220,25 +226,10 @@ export const DocumentJob = defineActor("document-job", {
       Fail: done,
       Downloaded: ({ meta }, { bill }, { id }) =>
         persist({ _tag: "Left" })
-          .with(
-            ...leave(meta, id),
-            ...bill.map(({ table, key, amount }): Write =>
-              amount === null
-                ? { _tag: "put", table, key, value: noBytes }
-                : { _tag: "add", table, key, amount }
-            )
-          )
+          .with(...rowsOfLeaving(meta, id), ...bill.map(billRow))
           .reply(true),
-      Remove: ({ meta }, _, { id }) =>
-        persist({ _tag: "Left" })
-          .with(...leave(meta, id))
-          .reply(undefined),
-      Expire: ({ meta, atMs }, _, { id, nowMs }) =>
-        nowMs >= atMs + retentionMs
-          ? persist({ _tag: "Left" })
-              .with(...leave(meta, id))
-              .reply(undefined)
-          : reply(undefined)
+      Remove: remove,
+      Expire: expireEnded
     },
     Failed: {
       Receive: done,
@@ -248,17 +239,9 @@ export const DocumentJob = defineActor("document-job", {
       Unlock: done,
       Finish: done,
       Fail: done,
-      Downloaded: () => reply(false),
-      Remove: ({ meta }, _, { id }) =>
-        persist({ _tag: "Left" })
-          .with(...leave(meta, id))
-          .reply(undefined),
-      Expire: ({ meta, atMs }, _, { id, nowMs }) =>
-        nowMs >= atMs + retentionMs
-          ? persist({ _tag: "Left" })
-              .with(...leave(meta, id))
-              .reply(undefined)
-          : reply(undefined)
+      Downloaded: notDownloaded,
+      Remove: remove,
+      Expire: expireEnded
     },
     Leaving: {
       Receive: done,
@@ -268,7 +251,7 @@ export const DocumentJob = defineActor("document-job", {
       Unlock: done,
       Finish: done,
       Fail: done,
-      Downloaded: () => reply(false),
+      Downloaded: notDownloaded,
       Remove: () => persist({ _tag: "Removed" }).reply(undefined),
       Expire: done
     },
@@ -280,7 +263,7 @@ export const DocumentJob = defineActor("document-job", {
       Unlock: done,
       Finish: done,
       Fail: done,
-      Downloaded: () => reply(false),
+      Downloaded: notDownloaded,
       Remove: done,
       Expire: done
     }
@@ -302,22 +285,17 @@ export const DocumentJob = defineActor("document-job", {
     Removed: () => ({ _tag: "Gone" })
   },
   activity: {
-    Translating: ({ meta }, { id }) => translating(id, meta),
-    Done: (_, { id }) => tidied(id, true),
-    Failed: (_, { id }) => Stream.concat(released(id), tidied(id, false)),
-    Leaving: (_, { id }) =>
-      Stream.concat(
-        Stream.concat(released(id), tidied(id, false)),
-        Stream.succeed({ _tag: "Remove" as const })
-      )
+    Translating: ({ meta }, { id }) => translateDocument(id, meta),
+    Done: (_, { id }) => removeBlobs(id, { keepResult: true }),
+    Failed: (_, { id }) => discard(id),
+    Leaving: (_, { id }) => Stream.concat(discard(id), Stream.succeed({ _tag: "Remove" as const }))
   }
 })
 
-const metaOf = (state: State): Meta => {
+const metaOf = (state: State): DocumentMeta => {
   if (!("meta" in state)) throw new Error(`no document in phase ${state._tag}`)
   return state.meta
 }
 
-/** What was set aside for it. */
-const released = (id: string): Stream.Stream<never, never, DocumentWork> =>
-  Stream.fromEffectDrain(Effect.map(DocumentWork, (ports) => ports.release(id)))
+const discard = (id: string): Stream.Stream<never, never, DocumentWork> =>
+  Stream.concat(releaseReservation(id), removeBlobs(id, { keepResult: false }))

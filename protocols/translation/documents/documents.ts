@@ -12,15 +12,11 @@ import {
   openMax,
   type DocumentStatus
 } from "../../../actors/document-job.ts"
-import {
-  blobOf,
-  FairScheduler,
-  jobOfBlob,
-  DocumentKeyring,
-  type JobFault,
-  type DocumentMeta,
-  type DocumentPort
-} from "../../../actors/documents/ports.ts"
+import { blobOf, jobOfBlob } from "../../../actors/documents/blobs.ts"
+import { FairScheduler } from "../../../actors/documents/fair-scheduler.ts"
+import { DocumentKeyring } from "../../../actors/documents/keyring.ts"
+import type { DocumentMeta } from "../../../actors/documents/meta.ts"
+import type { DocumentPort, JobFault } from "../../../actors/documents/ports.ts"
 import {
   keysOf,
   newDocumentId,

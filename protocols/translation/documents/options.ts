@@ -1,6 +1,6 @@
 /** The fields of an upload, read and checked; the first thing wrong is the answer. Source: translation 4.1,
  *  4.6, 3.1. */
-import type { TranslationOptions } from "../../../actors/documents/ports.ts"
+import type { TranslationOptions } from "../../../actors/documents/meta.ts"
 import type { Translator } from "../../../actors/engines/ports.ts"
 import { conversions, documentTypeOf, type DocumentType } from "../../formats/catalogue.ts"
 import { Params, type RawParams } from "../../shared/params.ts"

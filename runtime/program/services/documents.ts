@@ -2,7 +2,8 @@
  *  away. Part of the composition root. */
 import { Context } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
-import { DocumentWork, type TranslationOptions } from "../../../actors/documents/ports.ts"
+import type { TranslationOptions } from "../../../actors/documents/meta.ts"
+import { DocumentWork } from "../../../actors/documents/ports.ts"
 import { DocumentService, type DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
 import { languageOf } from "../../../protocols/translation/languages.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"

@@ -1,0 +1,23 @@
+/** The document keys that clients have presented, while their jobs run. They are in memory only, never on
+ *  disk: a job whose keys are not here waits until its client presents the document key again.
+ *  Source: docs/spec/documents.md, section 9.5. */
+import type { DocumentKeys } from "./sealed.ts"
+
+export class DocumentKeyring {
+  private readonly keys = new Map<string, DocumentKeys>()
+
+  /** Keys that are here already stay: they are equal, and the work uses them. */
+  put(id: string, keys: DocumentKeys): void {
+    if (!this.keys.has(id)) this.keys.set(id, keys)
+  }
+
+  get(id: string): DocumentKeys | undefined {
+    return this.keys.get(id)
+  }
+
+  /** Forgets the keys, and overwrites them in memory. */
+  drop(id: string): void {
+    this.keys.get(id)?.forget()
+    this.keys.delete(id)
+  }
+}
