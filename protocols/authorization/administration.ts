@@ -3,7 +3,7 @@ import type { Route } from "../../runtime/http.ts"
 import type { AdminPorts } from "./admin/call.ts"
 import { adminRoutes } from "./admin/routes.ts"
 import { isLive } from "./token/liveness.ts"
-import type { Outside } from "./upstream/outside.ts"
+import type { UpstreamServices } from "./upstream/upstream-services.ts"
 import { Issuances } from "./records.ts"
 import type { AuthServices } from "./services.ts"
 
@@ -11,7 +11,7 @@ const scannedMax = 100_000
 
 export const administration = (
   services: AuthServices,
-  outside: Outside,
+  outside: UpstreamServices,
   version: string,
   startedMs: number
 ): ReadonlyArray<Route> => {
@@ -47,7 +47,7 @@ export const administration = (
       forget: (idpId) => outside.idps.forget(idpId)
     },
     revokeUpstream: (grant, provider) => {
-      if (provider !== undefined) outside.vault.revokeUpstream(grant, provider)
+      if (provider !== undefined) outside.tokenBroker.revokeUpstream(grant, provider)
     },
     adminFailures: {
       retryAfterMs: (source) => limits.adminRetryAfterMs(source),

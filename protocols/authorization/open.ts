@@ -13,7 +13,7 @@ import { browserRoutes } from "./browser/browser.ts"
 import { DpopVerifier } from "./token/dpop.ts"
 import { Families, type PendingRevocations } from "./token/families.ts"
 import { Limits } from "./limits.ts"
-import { outsideOf } from "./upstream/outside.ts"
+import { upstreamServices } from "./upstream/upstream-services.ts"
 import { passwordsOf } from "./passwords.ts"
 import { register, unusedClients } from "./client/register.ts"
 import { authorization } from "./routes.ts"
@@ -69,7 +69,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   const sessions = new BrowserSessions(authority)
   const keys = new SigningKeyRing(authority)
   const families = new Families(authority, deps.intents)
-  const outside = outsideOf(authority)
+  const outside = upstreamServices(authority)
   const services: AuthServices = {
     ...authority,
     keys,
@@ -79,7 +79,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     passwords: passwordsOf(settings.hashConcurrency),
     documents: outside.documents,
     idps: outside.idps,
-    vault: outside.vault,
+    vault: outside.tokenBroker,
     grantable: deps.grantable,
     ...deps.instead
   }

@@ -5,7 +5,7 @@ import { mapMaybePromise } from "../shared/maybe-promise.ts"
 import { authorize } from "./browser/authorize.ts"
 import { answerPrompt, consent, showConsent, showPrompt } from "./browser/consent.ts"
 import { introspect } from "./token/introspect.ts"
-import { goOn, login, logout, showLogin } from "./browser/login.ts"
+import { continueAuthorization, login, logout, showLogin } from "./browser/login.ts"
 import { cacheable, jwks, resourceMetadata, serverMetadata } from "./metadata.ts"
 import { isProblem, type Problem, problemResponse, refusedBy, requestIdOf } from "./problems.ts"
 import { revoke } from "./token/revoke.ts"
@@ -150,7 +150,7 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
     {
       method: "GET",
       path: "/oauth/authorize/continue",
-      handle: open((request) => goOn(services, sessions, request))
+      handle: open((request) => continueAuthorization(services, sessions, request))
     },
     { method: "GET", path: "/login", handle: open((request) => showLogin(services, sessions, request)) },
     {

@@ -9,7 +9,7 @@ import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
 import type { Form, Members } from "../wire.ts"
 
-export interface KeyMade {
+export interface CreatedKey {
   readonly kid: string
   readonly alg: SigningKey["algorithm"]
 }
@@ -32,8 +32,8 @@ export interface AdminPorts {
    *  store's Conflict when one of them does not hold. */
   readonly rotateKey: (
     algorithm: SigningKey["algorithm"] | undefined,
-    also: (created: KeyMade) => ReadonlyArray<Write>
-  ) => Promise<KeyMade>
+    also: (created: CreatedKey) => ReadonlyArray<Write>
+  ) => Promise<CreatedKey>
   readonly idpKeys: {
     /** Fetches now; how many keys can be used. Rejects when they cannot be had. */
     refresh(idp: Idp): Promise<number>

@@ -8,7 +8,7 @@ import {
   protocols,
   providerConfigFault,
   sealSecret,
-  shownConfig,
+  maskedConfig,
   splitSecrets,
   type Protocol
 } from "../upstream/providers.ts"
@@ -35,7 +35,7 @@ export const providerView = (provider: Provider): Readonly<Record<string, unknow
   slug: provider.slug,
   display_name: provider.displayName,
   protocol: provider.protocol,
-  config_data: shownConfig(provider),
+  config_data: maskedConfig(provider),
   ...timesOf(provider)
 })
 

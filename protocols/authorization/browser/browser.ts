@@ -2,7 +2,7 @@
  *  */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
-import type { Outside } from "../upstream/outside.ts"
+import type { UpstreamServices } from "../upstream/upstream-services.ts"
 import { connectionsPage, errorPage } from "./pages/pages.ts"
 import { type Problem, problemOf, wordingOf } from "../problems.ts"
 import { Requests, Users, type User } from "../records.ts"
@@ -13,7 +13,7 @@ import type { BrowserSessions } from "./sessions.ts"
 export const browserRoutes = (
   services: AuthServices,
   sessions: BrowserSessions,
-  outside: Outside
+  outside: UpstreamServices
 ): ReadonlyArray<Route> => {
   const { books, audit } = services
   const error = (problem: Problem, request: Request): Response =>

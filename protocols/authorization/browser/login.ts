@@ -178,7 +178,7 @@ export const login = async (
 }
 
 /** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
-export const goOn = async (
+export const continueAuthorization = async (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request

@@ -49,7 +49,7 @@ export interface ConnectPages {
   ): Response
 }
 
-export interface ConnectGiven {
+export interface ConnectDependencies {
   readonly vault: UpstreamTokenBroker
   readonly fetcher: SafeFetch
   readonly sessions: Sessions
@@ -86,7 +86,7 @@ export const redirect = (status: 302 | 303, url: string): Response => ({
 
 export const connectRoutes = (
   authority: AuthContext,
-  { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectGiven
+  { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectDependencies
 ): ReadonlyArray<Route> => {
   const { settings, books, seal, audit, nowMs, local, log } = authority
   const states = new SealedStates<Connecting>(authority, "connect", stateMs)

@@ -14,7 +14,7 @@ import { challengeOf, newVerifier, SealedStates } from "./sealed-state.ts"
 import { isAllowedUrl } from "../settings.ts"
 import { isWireFault, parseObject, readPairs, type Members } from "../wire.ts"
 
-export interface FederationGiven {
+export interface FederationDependencies {
   readonly fetcher: SafeFetch
   readonly pages: { error(problem: Problem, request: Request): Response }
   /** Whether this authorization request waits for a login. */
@@ -49,7 +49,7 @@ const nameLengthMax = 200
 
 export const federationRoutes = (
   authority: AuthContext,
-  { fetcher, pages, waits, logIn, redirectError }: FederationGiven
+  { fetcher, pages, waits, logIn, redirectError }: FederationDependencies
 ): ReadonlyArray<Route> => {
   const { settings, books, audit, nowMs, local, log } = authority
   const { federation, session } = settings

@@ -186,7 +186,7 @@ export const sealSecret = (seal: AuthContext["seal"], providerId: string, secret
   seal.seal(Buffer.from(secret), "provider-secret", providerId)
 
 /** `config_data` as a response shows it. */
-export const shownConfig = ({ protocol, config, sealedSecret }: Provider): Members =>
+export const maskedConfig = ({ protocol, config, sealedSecret }: Provider): Members =>
   sealedSecret === null ? config : { ...config, [`${shapes[protocol].secret}_set`]: true }
 
 export type Environment = Readonly<Record<string, string | undefined>>

@@ -7,7 +7,7 @@ import {
   providerConfigFault,
   sealSecret,
   secretOf,
-  shownConfig,
+  maskedConfig,
   splitSecrets,
   upstreamScopes,
   type Protocol
@@ -166,8 +166,8 @@ describe("secrets", () => {
     expect(secretOf(stored, seal, {})).toBe("s")
     expect(secretOf({ ...stored, id: "p-2" }, seal, {})).toBeUndefined()
     expect([
-      shownConfig(stored)["client_secret_set"],
-      JSON.stringify(shownConfig(stored)).includes('"s"')
+      maskedConfig(stored)["client_secret_set"],
+      JSON.stringify(maskedConfig(stored)).includes('"s"')
     ]).toEqual([true, false])
   })
   it("or named by a variable", () => {
@@ -179,7 +179,7 @@ describe("secrets", () => {
       secretOf(named, seal, { CONNECTOR_UP: "from-env" }),
       secretOf(named, seal, {}),
       secretOf(named, seal, { CONNECTOR_UP: "" }),
-      shownConfig(named)["client_secret_ref"]
+      maskedConfig(named)["client_secret_ref"]
     ]).toEqual(["from-env", undefined, undefined, "CONNECTOR_UP"])
   })
 })

@@ -1,13 +1,13 @@
 /** The outward side put together: every path that it owns, and its limits apart. */
 import { expect, it } from "vitest"
-import { outsideOf } from "../../../../protocols/authorization/upstream/outside.ts"
+import { upstreamServices } from "../../../../protocols/authorization/upstream/upstream-services.ts"
 import { World } from "./outside.ts"
 
 it("its routes, once each", () => {
   const never = (): never => {
     throw new Error("not asked")
   }
-  const routes = outsideOf(new World().authority, {}).routes({
+  const routes = upstreamServices(new World().authority, {}).routes({
     resource: never,
     sessions: { of: never, csrf: never, login: never },
     pages: { error: never, connections: never },

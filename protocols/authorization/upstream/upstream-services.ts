@@ -4,30 +4,34 @@
 import type { Route } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { ClientDocuments } from "../client/client-documents.ts"
-import { connectRoutes, type ConnectGiven } from "./connect.ts"
-import { federationRoutes, type FederationGiven } from "./federation.ts"
+import { connectRoutes, type ConnectDependencies } from "./connect.ts"
+import { federationRoutes, type FederationDependencies } from "./federation.ts"
 import { IdentityProviders } from "./identity-providers.ts"
 import type { Environment } from "./providers.ts"
 import { SafeFetch, upstreamLimits } from "./safe-fetch.ts"
 import { UpstreamTokenBroker } from "./token-broker.ts"
 
-export interface Outside {
+export interface UpstreamServices {
   readonly documents: ClientDocuments
   readonly idps: IdentityProviders
-  readonly vault: UpstreamTokenBroker
+  readonly tokenBroker: UpstreamTokenBroker
   /** `/connect`, `/connections` and `/oidc`, whose pages and sessions are the caller's. */
   routes(
-    ports: Omit<ConnectGiven, "vault" | "fetcher" | "environment"> & Omit<FederationGiven, "fetcher">
+    ports: Omit<ConnectDependencies, "vault" | "fetcher" | "environment"> &
+      Omit<FederationDependencies, "fetcher">
   ): ReadonlyArray<Route>
 }
 
-export const outsideOf = (authority: AuthContext, environment: Environment = process.env): Outside => {
+export const upstreamServices = (
+  authority: AuthContext,
+  environment: Environment = process.env
+): UpstreamServices => {
   const fetcher = new SafeFetch(authority.lookup, upstreamLimits)
   const vault = new UpstreamTokenBroker(authority, fetcher, environment)
   return {
     documents: new ClientDocuments(authority, new SafeFetch(authority.lookup)),
     idps: new IdentityProviders(authority, new SafeFetch(authority.lookup)),
-    vault,
+    tokenBroker: vault,
     routes: (ports) => [
       ...connectRoutes(authority, { ...ports, vault, fetcher, environment }),
       ...federationRoutes(authority, { ...ports, fetcher })
