@@ -1,7 +1,8 @@
-/** A refresh-token family: one grant and the generation of its only live token. The edge makes and checks
+/** A refresh-token family: one grant and the generation of its only current token. The edge makes and checks
  *  tokens (a MAC over family and generation, so none is ever stored) before it asks, so an older generation
- *  is a true sign of reuse and ends the family.
- *  Source: authorization sections 8.4, 8.5, 18.2; OAuth 2.1 draft, refresh-token rotation. */
+ *  is a true sign of reuse and ends the family. `refreshVerdict` is the one place that judges a presented
+ *  generation; `Rotate` judges again inside the mailbox, so that of two uses of one token only one succeeds.
+ *  Source: docs/spec/authorization.md, sections 8.4, 8.5 and 18.2; OAuth 2.1 draft, refresh-token rotation. */
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
@@ -14,53 +15,128 @@ export const Grant = Schema.Struct({
   resourceId: Schema.String,
   scopes: Schema.Array(Schema.String),
   consentId: Schema.String,
-  /** Of the DPoP key it is bound to; "": none. */
+  /** Thumbprint of the DPoP key that the family is bound to; "" when it is bound to none. */
   jkt: Schema.String,
   authMs: Schema.Int
 })
 
 export type Grant = typeof Grant.Type
 
-/** `expiresMs`: of the current token; `absoluteMs`: of the family. */
-const living = {
+const active = {
   grant: Grant,
+  /** The generation of the current token. */
   generation: Schema.Int,
+  /** When the current token expires. */
   expiresMs: Schema.Int,
+  /** When the family expires, however often it is used. */
   absoluteMs: Schema.Int,
   createdMs: Schema.Int,
   usedMs: Schema.Int
 }
 
-export const Living = Schema.Struct(living)
-export type Living = typeof Living.Type
 const ending = { atMs: Schema.Int, because: Schema.String }
 
-const Taken = Schema.TaggedStruct("FamilyTaken", {})
-const Ended = Schema.TaggedStruct("FamilyEnded", {})
-const Reused = Schema.TaggedStruct("TokenReused", {})
+/** A family as others see it. */
+export const Family = Schema.TaggedUnion({
+  Absent: {},
+  Active: {
+    grant: Grant,
+    currentGeneration: Schema.Int,
+    expiresMs: Schema.Int,
+    absoluteMs: Schema.Int,
+    usedMs: Schema.Int
+  },
+  Ended: { grant: Grant, currentGeneration: Schema.Int }
+})
 
-/** A row that the caller had read has changed since: nothing happened, look again. */
+export type Family = typeof Family.Type
+export type ActiveFamily = Extract<Family, { readonly _tag: "Active" }>
+
+type AbsentFamily = Extract<Family, { readonly _tag: "Absent" }>
+type EndedFamily = Extract<Family, { readonly _tag: "Ended" }>
+
+/** What a presented generation means. `repeated`: the token was just used, and the grace for that lasts.
+ *  `superseded`: it was used before, which in an active family is reuse. `unknown`: this server has not made
+ *  such a token. */
+export type RefreshVerdict = "current" | "repeated" | "superseded" | "expired" | "revoked" | "unknown"
+
+/** One use of a token whose MAC was right. */
+export interface TokenUse {
+  readonly presentedGeneration: number
+  readonly nowMs: number
+  /** How long after its use a token may be presented once more; 0 for never. */
+  readonly graceMs: number
+}
+
+export function refreshVerdict(family: AbsentFamily, use: TokenUse): "unknown"
+export function refreshVerdict(family: EndedFamily, use: TokenUse): "superseded" | "revoked"
+export function refreshVerdict(family: Family, use: TokenUse): RefreshVerdict
+export function refreshVerdict(
+  family: Family,
+  { presentedGeneration, nowMs, graceMs }: TokenUse
+): RefreshVerdict {
+  if (family._tag === "Absent") return "unknown"
+  const { currentGeneration } = family
+  if (family._tag === "Ended") return presentedGeneration < currentGeneration ? "superseded" : "revoked"
+  if (presentedGeneration === currentGeneration - 1 && nowMs < family.usedMs + graceMs) return "repeated"
+  if (presentedGeneration < currentGeneration) return "superseded"
+  if (presentedGeneration > currentGeneration) return "unknown"
+  return nowMs >= family.expiresMs || nowMs >= family.absoluteMs ? "expired" : "current"
+}
+
+const FamilyTaken = Schema.TaggedStruct("FamilyTaken", {})
+
+/** The presented token is not the current one. */
+const NotCurrent = Schema.TaggedStruct("NotCurrent", {
+  verdict: Schema.Literals(["repeated", "superseded", "expired", "revoked", "unknown"])
+})
+
+/** A row that the caller had read has changed since. Nothing has happened; the caller reads again. */
 const Stale = Schema.TaggedStruct("Stale", {})
 
-/** What stands or falls with the step: issuance, spent code, audit. Made by the edge; their conditions are
- *  checked with the commit. */
+/** Rows that commit with the step or not at all: issuance, spent code, audit. The edge makes them, and their
+ *  conditions are checked with the commit. */
 const Rows = Schema.Array(
   Schema.declare((row): row is Write => typeof row === "object" && row !== null && "op" in row)
 )
 
-/** [familyId]: families that are over, for whoever must know without asking. */
+/** [familyId]: families that have ended, for readers that do not ask the actor. */
 export const FamilyEnds = table("authorization-family-ends", Schema.Struct(ending))
 
 /** A family is remembered for a week after its end, so that reuse stays detectable. */
 const rememberedMs = 7 * 86_400_000
 
-const unknown = () => refuse({ _tag: "FamilyEnded" })
-const taken = () => refuse({ _tag: "FamilyTaken" })
+const absent: AbsentFamily = { _tag: "Absent" }
+const familyTaken = () => refuse({ _tag: "FamilyTaken" })
+const notCurrent = (verdict: Exclude<RefreshVerdict, "current">) => refuse({ _tag: "NotCurrent", verdict })
+
+const familyOf = ({
+  grant,
+  generation,
+  expiresMs,
+  absoluteMs,
+  usedMs
+}: Omit<ActiveFamily, "_tag" | "currentGeneration"> & { readonly generation: number }): ActiveFamily => ({
+  _tag: "Active",
+  grant,
+  currentGeneration: generation,
+  expiresMs,
+  absoluteMs,
+  usedMs
+})
+
+const endedFamilyOf = ({
+  grant,
+  generation
+}: {
+  readonly grant: Grant
+  readonly generation: number
+}): EndedFamily => ({ _tag: "Ended", grant, currentGeneration: generation })
 
 export const RefreshFamily = defineActor("refresh-family", {
   state: Schema.TaggedUnion({
     Empty: {},
-    Active: living,
+    Active: active,
     Revoked: { ...ending, absoluteMs: Schema.Int, grant: Grant, generation: Schema.Int },
     Forgotten: {}
   }),
@@ -73,24 +149,16 @@ export const RefreshFamily = defineActor("refresh-family", {
   commands: {
     Open: command(
       { grant: Grant, expiresMs: Schema.Int, absoluteMs: Schema.Int, rows: Rows },
-      { reply: Schema.Void, refusal: Schema.Union([Taken, Stale]) }
+      { reply: Schema.Void, refusal: Schema.Union([FamilyTaken, Stale]) }
     ),
-    /** The family as it is; null: there is none, or it is over. */
-    Inspect: command(
-      {},
-      {
-        reply: Schema.Struct({
-          living: Schema.NullOr(Living),
-          ended: Schema.NullOr(Schema.Struct({ grant: Grant, generation: Schema.Int }))
-        })
-      }
-    ),
-    /** Spends the token of `generation`; its successor is one more. */
+    Inspect: command({}, { reply: Family }),
+    /** Spends the token of `presentedGeneration`, if it is the current one; its successor is one more and
+     *  expires at `expiresMs`. A superseded one ends the family. */
     Rotate: command(
-      { generation: Schema.Int, expiresMs: Schema.Int, rows: Rows },
-      { reply: Schema.Void, refusal: Schema.Union([Ended, Reused, Stale]) }
+      { presentedGeneration: Schema.Int, graceMs: Schema.Int, expiresMs: Schema.Int, rows: Rows },
+      { reply: Schema.Void, refusal: Schema.Union([NotCurrent, Stale]) }
     ),
-    /** True: it was active. */
+    /** The reply is true when the family was active until now. */
     Revoke: command({ because: Schema.String, rows: Rows }, { reply: Schema.Boolean }),
     Expire: command({}, { reply: Schema.Void })
   },
@@ -111,29 +179,26 @@ export const RefreshFamily = defineActor("refresh-family", {
           .with(...rows)
           .otherwise(refuse({ _tag: "Stale" }))
           .reply(undefined),
-      Inspect: () => reply({ living: null, ended: null }),
-      Rotate: unknown,
+      Inspect: () => reply(absent),
+      Rotate: (_, use, { nowMs }) => notCurrent(refreshVerdict(absent, { ...use, nowMs })),
       Revoke: () => reply(false),
       Expire: () => reply(undefined)
     },
     Active: {
-      Open: taken,
-      Inspect: ({ _tag, ...living }) => reply({ living, ended: null }),
-      Rotate: (
-        { generation, expiresMs, absoluteMs },
-        { generation: shown, expiresMs: nextMs, rows },
-        { id, nowMs }
-      ) =>
-        shown < generation
-          ? persist({ _tag: "Revoked", atMs: nowMs, because: "reuse" })
-              .with(FamilyEnds.put([id], { atMs: nowMs, because: "reuse" }))
-              .refuse({ _tag: "TokenReused" })
-          : shown > generation || nowMs >= expiresMs || nowMs >= absoluteMs
-            ? refuse({ _tag: "FamilyEnded" })
-            : persist({ _tag: "Rotated", expiresMs: Math.min(nextMs, absoluteMs), atMs: nowMs })
-                .with(...rows)
-                .otherwise(refuse({ _tag: "Stale" }))
-                .reply(undefined),
+      Open: familyTaken,
+      Inspect: (state) => reply(familyOf(state)),
+      Rotate: (state, { presentedGeneration, graceMs, expiresMs, rows }, { id, nowMs }) => {
+        const verdict = refreshVerdict(familyOf(state), { presentedGeneration, graceMs, nowMs })
+        if (verdict === "superseded")
+          return persist({ _tag: "Revoked", atMs: nowMs, because: "reuse" })
+            .with(FamilyEnds.put([id], { atMs: nowMs, because: "reuse" }))
+            .refuse({ _tag: "NotCurrent", verdict })
+        if (verdict !== "current") return notCurrent(verdict)
+        return persist({ _tag: "Rotated", expiresMs: Math.min(expiresMs, state.absoluteMs), atMs: nowMs })
+          .with(...rows)
+          .otherwise(refuse({ _tag: "Stale" }))
+          .reply(undefined)
+      },
       Revoke: (_, { because, rows }, { id, nowMs }) =>
         persist({ _tag: "Revoked", atMs: nowMs, because })
           .with(FamilyEnds.put([id], { atMs: nowMs, because }), ...rows)
@@ -144,10 +209,9 @@ export const RefreshFamily = defineActor("refresh-family", {
           : reply(undefined)
     },
     Revoked: {
-      Open: taken,
-      Inspect: ({ grant, generation }) => reply({ living: null, ended: { grant, generation } }),
-      Rotate: ({ generation }, { generation: shown }) =>
-        shown < generation ? refuse({ _tag: "TokenReused" }) : refuse({ _tag: "FamilyEnded" }),
+      Open: familyTaken,
+      Inspect: (state) => reply(endedFamilyOf(state)),
+      Rotate: (state, use, { nowMs }) => notCurrent(refreshVerdict(endedFamilyOf(state), { ...use, nowMs })),
       Revoke: () => reply(false),
       Expire: ({ absoluteMs }, _, { id, nowMs }) =>
         nowMs >= absoluteMs + rememberedMs
@@ -157,9 +221,9 @@ export const RefreshFamily = defineActor("refresh-family", {
           : reply(undefined)
     },
     Forgotten: {
-      Open: taken,
-      Inspect: () => reply({ living: null, ended: null }),
-      Rotate: unknown,
+      Open: familyTaken,
+      Inspect: () => reply(absent),
+      Rotate: (_, use, { nowMs }) => notCurrent(refreshVerdict(absent, { ...use, nowMs })),
       Revoke: () => reply(false),
       Expire: () => reply(undefined)
     }

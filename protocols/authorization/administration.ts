@@ -23,7 +23,7 @@ export const administration = (
         // A living family has issued a token within the life of its refresh token, and issuances are kept for
         // longer.
         (isLive(services, families, value) ||
-          (value.familyId !== "" && value.revokedMs === null && !families.isOver(value.familyId)))
+          (value.familyId !== "" && value.revokedMs === null && !families.hasEnded(value.familyId)))
     )
   const ports: AdminPorts = {
     version,
@@ -31,8 +31,8 @@ export const administration = (
     subsystems: () => ({ store: "ok", keys: keys.ready ? "ok" : "no signing key" }),
     isLive: (issuance) => isLive(services, families, issuance),
     isFamilyLive: async (familyId) => {
-      const family = await families.look(familyId)
-      return "living" in family && family.living !== null && !families.isOver(familyId)
+      const family = await families.inspect(familyId)
+      return family._tag === "Active"
     },
     live: { ofClient: live },
     hashPassword: (password) => passwords.hash(password),

@@ -5,7 +5,7 @@ import type { Write } from "../../storage/store.ts"
 import type { CachedTables } from "./cached-tables.ts"
 import { AuditEvents } from "./records.ts"
 
-export interface AuditGiven {
+export interface AuditDetails {
   readonly actorId?: string | undefined
   readonly clientId?: string | undefined
   readonly ip?: string | undefined
@@ -30,7 +30,7 @@ export class Audit {
   }
 
   /** A row for the transaction that it tells of. */
-  event(action: string, given: AuditGiven = {}): Write {
+  event(action: string, given: AuditDetails = {}): Write {
     this.counts.set(action, (this.counts.get(action) ?? 0) + 1)
     const id = this.books.id()
     let detail = ""
@@ -50,7 +50,7 @@ export class Audit {
   }
 
   /** Written with others, within half a second; a crash may lose it. For successes only. */
-  later(action: string, given: AuditGiven = {}): void {
+  later(action: string, given: AuditDetails = {}): void {
     this.gathered.push(this.event(action, given))
     if (this.gathered.length >= gatheredMax) void this.settle().catch(() => {})
     else if (this.timer === undefined) {
@@ -60,7 +60,7 @@ export class Audit {
   }
 
   /** On its own, durable when it resolves. */
-  now(action: string, given: AuditGiven = {}): Promise<void> {
+  now(action: string, given: AuditDetails = {}): Promise<void> {
     return this.books.write([this.event(action, given)])
   }
 

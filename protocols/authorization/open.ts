@@ -11,7 +11,10 @@ import type { AuthContext } from "./auth-context.ts"
 import { CachedTables } from "./cached-tables.ts"
 import { browserRoutes } from "./browser/browser.ts"
 import { DpopVerifier } from "./token/dpop.ts"
-import { Families, type PendingRevocations } from "./token/families.ts"
+import { Families } from "./token/families.ts"
+import type { RevocationIntents } from "./token/pending-revocations.ts"
+import { RefreshGrace } from "./token/refresh-grace.ts"
+import { RefreshTokenCodec } from "./token/refresh-token-codec.ts"
 import { Limits } from "./limits.ts"
 import { upstreamServices } from "./upstream/upstream-services.ts"
 import { passwordsOf } from "./passwords.ts"
@@ -28,7 +31,7 @@ export interface AuthorizationDeps {
   readonly actors: ActorSystem
   readonly seal: Sealer
   readonly settings: Settings
-  readonly intents: PendingRevocations
+  readonly revocationIntents: RevocationIntents
   readonly clock: () => number
   readonly log?: AuthContext["log"]
   readonly lookup?: AuthContext["lookup"]
@@ -68,12 +71,14 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   }
   const sessions = new BrowserSessions(authority)
   const keys = new SigningKeyRing(authority)
-  const families = new Families(authority, deps.intents)
+  const families = new Families(authority, deps.revocationIntents)
   const outside = upstreamServices(authority)
   const services: AuthServices = {
     ...authority,
     keys,
     families,
+    refreshTokens: new RefreshTokenCodec(authority),
+    refreshGrace: new RefreshGrace(settings.refreshGraceMs, clock),
     limits: new Limits(authority),
     proofs: new DpopVerifier(authority),
     passwords: passwordsOf(settings.hashConcurrency),

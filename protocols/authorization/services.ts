@@ -4,6 +4,8 @@ import type { KeyObject } from "node:crypto"
 import type { AuthContext } from "./auth-context.ts"
 import type { DpopVerifier } from "./token/dpop.ts"
 import type { Families } from "./token/families.ts"
+import type { RefreshGrace } from "./token/refresh-grace.ts"
+import type { RefreshTokenCodec } from "./token/refresh-token-codec.ts"
 import type { Limits } from "./limits.ts"
 import type { Passwords } from "./passwords.ts"
 import type { Problem } from "./problems.ts"
@@ -14,6 +16,8 @@ import type { UpstreamTokenBroker } from "./upstream/token-broker.ts"
 export interface AuthServices extends AuthContext {
   readonly keys: SigningKeyRing
   readonly families: Families
+  readonly refreshTokens: RefreshTokenCodec
+  readonly refreshGrace: RefreshGrace
   readonly limits: Limits
   readonly proofs: DpopVerifier
   readonly passwords: Passwords

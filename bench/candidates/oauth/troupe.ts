@@ -9,7 +9,7 @@ import { secretHashOf } from "../../../protocols/authorization/client/client-sec
 import { openAuthorization } from "../../../protocols/authorization/open.ts"
 import { Clients, Consents, Resources, Users } from "../../../protocols/authorization/records.ts"
 import { settingsOf } from "../../../protocols/authorization/settings.ts"
-import { intentsInMemory } from "../../../protocols/authorization/token/families.ts"
+import { revocationIntentsInMemory } from "../../../protocols/authorization/token/pending-revocations.ts"
 import { json, type Service } from "../../../runtime/http.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
@@ -46,7 +46,7 @@ const openServices = async (durability: "full" | "relaxed") => {
     store,
     actors,
     seal: sealer(crypto.randomBytes(32)),
-    intents: intentsInMemory(),
+    revocationIntents: revocationIntentsInMemory(),
     clock: Date.now,
     settings: settingsOf({
       issuer,
@@ -154,7 +154,7 @@ const issueRefresh = async (
     rows: []
   })
   if (!("reply" in answer)) throw new Error("a family was not opened")
-  return families.tokenOf(familyId, 1)
+  return refreshTokens.encode(familyId, 1)
 }
 
 const expectedOf = (kind: string): string => {

@@ -58,14 +58,14 @@ export const stillHolds = (
 
 export const isRevoked = (
   authority: AuthContext,
-  families: { isOver(familyId: string): boolean },
+  families: { hasEnded(familyId: string): boolean },
   issuance: Issuance
 ): boolean => {
   let at: Issuance | undefined = issuance
   for (let climbed = 0; climbed <= generationsMax; climbed++) {
     if (
       at.revokedMs !== null ||
-      (at.familyId !== "" && families.isOver(at.familyId)) ||
+      (at.familyId !== "" && families.hasEnded(at.familyId)) ||
       !stillHolds(authority, at)
     )
       return true
@@ -79,7 +79,7 @@ export const isRevoked = (
 /** Active in the sense of introspection, entitlement aside. */
 export const isLive = (
   authority: AuthContext,
-  families: { isOver(familyId: string): boolean },
+  families: { hasEnded(familyId: string): boolean },
   issuance: Issuance
 ): boolean =>
   issuance.expiresMs > authority.nowMs() &&

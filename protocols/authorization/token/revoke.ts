@@ -15,16 +15,16 @@ export const revoke = async (services: AuthServices, request: Request): Promise<
   if (isProblem(caller)) return caller
   const token = form.get("token")
   if (token === undefined) return problemOf("invalid_request", "token is missing")
-  const { books, families, keys, audit, nowMs } = services
+  const { books, families, refreshTokens, keys, audit, nowMs } = services
   const { clientId } = caller.client
   const event = (detail: Record<string, string>) =>
     audit.event("token.revoked", { clientId, ip: request.client, traceId: request.traceId, detail })
 
-  const refresh = families.read(token)
+  const refresh = refreshTokens.decode(token)
   if (refresh !== undefined) {
-    const family = await families.look(refresh.familyId)
+    const family = await families.inspect(refresh.familyId)
     if (isProblem(family)) return family
-    if (family.living?.grant.clientId === clientId)
+    if (family._tag === "Active" && family.grant.clientId === clientId)
       await families.revoke(refresh.familyId, "revoked", [event({ family_id: refresh.familyId })])
   } else {
     const jti = keys.verify(token)?.claims["jti"]

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { Lockout } from "../../../actors/lockout.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { secretHashOf } from "../../../protocols/authorization/client/client-secrets.ts"
-import { intentsIn } from "../../../protocols/authorization/token/families.ts"
+import { revocationIntentsInFile } from "../../../protocols/authorization/token/pending-revocations.ts"
 import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import {
   Clients,
@@ -101,7 +101,7 @@ export const startAuthorization = async ({
     actors: system,
     seal,
     settings,
-    intents: intentsIn(join(config.data, "revocation-intents")),
+    revocationIntents: revocationIntentsInFile(join(config.data, "revocation-intents")),
     clock: system.nowMs,
     log,
     grantable,

@@ -8,7 +8,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, it, vi } from "vitest"
 import { FamilyEnds } from "../../../actors/refresh-family.ts"
-import { intentsIn, intentsInMemory } from "../../../protocols/authorization/token/families.ts"
+import {
+  revocationIntentsInFile,
+  revocationIntentsInMemory
+} from "../../../protocols/authorization/token/pending-revocations.ts"
 import {
   AuditEvents,
   bearerGrant,
@@ -55,7 +58,7 @@ afterEach(() => {
 
 describe("AS-75 reuse while the store refuses writes", () => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-reuse-"))
-  const intents = () => intentsIn(join(folder, "intents"))
+  const intents = () => revocationIntentsInFile(join(folder, "intents"))
   const opened: Array<{ readonly world: World; readonly lmdb: Store }> = []
   const lines: Array<string> = []
   /** A start of the server over what the last one left. */
@@ -65,7 +68,7 @@ describe("AS-75 reuse while the store refuses writes", () => {
     disk.refusing = refusing
     const world = await World.make({
       store: disk.store,
-      intents: intents(),
+      revocationIntents: intents(),
       settings: { issuer: "http://localhost:9" },
       log: logger("info", (line) => {
         lines.push(line)
@@ -168,7 +171,7 @@ describe("AS-75 reuse while the store refuses writes", () => {
     await world.store.flushed()
     expect([
       FamilyEnds.get(world.store, [familyId])?.because,
-      world.open.services.families.isOver(familyId)
+      world.open.services.families.hasEnded(familyId)
     ]).toEqual(["reuse", true])
     refused(await world.refresh(client, second.refresh_token), "invalid_grant")
     await world.close()
@@ -288,7 +291,7 @@ it("AS-155 log, audit and standard streams of a run through every grant and ever
   )
   const world = await World.make({
     store: disk.store,
-    intents: intentsInMemory(),
+    revocationIntents: revocationIntentsInMemory(),
     settings: { adminApiKey: "the-key-of-the-administrator", rate: { enabled: true } },
     log: logger("debug", (line) => {
       said.push(line)

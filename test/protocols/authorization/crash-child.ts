@@ -3,7 +3,7 @@
 import { createPublicKey } from "node:crypto"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { intentsIn } from "../../../protocols/authorization/token/families.ts"
+import { revocationIntentsInFile } from "../../../protocols/authorization/token/pending-revocations.ts"
 import { Idps, Policies } from "../../../protocols/authorization/records.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { World } from "./world.ts"
@@ -16,7 +16,7 @@ const { idpKey } = JSON.parse(readFileSync(join(folder, "idp.json"), "utf8")) as
 const world = await World.make({
   store,
   nowMs: Date.now(),
-  intents: intentsIn(join(folder, "intents")),
+  revocationIntents: revocationIntentsInFile(join(folder, "intents")),
   settings: { issuer: "http://localhost:9" },
   parts: { idps: { keyFor: async () => createPublicKey({ key: idpKey, format: "jwk" }) } }
 })

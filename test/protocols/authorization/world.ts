@@ -13,7 +13,10 @@ import { Lockout } from "../../../actors/lockout.ts"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { secretHashOf } from "../../../protocols/authorization/client/client-secrets.ts"
-import { intentsInMemory, type PendingRevocations } from "../../../protocols/authorization/token/families.ts"
+import {
+  revocationIntentsInMemory,
+  type RevocationIntents
+} from "../../../protocols/authorization/token/pending-revocations.ts"
 import {
   openAuthorization,
   type AuthorizationDeps,
@@ -69,7 +72,7 @@ export interface WorldOptions {
   /** What must know where the server is. */
   readonly settingsAt?: (issuer: string) => SettingsGiven
   readonly store?: Store
-  readonly intents?: PendingRevocations
+  readonly revocationIntents?: RevocationIntents
   readonly parts?: object
   readonly lookup?: (
     host: string
@@ -138,7 +141,7 @@ export class World {
       actors,
       seal: sealer(new Uint8Array(32)),
       settings,
-      intents: options.intents ?? intentsInMemory(),
+      revocationIntents: options.revocationIntents ?? revocationIntentsInMemory(),
       clock: () => clock.nowMs,
       ...(options.log === undefined ? {} : { log: options.log }),
       ...(options.parts === undefined ? {} : { instead: options.parts as never }),

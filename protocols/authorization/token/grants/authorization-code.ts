@@ -37,7 +37,7 @@ const revokeIssued = async (services: AuthServices, code: Code): Promise<void> =
 
 export const authorizationCode: Grant = async (call) => {
   const { services, form, client, jkt } = call
-  const { books, settings, families, nowMs } = services
+  const { books, settings, families, refreshTokens, nowMs } = services
   const shown = form.get("code")
   const redirectUri = form.get("redirect_uri")
   const verifier = form.get("code_verifier")
@@ -142,7 +142,7 @@ export const authorizationCode: Grant = async (call) => {
       traceId: call.traceId,
       detail: { jti: minted.issuance.jti }
     })
-    return refreshes ? { ...minted.body, refresh_token: families.tokenOf(familyId, 1) } : minted.body
+    return refreshes ? { ...minted.body, refresh_token: refreshTokens.encode(familyId, 1) } : minted.body
   }
   return unavailable()
 }

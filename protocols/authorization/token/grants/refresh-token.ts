@@ -1,126 +1,172 @@
-/** `refresh_token`: spends a token for its successor; an older one, shown again, ends the family.
- *  Source: authorization sections 8.4, 8.5; RFC 6749 6, RFC 9700 4.14. */
+/** `refresh_token`: spends a token for its successor; an older one, presented again, ends the family. The
+ *  family is asked twice. `Inspect` says whom the token is for, since the checks of client, user, key, resource
+ *  and scope, and the issuance row made from them, must stand before anything is spent. `Rotate` judges the
+ *  generation once more inside the family's mailbox, in the step that commits the row, so that of two uses of
+ *  one token only one succeeds.
+ *  Source: docs/spec/authorization.md, sections 8.4 and 8.5; RFC 6749 section 6, RFC 9700 section 4.14. */
+import { refreshVerdict, type Family, type RefreshVerdict } from "../../../../actors/refresh-family.ts"
+import type { AuditDetails } from "../../audit.ts"
 import { stillHolds } from "../liveness.ts"
 import { isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { resourceById } from "../resources.ts"
-import { issuanceRow, mint } from "../tokens.ts"
-import { invalidGrant, narrowed, requestedResource, type Body, type Grant } from "./grant.ts"
+import { issuanceRow, mint, type Minted } from "../tokens.ts"
+import { invalidGrant, narrowed, requestedResource, type Body, type Grant, type GrantCall } from "./grant.ts"
 
-const graceUsesMax = 20
-const graceMax = 10_000
 export const reuseDescription = "the token family was revoked due to reuse detection"
 
+/** A presented token whose MAC was right, and the family it is of. */
+interface PresentedToken {
+  readonly call: GrantCall
+  readonly familyId: string
+  readonly presentedGeneration: number
+  readonly family: Exclude<Family, { readonly _tag: "Absent" }>
+}
+
+const unknownToken = (): Problem => invalidGrant("the refresh token is not known")
+
 export const refreshToken: Grant = async (call) => {
-  const { services, form, client, jkt, ip, traceId } = call
-  const { families, settings, audit, nowMs } = services
-  const shown = form.get("refresh_token")
-  if (shown === undefined) return problemOf("invalid_request", "refresh_token is missing")
-  const token = families.read(shown)
-  if (token === undefined) return invalidGrant("the refresh token is not known")
-  const { familyId, generation } = token
-  const looked = families.look(familyId)
-  const family = looked instanceof Promise ? await looked : looked
+  const { services, form, client } = call
+  const { families, refreshTokens, settings, nowMs } = services
+  const text = form.get("refresh_token")
+  if (text === undefined) return problemOf("invalid_request", "refresh_token is missing")
+  const token = refreshTokens.decode(text)
+  if (token === undefined) return unknownToken()
+
+  const { familyId, generation: presentedGeneration } = token
+  const inspected = families.inspect(familyId)
+  const family = inspected instanceof Promise ? await inspected : inspected
   if (isProblem(family)) return family
-  const { living, ended } = family
-  const grant = living?.grant ?? ended?.grant
-  if (grant === undefined || grant.clientId !== client.clientId)
-    return invalidGrant("the refresh token is not known")
-  const about = {
-    actorId: grant.userId,
-    clientId: client.clientId,
-    ip,
-    traceId,
-    detail: { family_id: familyId }
+  if (family._tag === "Absent" || family.grant.clientId !== client.clientId) return unknownToken()
+
+  const presented: PresentedToken = { call, familyId, presentedGeneration, family }
+  const { refreshGraceMs: graceMs } = settings
+  const verdict = refreshVerdict(family, { presentedGeneration, graceMs, nowMs: nowMs() })
+  return verdict === "current" ? rotated(presented) : declined(presented, verdict)
+}
+
+const auditOf = (
+  { call: { client, ip, traceId }, familyId, family }: PresentedToken,
+  detail: AuditDetails["detail"] = {}
+): AuditDetails => ({
+  actorId: family.grant.userId,
+  clientId: client.clientId,
+  ip,
+  traceId,
+  detail: { family_id: familyId, ...detail }
+})
+
+/** What a token gets that is not the current one. */
+const declined = async (
+  presented: PresentedToken,
+  verdict: Exclude<RefreshVerdict, "current">
+): Promise<Body | Problem> => {
+  switch (verdict) {
+    case "repeated":
+      return repeated(presented)
+    case "superseded":
+      return superseded(presented)
+    case "expired":
+      return invalidGrant("the refresh token is expired")
+    case "revoked":
+      return invalidGrant("the refresh token was revoked")
+    case "unknown":
+      return unknownToken()
   }
-  const reuse = async (): Promise<Problem> => {
-    await families.reused(familyId, generation)
-    families.grace.delete(familyId)
-    await audit
-      .now("family.revoked", { ...about, detail: { family_id: familyId, reason: "reuse_detection" } })
-      .catch(() => {})
+}
+
+const repeated = async (presented: PresentedToken): Promise<Body | Problem> => {
+  const { call, familyId, presentedGeneration } = presented
+  const { refreshGrace, audit } = call.services
+  const answer = refreshGrace.repeat(familyId, {
+    generation: presentedGeneration,
+    clientId: call.client.clientId,
+    jkt: call.jkt
+  })
+  switch (answer._tag) {
+    case "Repeated":
+      audit.later("token.refresh_grace", auditOf(presented))
+      return answer.body
+    case "Forgotten":
+      return invalidGrant("the refresh token was used before")
+    case "Refused":
+      return superseded(presented)
+  }
+}
+
+const superseded = async (presented: PresentedToken): Promise<Problem> => {
+  const { call, familyId, presentedGeneration, family } = presented
+  const { families, audit } = call.services
+  if (family._tag === "Ended") {
+    audit.later("family.revoked", auditOf(presented, { reason: "reuse_of_revoked" }))
     return invalidGrant(reuseDescription)
   }
-  if (living === null || families.isOver(familyId)) {
-    if (generation < (living ?? ended!).generation) {
-      audit.later("family.revoked", { ...about, detail: { family_id: familyId, reason: "reuse_of_revoked" } })
-      return invalidGrant(reuseDescription)
-    }
-    return invalidGrant("the refresh token was revoked")
-  }
-  if (generation < living.generation) {
-    const kept = families.grace.get(familyId)
-    if (
-      settings.refreshGraceMs > 0 &&
-      generation === living.generation - 1 &&
-      nowMs() < living.usedMs + settings.refreshGraceMs
-    ) {
-      if (kept === undefined) return invalidGrant("the refresh token was used before")
-      if (
-        kept.generation === generation &&
-        nowMs() < kept.untilMs &&
-        kept.uses < graceUsesMax &&
-        kept.clientId === client.clientId &&
-        (kept.jkt === "" || kept.jkt === jkt)
-      ) {
-        kept.uses++
-        audit.later("token.refresh_grace", about)
-        return kept.body
-      }
-    }
-    return reuse()
-  }
-  if (generation > living.generation) return invalidGrant("the refresh token is not known")
-  if (nowMs() >= living.expiresMs || nowMs() >= living.absoluteMs)
-    return invalidGrant("the refresh token is expired")
+  await families.revokeReused(familyId, presentedGeneration)
+  return reuseEnded(presented)
+}
+
+/** The answer to a reuse that has ended the family. */
+const reuseEnded = async (presented: PresentedToken): Promise<Problem> => {
+  const { audit, refreshGrace } = presented.call.services
+  refreshGrace.forget(presented.familyId)
+  // The family has ended whether or not the audit can be written.
+  await audit.now("family.revoked", auditOf(presented, { reason: "reuse_detection" })).catch(() => {})
+  return invalidGrant(reuseDescription)
+}
+
+/** Mints the access token that the current refresh token is good for; nothing is spent yet. */
+const minted = ({ call, familyId, family: { grant } }: PresentedToken): Minted | Problem => {
+  const { services, client, jkt } = call
   if (!stillHolds(services, grant)) return invalidGrant("the authorization is no longer valid")
   if (client.authMethod === "none" && grant.jkt !== "" && jkt !== grant.jkt)
     return invalidGrant("the refresh token is bound to another key")
-  const asked = requestedResource(call)
-  if (isProblem(asked)) return asked
-  if (asked !== null && asked.id !== grant.resourceId)
+  const requested = requestedResource(call)
+  if (isProblem(requested)) return requested
+  if (requested !== null && requested.id !== grant.resourceId)
     return problemOf("invalid_target", "the resource is not the one that was authorized")
   const resource = resourceById(services, grant.resourceId)
   const scopes = narrowed(call, grant.scopes, resource)
   if (isProblem(scopes)) return scopes
 
-  const minted = mint(services, {
+  return mint(services, {
     grantType: "refresh_token",
     sub: grant.userId,
     client,
     resource,
     scopes,
-    lifetimeMs: settings.registration.tokenMs,
+    lifetimeMs: services.settings.registration.tokenMs,
     user: { id: grant.userId, epoch: grant.userEpoch, authMs: grant.authMs },
     consentClientId: client.clientId,
     consentId: grant.consentId,
     familyId,
     jkt
   })
-  if (isProblem(minted)) return minted
+}
+
+const rotated = async (presented: PresentedToken): Promise<Body | Problem> => {
+  const { call, familyId, presentedGeneration, family } = presented
+  const { families, refreshGrace, refreshTokens, settings, audit, nowMs } = call.services
+  const token = minted(presented)
+  if (isProblem(token)) return token
   const answer = await families.ask(familyId, "Rotate", {
-    generation,
+    presentedGeneration,
+    graceMs: settings.refreshGraceMs,
     expiresMs: nowMs() + settings.registration.refreshMs,
-    rows: [issuanceRow(minted.issuance)]
+    rows: [issuanceRow(token.issuance)]
   })
   if ("fault" in answer) return unavailable()
-  if ("refuse" in answer)
-    return answer.refuse._tag === "TokenReused"
-      ? reuse()
-      : answer.refuse._tag === "Stale"
-        ? unavailable()
-        : invalidGrant("the refresh token was revoked")
-  const body: Body = { ...minted.body, refresh_token: families.tokenOf(familyId, generation + 1) }
-  if (settings.refreshGraceMs > 0) {
-    if (families.grace.size >= graceMax) families.grace.delete(families.grace.keys().next().value!)
-    families.grace.set(familyId, {
-      generation,
-      clientId: client.clientId,
-      jkt: grant.jkt,
-      body,
-      untilMs: nowMs() + settings.refreshGraceMs,
-      uses: 0
-    })
+  if ("refuse" in answer) {
+    if (answer.refuse._tag === "Stale") return unavailable()
+    // Another use of the same token came between; a superseded one has ended the family with this step.
+    const { verdict } = answer.refuse
+    return verdict === "superseded" ? reuseEnded(presented) : declined(presented, verdict)
   }
-  audit.later("token.refreshed", { ...about, detail: { family_id: familyId, jti: minted.issuance.jti } })
+  const body: Body = { ...token.body, refresh_token: refreshTokens.encode(familyId, presentedGeneration + 1) }
+  refreshGrace.remember(familyId, {
+    generation: presentedGeneration,
+    clientId: call.client.clientId,
+    jkt: family.grant.jkt,
+    body
+  })
+  audit.later("token.refreshed", auditOf(presented, { jti: token.issuance.jti }))
   return body
 }

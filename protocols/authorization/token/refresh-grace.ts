@@ -1,0 +1,73 @@
+/** The answers of recent refreshes, so that a client that lost one, or asked several times at once, hears the
+ *  same again instead of losing its family. An answer is repeated to the same client and key only, a bounded
+ *  number of times, while its successor token is unused. They are kept in memory only: after a restart a
+ *  repetition is refused, and ends nothing. Off by default.
+ *  Source: docs/spec/authorization.md, section 8.5. */
+import type { Body } from "./grants/grant.ts"
+
+const repetitionsMax = 20
+const answersMax = 10_000
+
+interface RefreshAnswer {
+  /** The generation that was spent for it. */
+  readonly generation: number
+  readonly clientId: string
+  /** Thumbprint of the key that the family is bound to; "" when it is bound to none. */
+  readonly jkt: string
+  readonly body: Body
+}
+
+interface Entry {
+  readonly answer: RefreshAnswer
+  readonly untilMs: number
+  repetitions: number
+}
+
+export interface Repetition {
+  readonly generation: number
+  readonly clientId: string
+  /** Thumbprint of the key whose possession was proved. */
+  readonly jkt: string | undefined
+}
+
+/** `Forgotten`: the answer is not here any more. `Refused`: this is another caller, or one too many. */
+export type GraceAnswer =
+  | { readonly _tag: "Repeated"; readonly body: Body }
+  | { readonly _tag: "Forgotten" }
+  | { readonly _tag: "Refused" }
+
+export class RefreshGrace {
+  private readonly entries = new Map<string, Entry>()
+  private readonly graceMs: number
+  private readonly nowMs: () => number
+
+  constructor(graceMs: number, nowMs: () => number) {
+    this.graceMs = graceMs
+    this.nowMs = nowMs
+  }
+
+  remember(familyId: string, answer: RefreshAnswer): void {
+    if (this.graceMs === 0) return
+    if (this.entries.size >= answersMax) this.entries.delete(this.entries.keys().next().value!)
+    this.entries.set(familyId, { answer, untilMs: this.nowMs() + this.graceMs, repetitions: 0 })
+  }
+
+  repeat(familyId: string, { generation, clientId, jkt }: Repetition): GraceAnswer {
+    const entry = this.entries.get(familyId)
+    if (entry === undefined) return { _tag: "Forgotten" }
+    const { answer } = entry
+    const isSameCaller = answer.clientId === clientId && (answer.jkt === "" || answer.jkt === jkt)
+    const isRepeatable =
+      answer.generation === generation &&
+      this.nowMs() < entry.untilMs &&
+      entry.repetitions < repetitionsMax &&
+      isSameCaller
+    if (!isRepeatable) return { _tag: "Refused" }
+    entry.repetitions++
+    return { _tag: "Repeated", body: answer.body }
+  }
+
+  forget(familyId: string): void {
+    this.entries.delete(familyId)
+  }
+}
