@@ -133,7 +133,7 @@ const writeRecords = async (services: Authorization): Promise<GrantRecords> => {
 }
 
 const issueRefresh = async (
-  { books, families }: Authorization,
+  { books, families, refreshTokens }: Authorization,
   { createdMs, resourceId, userId, consentId }: GrantRecords
 ): Promise<string> => {
   const familyId = books.id()
