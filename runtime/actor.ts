@@ -51,25 +51,25 @@ export interface Decision<out Event, out Reply, out Refusal> {
   readonly answer: { readonly reply: Reply } | { readonly refuse: Refusal }
 }
 
-const none: ReadonlyArray<never> = []
+const nothing: ReadonlyArray<never> = []
 
 export const reply = <A>(reply: A): Decision<never, A, never> => ({
-  events: none,
-  rows: none,
+  events: nothing,
+  rows: nothing,
   otherwise: undefined,
   answer: { reply }
 })
 
 export const refuse = <const E>(refuse: E): Decision<never, never, E> => ({
-  events: none,
-  rows: none,
+  events: nothing,
+  rows: nothing,
   otherwise: undefined,
   answer: { refuse }
 })
 
 /** `persist(event, …).with(row, …).otherwise(instead).reply(value)`: events and rows commit in one
  *  transaction. `otherwise` says what is answered when a row's condition fails; then nothing is kept. */
-class Keeping<out E, out A = never, out X = never> {
+class PersistBuilder<out E, out A = never, out X = never> {
   private readonly events: ReadonlyArray<E>
   private readonly rows: ReadonlyArray<Write>
   private readonly instead: Decision<never, A, X> | undefined
@@ -84,12 +84,12 @@ class Keeping<out E, out A = never, out X = never> {
     this.instead = instead
   }
 
-  with(...rows: ReadonlyArray<Write>): Keeping<E, A, X> {
-    return new Keeping(this.events, [...this.rows, ...rows], this.instead)
+  with(...rows: ReadonlyArray<Write>): PersistBuilder<E, A, X> {
+    return new PersistBuilder(this.events, [...this.rows, ...rows], this.instead)
   }
 
-  otherwise<B, Y>(instead: Decision<never, B, Y>): Keeping<E, B, Y> {
-    return new Keeping(this.events, this.rows, instead)
+  otherwise<B, Y>(instead: Decision<never, B, Y>): PersistBuilder<E, B, Y> {
+    return new PersistBuilder(this.events, this.rows, instead)
   }
 
   reply<B>(reply: B): Decision<E, A | B, X> {
@@ -101,8 +101,8 @@ class Keeping<out E, out A = never, out X = never> {
   }
 }
 
-export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): Keeping<E> =>
-  new Keeping(events, none, undefined)
+export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): PersistBuilder<E> =>
+  new PersistBuilder(events, nothing, undefined)
 
 /** The only outside things a rule may see, so that deciding is pure and can be replayed. */
 export interface Facts {

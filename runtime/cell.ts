@@ -15,14 +15,14 @@ type Tagged = { readonly _tag: string }
 type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged, unknown, unknown>
 
 /** Accepted by storage, not yet flushed, and the answers which wait for it. */
-interface Flight {
-  readonly held: Array<Done | Outcome>
-  enters: Tagged | undefined
+interface PendingCommit {
+  readonly answers: Array<Done | Outcome>
+  enteredState: Tagged | undefined
 }
 
 /** What few cells need, made on demand. */
 interface Extension {
-  flights: Array<Flight>
+  pendingCommits: Array<PendingCommit>
   /** Flights of an earlier generation were lost to a storage fault. */
   generation: number
   lanes: Record<string, LanePipe<unknown>> | undefined
@@ -31,7 +31,7 @@ interface Extension {
   activityPhase: string | undefined
   /** Starts of activities asked for so far: an older one which was put off does nothing. */
   starts: number
-  resting: boolean
+  backingOff: boolean
   crashes: CrashRecord | undefined
   expiresAtMs: number | undefined
 }
@@ -40,7 +40,7 @@ const IDLE = 0
 const QUEUED = 1
 const RUNNING = 2
 const FAILED = 4
-const GONE = 8
+const STOPPED = 8
 
 /** Deepest chain of asks which answer each other in one turn; a longer one goes on in the run queue. */
 const inlineDepthMax = 32
@@ -57,18 +57,18 @@ export class Cell implements Runnable {
   firstDone: Done | undefined = undefined
 
   /** Coarse time of the last message, in sweeps. */
-  seen: number
+  lastActiveSweep: number
 
   private status = IDLE
   private seq: number
   private rules: Record<string, Rule>
   private backlog: Backlog | undefined = undefined
-  private ext: Extension | undefined = undefined
+  private extension: Extension | undefined = undefined
 
   constructor(kind: Kind, id: string) {
     this.kind = kind
     this.id = id
-    this.seen = kind.system.sweeps
+    this.lastActiveSweep = kind.system.sweeps
     this.state = kind.definition.initial
     this.seq = 0
     this.rules = kind.rulesOf(this.state)
@@ -76,12 +76,12 @@ export class Cell implements Runnable {
   }
 
   /** After the registry knows the cell: an activity may ask for its own address. */
-  begin(): void {
-    if (this.kind.hasActivity && !this.failed) this.enter(this.state)
+  start(): void {
+    if (this.kind.hasActivity && !this.failed) this.startActivity(this.state)
   }
 
-  get gone(): boolean {
-    return (this.status & GONE) !== 0
+  get stopped(): boolean {
+    return (this.status & STOPPED) !== 0
   }
 
   get failed(): boolean {
@@ -93,22 +93,22 @@ export class Cell implements Runnable {
   }
 
   get crashes(): CrashRecord | undefined {
-    return this.ext?.crashes
+    return this.extension?.crashes
   }
 
   get working(): boolean {
-    return this.ext?.fiber !== undefined
+    return this.extension?.fiber !== undefined
   }
 
   get idle(): boolean {
-    const ext = this.ext
+    const ext = this.extension
     return (
       this.status === IDLE &&
       this.firstCommand === undefined &&
       (ext === undefined ||
-        (ext.flights.length === 0 &&
+        (ext.pendingCommits.length === 0 &&
           ext.fiber === undefined &&
-          !ext.resting &&
+          !ext.backingOff &&
           (ext.lanes === undefined || Object.values(ext.lanes).every((lane) => lane.depth === 0))))
     )
   }
@@ -116,7 +116,7 @@ export class Cell implements Runnable {
   /** Answers in this very turn when the cell is idle and nothing needs the disk; otherwise queues. */
   ask(command: string, payload: unknown, done: Done): void {
     if (this.status === IDLE && this.firstCommand === undefined && inlineDepth < inlineDepthMax) {
-      this.seen = this.kind.system.sweeps
+      this.lastActiveSweep = this.kind.system.sweeps
       this.status = RUNNING
       inlineDepth++
       this.handle(command, payload, done)
@@ -131,7 +131,7 @@ export class Cell implements Runnable {
   }
 
   private queue(command: string, payload: unknown, done: Done | undefined): boolean {
-    if ((this.status & (FAILED | GONE)) !== 0) {
+    if ((this.status & (FAILED | STOPPED)) !== 0) {
       done?.({
         fault: new Unavailable({
           kind: this.kind.name,
@@ -164,9 +164,9 @@ export class Cell implements Runnable {
   }
 
   run(): number {
-    if ((this.status & (FAILED | GONE)) !== 0) return 1
+    if ((this.status & (FAILED | STOPPED)) !== 0) return 1
     this.status = RUNNING
-    this.seen = this.kind.system.sweeps
+    this.lastActiveSweep = this.kind.system.sweeps
     let handled = 0
     while (this.firstCommand !== undefined && handled < cellBudget) {
       const command: string = this.firstCommand
@@ -195,7 +195,7 @@ export class Cell implements Runnable {
     }
     this.status = IDLE
     if (this.backlog !== undefined) {
-      Backlog.giveBack(this.backlog)
+      Backlog.giveBackToPool(this.backlog)
       this.backlog = undefined
     }
   }
@@ -224,12 +224,12 @@ export class Cell implements Runnable {
     const before = this.state
     let state = before
     for (let i = 0; i < events.length; i++) state = this.kind.evolve(state, events[i]!)
-    if (this.become(state) && this.kind.hasActivity) this.enter(state)
+    if (this.setState(state) && this.kind.hasActivity) this.startActivity(state)
     if (state !== before && this.kind.endsIn?.has(state._tag) === true) this.end()
   }
 
   /** True when the phase changed. */
-  private become(state: Tagged): boolean {
+  private setState(state: Tagged): boolean {
     const changed = state._tag !== this.state._tag
     this.state = state
     if (changed) this.rules = this.kind.rulesOf(state)
@@ -242,7 +242,7 @@ export class Cell implements Runnable {
     let state = this.state
     for (let i = 0; i < events.length; i++) state = kind.evolve(state, events[i]!)
     const ends = kind.endsIn?.has(state._tag) === true
-    const ext = this.extension()
+    const ext = this.ensureExtension()
     const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
     const seq = this.seq + events.length
     if (ends) writes.push({ _tag: "forget", kind: kind.name, id: this.id })
@@ -256,7 +256,10 @@ export class Cell implements Runnable {
         }
       }
     }
-    const flight: Flight = { held: [], enters: state._tag !== this.state._tag ? state : undefined }
+    const flight: PendingCommit = {
+      answers: [],
+      enteredState: state._tag !== this.state._tag ? state : undefined
+    }
     const { generation } = ext
     const conflict = kind.system.store.commit(writes, (fault) => this.flushed(generation, fault))
     if (conflict !== undefined) {
@@ -272,17 +275,17 @@ export class Cell implements Runnable {
         `${kind.name}: a row's condition did not hold (${conflict.reason}) and the rule says no answer for that`
       )
     }
-    ext.flights.push(flight)
+    ext.pendingCommits.push(flight)
     this.seq = seq
-    this.become(state)
-    if (done !== undefined) flight.held.push(done, decision.answer)
+    this.setState(state)
+    if (done !== undefined) flight.answers.push(done, decision.answer)
     if (ends) this.end()
   }
 
   private answer(outcome: Outcome, done: Done): void {
-    const flights = this.ext?.flights
+    const flights = this.extension?.pendingCommits
     if (flights === undefined || flights.length === 0) this.tellOutcome(done, outcome)
-    else flights[flights.length - 1]!.held.push(done, outcome)
+    else flights[flights.length - 1]!.answers.push(done, outcome)
   }
 
   /** A callback that throws is its owner's bug and must not stop the queue. */
@@ -299,20 +302,21 @@ export class Cell implements Runnable {
 
   /** Storage settled the oldest flight. */
   private flushed(generation: number, fault: StorageFault | undefined): void {
-    const ext = this.ext!
+    const ext = this.extension!
     if (ext.generation !== generation) return
     if (fault === undefined) {
-      const flight = ext.flights.shift()!
-      const { held } = flight
+      const flight = ext.pendingCommits.shift()!
+      const { answers: held } = flight
       for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, held[i + 1] as Outcome)
-      if (flight.enters !== undefined && this.kind.hasActivity && !this.gone) this.enter(flight.enters)
+      if (flight.enteredState !== undefined && this.kind.hasActivity && !this.stopped)
+        this.startActivity(flight.enteredState)
       return
     }
-    const lost = ext.flights
-    ext.flights = []
+    const lost = ext.pendingCommits
+    ext.pendingCommits = []
     ext.generation++
     const unavailable = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "storage" }) }
-    for (const { held } of lost)
+    for (const { answers: held } of lost)
       for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, unavailable)
     this.kind.system.log("error", "storage lost a commit", { actor: this.kind.name, reason: fault.reason })
     this.reload()
@@ -329,21 +333,21 @@ export class Cell implements Runnable {
   }
 
   private crash(defect: unknown): void {
-    const ext = this.extension()
+    const ext = this.ensureExtension()
     const system = this.kind.system
     const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
     this.kind.counts.restarts++
     const crashes = (ext.crashes ??= new CrashRecord())
-    const restMs = crashes.note(fault, system.nowMs(), this.kind.intensity)
-    system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: restMs === undefined })
-    if (restMs === undefined) return this.fail()
-    this.reload(restMs)
+    const backoffMs = crashes.record(fault, system.nowMs(), this.kind.intensity)
+    system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: backoffMs === undefined })
+    if (backoffMs === undefined) return this.fail()
+    this.reload(backoffMs)
   }
 
   /** Back to what is kept (kept nothing: to the beginning); the phase's activity starts again after a rest.
    *  */
   private reload(restMs?: number): void {
-    if (this.restore() && this.kind.hasActivity) this.enter(this.state, restMs ?? 0)
+    if (this.restore() && this.kind.hasActivity) this.startActivity(this.state, restMs ?? 0)
   }
 
   /** False: what is kept cannot be read, and the actor is failed rather than anything else than what it was.
@@ -355,12 +359,13 @@ export class Cell implements Runnable {
       this.seq = seq
       this.rules = this.kind.rulesOf(state)
       const expiresAtMs = seq > 0 ? this.kind.expiresAt?.(state) : undefined
-      if (expiresAtMs !== undefined) this.extension().expiresAtMs = expiresAtMs
-      else if (this.ext !== undefined) this.ext.expiresAtMs = undefined
-      if (this.ext !== undefined) for (const flight of this.ext.flights) flight.enters = undefined
+      if (expiresAtMs !== undefined) this.ensureExtension().expiresAtMs = expiresAtMs
+      else if (this.extension !== undefined) this.extension.expiresAtMs = undefined
+      if (this.extension !== undefined)
+        for (const flight of this.extension.pendingCommits) flight.enteredState = undefined
       return true
     } catch (defect) {
-      const crashes = (this.extension().crashes ??= new CrashRecord())
+      const crashes = (this.ensureExtension().crashes ??= new CrashRecord())
       crashes.lastFault = `cannot load: ${String(defect)}`
       this.fail()
       return false
@@ -387,65 +392,68 @@ export class Cell implements Runnable {
 
   /** By hand, from the console or the CLI. */
   restart(): void {
-    if (this.gone) return
-    this.ext?.crashes?.forgive()
+    if (this.stopped) return
+    this.extension?.crashes?.reset()
     this.status = this.status === FAILED ? IDLE : this.status
-    if (this.ext !== undefined) this.ext.activityPhase = undefined
+    if (this.extension !== undefined) this.extension.activityPhase = undefined
     this.reload()
   }
 
   /** The actor is over: its address is free at once; answers still in flight leave when flushed. */
   private end(): void {
     this.kind.system.ended(this)
-    this.leave("stopped")
+    this.release("stopped")
   }
 
   /** Leaves memory. Nothing kept is touched. */
-  leave(reason: "failed" | "stopped"): void {
+  release(reason: "failed" | "stopped"): void {
     this.dropMailbox(reason)
-    this.status = GONE
+    this.status = STOPPED
     this.stopActivity()
-    if (this.ext?.lanes !== undefined) for (const lane of Object.values(this.ext.lanes)) lane.end()
+    if (this.extension?.lanes !== undefined)
+      for (const lane of Object.values(this.extension.lanes)) lane.end()
   }
 
   get laneDepths(): Record<string, number> {
-    return Object.fromEntries(Object.entries(this.ext?.lanes ?? {}).map(([name, lane]) => [name, lane.depth]))
+    return Object.fromEntries(
+      Object.entries(this.extension?.lanes ?? {}).map(([name, lane]) => [name, lane.depth])
+    )
   }
 
   lanes(): Record<string, LanePipe<unknown>> {
-    const ext = this.extension()
+    const ext = this.ensureExtension()
     return (ext.lanes ??= Object.fromEntries(
       Object.entries(this.kind.lanes).map(([name, { capacity }]) => [name, new LanePipe(capacity)])
     ))
   }
 
   /** Starts the phase's activity, once the one before has ended, after `restMs`. */
-  private enter(state: Tagged, restMs = 0): void {
-    const ext = this.extension()
+  private startActivity(state: Tagged, restMs = 0): void {
+    const ext = this.ensureExtension()
     const { system } = this.kind
     const before = ext.fiber
     if (ext.activityPhase === state._tag && before !== undefined && restMs === 0) return
     const activity = this.kind.activityOf(state)
     const turn = ++ext.starts
     ext.activityPhase = activity === undefined ? undefined : state._tag
-    ext.resting = restMs > 0 && activity !== undefined
+    ext.backingOff = restMs > 0 && activity !== undefined
     const start = (): void => {
-      if (ext.starts !== turn || this.gone || this.failed || activity === undefined) return
-      ext.resting = false
+      if (ext.starts !== turn || this.stopped || this.failed || activity === undefined) return
+      ext.backingOff = false
       const work = Effect.suspend(() =>
         Stream.runForEach(
           activity(this.state._tag === state._tag ? this.state : state, {
             id: this.id,
             lanes: this.lanes()
           }) as Stream.Stream<Tagged>,
-          ({ _tag, ...payload }) => this.note(_tag, payload)
+          ({ _tag, ...payload }) => this.tellSelf(_tag, payload)
         )
       )
       const fiber = this.kind.fork(work)
       ext.fiber = fiber
       fiber.addObserver((exit) => {
         if (ext.fiber === fiber) ext.fiber = undefined
-        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.gone)
+        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.stopped)
           this.crash(Cause.squash(exit.cause))
       })
     }
@@ -458,17 +466,17 @@ export class Cell implements Runnable {
   }
 
   private stopActivity(): void {
-    const ext = this.ext
+    const ext = this.extension
     if (ext === undefined) return
     ext.starts++
-    ext.resting = false
+    ext.backingOff = false
     ext.activityPhase = undefined
     ext.fiber?.interruptUnsafe()
   }
 
   /** An activity tells its own actor and goes on when that is decided and durable: the natural back-pressure.
    *  */
-  private note(command: string, payload: unknown): Effect.Effect<void> {
+  private tellSelf(command: string, payload: unknown): Effect.Effect<void> {
     return Effect.callback((resume) => {
       this.ask(command, payload, () => resume(Effect.void))
     })
@@ -476,19 +484,19 @@ export class Cell implements Runnable {
 
   /** Ends when the activity has: for a clean shutdown. */
   get activityEnded(): Effect.Effect<void> {
-    const fiber = this.ext?.fiber
+    const fiber = this.extension?.fiber
     return fiber === undefined ? Effect.void : Effect.asVoid(Fiber.await(fiber))
   }
 
-  private extension(): Extension {
-    return (this.ext ??= {
-      flights: [],
+  private ensureExtension(): Extension {
+    return (this.extension ??= {
+      pendingCommits: [],
       generation: 0,
       lanes: undefined,
       fiber: undefined,
       activityPhase: undefined,
       starts: 0,
-      resting: false,
+      backingOff: false,
       crashes: undefined,
       expiresAtMs: undefined
     })

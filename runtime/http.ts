@@ -31,8 +31,8 @@ export interface Request {
   readonly stream: AsyncIterable<Uint8Array>
   /** Aborted when the client goes before the response is complete. Made on first use. */
   readonly signal: AbortSignal
-  /** The same word at less cost, for one hearer: at once when the client is gone already. */
-  onAborted(hear: () => void): void
+  /** The same event at less cost, for one listener; called at once when the client has left already. */
+  onAborted(listener: () => void): void
 }
 
 /** Why a streamed body ended early. */

@@ -1,8 +1,9 @@
-/** What comes and goes with every request, each knowing its place: adding and removing touch one slot and
- *  leave nothing behind. A Set does: its outgrown tables each lead to the next, so that one which has grown
- *  old keeps what all later ones held until a full collection (bench/chat-turns). */
+/** A set of what comes and goes with every request, where each member remembers its own index: adding and
+ *  removing touch one slot and leave nothing behind. A `Set` does leave something: its outgrown tables each
+ *  lead to the next, so that an old one keeps what all later ones held until a full collection
+ *  (bench/chat-turns). */
 export interface Indexed {
-  /** Of its bag; -1 in none. */
+  /** The member's index in its set; -1 while it is in none. */
   index: number
 }
 
@@ -20,20 +21,20 @@ export class IndexedSet<A extends Indexed> {
   }
 
   delete(item: A): void {
-    const { index: place } = item
-    if (place < 0) return
+    const { index } = item
+    if (index < 0) return
     item.index = -1
     const last = this.items.pop()!
     if (last === item) return
-    this.items[place] = last
-    last.index = place
+    this.items[index] = last
+    last.index = index
   }
 
-  /** Whoever is there at the beginning and still there at its turn, in no order, some maybe twice; `visit`
-   *  may take any out or put some in. */
-  each(visit: (item: A) => void): void {
-    for (let at = this.items.length - 1; at >= 0; at--) {
-      const item = this.items[at]
+  /** Visits who is a member at the beginning and still at its turn, in no order, some maybe twice. `visit` may
+   *  remove and add members. */
+  forEach(visit: (item: A) => void): void {
+    for (let i = this.items.length - 1; i >= 0; i--) {
+      const item = this.items[i]
       if (item !== undefined) visit(item)
     }
   }

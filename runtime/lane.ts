@@ -20,10 +20,10 @@ export interface LaneIn<A> {
 
 /** The consumer's end. At most one consumer at a time. */
 export interface LaneOut<A> {
-  /** All that waits, now (maybe nothing). */
+  /** Takes all that waits now, maybe nothing. */
   takeNow(): ReadonlyArray<A>
-  /** All that waits, once it weighs at least `atLeast` (default 1) or the lane has ended; undefined: ended
-   *  and empty. */
+  /** Takes all that waits, once it weighs at least `atLeast` (default 1) or the lane has ended; undefined when
+   *  the lane has ended and is empty. */
   take(atLeast?: number): Effect.Effect<ReadonlyArray<A> | undefined>
   /** Called when an empty lane gets an item or ends, in the producer's turn; one listener. For edges without
    *  a fiber. */
@@ -38,13 +38,11 @@ export interface LaneOut<A> {
 export const batches = <A, E, R>(
   take: Effect.Effect<ReadonlyArray<A> | undefined, E, R>
 ): Stream.Stream<A, E, R> => {
-  const next: Effect.Effect<readonly [A, ...Array<A>], E | Cause.Done, R> = Effect.flatMap(take, (batch) =>
-    batch === undefined
-      ? Cause.done()
-      : batch.length === 0
-        ? next
-        : Effect.succeed(batch as unknown as readonly [A, ...Array<A>])
-  )
+  const next: Effect.Effect<readonly [A, ...Array<A>], E | Cause.Done, R> = Effect.flatMap(take, (batch) => {
+    if (batch === undefined) return Cause.done()
+    if (batch.length === 0) return next
+    return Effect.succeed(batch as unknown as readonly [A, ...Array<A>])
+  })
   return Stream.fromPull(Effect.succeed(next))
 }
 
@@ -53,8 +51,8 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   readonly capacity: number
   private items: Array<A> = []
   private weight = 0
-  private over = false
-  private waitsFor = 0
+  private isEnded = false
+  private awaitedWeight = 0
   private consumer: (() => void) | undefined
   private listener: (() => void) | undefined
   private producers: Array<() => void> = []
@@ -72,11 +70,11 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   }
 
   get ended(): boolean {
-    return this.over
+    return this.isEnded
   }
 
   offer(item: A, weight = 1): boolean {
-    if (this.over || this.items.length >= this.capacity) return false
+    if (this.isEnded || this.items.length >= this.capacity) return false
     this.items.push(item)
     this.weight += weight
     this.announce()
@@ -85,15 +83,15 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
 
   put(item: A, weight = 1): Effect.Effect<void> {
     return Effect.suspend(() =>
-      this.offer(item, weight) || this.over
+      this.offer(item, weight) || this.isEnded
         ? Effect.void
-        : Effect.andThen(this.room(), this.put(item, weight))
+        : Effect.andThen(this.waitForRoom(), this.put(item, weight))
     )
   }
 
   end(): void {
-    if (this.over) return
-    this.over = true
+    if (this.isEnded) return
+    this.isEnded = true
     this.announce()
     this.release()
   }
@@ -109,7 +107,7 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   take(atLeast = 1): Effect.Effect<ReadonlyArray<A> | undefined> {
     return Effect.callback((resume) => {
       if (this.enough(atLeast)) return resume(Effect.succeed(this.batch()))
-      this.waitsFor = atLeast
+      this.awaitedWeight = atLeast
       const wake = () => {
         this.consumer = undefined
         resume(Effect.succeed(this.batch()))
@@ -131,20 +129,20 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
 
   /** A full lane counts as enough: otherwise a weight that can never gather would stop both ends. */
   private enough(atLeast: number): boolean {
-    return this.over || this.full || (this.items.length > 0 && this.weight >= atLeast)
+    return this.isEnded || this.full || (this.items.length > 0 && this.weight >= atLeast)
   }
 
   private batch(): ReadonlyArray<A> | undefined {
-    return this.items.length === 0 && this.over ? undefined : this.takeNow()
+    return this.items.length === 0 && this.isEnded ? undefined : this.takeNow()
   }
 
   private announce(): void {
     if (this.consumer !== undefined) {
-      if (this.enough(this.waitsFor)) this.consumer()
-    } else if (this.listener !== undefined && (this.over || this.items.length === 1)) this.listener()
+      if (this.enough(this.awaitedWeight)) this.consumer()
+    } else if (this.listener !== undefined && (this.isEnded || this.items.length === 1)) this.listener()
   }
 
-  private room(): Effect.Effect<void> {
+  private waitForRoom(): Effect.Effect<void> {
     return Effect.callback((resume) => {
       const wake = () => resume(Effect.void)
       this.producers.push(wake)

@@ -41,7 +41,7 @@ export class Backlog {
   }
 
   /** Only an empty one. */
-  static giveBack(backlog: Backlog): void {
+  static giveBackToPool(backlog: Backlog): void {
     if (pool.length < pooledMax && backlog.head.slots.length === slotsFirst) pool.push(backlog)
   }
 

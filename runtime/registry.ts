@@ -145,13 +145,13 @@ export class ActorSystem implements Host {
     return new Reference(this, this.kind(definition.kind), id, this.strict) as unknown as Ref<D>
   }
 
-  /** Calls `heard` once when the actor ends or fails; passivation is no end. The answer stops watching. */
-  watch(kind: string, id: string, heard: (ending: Ending) => void): () => void {
+  /** Calls `onEnding` once when the actor ends or fails; passivation is no end. The answer stops watching. */
+  watch(kind: string, id: string, onEnding: (ending: Ending) => void): () => void {
     const address = `${kind}/${id}`
     const watching = this.watchers.get(address) ?? new Set()
-    this.watchers.set(address, watching.add(heard))
+    this.watchers.set(address, watching.add(onEnding))
     return () => {
-      if (watching.delete(heard) && watching.size === 0) this.watchers.delete(address)
+      if (watching.delete(onEnding) && watching.size === 0) this.watchers.delete(address)
     }
   }
 
@@ -164,16 +164,16 @@ export class ActorSystem implements Host {
   cell(kind: HostedKind, id: string): Cell {
     const live = kind.cells.get(id)
     if (live !== undefined) return live
-    if (this.resident >= this.residentMax) this.makeRoom()
+    if (this.resident >= this.residentMax) this.evictIdle()
     const cell = new Cell(kind, id)
     kind.cells.set(id, cell)
     kind.counts.activations++
     this.resident++
-    cell.begin()
+    cell.start()
     return cell
   }
 
-  private drop(cell: Resident): void {
+  private forget(cell: Resident): void {
     const { cells } = this.kinds.get(cell.kind.name)!
     if (cells.get(cell.id) === cell) {
       cells.delete(cell.id)
@@ -182,25 +182,25 @@ export class ActorSystem implements Host {
   }
 
   private passivate(cell: Cell): void {
-    this.drop(cell)
+    this.forget(cell)
     cell.kind.counts.passivations++
-    cell.leave("stopped")
+    cell.release("stopped")
   }
 
   failed(cell: Resident): void {
-    this.announce(cell, "failed")
+    this.notifyWatchers(cell, "failed")
   }
 
   ended(cell: Resident): void {
-    this.drop(cell)
-    this.announce(cell, "ended")
+    this.forget(cell)
+    this.notifyWatchers(cell, "ended")
   }
 
-  private announce(cell: Resident, ending: Ending): void {
+  private notifyWatchers(cell: Resident, ending: Ending): void {
     const address = `${cell.kind.name}/${cell.id}`
     const watching = this.watchers.get(address)
     this.watchers.delete(address)
-    if (watching !== undefined) for (const heard of watching) heard(ending)
+    if (watching !== undefined) for (const onEnding of watching) onEnding(ending)
   }
 
   /** Time passes: deadlines, rests after crashes, passivation, expiry. Called every `tickMs`; tests call it
@@ -214,18 +214,18 @@ export class ActorSystem implements Host {
     this.sweeps += elapsed
     this.sweepIdle()
     for (const { kind, id } of this.store.expired(nowMs, expiredPerSweep)) {
-      const known = this.kinds.get(kind)
-      if (known !== undefined) this.cell(known, id).tell("Expire", {})
+      const hosted = this.kinds.get(kind)
+      if (hosted !== undefined) this.cell(hosted, id).tell("Expire", {})
     }
   }
 
   private sweepIdle(): void {
     for (const kind of this.kinds.values()) {
       const restSweeps = Math.max(1, Math.ceil(kind.passivateAfterMs / sweepEveryMs))
-      let looked = 0
+      let visited = 0
       for (const cell of kind.cells.values()) {
-        if (++looked > cellsPerSweep) break
-        if (this.sweeps - cell.seen >= restSweeps && cell.idle) this.passivate(cell)
+        if (++visited > cellsPerSweep) break
+        if (this.sweeps - cell.lastActiveSweep >= restSweeps && cell.idle) this.passivate(cell)
         else if (kind.cells.size > cellsPerSweep) {
           kind.cells.delete(cell.id)
           kind.cells.set(cell.id, cell)
@@ -235,11 +235,11 @@ export class ActorSystem implements Host {
   }
 
   /** A tenth of the limit leaves at once, least recently used first, so that the search is rare. */
-  private makeRoom(): void {
+  private evictIdle(): void {
     const idle: Array<Cell> = []
     for (const kind of this.kinds.values())
       if (kind.durable) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
-    idle.sort((a, b) => a.seen - b.seen)
+    idle.sort((a, b) => a.lastActiveSweep - b.lastActiveSweep)
     for (const cell of idle.slice(0, Math.ceil(this.residentMax / 10))) this.passivate(cell)
   }
 
@@ -272,12 +272,12 @@ export class ActorSystem implements Host {
   }
 
   journal(kind: string, id: string): ReadonlyArray<{ readonly seq: number; readonly event: unknown }> {
-    const known = this.kind(kind)
+    const hosted = this.kind(kind)
     return this.store
       .readJournal(kind, id, 0)
       .map(({ seq, event }) => ({
         seq,
-        event: Schema.encodeSync(known.definition.event)(known.unpackEvent(event))
+        event: Schema.encodeSync(hosted.definition.event)(hosted.unpackEvent(event))
       }))
   }
 
@@ -299,7 +299,7 @@ export class ActorSystem implements Host {
     for (const kind of this.kinds.values())
       for (const cell of kind.cells.values()) {
         working.push(cell.activityEnded)
-        cell.leave("stopped")
+        cell.release("stopped")
       }
     return Effect.andThen(
       Effect.all(working, { concurrency: "unbounded" }),
@@ -312,11 +312,17 @@ export class ActorSystem implements Host {
   }
 }
 
+const statusOf = (cell: Cell): ActorView["status"] => {
+  if (cell.failed) return "failed"
+  if (cell.depth > 0) return "busy"
+  return cell.working ? "working" : "idle"
+}
+
 const view = (cell: Cell): ActorView => ({
   kind: cell.kind.name,
   id: cell.id,
   phase: cell.state._tag,
-  status: cell.failed ? "failed" : cell.depth > 0 ? "busy" : cell.working ? "working" : "idle",
+  status: statusOf(cell),
   mailbox: cell.depth,
   restarts: cell.crashes?.total ?? 0,
   lastFault: cell.crashes?.lastFault,
@@ -347,20 +353,20 @@ class Reference {
 
   private live(): Cell {
     const held = this.held
-    return held !== undefined && !held.gone ? held : (this.held = this.system.cell(this.of, this.id))
+    return held !== undefined && !held.stopped ? held : (this.held = this.system.cell(this.of, this.id))
   }
 
   askNow(command: string, payload: unknown, done: Done): void {
     if (!this.system.running)
       return done({ fault: new Unavailable({ kind: this.of.name, id: this.id, reason: "stopped" }) })
-    if (this.strict) payload = this.asOnTheWire(command, payload)
+    if (this.strict) payload = this.throughSchema(command, payload)
     this.live().ask(command, payload, done)
   }
 
   tell(command: string, payload: unknown): boolean {
     return (
       this.system.running &&
-      this.live().tell(command, this.strict ? this.asOnTheWire(command, payload) : payload)
+      this.live().tell(command, this.strict ? this.throughSchema(command, payload) : payload)
     )
   }
 
@@ -390,7 +396,7 @@ class Reference {
     })
   }
 
-  private asOnTheWire(command: string, payload: unknown): unknown {
+  private throughSchema(command: string, payload: unknown): unknown {
     const schema = (this.of.definition.commands as Commands)[command]!.payload
     return Schema.decodeUnknownSync(schema)(JSON.parse(JSON.stringify(Schema.encodeSync(schema)(payload))))
   }

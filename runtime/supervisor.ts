@@ -40,7 +40,7 @@ export class CrashRecord {
 
   /** Notes a crash: how long to rest before the activity starts again, or undefined when the intensity is
    *  exceeded. */
-  note(fault: string, nowMs: number, { times, withinMs, backoffMs }: Intensity): number | undefined {
+  record(fault: string, nowMs: number, { times, withinMs, backoffMs }: Intensity): number | undefined {
     this.total++
     this.lastFault = fault
     this.recentMs = this.recentMs.filter((at) => at > nowMs - withinMs)
@@ -50,7 +50,7 @@ export class CrashRecord {
     return Math.min(backoffMs * 2 ** (recent - 1), backoffMsMax) * (0.75 + Math.random() / 2)
   }
 
-  forgive(): void {
+  reset(): void {
     this.recentMs = []
   }
 }

@@ -5,16 +5,16 @@ export const tickMs = 50
 
 export class Timers {
   private readonly buckets = new Map<number, Array<() => void>>()
-  private swept: number
+  private currentBucket: number
 
   constructor(nowMs: number) {
-    this.swept = Math.floor(nowMs / tickMs)
+    this.currentBucket = Math.floor(nowMs / tickMs)
   }
 
   /** Calls `fire` in the first tick at or after `atMs`. There is no cancel: let `fire` look whether it still
    *  matters. */
   schedule(atMs: number, fire: () => void): void {
-    const bucket = Math.max(Math.ceil(atMs / tickMs), this.swept + 1)
+    const bucket = Math.max(Math.ceil(atMs / tickMs), this.currentBucket + 1)
     const waiting = this.buckets.get(bucket)
     if (waiting === undefined) this.buckets.set(bucket, [fire])
     else waiting.push(fire)
@@ -23,14 +23,14 @@ export class Timers {
   tick(nowMs: number): void {
     const now = Math.floor(nowMs / tickMs)
     if (this.buckets.size === 0) {
-      this.swept = now
+      this.currentBucket = now
       return
     }
     const due =
-      now - this.swept > this.buckets.size
+      now - this.currentBucket > this.buckets.size
         ? [...this.buckets.keys()].filter((bucket) => bucket <= now).sort((a, b) => a - b)
-        : Array.from({ length: Math.max(now - this.swept, 0) }, (_, i) => this.swept + 1 + i)
-    this.swept = now
+        : Array.from({ length: Math.max(now - this.currentBucket, 0) }, (_, i) => this.currentBucket + 1 + i)
+    this.currentBucket = now
     for (const bucket of due) {
       const fires = this.buckets.get(bucket)
       if (fires === undefined) continue

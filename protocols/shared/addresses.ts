@@ -43,8 +43,9 @@ for (const range of [
   blockedV6.addSubnet(net!, Number(prefix), "ipv6")
 }
 
+/** Whether a host name or address is this machine's own, with or without the brackets of a URL. */
 export const isLoopbackHost = (host: string): boolean =>
-  host === "localhost" || host === "[::1]" || (isIPv4(host) && host.startsWith("127."))
+  host === "localhost" || host === "[::1]" || host === "::1" || (isIPv4(host) && host.startsWith("127."))
 
 const withoutZone = (address: string): string => address.split("%", 1)[0]!
 

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { Context, Effect, Exit, Scope } from "effect"
 import { EngineProcess, EngineStarts } from "../../actors/engines/engine-process.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
+import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { equalSecrets, masterKey, randomToken, sealer } from "../../storage/seal.ts"
@@ -14,9 +15,10 @@ import { buildEngines } from "./engines.ts"
 import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-secrets.ts"
 import { operations } from "./operations.ts"
 import { Actors } from "../registry.ts"
-import { startAuthorization, storeSlug, storeTokens } from "./services/authorization.ts"
+import { startAuthorization } from "./services/authorization.ts"
 import { chatService } from "./services/chat.ts"
 import { grantableBy, startStore, type StartedStore } from "./services/store.ts"
+import { appTokensOf, storeSlug } from "./services/store-authorization.ts"
 import { createDemoTranslation, startTranslation } from "./services/translation.ts"
 import { ResponseCounter, logger } from "./telemetry.ts"
 import { startTestProxy } from "./test-proxy.ts"
@@ -33,8 +35,6 @@ export interface RunningNode {
   warm(): Promise<void>
   stop(): Promise<void>
 }
-
-const loopback = /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i
 
 /** An issuer must be known before there is a listener. */
 const freePort = (host: string): Promise<number> =>
@@ -67,7 +67,9 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     // Demo accounts and keys are made on a machine that only serves itself, and each only once.
     const local =
       !config.testMode &&
-      loopback.test(config.publicBase === undefined ? config.host : new URL(config.publicBase).hostname)
+      isLoopbackHost(
+        config.publicBase === undefined ? config.host.toLowerCase() : new URL(config.publicBase).hostname
+      )
     let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal)
     let made: LocalSecrets | undefined
     const keep = (more: Partial<LocalSecrets> | undefined): void => {
@@ -84,8 +86,8 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       seal,
       log,
       port,
-      known: secrets,
-      loopback: local && secrets !== undefined,
+      storedSecrets: secrets,
+      mayCreateDemo: local && secrets !== undefined,
       // Asked only once there is a listener, when the store is open.
       grantable: (resource, userId, scopes) =>
         resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes
@@ -94,7 +96,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     const tokens =
       authorization === undefined
         ? undefined
-        : await storeTokens(
+        : await appTokensOf(
             authorization.open,
             config.storeDomain === undefined
               ? `${authorization.issuer}/api/v1/`
@@ -165,7 +167,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     await chat.resume()
     const url =
       config.publicBase ??
-      `${config.tlsCert === undefined ? "http" : "https"}://${loopback.test(config.host) ? "localhost" : config.host}:${server.port}`
+      `${config.tlsCert === undefined ? "http" : "https"}://${isLoopbackHost(config.host.toLowerCase()) ? "localhost" : config.host}:${server.port}`
     log("info", "listening", { url, adapter })
     const translator = engines.translator.readiness()
     let stopping: Promise<void> | undefined

@@ -2,46 +2,45 @@
  *  added. Loopback targets only.
  *  Source: translation section 18.1.2. */
 import { createServer, request, type Server } from "node:http"
-
-const loopback = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/i
+import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 
 export const startTestProxy = (
   host: string,
   port: number
 ): Promise<{ readonly port: number; close(): Promise<void> }> =>
   new Promise((resolve, reject) => {
-    const server: Server = createServer((asked, answer) => {
+    const server: Server = createServer((incoming, answer) => {
       let url: URL
       try {
-        url = new URL(asked.url ?? "")
+        url = new URL(incoming.url ?? "")
       } catch {
         answer.writeHead(400).end()
         return
       }
-      if (url.protocol !== "http:" || !loopback.test(url.hostname)) {
+      if (url.protocol !== "http:" || !isLoopbackHost(url.hostname)) {
         answer.writeHead(403).end()
         return
       }
-      const { "proxy-connection": _, ...headers } = asked.headers
-      const onward = request(
+      const { "proxy-connection": _, ...headers } = incoming.headers
+      const forwarded = request(
         {
           host: url.hostname,
           port: url.port === "" ? 80 : url.port,
-          method: asked.method,
+          method: incoming.method,
           path: `${url.pathname}${url.search}`,
-          headers: { ...headers, forwarded: `for=${asked.socket.remoteAddress ?? "unknown"}` }
+          headers: { ...headers, forwarded: `for=${incoming.socket.remoteAddress ?? "unknown"}` }
         },
-        (got) => {
-          answer.writeHead(got.statusCode ?? 502, got.headers)
-          got.pipe(answer)
+        (response) => {
+          answer.writeHead(response.statusCode ?? 502, response.headers)
+          response.pipe(answer)
         }
       )
-      onward.on("error", () => {
+      forwarded.on("error", () => {
         if (answer.headersSent) answer.destroy()
         else answer.writeHead(502).end()
       })
-      answer.on("close", () => onward.destroy())
-      asked.pipe(onward)
+      answer.on("close", () => forwarded.destroy())
+      incoming.pipe(forwarded)
     })
     server.on("error", reject)
     server.listen(port, host, () =>

@@ -7,25 +7,31 @@ import { Readable } from "node:stream"
 import { BodyFault, type Headers } from "../http.ts"
 import type { ListenOptions } from "./server.ts"
 
-/** Beyond the registry: DeepL's (translation spec 19.2). */
-const ourReasons: Record<number, string> = { 456: "Quota Exceeded", 529: "Too Many Requests" }
+/** Reason phrases of status codes that are DeepL's and in no registry. */
+const vendorReasons: Record<number, string> = { 456: "Quota Exceeded", 529: "Too Many Requests" }
 
 const statusLines = new Map<number, string>()
 
-/** `200 OK`. */
+/** The status line's code and phrase, as `200 OK`. */
 export const statusLine = (status: number): string => {
   let line = statusLines.get(status)
   if (line === undefined) statusLines.set(status, (line = `${status} ${reasonOf(status)}`))
   return line
 }
 
-export const reasonOf = (status: number): string => ourReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
+export const reasonOf = (status: number): string => vendorReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
+
+/** The Content-Length of a body that does not stream. */
+export const byteLengthOf = (body: string | Uint8Array | undefined): number => {
+  if (body === undefined) return 0
+  return typeof body === "string" ? Buffer.byteLength(body) : body.length
+}
 
 const control = /[\0-\x08\x0a-\x1f\x7f]/
 const controls = new RegExp(control, "g")
 
-/** A header's value as it may leave: what would end its line is a space (RFC 9110, 5.5), for words of a
- *  request or of another server come this far. */
+/** A header's value with every control character replaced by a space (RFC 9110, section 5.5), so that text
+ *  from a request or from another server cannot end the header's line. */
 export const fieldText = (value: string): string =>
   control.test(value) ? value.replace(controls, " ") : value
 
@@ -33,8 +39,8 @@ const pool = Buffer.alloc(16 * 256)
 let digits = ""
 let drawn = 0
 
-/** 32 lower-case hex digits, random; drawn and written in blocks because both cost more than their bytes. For
- *  as long as the exchange: it holds its block. */
+/** 32 random lower-case hex digits. They are drawn and written in blocks, because both cost more than their
+ *  bytes; an id keeps its whole block in memory, so it is for no longer than its exchange. */
 export const traceId = (): string => {
   if (drawn === digits.length) {
     digits = randomFillSync(pool).toString("hex")
@@ -43,7 +49,7 @@ export const traceId = (): string => {
   return digits.slice(drawn, (drawn += 32))
 }
 
-/** Names in lower case and values, alternating, in order of arrival. */
+/** Request headers as one list: names in lower case and values, alternating, in order of arrival. */
 export class FlatHeaders implements Headers {
   private readonly flat: ReadonlyArray<string>
 
@@ -59,7 +65,7 @@ export class FlatHeaders implements Headers {
     return value
   }
 
-  /** As on the wire: name, colon, value, line end. */
+  /** Size on the wire: name, colon, space, value, line end. */
   get bytes(): number {
     let bytes = 0
     for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4
@@ -85,10 +91,11 @@ export const limitsOf = (options: ListenOptions): Limits => ({
   socketIdleMs: options.socketIdleMs ?? 60_000
 })
 
-/** A body nobody asked for is read and thrown away up to this, so that the connection can go on. */
+/** A body that no route wants is read and discarded up to this size, so that the connection stays usable. */
 export const discardBytesMax = 65_536
 
-/** Whom to believe: with trusted proxies, the first address from the right which is none of them. */
+/** Who the client is. Behind trusted proxies it is the first forwarded address from the right that is none of
+ *  them; without, the peer of the connection. */
 export class Proxies {
   private readonly trusted = new BlockList()
   readonly any: boolean
@@ -117,15 +124,14 @@ export class Proxies {
   }
 
   scheme(peer: string, secure: boolean, headers: Headers): "http" | "https" {
-    const forwarded =
-      this.any && this.trusts(peer)
-        ? headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase()
-        : undefined
-    return forwarded === "https" || forwarded === "http" ? forwarded : secure ? "https" : "http"
+    const own = secure ? "https" : "http"
+    if (!this.any || !this.trusts(peer)) return own
+    const forwarded = headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase()
+    return forwarded === "https" || forwarded === "http" ? forwarded : own
   }
 }
 
-/** IPv4 in its own form, also where the socket says ::ffff:1.2.3.4 or writes IPv6 out in full. */
+/** An IPv4 address in its own form, also where the socket writes it as ::ffff:1.2.3.4 or as full IPv6. */
 export const plainAddress = (address: string): string => {
   const mapped = /^(?:::ffff:|0000:0000:0000:0000:0000:ffff:)(.+)$/i.exec(address)?.[1]
   if (mapped === undefined) return address
@@ -137,7 +143,7 @@ export const plainAddress = (address: string): string => {
         .join(".")
 }
 
-/** Paths begin with one slash. */
+/** A path with exactly one slash at its start. */
 export const plainPath = (path: string): string => (path.startsWith("//") ? path.replace(/^\/+/, "/") : path)
 
 /** A streamed request body: chunks pushed by the transport, pulled by the handler; `pause` and `resume` carry
@@ -173,7 +179,7 @@ export class BodyStream {
     }
   }
 
-  /** Nobody reads on after the end, so a paused connection would stay so, and its next request unheard. */
+  /** Resumes a paused connection: nobody reads on after the end, and its next request would never arrive. */
   end(): void {
     if (this.paused) {
       this.paused = false

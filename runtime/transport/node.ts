@@ -18,6 +18,7 @@ import {
 } from "../http.ts"
 import {
   BodyStream,
+  byteLengthOf,
   discardBytesMax,
   fieldText,
   FlatHeaders,
@@ -35,8 +36,8 @@ import type { Listen } from "./server.ts"
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
 
-/** node:http throws at what is not one byte. */
-const written = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
+/** A header as node:http accepts it: it throws at characters of more than one byte. */
+const latin1Header = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
 class Exchange implements Request {
   readonly method: string
@@ -49,10 +50,10 @@ class Exchange implements Request {
   params: Readonly<Record<string, string>> = {}
   body: Uint8Array = noBytes
   bodyStream: BodyStream | undefined = undefined
-  gone = false
+  aborted = false
   answered = false
   private controller: AbortController | undefined = undefined
-  private hearer: (() => void) | undefined = undefined
+  private abortListener: (() => void) | undefined = undefined
 
   constructor(node: Node, message: IncomingMessage) {
     this.method = message.method ?? "GET"
@@ -74,18 +75,18 @@ class Exchange implements Request {
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
-    if (this.gone) this.controller.abort()
+    if (this.aborted) this.controller.abort()
     return this.controller.signal
   }
 
-  onAborted(hear: () => void): void {
-    if (this.gone) hear()
-    else this.hearer = hear
+  onAborted(listener: () => void): void {
+    if (this.aborted) listener()
+    else this.abortListener = listener
   }
 
-  aborted(): void {
-    this.gone = true
-    this.hearer?.()
+  abort(): void {
+    this.aborted = true
+    this.abortListener?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
   }
@@ -94,7 +95,7 @@ class Exchange implements Request {
 class NodeSocket<Data> implements Socket<Data> {
   readonly data: Data
   readonly ws: WebSocket
-  heardMs = Date.now()
+  lastHeardMs = Date.now()
   private readonly bufferedBytesMax: number
   private readonly onDrain: (socket: NodeSocket<Data>) => void
 
@@ -147,6 +148,21 @@ class NodeSocket<Data> implements Socket<Data> {
   }
 }
 
+/** How one request's body is read. `as` undefined: it is discarded. */
+interface BodyReading {
+  readonly message: IncomingMessage
+  readonly bytesMax: number
+  readonly as: "buffer" | "stream" | undefined
+  readonly refuse: (status: Status) => void
+  readonly proceed: () => void
+}
+
+const streamOf = (message: IncomingMessage): BodyStream =>
+  new BodyStream(
+    () => message.pause(),
+    () => message.resume()
+  )
+
 class Node {
   readonly table: RouteTable
   readonly limits: Limits
@@ -168,7 +184,7 @@ class Node {
     this.inFlight++
     reply.on("close", () => {
       this.inFlight--
-      if (!reply.writableFinished) exchange.aborted()
+      if (!reply.writableFinished) exchange.abort()
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params
@@ -182,12 +198,12 @@ class Node {
     if (length !== undefined && !Number.isSafeInteger(length)) return refuse(400)
     if (this.draining) return refuse(503)
     const { route } = match
-    const barred = route?.admit?.(exchange)
-    const bytesMax = barred !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
+    const refusal = route?.admit?.(exchange)
+    const bytesMax = refusal !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
     if (length !== undefined && length > bytesMax)
-      return barred === undefined ? refuse(413) : this.answer(exchange, reply, barred, true)
-    const go = (): void => {
-      if (barred !== undefined) this.answer(exchange, reply, barred)
+      return refusal === undefined ? refuse(413) : this.answer(exchange, reply, refusal, true)
+    const proceed = (): void => {
+      if (refusal !== undefined) this.answer(exchange, reply, refusal)
       else if (route !== undefined) this.handle(exchange, reply, route, refuse)
       else
         this.answer(
@@ -196,56 +212,45 @@ class Node {
           match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
         )
     }
-    if (length === 0) return go()
-    this.read(exchange, message, bytesMax, barred === undefined ? route : undefined, refuse, go)
+    if (length === 0) return proceed()
+    const body = refusal === undefined ? route?.body : undefined
+    this.read(exchange, { message, bytesMax, as: body?.as, refuse, proceed })
   }
 
-  private read(
-    exchange: Exchange,
-    message: IncomingMessage,
-    bytesMax: number,
-    route: Route | undefined,
-    refuse: (status: Status) => void,
-    go: () => void
-  ): void {
-    const stream =
-      route?.body?.as === "stream"
-        ? (exchange.bodyStream = new BodyStream(
-            () => message.pause(),
-            () => message.resume()
-          ))
-        : undefined
-    const keep = route?.body !== undefined
+  private read(exchange: Exchange, { message, bytesMax, as, refuse, proceed }: BodyReading): void {
+    const stream = as === "stream" ? streamOf(message) : undefined
+    exchange.bodyStream = stream
     const parts: Array<Uint8Array> = []
     let bytes = 0
-    let over = false
+    let stopped = false
     const stop = (reason: BodyFault["reason"], status: Status): void => {
-      over = true
+      stopped = true
       clearTimeout(timer)
       if (stream !== undefined) stream.fail(reason)
       else refuse(status)
     }
     const timer = setTimeout(() => stop("timeout", 408), this.limits.bodyTimeoutMs)
+
     message.on("data", (chunk: Uint8Array) => {
-      if (over) return
+      if (stopped) return
       timer.refresh()
       bytes += chunk.length
       if (bytes > bytesMax) return stop("too-large", 413)
       if (stream !== undefined) stream.push(chunk)
-      else if (keep) parts.push(chunk)
+      else if (as === "buffer") parts.push(chunk)
     })
     message.on("end", () => {
       clearTimeout(timer)
-      if (over) return
+      if (stopped) return
       if (stream !== undefined) return stream.end()
-      if (keep) exchange.body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
-      go()
+      if (as === "buffer") exchange.body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+      proceed()
     })
     message.on("close", () => {
       clearTimeout(timer)
-      if (!message.complete) exchange.aborted()
+      if (!message.complete) exchange.abort()
     })
-    if (stream !== undefined) go()
+    if (stream !== undefined) proceed()
   }
 
   private handle(
@@ -254,8 +259,10 @@ class Node {
     route: Route,
     refuse: (status: Status) => void
   ): void {
-    const failed = (defect: unknown): void =>
-      refuse(defect instanceof BodyFault ? (defect.reason === "too-large" ? 413 : 408) : 500)
+    const failed = (defect: unknown): void => {
+      if (defect instanceof BodyFault) refuse(defect.reason === "too-large" ? 413 : 408)
+      else refuse(500)
+    }
     let response: Response | Promise<Response>
     try {
       response = route.handle(exchange)
@@ -272,20 +279,16 @@ class Node {
     response: Response,
     close = response.close ?? false
   ): void {
-    if (exchange.gone || exchange.answered) return
+    if (exchange.aborted || exchange.answered) return
     exchange.answered = true
     const { body, headers = [], always = [] } = response
     const head = [
       ["X-Trace-ID", exchange.traceId],
-      ...[...headers, ...always].map(written),
+      ...[...headers, ...always].map(latin1Header),
       ...(close || this.draining ? [["Connection", "close"]] : [])
     ].flat() as Array<string>
     const bodiless = response.status === 204 || response.status === 304
-    if (typeof body !== "function" && !bodiless)
-      head.push(
-        "Content-Length",
-        String(body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length)
-      )
+    if (typeof body !== "function" && !bodiless) head.push("Content-Length", String(byteLengthOf(body)))
     reply.writeHead(response.status, reasonOf(response.status), head)
     if (typeof body !== "function" || exchange.method === "HEAD") {
       reply.end(typeof body === "function" ? undefined : body)
@@ -296,13 +299,13 @@ class Node {
       reply.on("close", resolve)
     })
     const write = (chunk: Uint8Array | string): boolean =>
-      exchange.gone || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain)
+      exchange.aborted || ended !== undefined || (reply.write(chunk) && !reply.writableNeedDrain)
     const sink: Sink = {
       signal: exchange.signal,
       write,
       send: write,
       drained: async () => {
-        if (!exchange.gone && reply.writableNeedDrain)
+        if (!exchange.aborted && reply.writableNeedDrain)
           await Promise.race([
             new Promise((resolve) => {
               reply.once("drain", resolve)
@@ -312,7 +315,7 @@ class Node {
       },
       end: () =>
         (ended ??= (async () => {
-          if (exchange.gone) return false
+          if (exchange.aborted) return false
           return new Promise<boolean>((resolve) => {
             reply.end(() => resolve(true))
             void closed.then(() => resolve(reply.writableFinished))
@@ -377,7 +380,7 @@ class Node {
     )
     this.sockets.add(socket)
     const heard = (): void => {
-      socket.heardMs = Date.now()
+      socket.lastHeardMs = Date.now()
     }
     let tooBig = false
     ws.on("pong", (payload: Buffer) => {
@@ -405,7 +408,7 @@ class Node {
   ping(): void {
     const silent = Date.now() - this.limits.socketIdleMs
     for (const socket of this.sockets)
-      if (socket.heardMs < silent) socket.terminate()
+      if (socket.lastHeardMs < silent) socket.terminate()
       else socket.ws.ping()
   }
 }

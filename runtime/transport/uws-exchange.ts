@@ -30,11 +30,11 @@ export class Exchange implements Request, Indexed {
   body: Uint8Array = noBytes
   bodyStream: BodyStream | undefined = undefined
   service: Service | undefined = undefined
-  gone = false
+  aborted = false
   answered = false
   lastByteMs = 0
   private controller: AbortController | undefined = undefined
-  private hearer: (() => void) | undefined = undefined
+  private abortListener: (() => void) | undefined = undefined
   private peer: string | undefined = undefined
   private drains: Array<() => void> | undefined = undefined
   readonly res: uWS.HttpResponse
@@ -54,7 +54,7 @@ export class Exchange implements Request, Indexed {
   }
 
   private get address(): string {
-    return (this.peer ??= this.gone ? "" : textOf(this.res.getRemoteAddressAsText()))
+    return (this.peer ??= this.aborted ? "" : textOf(this.res.getRemoteAddressAsText()))
   }
 
   get client(): string {
@@ -62,11 +62,9 @@ export class Exchange implements Request, Indexed {
   }
 
   get scheme(): "http" | "https" {
-    return this.origin.proxies.any
-      ? this.origin.proxies.scheme(this.address, this.origin.secure, this.headers)
-      : this.origin.secure
-        ? "https"
-        : "http"
+    const { proxies, secure } = this.origin
+    if (proxies.any) return proxies.scheme(this.address, secure, this.headers)
+    return secure ? "https" : "http"
   }
 
   get stream(): AsyncIterable<Uint8Array> {
@@ -75,18 +73,18 @@ export class Exchange implements Request, Indexed {
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController()
-    if (this.gone) this.controller.abort()
+    if (this.aborted) this.controller.abort()
     return this.controller.signal
   }
 
-  onAborted(hear: () => void): void {
-    if (this.gone) hear()
-    else this.hearer = hear
+  onAborted(listener: () => void): void {
+    if (this.aborted) listener()
+    else this.abortListener = listener
   }
 
-  aborted(): void {
-    this.gone = true
-    this.hearer?.()
+  abort(): void {
+    this.aborted = true
+    this.abortListener?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
     this.wake()
@@ -113,23 +111,23 @@ export class ResponseStream implements Sink {
   private queue: Array<string | Uint8Array> = []
   private queuedBytes = 0
   private readonly exchange: Exchange
-  private readonly over: () => void
+  private readonly onEnd: () => void
 
-  constructor(exchange: Exchange, over: () => void) {
+  constructor(exchange: Exchange, onEnd: () => void) {
     this.exchange = exchange
-    this.over = over
+    this.onEnd = onEnd
   }
 
   get signal(): AbortSignal {
     return this.exchange.signal
   }
 
-  private get deaf(): boolean {
-    return this.exchange.gone || this.ended
+  private get closed(): boolean {
+    return this.exchange.aborted || this.ended
   }
 
   write(chunk: string | Uint8Array): boolean {
-    if (this.deaf) return true
+    if (this.closed) return true
     this.queue.push(chunk)
     this.queuedBytes += chunk.length
     if (this.queuedBytes >= corkBytesMax) this.flush()
@@ -141,7 +139,7 @@ export class ResponseStream implements Sink {
   }
 
   send(chunk: string | Uint8Array): boolean {
-    if (this.deaf || chunk.length === 0) return true
+    if (this.closed || chunk.length === 0) return true
     this.flush()
     const { res } = this.exchange
     res.cork(() => {
@@ -152,7 +150,7 @@ export class ResponseStream implements Sink {
 
   private readonly flush = (): void => {
     this.scheduled = false
-    if (this.exchange.gone || this.queue.length === 0) return
+    if (this.exchange.aborted || this.queue.length === 0) return
     const chunks = this.queue
     const { res } = this.exchange
     this.queue = []
@@ -170,22 +168,22 @@ export class ResponseStream implements Sink {
 
   async drained(): Promise<void> {
     this.flush()
-    while (this.behind && !this.exchange.gone) await this.exchange.onDrain()
+    while (this.behind && !this.exchange.aborted) await this.exchange.onDrain()
   }
 
-  /** Counted out once. */
-  done(): void {
+  /** Tells the server once that this response no longer counts as in flight. */
+  markEnded(): void {
     if (!this.ended) {
       this.ended = true
-      this.over()
+      this.onEnd()
     }
   }
 
   async end(): Promise<boolean> {
-    if (this.ended) return !this.exchange.gone
+    if (this.ended) return !this.exchange.aborted
     await this.drained()
-    if (this.deaf) return false
-    this.done()
+    if (this.closed) return false
+    this.markEnded()
     // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
     this.exchange.res.cork(() => {
       this.exchange.res.end()
@@ -194,8 +192,8 @@ export class ResponseStream implements Sink {
   }
 
   cut(): void {
-    if (!this.deaf) {
-      this.done()
+    if (!this.closed) {
+      this.markEnded()
       this.exchange.res.close()
     }
   }

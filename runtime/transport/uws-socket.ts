@@ -22,7 +22,8 @@ export class UwsSocket<Data> implements Socket<Data> {
   send(message: string | Uint8Array): "sent" | "buffered" | "dropped" {
     if (this.closed || this.ws.getBufferedAmount() > this.bufferedBytesMax) return "dropped"
     const status = this.ws.send(message as string, typeof message !== "string")
-    return status === 1 ? "sent" : status === 0 ? "buffered" : "dropped"
+    if (status === 1) return "sent"
+    return status === 0 ? "buffered" : "dropped"
   }
 
   cork(write: () => void): void {

@@ -10,6 +10,7 @@ import { BodyFault, type Header, type Response, type Route, type Sink, type Sock
 import { IndexedSet } from "../indexed-set.ts"
 import {
   BodyStream,
+  byteLengthOf,
   discardBytesMax,
   fieldText,
   limitsOf,
@@ -59,7 +60,7 @@ class Node {
     res.onAborted(() => {
       this.reading.delete(exchange)
       if (!exchange.answered) this.inFlight--
-      exchange.aborted()
+      exchange.abort()
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params
@@ -73,12 +74,12 @@ class Node {
     if (length !== undefined && !Number.isSafeInteger(length)) return this.refuse(exchange, 400)
     if (this.draining) return this.refuse(exchange, 503)
     const { route } = match
-    const barred = route?.admit?.(exchange)
-    const bytesMax = barred !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
+    const refusal = route?.admit?.(exchange)
+    const bytesMax = refusal !== undefined ? discardBytesMax : (route?.body?.bytesMax ?? discardBytesMax)
     if (length !== undefined && length > bytesMax)
-      return barred === undefined ? this.refuse(exchange, 413) : this.answer(exchange, barred, true)
-    const go = (): void => {
-      if (barred !== undefined) this.answer(exchange, barred)
+      return refusal === undefined ? this.refuse(exchange, 413) : this.answer(exchange, refusal, true)
+    const proceed = (): void => {
+      if (refusal !== undefined) this.answer(exchange, refusal)
       else if (route !== undefined) this.handle(exchange, route)
       else
         this.answer(
@@ -86,12 +87,13 @@ class Node {
           match.service.refused(match.allow === undefined ? 404 : 405, exchange, match.allow)
         )
     }
-    if (length === 0) return go()
-    if (route?.body?.as === "stream" && barred === undefined) this.readStream(exchange, bytesMax, go)
-    else this.readWhole(exchange, bytesMax, route?.body !== undefined && barred === undefined, go)
+    if (length === 0) return proceed()
+    if (route?.body?.as === "stream" && refusal === undefined) this.readStream(exchange, bytesMax, proceed)
+    else this.readWhole(exchange, bytesMax, route?.body !== undefined && refusal === undefined, proceed)
   }
 
-  private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, go: () => void): void {
+  // Four parameters and no object: called once a request (bench/http-json).
+  private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, proceed: () => void): void {
     let parts: Array<Uint8Array> | undefined
     let bytes = 0
     exchange.res.onData((chunk, isLast) => {
@@ -108,7 +110,7 @@ class Node {
             parts === undefined
               ? Buffer.from(new Uint8Array(chunk))
               : Buffer.concat([...parts, new Uint8Array(chunk)])
-        return go()
+        return proceed()
       }
       if (keep) (parts ??= []).push(new Uint8Array(chunk.slice(0)))
       exchange.lastByteMs = Date.now()
@@ -118,14 +120,14 @@ class Node {
     this.reading.add(exchange)
   }
 
-  private readStream(exchange: Exchange, bytesMax: number, go: () => void): void {
+  private readStream(exchange: Exchange, bytesMax: number, proceed: () => void): void {
     const { res } = exchange
     const body = (exchange.bodyStream = new BodyStream(
       () => {
-        if (!exchange.gone) res.pause()
+        if (!exchange.aborted) res.pause()
       },
       () => {
-        if (!exchange.gone) res.resume()
+        if (!exchange.aborted) res.resume()
       }
     ))
     let bytes = 0
@@ -144,13 +146,13 @@ class Node {
     })
     exchange.lastByteMs = Date.now()
     this.reading.add(exchange)
-    go()
+    proceed()
   }
 
   /** Once a second: bodies whose next byte is overdue. */
   sweep(): void {
     const overdue = Date.now() - this.limits.bodyTimeoutMs
-    this.reading.each((exchange) => {
+    this.reading.forEach((exchange) => {
       if (exchange.lastByteMs > overdue) return
       this.reading.delete(exchange)
       if (exchange.bodyStream !== undefined) exchange.bodyStream.fail("timeout")
@@ -186,7 +188,7 @@ class Node {
   }
 
   private answer(exchange: Exchange, response: Response, close = response.close ?? false): void {
-    if (exchange.gone || exchange.answered) return
+    if (exchange.aborted || exchange.answered) return
     exchange.answered = true
     const { res } = exchange
     const { body } = response
@@ -194,11 +196,7 @@ class Node {
     this.inFlight--
     res.cork(() => {
       this.head(exchange, response)
-      if (exchange.method === "HEAD")
-        res.endWithoutBody(
-          body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length,
-          close || this.draining
-        )
+      if (exchange.method === "HEAD") res.endWithoutBody(byteLengthOf(body), close || this.draining)
       else if (body === undefined) res.end("", close || this.draining)
       else res.end(body, close || this.draining)
     })
@@ -225,12 +223,12 @@ class Node {
     })
     res.onWritable(() => stream.writable())
     res.cork(() => this.head(exchange, response))
-    exchange.aborted = ((before) => () => {
-      stream.done()
+    exchange.abort = ((before) => () => {
+      stream.markEnded()
       before.call(exchange)
-    })(exchange.aborted)
+    })(exchange.abort)
     if (exchange.method === "HEAD") {
-      stream.done()
+      stream.markEnded()
       res.cork(() => {
         res.endWithoutBody()
       })
@@ -255,7 +253,7 @@ class Node {
       upgrade: (res, req, context) => {
         const exchange = new Exchange(this, res, req)
         exchange.service = this.table.serviceOf(exchange.path)
-        res.onAborted(() => exchange.aborted())
+        res.onAborted(() => exchange.abort())
         this.inFlight++
         if (this.draining) return this.refuse(exchange, 503)
         let verdict: { readonly accept: unknown } | Response

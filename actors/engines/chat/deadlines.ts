@@ -38,7 +38,7 @@ export class Deadlines {
     this.clock.timers.schedule(this.clock.nowMs() + sweepMs, () => {
       this.armed = false
       const now = this.clock.nowMs()
-      this.waiting.each((deadline) => {
+      this.waiting.forEach((deadline) => {
         if (deadline.due(now)) {
           this.waiting.delete(deadline)
           deadline.fire()

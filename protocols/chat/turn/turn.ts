@@ -106,7 +106,7 @@ export class Turns {
       this.idle = resolve
     })
     const grace = this.deps.deadlines.start(graceMs, () => {
-      this.running.each((turn) => turn.stop("shutdown"))
+      this.running.forEach((turn) => turn.stop("shutdown"))
     })
     await allEnded
     grace.stop()

@@ -20,6 +20,7 @@ import { responsesApi } from "../../../protocols/chat/answer/responses.ts"
 import { chat } from "../../../protocols/chat/routes.ts"
 import { Sessions } from "../../../protocols/chat/answer/sessions.ts"
 import { Turns, type ChatSettings } from "../../../protocols/chat/turn/turn.ts"
+import { isLoopbackHost } from "../../../protocols/shared/addresses.ts"
 import { mapBytesDefault } from "../../../storage/lmdb.ts"
 import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
@@ -97,7 +98,7 @@ export const chatService = (
     .split(",")
     .map((key) => key.trim())
     .filter((key) => key !== "")
-  if (keys.length === 0 && !/^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(config.host))
+  if (keys.length === 0 && !isLoopbackHost(config.host.toLowerCase()))
     log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
   for (const { id, api_key: given, api_key_env: name } of records)
     if (given === undefined && name !== undefined && (process.env[name] ?? "") === "")

@@ -134,8 +134,9 @@ export class World {
       issuer
     })
     const actors = new ActorSystem({ store, nowMs: () => clock.nowMs })
-    for (const definition of [RefreshFamily, Lockout, RateWindow] as const)
-      actors.host(definition as typeof RefreshFamily, Context.empty())
+    actors.host(RefreshFamily, Context.empty())
+    actors.host(Lockout, Context.empty())
+    actors.host(RateWindow, Context.empty())
     const open = await openAuthorization({
       store,
       actors,
