@@ -1,5 +1,5 @@
-/** How the command line reaches a running server, and with which secrets: those given, else those of the data
- *  folder beside it. */
+/** How the command line reaches a running server, and with which secrets: those of the command line,
+ *  else those of the data folder beside it. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { masterKey, sealer } from "../../../storage/seal.ts"
@@ -12,7 +12,13 @@ export interface Client {
   readonly secrets: LocalSecrets | undefined
 }
 
-export const clientOf = (config: Config, given: { readonly url?: string; readonly key?: string }): Client => {
+/** What the command line says in place of the configuration. */
+export interface ClientOverrides {
+  readonly url?: string
+  readonly key?: string
+}
+
+export const clientOf = (config: Config, overrides: ClientOverrides): Client => {
   const keyed = config.masterKey !== undefined || existsSync(join(config.data, "master.key"))
   let secrets: LocalSecrets | undefined
   try {
@@ -24,11 +30,11 @@ export const clientOf = (config: Config, given: { readonly url?: string; readonl
   }
   return {
     url: (
-      given.url ??
+      overrides.url ??
       config.publicBase ??
       `${config.tlsCert === undefined ? "http" : "https"}://localhost:${config.port}`
     ).replace(/\/+$/, ""),
-    key: given.key ?? secrets?.developerKey,
+    key: overrides.key ?? secrets?.developerKey,
     secrets
   }
 }

@@ -76,6 +76,12 @@ export const translateDocuments = async (
   return results
 }
 
+/** Beside the source, in the folder `out`, or the file `out`. */
+const outputOf = (file: string, name: string, out: string | undefined): string => {
+  if (out === undefined) return join(dirname(file), name)
+  return existsSync(out) && statSync(out).isDirectory() ? join(out, name) : out
+}
+
 const translateDocument = async (
   client: Client,
   file: string,
@@ -112,22 +118,17 @@ const translateDocument = async (
   for (;;) {
     status = await call<Status>(client, "POST", path, key)
     if (status.status === "done" || status.status === "error") break
-    const goneMs = Date.now() - beganMs
+    const elapsedMs = Date.now() - beganMs
     const leftMs = (status.seconds_remaining ?? 0) * 1_000
     draw(
-      `${basename(file)}  ${bar(status.status === "queued" ? 0 : goneMs / (goneMs + leftMs + 1))}  ${status.status === "queued" ? "queued" : `${status.seconds_remaining ?? 1} s left`}`
+      `${basename(file)}  ${bar(status.status === "queued" ? 0 : elapsedMs / (elapsedMs + leftMs + 1))}  ${status.status === "queued" ? "queued" : `${status.seconds_remaining ?? 1} s left`}`
     )
     await new Promise((resolve) => setTimeout(resolve, pollMs))
   }
   if (status.status === "error") throw new Error(status.error_message ?? "the translation failed")
   const extension = format?.toLowerCase() ?? extname(file).slice(1)
   const name = `${basename(file, extname(file))}.${to.toLowerCase()}.${extension}`
-  const output =
-    out === undefined
-      ? join(dirname(file), name)
-      : existsSync(out) && statSync(out).isDirectory()
-        ? join(out, name)
-        : out
+  const output = outputOf(file, name, out)
   const result = await fetch(`${client.url}${path}/result`, {
     method: "POST",
     headers: { Authorization: `DeepL-Auth-Key ${client.key ?? ""}`, "Content-Type": "application/json" },

@@ -1,6 +1,5 @@
-/** Configuration of the authorization server: its keys, and the settings they become. Source: authorization
- *  section 17. What keeps secrets and listens is the house's (SERVICE_MASTER_KEY, TROUPE_DATA, TROUPE_PORT
- *  …), not this service's own. */
+/** Configuration of the authorization server. Secrets at rest, the data folder and the listener belong to the
+ *  process (config/server.ts), not to this service. Source: docs/spec/authorization.md, section 17. */
 import type { Item } from "./item.ts"
 
 const text = <const I extends string | undefined = undefined>(env: string, doc: string, initial?: I) =>
@@ -35,7 +34,7 @@ export const authorizationItems = {
   },
   "server.issuer": text(
     "SERVICE_SERVER_ISSUER",
-    "Issuer, as clients know it; unset: publicBase, or http://localhost:<port>."
+    "Issuer, as clients know it; unset: http.public_base, or http://localhost:<port>."
   ),
   "server.allowed_origins": list(
     "SERVICE_SERVER_ALLOWED_ORIGINS",

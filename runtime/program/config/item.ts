@@ -1,8 +1,11 @@
-/** What a configuration key is: name in the environment, kind, default, limits, words. */
+/** What a configuration key is: its names, kind, default, limits and documentation. */
 
 export type Kind = "string" | "integer" | "boolean" | "list" | "json" | "duration" | readonly string[]
 
 export interface Item {
+  /** The key in the YAML file, where it differs from the member of `Config`: sections in snake_case. */
+  readonly name?: string
+  /** The environment variable. */
   readonly env: string
   readonly kind: Kind
   readonly initial: string | number | boolean | ReadonlyArray<string> | undefined
@@ -12,4 +15,5 @@ export interface Item {
   readonly max?: number
 }
 
-export const item = <const I extends Item>(given: I): I => given
+/** Keeps the literal types of a definition. */
+export const item = <const I extends Item>(definition: I): I => definition

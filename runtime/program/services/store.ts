@@ -43,8 +43,8 @@ const adminUser = "admin"
 
 /** Keys of encrypted fields, the newest first; a sealed value begins with the id of its key, so that keys can
  *  be rotated. */
-const vaultOf = (given: string | undefined, seal: Sealer): FieldCipher => {
-  const keys = (given ?? "")
+const fieldCipherOf = (configured: string | undefined, seal: Sealer): FieldCipher => {
+  const keys = (configured ?? "")
     .split(",")
     .map((part) => part.trim())
     .filter((part) => part !== "")
@@ -52,7 +52,7 @@ const vaultOf = (given: string | undefined, seal: Sealer): FieldCipher => {
       const key = Buffer.from(part, "base64")
       if (key.length !== 32)
         throw new ConfigFault([
-          "STORE_DATA_KEY: wants 32 bytes as base64; several, the newest first, separated by commas"
+          "store.data_key (STORE_DATA_KEY): wants 32 bytes as base64; several, the newest first, separated by commas"
         ])
       return { id: createHash("sha256").update(key).digest().subarray(0, keyIdBytes), sealer: sealer(key) }
     })
@@ -65,7 +65,7 @@ const vaultOf = (given: string | undefined, seal: Sealer): FieldCipher => {
       ]),
     open: (sealed, address) => {
       const id = Buffer.from(sealed.buffer, sealed.byteOffset, keyIdBytes)
-      const key = keys.find((known) => known.id.equals(id))
+      const key = keys.find((candidate) => candidate.id.equals(id))
       if (key === undefined) throw new Error("a field is sealed under a key that is not configured")
       return new TextDecoder().decode(key.sealer.open(sealed.subarray(keyIdBytes), "store field", address))
     }
@@ -111,7 +111,7 @@ export const startStore = async ({
     actors: system,
     clock: system.nowMs,
     secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
-    vault: vaultOf(config.storeDataKey, seal),
+    vault: fieldCipherOf(config.storeDataKey, seal),
     ...(tokens === undefined ? {} : { tokens }),
     ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
     hosts: config.publicBase === undefined ? [] : [new URL(config.publicBase).hostname],

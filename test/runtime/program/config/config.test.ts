@@ -2,7 +2,13 @@ import { mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
-import { ConfigFault, items, loadConfig, maskedConfig } from "../../../../runtime/program/config/config.ts"
+import type { Item } from "../../../../runtime/program/config/item.ts"
+import {
+  configEntries,
+  type ConfigFault,
+  items,
+  loadConfig
+} from "../../../../runtime/program/config/config.ts"
 
 const file = (text: string): string => {
   const path = join(mkdtempSync(join(tmpdir(), "troupe-config-")), "troupe.yaml")
@@ -19,29 +25,27 @@ const faultsOf = (env: Record<string, string>, yaml?: string): Promise<ReadonlyA
 describe("configuration", () => {
   it("defaults, then the file, then the environment", async () => {
     expect((await loadConfig({})).port).toBe(8080)
-    expect((await loadConfig({}, file("port: 9000\nenginesTranslate: [apertium]"))).enginesTranslate).toEqual(
-      ["apertium"]
-    )
+    const fromFile = await loadConfig({}, file("http: { port: 9000 }\nengines: { translate: [apertium] }"))
+    expect(fromFile.enginesTranslate).toEqual(["apertium"])
     const config = await loadConfig({
       TROUPE_PORT: "9001",
       ENGINES_TRANSLATE: "openai, apertium",
-      TROUPE_CONFIG: file("port: 9000\nhost: 0.0.0.0")
+      TROUPE_CONFIG: file("http:\n  port: 9000\n  host: 0.0.0.0")
     })
-    expect([config.port, config.host, config.enginesTranslate]).toEqual([
-      9001,
-      "0.0.0.0",
-      ["openai", "apertium"]
-    ])
+    expect(config).toMatchObject({ port: 9001, host: "0.0.0.0", enginesTranslate: ["openai", "apertium"] })
   })
   it("all faults are told at once", async () => {
     const faults = await faultsOf(
       { TROUPE_PORT: "many", TROUPE_LOG_LEVEL: "loud", TROUPE_TLS_CERT: "x" },
-      "durability: some\ncolour: blue\nstt: 1"
+      "storage: { durability: some }\ncolour: blue\nstt: 1"
     )
     expect(faults).toHaveLength(6)
-    expect(faults.join("\n")).toMatch(/TROUPE_PORT: wants an integer from 0 to 65535[^]*|colour/)
-    for (const word of ["TROUPE_PORT", "TROUPE_LOG_LEVEL", "durability", "colour", "stt", "tlsCert"])
-      expect(faults.join("\n")).toContain(word)
+    const text = faults.join("\n")
+    expect(text).toContain("http.port (TROUPE_PORT): wants an integer from 0 to 65535")
+    expect(text).toContain("log.level (TROUPE_LOG_LEVEL): wants one of")
+    expect(text).toContain("troupe.yaml: storage.durability: wants one of full, relaxed")
+    expect(text).toContain("http.tls_cert (TROUPE_TLS_CERT) and http.tls_key go together")
+    for (const word of ["colour", "stt"]) expect(text).toContain(`${word} is no configuration key`)
   })
   it("a file that is missing or no YAML is a fault, an empty one is not", async () => {
     await expect(loadConfig({}, "/nowhere/troupe.yaml")).rejects.toThrow(/no such file/)
@@ -50,11 +54,10 @@ describe("configuration", () => {
     expect(await faultsOf({}, "")).toEqual([])
   })
   it("secrets are masked where the configuration is shown", async () => {
-    const text = JSON.stringify(
-      maskedConfig(await loadConfig({ OPENAI_API_KEY: "sk-secret", SERVICE_MASTER_KEY: "master" }))
-    )
-    expect(text).not.toMatch(/sk-secret|"master"/)
-    expect(text).toContain('"openaiApiKey":"********"')
+    const config = await loadConfig({ OPENAI_API_KEY: "sk-secret", SERVICE_MASTER_KEY: "master" })
+    const entries = configEntries(config)
+    expect(JSON.stringify(entries)).not.toMatch(/sk-secret|"master"/)
+    expect(entries.find(({ name }) => name === "engines.openai_api_key")?.value).toBe("********")
   })
   it("every key has a name of its own, a doc and a default of its kind", () => {
     const envs = Object.values(items).map(({ env }) => env)
@@ -63,5 +66,79 @@ describe("configuration", () => {
       expect(doc.endsWith("."), name).toBe(true)
       if (Array.isArray(kind)) expect(kind, name).toContain(initial)
     }
+  })
+})
+
+describe("keys of the YAML file", () => {
+  const entries = Object.entries(items as Record<string, Item>)
+  const renamed = entries.filter(([member, { name }]) => name !== undefined && name !== member)
+
+  /** A value of the key's kind that is not its default, as the file says it and as it is read. */
+  const sampleOf = ({ kind, initial, min }: Item): unknown => {
+    if (Array.isArray(kind)) return kind.find((word) => word !== initial)
+    const samples: Record<string, unknown> = {
+      string: "Europe/Madrid",
+      integer: (min ?? 0) + 1,
+      boolean: initial !== true,
+      list: ["a", "b"],
+      json: [{ id: "x" }],
+      duration: 1_234
+    }
+    return samples[String(kind)]
+  }
+
+  /** Both TLS keys belong together. */
+  const companionOf = (member: string): string =>
+    ({ tlsCert: "http.tls_key: k.pem", tlsKey: "http.tls_cert: c.pem" })[member] ?? ""
+
+  it("one scheme: sections in snake_case, no two alike", () => {
+    const names = entries.map(([member, { name }]) => name ?? member)
+    expect(new Set(names).size).toBe(names.length)
+    for (const name of names)
+      if (name !== "client_secret_pepper") expect(name).toMatch(/^[a-z]+(?:_[a-z]+)*\.[a-z]+(?:_[a-z]+)*$/)
+  })
+
+  it.each(renamed)(
+    "%s: the old key and the new one are the same key, the old one with a warning",
+    async (member, item) => {
+      const value = sampleOf(item)
+      const load = async (key: string) => {
+        const warnings: Array<string> = []
+        const yaml = `${key}: ${JSON.stringify(value)}\n${companionOf(member)}`
+        const config = await loadConfig({}, file(yaml), (line) => warnings.push(line))
+        return { value: config[member as keyof typeof config], warnings }
+      }
+      const byOldKey = await load(member)
+      const byNewKey = await load(item.name!)
+      expect(byOldKey.value).toEqual(value)
+      expect(byNewKey).toEqual({ value, warnings: [] })
+      expect(byOldKey.warnings).toHaveLength(1)
+      expect(byOldKey.warnings[0]).toContain(`troupe.yaml: ${member} has a new name: ${item.name}`)
+    }
+  )
+
+  it.each(renamed)("%s: both keys at once are a fault", async (member, item) => {
+    const value = JSON.stringify(sampleOf(item))
+    const faults = await faultsOf({}, `${member}: ${value}\n${item.name}: ${value}\n${companionOf(member)}`)
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toContain(`${item.name} is set twice, as ${member} and as ${item.name}`)
+  })
+
+  it("a key written in a section and with a dot is set twice", async () => {
+    const [fault] = await faultsOf({}, "http: { port: 9000 }\nhttp.port: 9001")
+    expect(fault).toMatch(/http\.port is set twice$/)
+  })
+
+  it("an old key warns even where the environment wins, and names the new key in a fault", async () => {
+    const warnings: Array<string> = []
+    const config = await loadConfig({ STORE_TIME_ZONE: "Europe/Paris" }, file("storeTimeZone: UTC"), (line) =>
+      warnings.push(line)
+    )
+    expect({ zone: config.storeTimeZone, warnings: warnings.length }).toEqual({
+      zone: "Europe/Paris",
+      warnings: 1
+    })
+    const [fault] = await faultsOf({}, "storeTimeZone: Mars")
+    expect(fault).toBe("store.time_zone: there is no such time zone")
   })
 })

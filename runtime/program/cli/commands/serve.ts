@@ -1,0 +1,17 @@
+/** `troupe serve`, where the command line is loaded already; `main.ts` starts it directly else. */
+import type { CliContext } from "../context.ts"
+
+export const addServe = (cli: CliContext): void => {
+  cli.program
+    .command("serve")
+    .description("start the server")
+    .option("--port <port>", "TCP port")
+    .action(async ({ port }: { port?: string }) => {
+      const { serve } = await import("../serve.ts")
+      process.exitCode = await serve([
+        ...(cli.options.config === undefined ? [] : ["--config", cli.options.config!]),
+        ...(port === undefined ? [] : ["--port", port]),
+        ...(cli.json ? ["--json"] : [])
+      ])
+    })
+}
