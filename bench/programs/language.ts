@@ -3,7 +3,7 @@
  *  language.js BENCH CANDIDATE SIZE */
 import { distance } from "fastest-levenshtein"
 import { termsOf } from "../../protocols/translation/glossaries/terms.ts"
-import { cutMarkup } from "../../protocols/translation/text/markup.ts"
+import { splitMarkup } from "../../protocols/translation/text/markup.ts"
 import { SimilarityIndex, similarityOf } from "../../protocols/translation/memories/similarity.ts"
 import { Draft, render } from "../../protocols/translation/text/segments.ts"
 
@@ -44,7 +44,7 @@ const tags = (): { readonly work: Work; readonly operations: number } => {
     let sum = 0
     for (let i = 0; i < n; i++) {
       const draft = new Draft()
-      cutMarkup(text, markup, "1", "en", draft)
+      splitMarkup(text, markup, "1", "en", draft)
       sum += render(draft, draft.segments, { repair: true, escape: true, target: "de" }).length
     }
     return sum

@@ -4,7 +4,7 @@
  *  in wire.ts. Source: translation appendix A and C, section 1.5. */
 import type { Engines, Language, Translator } from "../../actors/engines/ports.ts"
 
-export interface Known {
+export interface SupportedLanguage {
   /** BCP 47. */
   readonly code: string
   /** English. */
@@ -38,7 +38,7 @@ const table = [
   "zu=Zulu=ST"
 ].join("|")
 
-export const languages: ReadonlyArray<Known> = table.split("|").map((row) => {
+export const languages: ReadonlyArray<SupportedLanguage> = table.split("|").map((row) => {
   const [code, name, uses] = row.split("=") as [string, string, string]
   return {
     code,
@@ -59,23 +59,23 @@ for (const language of languages) {
 }
 
 /** In any case. */
-export const languageOf = (code: string): Known | undefined =>
+export const languageOf = (code: string): SupportedLanguage | undefined =>
   byCode.get(code) ?? byCode.get(code.toLowerCase())
 
 /** Usable as source: no variants. */
-export const sourceOf = (code: string): Known | undefined => {
+export const sourceOf = (code: string): SupportedLanguage | undefined => {
   const known = languageOf(code)
   return known?.source === true ? known : undefined
 }
 
 /** What a bare code means as a target (section 1.5.4). */
-const variants: Readonly<Record<string, Known>> = {
+const variants: Readonly<Record<string, SupportedLanguage>> = {
   en: byCode.get("en-us")!,
   pt: byCode.get("pt-pt")!,
   zh: byCode.get("zh-hans")!
 }
 
-export const targetOf = (code: string): Known | undefined => {
+export const targetOf = (code: string): SupportedLanguage | undefined => {
   const known = languageOf(code)
   return known === undefined ? undefined : (variants[known.code] ?? (known.target ? known : undefined))
 }
@@ -84,7 +84,11 @@ export const targetOf = (code: string): Known | undefined => {
 const apart = "zh-Hant"
 
 /** The code to ask the translator for, or undefined when it cannot do the pair now. */
-export const pairFor = (translator: Translator, source: Language, target: Known): Language | undefined => {
+export const pairFor = (
+  translator: Translator,
+  source: Language,
+  target: SupportedLanguage
+): Language | undefined => {
   const code = target.code.toLowerCase()
   if (translator.supports(source, code) !== false) return code
   return target.code !== apart && code !== target.base && translator.supports(source, target.base) !== false
@@ -93,12 +97,12 @@ export const pairFor = (translator: Translator, source: Language, target: Known)
 }
 
 /** What the translator can do now, over all its pairs. */
-export interface Reach {
-  readonly source: (language: Known) => boolean
-  readonly target: (language: Known) => boolean
+export interface TranslatorCoverage {
+  readonly source: (language: SupportedLanguage) => boolean
+  readonly target: (language: SupportedLanguage) => boolean
 }
 
-export const reachOf = (translator: Translator): Reach => {
+export const coverageOf = (translator: Translator): TranslatorCoverage => {
   const sources = new Set<Language>()
   const targets = new Set<Language>()
   for (const [source, target] of translator.pairs()) {
@@ -167,7 +171,7 @@ const textFeatures = [
   { name: "translation_memory", needs: "both" as const, has: (code: string) => memoryCodes.has(code) }
 ]
 
-export interface Resource {
+export interface LanguageResource {
   readonly name: string
   readonly has: (code: string) => boolean
   readonly features: ReadonlyArray<Feature>
@@ -179,7 +183,7 @@ const writeStyledCodes = "de en-GB en-US es fr it pt-BR pt-PT"
 /** Languages that have styles and tones, where an engine knows them. */
 export const writeStyled = words(writeStyledCodes)
 
-export const resources: ReadonlyArray<Resource> = [
+export const languageResources: ReadonlyArray<LanguageResource> = [
   { name: "translate_text", has: () => true, features: textFeatures },
   { name: "translate_document", has: (code) => code !== "ts", features: textFeatures },
   { name: "glossary", has: (code) => glossaryLanguages.has(code), features: [] },
@@ -209,13 +213,13 @@ export const resources: ReadonlyArray<Resource> = [
 ]
 
 /** The language has formality, and the translator can do it. */
-export const formalityOf = (translator: Translator, target: Known): boolean =>
+export const formalityOf = (translator: Translator, target: SupportedLanguage): boolean =>
   textFeatures[2]!.has(target.code) &&
   (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
 
 /** Written in by what corrects or rephrases it; styles only where an engine makes a difference by them. */
 const writeOffers = (
-  { has, features }: Resource,
+  { has, features }: LanguageResource,
   { corrector, rephraser }: Engines
 ): ReadonlyArray<Offer> => {
   const written = new Set([...(corrector?.languages() ?? []), ...(rephraser?.languages() ?? [])])
@@ -243,16 +247,16 @@ const writeOffers = (
 
 /** A row of /v3/languages before it is cased and encoded. */
 export interface Offer {
-  readonly language: Known
+  readonly language: SupportedLanguage
   readonly source: boolean
   readonly target: boolean
   readonly beta: boolean
   readonly features: ReadonlyArray<string>
 }
 
-export const offersOf = (resource: Resource, engines: Engines): ReadonlyArray<Offer> => {
+export const offersOf = (resource: LanguageResource, engines: Engines): ReadonlyArray<Offer> => {
   if (resource.name === "write") return writeOffers(resource, engines)
-  const reach = reachOf(engines.translator)
+  const reach = coverageOf(engines.translator)
   const hears = new Set(
     resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : []
   )

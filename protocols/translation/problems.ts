@@ -25,7 +25,7 @@ export type Refusal =
   /** A translation that is still being made is asked for. */
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "TooLarge" }
-  | { readonly _tag: "QuotaExceeded"; readonly whose: "account" | "key"; readonly message?: string }
+  | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
   /** Something this path depends on is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
   /** The whole server is busy, not one caller too fast. */
@@ -112,7 +112,7 @@ export const problem = (refusal: Refusal): Response => {
       return answer(456, {
         message: refusal.message ?? "Quota Exceeded",
         code: "quota_exceeded",
-        detail: `The ${refusal.whose}'s limit for this billing period is reached.`
+        detail: `The ${refusal.owner}'s limit for this billing period is reached.`
       })
     case "Down":
       return answer(

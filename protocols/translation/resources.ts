@@ -43,12 +43,12 @@ export interface ResourceDeps {
 }
 
 export interface Resources {
-  readonly aids: Customizations
+  readonly customizations: Customizations
   readonly memories: MemorySearch
   routes(guard: Guard): ReadonlyArray<Route>
 }
 
-export const resources = (deps: ResourceDeps): Resources => {
+export const createResources = (deps: ResourceDeps): Resources => {
   const { store, actors, clock, hashKey: sign, publicBase } = deps
   const memories = new MemorySearch(store)
   const styles = new StyleRoutes({ store, clock, fixtures: deps.fixtures?.styles ?? [] })
@@ -84,7 +84,7 @@ export const resources = (deps: ResourceDeps): Resources => {
     new QualityRoutes(deps)
   ]
   return {
-    aids: new Customizations({ store, styles, memories }),
+    customizations: new Customizations({ store, styles, memories }),
     memories,
     routes: (guard) => parts.flatMap((part) => part.routes(guard))
   }

@@ -9,10 +9,17 @@ import { AdminRoutes } from "./account/admin.ts"
 import { detectBytesMax, detectLanguage } from "./text/detect.ts"
 import { guardOf, type Guard, type Limits } from "./account/guard.ts"
 import { KeyRing } from "./account/keys.ts"
-import { glossaryPairs, languageResources, languagesV2, languagesV3, metaBytesMax, usageOf } from "./meta.ts"
+import {
+  listGlossaryPairs,
+  listLanguageResources,
+  listLanguagesV2,
+  listLanguagesV3,
+  queryBodyBytesMax,
+  usageOf
+} from "./language-routes.ts"
 import { refused } from "./problems.ts"
 import type { HashKey } from "./account/records.ts"
-import { resources, type ResourceDeps, type Resources } from "./resources.ts"
+import { createResources, type ResourceDeps, type Resources } from "./resources.ts"
 import { TextTranslation, translateBytesMax } from "./text/text.ts"
 import { Usage } from "./account/usage.ts"
 
@@ -33,7 +40,7 @@ export interface TranslationDeps {
   readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
   readonly fixtures?: ResourceDeps["fixtures"]
   /** Made here when absent; documents and text then share it. */
-  readonly kept?: Resources
+  readonly resources?: Resources
   /** `https://host[:port]` that clients see; else taken from each request. */
   readonly publicBase?: string | undefined
   /** Origins of browsers that may call; none by default. */
@@ -47,19 +54,19 @@ export const translation = (deps: TranslationDeps): Service => {
     usage = new Usage(deps.store, deps.clock)
   } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const kept = deps.kept ?? resources({ ...deps, ring, usage })
+  const kept = deps.resources ?? createResources({ ...deps, ring, usage })
   const text = new TextTranslation({
     engines,
     usage,
-    aids: kept.aids,
+    customizations: kept.customizations,
     memories: kept.memories,
     store: deps.store,
     clock: deps.clock,
     ...(deps.cache === undefined ? {} : { cache: deps.cache })
   })
-  const meta = { as: "buffer", bytesMax: metaBytesMax } as const
+  const meta = { as: "buffer", bytesMax: queryBodyBytesMax } as const
   const use = guard("usage:read", usageOf(usage))
-  const list = guard("languages:read", languagesV2(engines))
+  const list = guard("languages:read", listLanguagesV2(engines))
 
   const routes: ReadonlyArray<Route> = [
     {
@@ -75,10 +82,14 @@ export const translation = (deps: TranslationDeps): Service => {
     {
       method: "GET",
       path: "/v2/glossary-language-pairs",
-      handle: guard("glossaries:read", glossaryPairs(engines))
+      handle: guard("glossaries:read", listGlossaryPairs(engines))
     },
-    { method: "GET", path: "/v3/languages", handle: guard("languages:read", languagesV3(engines)) },
-    { method: "GET", path: "/v3/languages/resources", handle: guard("languages:read", languageResources) },
+    { method: "GET", path: "/v3/languages", handle: guard("languages:read", listLanguagesV3(engines)) },
+    {
+      method: "GET",
+      path: "/v3/languages/resources",
+      handle: guard("languages:read", listLanguageResources)
+    },
     {
       method: "POST",
       path: "/v3/detect/language",

@@ -11,14 +11,14 @@ export interface Translated {
   readonly billed: number
 }
 
-export interface Shown {
+export interface OptionalFields {
   readonly billed: boolean
   readonly model: string | undefined
   readonly tags: string | undefined
 }
 
 /** Built by hand: this is the hot answer, and only the text needs escaping. */
-export const translationsJson = (translations: ReadonlyArray<Translated>, shown: Shown): string => {
+export const translationsJson = (translations: ReadonlyArray<Translated>, shown: OptionalFields): string => {
   let out = '{"translations":['
   for (let i = 0; i < translations.length; i++) {
     const { detected, text, billed } = translations[i]!

@@ -13,7 +13,7 @@ import type { Server } from "../../runtime/transport/server.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { sealer } from "../../storage/seal.ts"
 import { tmxOf, until } from "../protocols/translation/memories/tmx-files.ts"
-import { World } from "../protocols/translation/service.ts"
+import { TranslationHarness } from "../protocols/translation/harness.ts"
 
 const script = {
   change: (text: string) => text.toUpperCase(),
@@ -47,7 +47,7 @@ describe.each([
   let client: deepl.DeepLClient
   const fixture = mode === "test mode"
   beforeAll(async () => {
-    const world = fixture ? undefined : await World.open(script)
+    const world = fixture ? undefined : await TranslationHarness.open(script)
     const service = world?.service ?? (await inTestMode()).service
     server = await listenWith(adapter, () => {}, [service], { host: "127.0.0.1", port: 0 })
     client = clientOf(`http://127.0.0.1:${server.port}`, world?.secret ?? "any-key")
@@ -437,7 +437,7 @@ describe("test mode (translation 18)", () => {
   })
   it("18.3 keep-alive: several requests over one connection; without test mode the headers are ignored", async () => {
     for (let i = 0; i < 3; i++) expect((await translate({})).status).toBe(200)
-    const world = await World.open(script)
+    const world = await TranslationHarness.open(script)
     expect((await world.translate({ text: "a" }, { headers: session({ "5xx-count": 5 }) })).status).toBe(200)
   })
   it("documents read their delays and failures from the session", async () => {

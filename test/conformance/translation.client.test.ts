@@ -3,7 +3,7 @@ import * as deepl from "deepl-node"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { listenWith } from "../../runtime/transport/listen.ts"
 import type { Server } from "../../runtime/transport/server.ts"
-import { World } from "../protocols/translation/service.ts"
+import { TranslationHarness } from "../protocols/translation/harness.ts"
 
 /** Upper case is the translation. */
 const script = {
@@ -12,14 +12,14 @@ const script = {
 }
 
 describe.each(["uws", "node"] as const)("deepl-node over %s", (adapter) => {
-  let world: World
+  let world: TranslationHarness
   let server: Server
   let url: string
   let client: deepl.Translator
   const clientOf = (key: string, options: deepl.TranslatorOptions = {}) =>
     new deepl.Translator(key, { serverUrl: url, maxRetries: 0, minTimeout: 5_000, ...options })
   beforeAll(async () => {
-    world = await World.open(script, { account: { limits: { characters: 1_000 } } })
+    world = await TranslationHarness.open(script, { account: { limits: { characters: 1_000 } } })
     server = await listenWith(adapter, () => {}, [world.service], { host: "127.0.0.1", port: 0 })
     url = `http://127.0.0.1:${server.port}`
     client = clientOf(world.secret)
@@ -124,7 +124,9 @@ describe.each(["uws", "node"] as const)("deepl-node over %s", (adapter) => {
     await expect(clientOf(key).translateText("Hello", null, "de")).rejects.toThrow(deepl.QuotaExceededError)
   })
   it("too many requests → TooManyRequestsError, or tried again until there is room", async () => {
-    const crowded = await World.open(script, { limits: { calls: 1, windowMs: 2_000, inFlight: 64 } })
+    const crowded = await TranslationHarness.open(script, {
+      limits: { calls: 1, windowMs: 2_000, inFlight: 64 }
+    })
     const statuses: Array<number> = []
     const watched = {
       ...crowded.service,

@@ -20,16 +20,16 @@ import { problem } from "../problems.ts"
 import { createKey, type Account, type HashKey, type Key } from "./records.ts"
 import {
   bodyOf,
-  breath,
+  yieldToEventLoop,
   buffered,
-  down,
+  unavailable,
   faultOf,
   invalid,
   isResponse,
   notFound,
   ok,
   queryOf
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { codePoints, isUuid } from "../text/text-options.ts"
 import { dayCounter, tagCounter, tagsTable, units, usageTable, type Unit, type Usage } from "./usage.ts"
 
@@ -95,7 +95,7 @@ export class AdminRoutes {
   private changed(change: Promise<Key | undefined>): Promise<Response> {
     return change.then(
       (key) => (key === undefined ? notFound("API key") : ok(keyJson(key))),
-      () => down
+      () => unavailable
     )
   }
 
@@ -139,7 +139,7 @@ export class AdminRoutes {
     }
     return createKey(store, hashKey, account, { label, nowMs: clock() }).then(
       ({ key, secret }) => ok(keyJson(key, secret)),
-      () => down
+      () => unavailable
     )
   }
 
@@ -228,7 +228,7 @@ export class AdminRoutes {
         if (groupBy === "key_and_day") rows.push({ masked, label, day, amounts })
       }
       if (groupBy === "key" && any(ofKey)) rows.push({ masked, label, day: undefined, amounts: ofKey })
-      await breath()
+      await yieldToEventLoop()
     }
     rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0))
     return ok(usageReportJson(period, total, groupBy, rows))
@@ -263,8 +263,8 @@ export class AdminRoutes {
       }
       if (by !== "day" && any(ofTag)) rows.push({ tag, day: undefined, amounts: ofTag })
       if (rows.length > wanted) break
-      await breath()
-      if (request.signal.aborted) return down
+      await yieldToEventLoop()
+      if (request.signal.aborted) return unavailable
     }
     return ok(
       tagReportJson(

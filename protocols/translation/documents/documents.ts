@@ -37,9 +37,9 @@ import { documentTypeOf } from "../../formats/catalogue.ts"
 import { readBody, readForm } from "../../shared/body.ts"
 import { boundaryOf, multipart, MultipartFault } from "../../shared/multipart.ts"
 import { Params, type RawParams } from "../../shared/params.ts"
-import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./options.ts"
+import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./upload-options.ts"
 import { DocumentThreads, type Log } from "./threads.ts"
-import { sourceLanguageOf, translateBatch, type AidOf } from "./translator.ts"
+import { sourceLanguageOf, translateBatch, type ResolveCustomization } from "./translator.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse, KeyRing } from "../account/keys.ts"
 import type { MemorySearch } from "../memories/search.ts"
@@ -60,7 +60,7 @@ export interface DocumentDeps {
    *  the pair. Nothing does by default. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
   /** Glossaries, style lists and memories, above every engine. */
-  readonly aids?: { readonly of: AidOf; readonly memories: MemorySearch }
+  readonly customizations?: { readonly of: ResolveCustomization; readonly memories: MemorySearch }
   /** Default: the translator, sentence by sentence. */
   readonly translate?: DocumentPort["translate"]
   /** Stands before the work of each job of an account: delays and failures of test mode. */
@@ -137,7 +137,7 @@ export class DocumentService {
           })
         ),
       languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
-      translate: deps.translate ?? ((batch) => translateBatch(engines, deps.aids, batch)),
+      translate: deps.translate ?? ((batch) => translateBatch(engines, deps.customizations, batch)),
       fingerprint: ({ accountId, target, options }, source) =>
         JSON.stringify([
           source,
@@ -159,8 +159,8 @@ export class DocumentService {
   }
 
   /** Glossaries and style with their versions. */
-  private named(batch: Parameters<AidOf>[0]): string {
-    const aid = this.deps.aids?.of(batch)
+  private named(batch: Parameters<ResolveCustomization>[0]): string {
+    const aid = this.deps.customizations?.of(batch)
     return aid === undefined || "_tag" in aid ? "" : aid.name
   }
 
@@ -356,7 +356,7 @@ export class DocumentService {
       periodMs: usage.read(using).account.startMs
     }
     if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0))))
-      return { _tag: "QuotaExceeded", whose: "account" }
+      return { _tag: "QuotaExceeded", owner: "account" }
     this.vault.put(id, keys)
     const received = await Effect.runPromise(
       Effect.result(
@@ -370,7 +370,7 @@ export class DocumentService {
     )
     if (received._tag === "Success") return undefined
     this.vault.drop(id)
-    if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", whose: "account" }
+    if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", owner: "account" }
     return { _tag: "Down", status: 504 }
   }
 

@@ -6,8 +6,8 @@ import type { DocumentPort, TranslateBatch } from "../../../actors/documents/por
 import { customizationsEngine, JobFault } from "../../../actors/documents/ports.ts"
 import { EngineFault, type Engines, type EngineSegment } from "../../../actors/engines/ports.ts"
 import { mark, plainOf } from "../../formats/marks.ts"
-import { noAid, type Customization } from "../text/customizations.ts"
-import { assisted } from "../text/assisted.ts"
+import { noCustomization, type Customization } from "../text/customizations.ts"
+import { translateWithMemory } from "../text/translate-with-memory.ts"
 import { languageOf, pairFor } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import type { Refusal } from "../problems.ts"
@@ -42,13 +42,13 @@ const clean = ({ units }: EngineSegment): EngineSegment => ({
 
 /** Of the account that owns the job, resolved anew for each batch: what is gone by then fails the job, and is
  *  never passed over. */
-export type AidOf = (
+export type ResolveCustomization = (
   batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">
 ) => Customization | Refusal
 
 export const translateBatch = (
   engines: Engines,
-  aids: { readonly of: AidOf; readonly memories: MemorySearch } | undefined,
+  aids: { readonly of: ResolveCustomization; readonly memories: MemorySearch } | undefined,
   batch: TranslateBatch
 ): ReturnType<DocumentPort["translate"]> =>
   Effect.suspend(() => {
@@ -59,7 +59,7 @@ export const translateBatch = (
     const unfit = (detail: string) =>
       Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
     if (pair === undefined) return unfit(`${source} to ${target}`)
-    const aid = aids?.of(batch) ?? noAid
+    const aid = aids?.of(batch) ?? noCustomization
     if ("_tag" in aid)
       return Effect.fail(
         new EngineFault({
@@ -71,7 +71,7 @@ export const translateBatch = (
               : "What the document names does not fit any more."
         })
       )
-    return assisted({ translator, memories: aids?.memories ?? noMemories }, aid, {
+    return translateWithMemory({ translator, memories: aids?.memories ?? noMemories }, aid, {
       texts,
       source: languageOf(source)!,
       target: known,

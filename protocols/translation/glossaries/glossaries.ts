@@ -21,7 +21,7 @@ import {
   objectsIn,
   ok,
   queryOf
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { fromTsv, parseEntries, type EntriesFormat } from "./entries.ts"
 import { dictionaryJson, glossaryJson } from "./glossaries-wire.ts"
 import {
@@ -292,7 +292,7 @@ export const createGlossary = (
   const made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
   if (made.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge
   if (glossariesOf(store, accountId).length >= glossariesMax)
-    return problem({ _tag: "QuotaExceeded", whose: "account" })
+    return problem({ _tag: "QuotaExceeded", owner: "account" })
   const glossary: Glossary = {
     glossaryId,
     accountId,

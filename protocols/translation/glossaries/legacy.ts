@@ -4,7 +4,7 @@ import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { problem } from "../problems.ts"
-import { bodyOf, buffered, durable, idIn, isResponse, noContent, ok } from "../resource.ts"
+import { bodyOf, buffered, durable, idIn, isResponse, noContent, ok } from "../endpoint.ts"
 import {
   createGlossary,
   dictionaryIn,

@@ -92,7 +92,7 @@ const mojibake = /\uFFFD|Ã[\u0080-\u00BF€¤©«¼]|â€[™œ\u009D“”¦]
 const unspaced = new Set(["ja", "zh", "zh-hans", "zh-hant"])
 
 /** `detected`: the target text's language where it is certain. */
-export const checked = (
+export const checkPair = (
   { source, target }: Pair,
   languages: Pair,
   detected: string | undefined
@@ -234,7 +234,7 @@ export const checked = (
 }
 
 /** Segments with the same source and different targets. */
-export const inconsistent = (segments: ReadonlyArray<Pair>): ReadonlyMap<number, Issue> => {
+export const inconsistentTargets = (segments: ReadonlyArray<Pair>): ReadonlyMap<number, Issue> => {
   const first = new Map<string, string>()
   const issues = new Map<number, Issue>()
   for (const [i, { source, target }] of segments.entries()) {

@@ -12,9 +12,17 @@ import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import { problem } from "../problems.ts"
-import { breath, buffered, down, isResponse, noStore, bodyOf, objectIn } from "../resource.ts"
+import {
+  yieldToEventLoop,
+  buffered,
+  unavailable,
+  isResponse,
+  noStore,
+  bodyOf,
+  objectIn
+} from "../endpoint.ts"
 import { codePoints, isUuid } from "../text/text-options.ts"
-import { checked, inconsistent, spanOf, summaryOf, type Issue, type Pair } from "./quality-checks.ts"
+import { checkPair, inconsistentTargets, spanOf, summaryOf, type Issue, type Pair } from "./quality-checks.ts"
 
 const bytesMax = 48 * 1_048_576
 const segmentsMax = 500
@@ -68,11 +76,11 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
     if (bytes === undefined) throw new Error("the segments are gone")
     for await (const part of bytes) parts.push(part)
     const segments = JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>
-    const twice = inconsistent(segments)
+    const twice = inconsistentTargets(segments)
     const found: Array<ReadonlyArray<Issue>> = []
     for (const [i, segment] of segments.entries()) {
       const is = engines.detector.detect(segment.target)
-      const issues = checked(
+      const issues = checkPair(
         segment,
         { source, target },
         is.reliable ? is.language?.split("-")[0] : undefined
@@ -84,7 +92,7 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
           : await Effect.runPromise(spelling(segment.target, target))),
         ...(twice.has(i) ? [twice.get(i)!] : [])
       ])
-      await breath()
+      await yieldToEventLoop()
     }
     const report = `quality-${jobId}-report`
     await store.blobs.write(
@@ -212,7 +220,7 @@ export class QualityRoutes {
           resolve(
             "reply" in answer
               ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter)
-              : down
+              : unavailable
           )
         )
     )
@@ -231,7 +239,7 @@ export class QualityRoutes {
           resolve("reply" in answer ? answer.reply : "refuse" in answer ? undefined : "down")
         )
     )
-    if (view === "down") return down
+    if (view === "down") return unavailable
     if (view === undefined || view.accountId !== accountId) return refused(404, "The job was not found.")
     if (view._tag === "Processing") return json(202, { job_id: jobId, status: "processing" }, pollAfter)
     if (view._tag === "Failed")

@@ -23,7 +23,7 @@ import {
   buffered,
   bytesOf,
   download,
-  down,
+  unavailable,
   idIn,
   isResponse,
   noContent,
@@ -36,7 +36,7 @@ import {
   sameSignature,
   smallBytesMax,
   takeUpload
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { usedOf, type Usage } from "../account/usage.ts"
 import { readable } from "./voice-file.ts"
 
@@ -136,9 +136,9 @@ export class VoiceJobRoutes {
     const { account, key: ofKey } = usage.read(using)
     const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
     if (full(limits.speechToTextMs, usedOf(account, "speechToTextMs")))
-      return problem({ _tag: "QuotaExceeded", whose: "account" })
+      return problem({ _tag: "QuotaExceeded", owner: "account" })
     if (full(key.limits.speechToTextMs, usedOf(ofKey, "speechToTextMs")))
-      return problem({ _tag: "QuotaExceeded", whose: "key" })
+      return problem({ _tag: "QuotaExceeded", owner: "key" })
     const open = OpenVoiceJobs.range(store, { prefix: [accountId], limit: openMax })
     if (
       open.length >= openMax ||
@@ -150,7 +150,7 @@ export class VoiceJobRoutes {
     const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
     actors.watch("voice-job", jobId, () => this.deps.ended?.())
     const answer = await this.ask<void>(jobId, "Create", { job })
-    if (!("reply" in answer)) return down
+    if (!("reply" in answer)) return unavailable
     const { url, signature, signed } = this.asset(request, jobId, "upload")
     return ok(
       { job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) },
@@ -213,7 +213,7 @@ export class VoiceJobRoutes {
     if (isResponse(jobId)) return jobId
     if (typeof include !== "boolean") return include
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    if ("fault" in answer) return down
+    if ("fault" in answer) return unavailable
     return "reply" in answer && answer.reply.job.accountId === account.accountId
       ? ok(this.shown(request, jobId, answer.reply, include))
       : gone
@@ -268,7 +268,7 @@ export class VoiceJobRoutes {
       ""
     if (!sameSignature(shown, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? gone : down
+    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? gone : unavailable
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {
@@ -289,7 +289,7 @@ export class VoiceJobRoutes {
     const answer = await this.ask<void>(jobId, "Upload", { blob })
     if ("reply" in answer) return noContent
     await store.blobs.delete(blob)
-    return "refuse" in answer ? problem({ _tag: "Forbidden" }) : down
+    return "refuse" in answer ? problem({ _tag: "Forbidden" }) : unavailable
   }
 
   private readonly fetch = async (request: Request): Promise<Response> => {

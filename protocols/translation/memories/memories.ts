@@ -20,11 +20,11 @@ import { problem } from "../problems.ts"
 import type { HashKey } from "../account/records.ts"
 import {
   bodyOf,
-  breath,
+  yieldToEventLoop,
   buffered,
   bytesOf,
   download,
-  down,
+  unavailable,
   durable,
   faultOf,
   idIn,
@@ -41,7 +41,7 @@ import {
   sameSignature,
   smallBytesMax,
   takeUpload
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { codePoints } from "../text/text-options.ts"
 import { jobJson, memoryJson, segmentJson } from "./memories-wire.ts"
 import { LastUsed, MemorySegments, sourceIdOf, targetIdOf } from "./records.ts"
@@ -208,8 +208,8 @@ export class MemoryRoutes {
         }
       if (rows.length === 0 || filter === "") break
       from = rows.at(-1)!.key[1] as number
-      await breath()
-      if (request.signal.aborted) return down
+      await yieldToEventLoop()
+      if (request.signal.aborted) return unavailable
     }
     const shown = found.slice(0, size)
     const last = shown.at(-1)?.place
@@ -255,7 +255,7 @@ export class MemoryRoutes {
       Memories.range(this.deps.store, { prefix: [accountId], limit: memoriesPerAccountMax }).length >=
       memoriesPerAccountMax
     )
-      return problem({ _tag: "QuotaExceeded", whose: "account" })
+      return problem({ _tag: "QuotaExceeded", owner: "account" })
     const jobId = randomUUID()
     const nowMs = this.deps.clock()
     const job: Job = {
@@ -279,7 +279,7 @@ export class MemoryRoutes {
           },
           202
         )
-      : down
+      : unavailable
   }
 
   private readonly export = async ({ accountId, memoryId, name }: Memory): Promise<Response> => {
@@ -289,7 +289,7 @@ export class MemoryRoutes {
       ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)
     if (before !== undefined) {
       const known = await this.ask<MemoryJobView>(before, "Read", {})
-      if ("fault" in known) return down
+      if ("fault" in known) return unavailable
       if ("reply" in known && known.reply._tag === "Exporting")
         return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
       if ("reply" in known && known.reply._tag === "Exported" && clock() < known.reply.expiresMs)
@@ -313,14 +313,14 @@ export class MemoryRoutes {
       ? accepted(jobId, 202)
       : "refuse" in answer
         ? problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-        : down
+        : unavailable
   }
 
   private readonly job: Guarded = async (request, { account: { accountId } }) => {
     const jobId = idIn(request, "job_id")
     if (isResponse(jobId)) return jobId
     const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    if ("fault" in answer) return down
+    if ("fault" in answer) return unavailable
     return "reply" in answer && answer.reply.job.accountId === accountId
       ? ok(jobJson(jobId, answer.reply, this.address(request, jobId, "download")))
       : unknownJob
@@ -336,7 +336,7 @@ export class MemoryRoutes {
     if (!sameSignature(request.params["signature"] ?? "", this.signature(jobId, what)))
       return problem({ _tag: "Forbidden" })
     const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? unknownJob : down
+    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? unknownJob : unavailable
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {
@@ -360,7 +360,9 @@ export class MemoryRoutes {
     const answer = await this.ask<void>(jobId, "Upload", { blob })
     if ("reply" in answer) return { status: 200, headers: noStore, body: "" }
     await store.blobs.delete(blob)
-    return "refuse" in answer ? problem({ _tag: "Conflict", detail: "The file was uploaded already." }) : down
+    return "refuse" in answer
+      ? problem({ _tag: "Conflict", detail: "The file was uploaded already." })
+      : unavailable
   }
 
   private readonly fetch = async (request: Request): Promise<Response> => {

@@ -3,8 +3,8 @@
  *  milliseconds. Source: translation 3.1, 3.3.5. */
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import type { Store, Write } from "../../../storage/store.ts"
-import type { Known } from "../languages.ts"
-import { breath } from "../resource.ts"
+import type { SupportedLanguage } from "../languages.ts"
+import { yieldToEventLoop } from "../endpoint.ts"
 import { exactPlaces, LastUsed, normalized, MemorySegments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
 
@@ -45,8 +45,8 @@ export class MemorySearch {
   use(
     accountId: string,
     memoryId: string,
-    source: Known | undefined,
-    target: Known,
+    source: SupportedLanguage | undefined,
+    target: SupportedLanguage,
     threshold: number
   ): MemoryUse | undefined {
     const memory = Memories.get(this.store, [accountId, memoryId])
@@ -79,10 +79,10 @@ export class MemorySearch {
     for (const place of exactPlaces(this.store, memoryId, text)) measure(place)
     const exact = found.best as MemoryHit | undefined
     if (exact !== undefined || threshold >= 100) return exact
-    const likely = await (await this.indexOf(memoryId)).likely(text, threshold, breath)
+    const likely = await (await this.indexOf(memoryId)).likely(text, threshold, yieldToEventLoop)
     for (let i = 0; i < likely.length && i < measuredMax; i++) {
       if (found.best !== undefined && likely[i]!.ceiling <= found.best.similarity) break
-      if (i % measuredSlice === measuredSlice - 1) await breath()
+      if (i % measuredSlice === measuredSlice - 1) await yieldToEventLoop()
       measure(likely[i]!.place)
     }
     return found.best
@@ -131,7 +131,7 @@ export class MemorySearch {
       for (const { key, value } of rows) index.add(key[1] as number, normalized(value.text))
       if (rows.length < pageRows) break
       after = rows.at(-1)!.key[1] as number
-      await breath()
+      await yieldToEventLoop()
     }
     index.seal()
     return index

@@ -7,7 +7,7 @@ import { exportBlob, Memories, type Imported, type Job, type MemoryPort } from "
 import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { TmxFault, TmxReader, tmxBegin, tmxEnd, tmxUnit, type TmxUnit } from "../../formats/tmx.ts"
 import { languageOf } from "../languages.ts"
-import { breath } from "../resource.ts"
+import { yieldToEventLoop } from "../endpoint.ts"
 import {
   exactPlaces,
   exactPrefix,
@@ -57,7 +57,7 @@ export const memoryWork = (
     const reader = new TmxReader()
     for await (const chunk of bytes) {
       yield { reader, units: reader.push(chunk) }
-      await breath()
+      await yieldToEventLoop()
     }
     yield { reader, units: reader.end() }
   }
@@ -199,7 +199,7 @@ export const memoryWork = (
       )
       if (rows.length < rowsPerPage) break
       after = rows.at(-1)!.key[1] as number
-      await breath()
+      await yieldToEventLoop()
     }
     yield Buffer.from(tmxEnd)
   }

@@ -23,7 +23,7 @@ import {
   ok,
   pageOf,
   queryOf
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { codePoints } from "../text/text-options.ts"
 import { StyleLists, stylesOf, type Instruction, type StyleList } from "./records.ts"
 import { ruleValues } from "./rule-values.ts"
@@ -247,7 +247,7 @@ export class StyleRoutes {
       if (wrong !== undefined) return wrong
     }
     if (stylesOf(this.store, accountId).length >= listsPerAccountMax)
-      return problem({ _tag: "QuotaExceeded", whose: "account" })
+      return problem({ _tag: "QuotaExceeded", owner: "account" })
     const nowMs = this.clock()
     const styleId = randomUUID()
     const list: StyleList = {

@@ -15,7 +15,7 @@ import { readForm } from "../../shared/body.ts"
 import { limitsDefault } from "../account/guard.ts"
 import { problem } from "../problems.ts"
 import { Accounts, KeyHashes, Keys, labelDefault } from "../account/records.ts"
-import { noStore, ok } from "../resource.ts"
+import { noStore, ok } from "../endpoint.ts"
 import { KeyRing } from "../account/keys.ts"
 import { translation, type TranslationDeps } from "../routes.ts"
 import { Usage } from "../account/usage.ts"
@@ -23,7 +23,7 @@ import { Effect } from "effect"
 import { JobFault } from "../../../actors/documents/ports.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import type { DocumentDeps } from "../documents/documents.ts"
-import { resources, type Resources } from "../resources.ts"
+import { createResources, type Resources } from "../resources.ts"
 import { fixtureEngines, fixtureMemoryId, fixtureStyle, memoryRow, putFixtures } from "./fixtures.ts"
 import { Sessions, type Session } from "./sessions.ts"
 
@@ -59,7 +59,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
   const sessions = new Sessions(clock)
   const engines = fixtureEngines()
   await putFixtures(store)
-  const kept = resources({
+  const kept = createResources({
     ...deps,
     ring,
     usage,
@@ -82,7 +82,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
     ring,
     usage,
     engines,
-    kept,
+    resources: kept,
     limits: { ...limitsDefault, calls: 1_000_000 },
     ...(documents === undefined ? {} : { documents })
   })

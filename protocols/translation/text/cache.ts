@@ -3,7 +3,7 @@
  *  a hit nor an entry leaving costs a search. What it holds never outlives the process, and it changes no
  *  bill: a hit is counted like a miss. */
 
-export interface Remembered {
+export interface CachedTranslation {
   readonly text: string
   /** Upper-case base code. */
   readonly detected: string
@@ -11,8 +11,8 @@ export interface Remembered {
 }
 
 export class TranslationCache {
-  private young = new Map<string, Remembered>()
-  private old = new Map<string, Remembered>()
+  private young = new Map<string, CachedTranslation>()
+  private old = new Map<string, CachedTranslation>()
   private chars = 0
   private readonly entriesMax: number
   private readonly charsMax: number
@@ -23,7 +23,7 @@ export class TranslationCache {
     this.charsMax = charsMax
   }
 
-  get(key: string): Remembered | undefined {
+  get(key: string): CachedTranslation | undefined {
     const known = this.young.get(key)
     if (known !== undefined) return known
     const older = this.old.get(key)
@@ -32,7 +32,7 @@ export class TranslationCache {
   }
 
   /** A text of more than a hundredth of the whole is not worth what it would push out. */
-  set(key: string, remembered: Remembered): void {
+  set(key: string, remembered: CachedTranslation): void {
     const chars = key.length + remembered.text.length
     if (chars > this.charsMax / 100) return
     if (this.young.size >= this.entriesMax || this.chars + chars > this.charsMax) {

@@ -4,15 +4,15 @@
 import type { Store } from "../../../storage/store.ts"
 import { dictionaryOf, Glossaries, TermCache } from "../glossaries/records.ts"
 import type { Terms } from "../glossaries/terms.ts"
-import type { Known } from "../languages.ts"
+import type { SupportedLanguage } from "../languages.ts"
 import type { MemoryUse, MemorySearch } from "../memories/search.ts"
 import type { Refusal } from "../problems.ts"
 import { effectOf } from "../styles/effect.ts"
 import type { StyleList } from "../styles/records.ts"
 
-export interface AidsNamed {
-  readonly source: Known | undefined
-  readonly target: Known
+export interface CustomizationRequest {
+  readonly source: SupportedLanguage | undefined
+  readonly target: SupportedLanguage
   readonly glossaryIds: ReadonlyArray<string>
   readonly styleId: string | undefined
   readonly memoryId: string | undefined
@@ -30,7 +30,7 @@ export interface Customization {
   readonly finish: ((text: string) => string) | undefined
 }
 
-export const noAid: Customization = {
+export const noCustomization: Customization = {
   name: "",
   terms: undefined,
   memory: undefined,
@@ -38,24 +38,24 @@ export const noAid: Customization = {
   finish: undefined
 }
 
-export interface AidsDeps {
+export interface CustomizationsDeps {
   readonly store: Store
   readonly styles: { find(accountId: string, styleId: string): StyleList | undefined }
   readonly memories: Pick<MemorySearch, "use">
 }
 
 export class Customizations {
-  private readonly deps: AidsDeps
+  private readonly deps: CustomizationsDeps
   private readonly cache: TermCache
 
-  constructor(deps: AidsDeps) {
+  constructor(deps: CustomizationsDeps) {
     this.deps = deps
     this.cache = new TermCache(deps.store)
   }
 
-  of(accountId: string, named: AidsNamed): Customization | Refusal {
+  of(accountId: string, named: CustomizationRequest): Customization | Refusal {
     const { glossaryIds, styleId, memoryId, target } = named
-    if (glossaryIds.length === 0 && styleId === undefined && memoryId === undefined) return noAid
+    if (glossaryIds.length === 0 && styleId === undefined && memoryId === undefined) return noCustomization
     const { store, styles, memories } = this.deps
     const used = []
     for (const glossaryId of glossaryIds) {

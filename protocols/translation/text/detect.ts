@@ -4,7 +4,7 @@ import type { Engines } from "../../../actors/engines/ports.ts"
 import type { Guarded } from "../account/guard.ts"
 import { languageOf } from "../languages.ts"
 import { problem } from "../problems.ts"
-import { bodyOf, faultOf, isResponse, ok } from "../resource.ts"
+import { bodyOf, faultOf, isResponse, ok } from "../endpoint.ts"
 import { textsMax } from "./text-options.ts"
 
 export const detectBytesMax = 131_072

@@ -2,7 +2,7 @@
  *  copied whole. `strict` (xml v2) refuses what is not well-formed; otherwise anything passes, and what is no
  *  tag is text. Linear in the input. Pure. Source: translation 3.3.6–7. */
 import type { Language } from "../../../actors/engines/ports.ts"
-import { cut, withPlaceholders, type Draft, type Piece, type Split } from "./segments.ts"
+import { splitIntoSentences, withPlaceholders, type Draft, type Piece, type Split } from "./segments.ts"
 
 export interface Markup {
   readonly kind: "xml" | "html"
@@ -249,7 +249,7 @@ const textPieces = (raw: string, { strict }: Markup, into: Array<Piece>): void =
 
 /** Appends the text's sentences and markup to the draft. Throws MarkupFault when strict and not well-formed.
  *  */
-export const cutMarkup = (
+export const splitMarkup = (
   text: string,
   markup: Markup,
   split: Split,
@@ -265,9 +265,9 @@ export const cutMarkup = (
     (markup.splitting.has(name) || (html ? htmlBlocks.has(name) : outline?.has(at) === true))
   let run: Array<Piece> = []
   const part = (raw: string): void => {
-    cut(run, split, language, draft)
+    splitIntoSentences(run, split, language, draft)
     run = []
-    draft.literal(raw)
+    draft.addVerbatim(raw)
   }
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i]!

@@ -24,7 +24,7 @@ export class Draft {
   readonly parts: Array<string | number> = []
   readonly sentences: Array<Sentence> = []
 
-  literal(text: string): void {
+  addVerbatim(text: string): void {
     if (text !== "") this.parts.push(text)
   }
 
@@ -189,7 +189,12 @@ const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray
 }
 
 /** Appends the sentences of one unit of text. */
-export const cut = (pieces: ReadonlyArray<Piece>, split: Split, language: Language, draft: Draft): void => {
+export const splitIntoSentences = (
+  pieces: ReadonlyArray<Piece>,
+  split: Split,
+  language: Language,
+  draft: Draft
+): void => {
   let flat = ""
   for (const piece of pieces) flat += "text" in piece ? piece.text : piece.role === "inside" ? standIn : ""
   const breaks = breaksOf(flat, split, language)
@@ -244,7 +249,7 @@ const partners = (pieces: ReadonlyArray<Piece>): ReadonlyArray<number> => {
  *  translated. */
 const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
   if (!all.some((piece) => "text" in piece && letters.test(piece.text))) {
-    for (const piece of all) draft.literal("text" in piece ? piece.text : piece.raw)
+    for (const piece of all) draft.addVerbatim("text" in piece ? piece.text : piece.raw)
     return
   }
   const pieces = [...all]
@@ -258,19 +263,19 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     if ("text" in first) {
       const kept = first.text.trimStart()
       if (kept.length < first.text.length) {
-        draft.literal(first.text.slice(0, first.text.length - kept.length))
+        draft.addVerbatim(first.text.slice(0, first.text.length - kept.length))
         if (kept === "") from++
         else pieces[from] = { text: kept }
         continue
       }
     } else if (first.role === "void" || first.role === "close") {
-      draft.literal(first.raw)
+      draft.addVerbatim(first.raw)
       from++
       continue
     } else if (first.role === "open") {
       const close = partner[from]!
       if (close < 0 || close === to - 1) {
-        draft.literal(first.raw)
+        draft.addVerbatim(first.raw)
         from++
         if (close >= 0) {
           tail.push((last as { readonly raw: string }).raw)
@@ -316,7 +321,7 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     first: "text" in first ? first.text : "",
     last: "text" in last ? last.text : ""
   })
-  for (let i = tail.length - 1; i >= 0; i--) draft.literal(tail[i]!)
+  for (let i = tail.length - 1; i >= 0; i--) draft.addVerbatim(tail[i]!)
 }
 
 /** What a memory compares with: the sentence's text, placeholders included, markup left out. */

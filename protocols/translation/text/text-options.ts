@@ -3,7 +3,13 @@
 import type { Formality, Translator } from "../../../actors/engines/ports.ts"
 import type { RawParams } from "../../shared/params.ts"
 import { Params } from "../../shared/params.ts"
-import { formalityOf, instructionLanguages, sourceOf, targetOf, type Known } from "../languages.ts"
+import {
+  formalityOf,
+  instructionLanguages,
+  sourceOf,
+  targetOf,
+  type SupportedLanguage
+} from "../languages.ts"
 import type { Markup } from "./markup.ts"
 import type { Refusal } from "../problems.ts"
 import type { Split } from "./segments.ts"
@@ -17,8 +23,8 @@ export const thresholdDefault = 75
 export interface TextOptions {
   readonly texts: ReadonlyArray<string>
   /** undefined: to be detected. */
-  readonly source: Known | undefined
-  readonly target: Known
+  readonly source: SupportedLanguage | undefined
+  readonly target: SupportedLanguage
   readonly context: string | undefined
   readonly showBilled: boolean
   readonly split: Split
@@ -142,7 +148,11 @@ export const readTextOptions = (
 }
 
 /** `more` and `less` bind, `prefer_…` falls back silently. */
-export const formalityFor = (params: Params, target: Known, translator: Translator): Formality => {
+export const formalityFor = (
+  params: Params,
+  target: SupportedLanguage,
+  translator: Translator
+): Formality => {
   const wanted = params.choice("formality", formalities)
   if (wanted === undefined || wanted === "default") return "default"
   const can = formalityOf(translator, target)

@@ -12,15 +12,15 @@ import type { Store } from "../../../storage/store.ts"
 import { readBody } from "../../shared/body.ts"
 import type { Customization, Customizations } from "./customizations.ts"
 import { TranslationCache } from "./cache.ts"
-import { refusalOf, translated } from "./engine.ts"
+import { refusalOfEngineFault, callTranslator } from "./translator-call.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import type { MemorySearch } from "../memories/search.ts"
-import { durable } from "../resource.ts"
-import { lined, TranslationUnit } from "./translation-unit.ts"
-import { languageOf, pairFor, type Known } from "../languages.ts"
-import { cutMarkup, MarkupFault } from "./markup.ts"
+import { durable } from "../endpoint.ts"
+import { applyWholeLineTerms, TranslationUnit } from "./translation-unit.ts"
+import { languageOf, pairFor, type SupportedLanguage } from "../languages.ts"
+import { splitMarkup, MarkupFault } from "./markup.ts"
 import { problem, type Refusal } from "../problems.ts"
-import { cut, Draft, withPlaceholders, type Rendering } from "./segments.ts"
+import { splitIntoSentences, Draft, withPlaceholders, type Rendering } from "./segments.ts"
 import { codePoints, readReportingTag, readTextOptions, type TextOptions } from "./text-options.ts"
 import type { Usage } from "../account/usage.ts"
 import { translationsJson, type Translated } from "../wire.ts"
@@ -33,7 +33,7 @@ const fallback = languageOf("en")!
 export interface TextDeps {
   readonly engines: Engines
   readonly usage: Usage
-  readonly aids: Customizations
+  readonly customizations: Customizations
   readonly memories: MemorySearch
   readonly store: Store
   readonly clock: () => number
@@ -43,7 +43,7 @@ export interface TextDeps {
 /** A text that is to be translated: where its answer goes, and what it is made of. */
 interface Job {
   readonly at: number
-  readonly source: Known
+  readonly source: SupportedLanguage
   readonly pair: string
   readonly sheet: TranslationUnit
   /** Absent: not to be remembered. */
@@ -87,7 +87,7 @@ export class TextTranslation {
     const { options } = read
     const missing = this.unsupported(options)
     if (missing !== undefined) return problem(missing)
-    const aid = this.deps.aids.of(using.account.accountId, options)
+    const aid = this.deps.customizations.of(using.account.accountId, options)
     if ("_tag" in aid) return problem(aid)
 
     const billed: Array<number> = []
@@ -98,7 +98,7 @@ export class TextTranslation {
       characters += count
     }
     const reservation = this.usage.reserve(using, "translate", characters)
-    if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", whose: reservation })
+    if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
 
     const run: Run = {
       options,
@@ -149,7 +149,7 @@ export class TextTranslation {
   private sourceFor(
     text: string,
     texts: ReadonlyArray<string>
-  ): { readonly source: Known; readonly alone: boolean } {
+  ): { readonly source: SupportedLanguage; readonly alone: boolean } {
     const { detector } = this.engines
     const own = detector.detect(text)
     const found = own.reliable || texts.length === 1 ? own : detector.detect(text, texts)
@@ -181,15 +181,15 @@ export class TextTranslation {
         options.source !== undefined ? { source: options.source, alone: true } : this.sourceFor(text, texts)
       const draft = new Draft()
       if (markup === undefined)
-        cut(
-          aid.terms === undefined ? withPlaceholders(text) : lined(text, aid.terms),
+        splitIntoSentences(
+          aid.terms === undefined ? withPlaceholders(text) : applyWholeLineTerms(text, aid.terms),
           split,
           source.base,
           draft
         )
       else
         try {
-          cutMarkup(text, markup, split, source.base, draft)
+          splitMarkup(text, markup, split, source.base, draft)
         } catch (fault) {
           if (fault instanceof MarkupFault) return refusedTags
           throw fault
@@ -222,7 +222,7 @@ export class TextTranslation {
     if (memory !== undefined)
       for (const { sheet, source } of jobs) {
         if (source.base === memory.memory.source)
-          run.applied.push(...(await sheet.remember(memory, this.deps.memories)))
+          run.applied.push(...(await sheet.applyMemory(memory, this.deps.memories)))
         if (terms !== undefined) sheet.protect(terms)
       }
     const groups = new Map<string, Array<Job>>()
@@ -237,8 +237,8 @@ export class TextTranslation {
     }
     const refusals = await Promise.all(
       [...groups.values()].map(async (group) => {
-        const result = await translated(this.engines.translator, requestFor(group, run), client)
-        if (result instanceof EngineFault) return refusalOf(result)
+        const result = await callTranslator(this.engines.translator, requestFor(group, run), client)
+        if (result instanceof EngineFault) return refusalOfEngineFault(result)
         this.settle(run, group, result)
         return undefined
       })
@@ -256,7 +256,7 @@ export class TextTranslation {
     if (engine !== "") engineIds.add(engine)
     let from = 0
     for (const { at, sheet, source, key } of group) {
-      from += sheet.take(segments, from, aid.finish)
+      from += sheet.acceptAnswers(segments, from, aid.finish)
       const text = sheet.text(how)
       const detected = source.base.toUpperCase()
       answers[at] = { detected, text, billed: billed[at]! }
@@ -305,7 +305,7 @@ const requestFor = (
 ): TranslateRequest => {
   const segments: Array<EngineSegment> = []
   const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
-  for (const { sheet } of group) for (const segment of sheet.left) segments.push(segment)
+  for (const { sheet } of group) for (const segment of sheet.untranslated) segments.push(segment)
   return {
     source: group[0]!.source.base,
     target: group[0]!.pair,

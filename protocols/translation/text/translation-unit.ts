@@ -18,7 +18,7 @@ import {
 
 /** Plain text in which every line that is an entry, letter for letter, stands as its target; placeholders as
  *  they are. */
-export const lined = (text: string, terms: Terms): ReadonlyArray<Piece> => {
+export const applyWholeLineTerms = (text: string, terms: Terms): ReadonlyArray<Piece> => {
   const whole = terms.exactly(text.trim())
   const around = (line: string, target: string): Array<Piece> => {
     const start = line.length - line.trimStart().length
@@ -62,7 +62,7 @@ export class TranslationUnit {
   }
 
   /** The whole text first, then each sentence. Answers the places that served. */
-  async remember(use: MemoryUse, search: Pick<MemorySearch, "find">): Promise<ReadonlyArray<number>> {
+  async applyMemory(use: MemoryUse, search: Pick<MemorySearch, "find">): Promise<ReadonlyArray<number>> {
     if (!this.markup) {
       const hit = await search.find(use, this.source)
       if (hit !== undefined) {
@@ -103,14 +103,14 @@ export class TranslationUnit {
   }
 
   /** What the engine has to translate. */
-  get left(): ReadonlyArray<EngineSegment> {
+  get untranslated(): ReadonlyArray<EngineSegment> {
     return this.whole !== undefined
       ? []
       : this.draft.sentences.flatMap(({ segment }, i) => (this.made[i] === undefined ? [segment] : []))
   }
 
   /** The engine's answers for what was left, from `from` on; how many they were. */
-  take(
+  acceptAnswers(
     answers: ReadonlyArray<EngineSegment>,
     from: number,
     finish: ((text: string) => string) | undefined

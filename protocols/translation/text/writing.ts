@@ -5,11 +5,11 @@ import { Effect, Result } from "effect"
 import type { EngineFault, Engines } from "../../../actors/engines/ports.ts"
 import { edited } from "../../../actors/engines/correction/thread-corrector.ts"
 import type { Response, Route } from "../../../runtime/http.ts"
-import { refusalOf } from "./engine.ts"
+import { refusalOfEngineFault } from "./translator-call.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
-import { languageOf, writeLanguages, writeStyled, type Known } from "../languages.ts"
+import { languageOf, writeLanguages, writeStyled, type SupportedLanguage } from "../languages.ts"
 import { problem, type Refusal } from "../problems.ts"
-import { bodyOf, buffered, faultOf, isResponse, ok } from "../resource.ts"
+import { bodyOf, buffered, faultOf, isResponse, ok } from "../endpoint.ts"
 import { codePoints, readReportingTag, textsMax } from "./text-options.ts"
 import type { Usage } from "../account/usage.ts"
 
@@ -30,7 +30,7 @@ const variants: Readonly<Record<string, string>> = { en: "en-US", pt: "pt-PT" }
 const isDefault = (name: string | undefined): boolean => name === undefined || name.endsWith("default")
 
 /** BCP 47 with its variant where the bare code means one. */
-const writeTarget = (code: string): Known | undefined => {
+const writeTarget = (code: string): SupportedLanguage | undefined => {
   const known = languageOf(code)
   const target = known === undefined ? undefined : languageOf(variants[known.code] ?? known.code)
   return target !== undefined && writeLanguages.has(target.code) ? target : undefined
@@ -90,7 +90,7 @@ export class Writing {
       const jobs: Array<{
         readonly text: string
         readonly detected: string
-        readonly target: Known
+        readonly target: SupportedLanguage
         readonly style: string | undefined
         readonly tone: string | undefined
       }> = []
@@ -101,7 +101,7 @@ export class Writing {
       }
       const characters = texts.reduce((sum, text) => sum + codePoints(text), 0)
       const reservation = this.usage.reserve(using, "write", characters)
-      if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", whose: reservation })
+      if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
       const work = Effect.forEach(
         jobs,
         ({ text, target: { code: language }, style: as, tone: in_ }) =>
@@ -123,7 +123,7 @@ export class Writing {
         async (result) => {
           if (!Result.isSuccess(result)) {
             reservation.release()
-            return problem(refusalOf(result.failure as EngineFault))
+            return problem(refusalOfEngineFault(result.failure as EngineFault))
           }
           const answer = (): Response =>
             ok({
@@ -151,7 +151,7 @@ export class Writing {
     what: "rephrase" | "correct",
     text: string,
     texts: ReadonlyArray<string>,
-    given: Known | undefined,
+    given: SupportedLanguage | undefined,
     style: string | undefined,
     tone: string | undefined
   ) {

@@ -24,7 +24,7 @@ import {
   ok,
   queryOf,
   smallBytesMax
-} from "../resource.ts"
+} from "../endpoint.ts"
 import { codePoints } from "../text/text-options.ts"
 
 const TermList = Schema.Struct({ language: Schema.String, terms: Schema.Array(Schema.String) })
@@ -236,7 +236,7 @@ export class SpokenTermsRoutes {
     const lists = this.listsIn(params)
     if (isResponse(lists)) return lists
     if (this.all(accountId).length >= perAccountMax)
-      return problem({ _tag: "QuotaExceeded", whose: "account", message: "Spoken Terms quota exhausted" })
+      return problem({ _tag: "QuotaExceeded", owner: "account", message: "Spoken Terms quota exhausted" })
     const terms: SpokenTerms = { termsId: randomUUID(), accountId, name, createdMs: this.clock(), lists }
     return durable(this.store, [SpokenTermsTable.put([accountId, terms.termsId], terms, "absent")], () =>
       ok(json(terms), 201)

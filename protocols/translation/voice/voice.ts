@@ -118,9 +118,9 @@ export class Voice {
     const { account, key } = this.deps.usage.read(using)
     const full = (limit: number | null, used: number): boolean => limit !== null && used >= limit
     if (full(using.account.limits.speechToTextMs, usedOf(account, "speechToTextMs")))
-      return problem({ _tag: "QuotaExceeded", whose: "account" })
+      return problem({ _tag: "QuotaExceeded", owner: "account" })
     if (full(using.key.limits.speechToTextMs, usedOf(key, "speechToTextMs")))
-      return problem({ _tag: "QuotaExceeded", whose: "key" })
+      return problem({ _tag: "QuotaExceeded", owner: "key" })
     const { recognizer } = this.deps.engines
     const { used, max } = recognizer.capacity()
     if (!recognizer.readiness().ready || used >= max) return problem({ _tag: "Down", status: 503 })

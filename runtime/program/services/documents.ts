@@ -10,9 +10,9 @@ import type { Resources } from "../../../protocols/translation/resources.ts"
 
 /** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
 export const documentCustomizations = ({
-  aids,
+  customizations: aids,
   memories
-}: Resources): Required<Pick<DocumentDeps, "references" | "aids">> => {
+}: Resources): Required<Pick<DocumentDeps, "references" | "customizations">> => {
   const named = (
     accountId: string,
     source: ReturnType<typeof languageOf>,
@@ -32,7 +32,7 @@ export const documentCustomizations = ({
       const aid = named(accountId, source, target, steering)
       return "_tag" in aid ? aid : undefined
     },
-    aids: {
+    customizations: {
       memories,
       of: ({ accountId, source, target, options }) =>
         named(accountId, languageOf(source), languageOf(target)!, options)

@@ -8,7 +8,7 @@ import { TranslationCache } from "../../../protocols/translation/text/cache.ts"
 import type { DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
 import { KeyRing } from "../../../protocols/translation/account/keys.ts"
 import { Accounts, createAccount, createKey, Keys } from "../../../protocols/translation/account/records.ts"
-import { resources, type Resources } from "../../../protocols/translation/resources.ts"
+import { createResources, type Resources } from "../../../protocols/translation/resources.ts"
 import { translation } from "../../../protocols/translation/routes.ts"
 import { testMode } from "../../../protocols/translation/test-mode/test-mode.ts"
 import { Usage } from "../../../protocols/translation/account/usage.ts"
@@ -106,7 +106,7 @@ export const startTranslation = async ({
       ...(before === undefined ? {} : { before })
     })
   const make = async (): Promise<Service> => {
-    const kept = resources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
+    const kept = createResources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
     return translation({
       store,
       actors: system,
@@ -116,7 +116,7 @@ export const startTranslation = async ({
       ring,
       usage,
       cache: new TranslationCache(),
-      kept,
+      resources: kept,
       voice,
       documents: await documentsOver(engines, kept),
       publicBase,

@@ -16,7 +16,7 @@ import { memberText, readBody } from "../../../../protocols/chat/request/fields.
 import { ChunkRewriter } from "../../../../protocols/chat/turn/chunk-rewriter.ts"
 import { BridgeReader } from "../../../../protocols/chat/turn/prompt-bridge.ts"
 import { ToolNames, ToolNameRestorer } from "../../../../protocols/chat/request/tools.ts"
-import { scripted } from "../../../protocols/translation/service.ts"
+import { scripted } from "../../../protocols/translation/harness.ts"
 
 const random = (seed: number) => () => {
   seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
-let world: World
+let world: TranslationHarness
 let admin: string
 const keysPath = "/v2/admin/developer-keys"
 
 beforeEach(async () => {
-  world = await World.open({ writes: ["en"] })
+  world = await TranslationHarness.open({ writes: ["en"] })
   admin = await world.key({ role: "admin", label: "root" })
 })
 
@@ -77,7 +77,7 @@ describe("developer keys (translation 15.1–15.5)", () => {
     } = await call("GET", keysPath)
     await call("PUT", `${keysPath}/deactivate`, { body: { key_id: first.key_id } })
     expect((await call("POST", keysPath)).status).toBe(200)
-    const free = await World.open({}, { account: { tier: "free" } })
+    const free = await TranslationHarness.open({}, { account: { tier: "free" } })
     const root = await free.key({ role: "admin" })
     expect((await free.call({ path: keysPath, key: root })).status).toBe(200)
     expect((await free.call({ path: keysPath, key: root })).status).toBe(400)

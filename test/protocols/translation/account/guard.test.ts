@@ -10,7 +10,7 @@ import {
 } from "../../../../protocols/translation/account/records.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
-import { World } from "../service.ts"
+import { TranslationHarness } from "../harness.ts"
 
 const paths = [
   ["POST", "/v2/translate"],
@@ -27,7 +27,7 @@ describe("1.3 authentication", () => {
   it.each(paths)(
     '%s %s: missing, malformed, unknown or admin key → 403 {"message":"Forbidden"}',
     async (method, path) => {
-      const world = await World.open()
+      const world = await TranslationHarness.open()
       const admin = await world.key({ role: "admin" })
       expect(admin).toMatch(/:adm$/)
       for (const authorization of [
@@ -51,7 +51,7 @@ describe("1.3 authentication", () => {
     }
   )
   it("scheme name compared case-insensitively", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     for (const scheme of ["DeepL-Auth-Key", "deepl-auth-key", "DEEPL-AUTH-KEY  "])
       expect(
         (
@@ -64,7 +64,7 @@ describe("1.3 authentication", () => {
       ).toBe(200)
   })
   it("`auth_key` as query or body parameter is not accepted any more; 403", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     expect(
       (
         await world.call({
@@ -76,7 +76,7 @@ describe("1.3 authentication", () => {
     ).toBe(403)
   })
   it("deactivation: at once, permanent; again: unchanged record; a neighbour key stays", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     expect((await world.translate({ text: "x" })).status).toBe(200)
     const other = await world.key()
     const { accountId, keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
@@ -89,12 +89,12 @@ describe("1.3 authentication", () => {
     expect(world.ring.list(accountId).length).toBe(2)
   })
   it("a key of another account is not found by this account", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     const { keyId } = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!.key
     expect(await world.ring.deactivate("other", keyId, 1)).toBe(undefined)
   })
   it("the secret is kept nowhere, only its keyed hash", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     const kept = ["translation-keys", "translation-key-hashes", "translation-accounts"].flatMap((table) =>
       world.store.range(table, { limit: 10 })
     )
@@ -109,7 +109,7 @@ describe("1.3 authentication", () => {
   })
   it("a key for an account that does not exist is refused, and leaves nothing", async () => {
     const store = openMemory()
-    const account = { ...(await World.open()).account, accountId: "nobody" }
+    const account = { ...(await TranslationHarness.open()).account, accountId: "nobody" }
     await expect(createKey(store, (secret) => secret, account, { nowMs: 1 })).rejects.toMatchObject({
       _tag: "Conflict"
     })
@@ -133,7 +133,7 @@ describe("1.3 permission scopes", () => {
             : "languages:read"
     ])
   )("%s %s needs %s", async (method, path, scope) => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     const call = {
       method,
       path,
@@ -151,7 +151,7 @@ describe("1.3 permission scopes", () => {
 
 describe("2.5 general request rate", () => {
   it("100 requests/s with bursts of 200 by default → 429 with Retry-After, per key", async () => {
-    const world = await World.open({}, { limits: { calls: 200, windowMs: 2_000, inFlight: 64 } })
+    const world = await TranslationHarness.open({}, { limits: { calls: 200, windowMs: 2_000, inFlight: 64 } })
     for (let i = 0; i < 200; i++)
       expect((await world.call({ method: "GET", path: "/v2/usage" })).status).toBe(200)
     const answer = await world.call({ method: "GET", path: "/v2/usage" })
@@ -165,7 +165,7 @@ describe("2.5 general request rate", () => {
     expect((await world.call({ method: "GET", path: "/v2/usage" })).status).toBe(200)
   })
   it("64 in flight → 429; when one ends another may come", async () => {
-    const world = await World.open(
+    const world = await TranslationHarness.open(
       { instead: () => Effect.never },
       { limits: { calls: 1_000, windowMs: 2_000, inFlight: 64 } }
     )
@@ -183,7 +183,7 @@ describe("2.5 general request rate", () => {
 describe("2.3 order of checks", () => {
   const bad = { type: "text/plain", body: "{", headers: {} }
   it("auth → scope → rate → content type → syntax → parameters → referenced resources → quota", async () => {
-    const world = await World.open(
+    const world = await TranslationHarness.open(
       {},
       { limits: { calls: 1, windowMs: 2_000, inFlight: 64 }, account: { limits: { characters: 0 } } }
     )
@@ -191,7 +191,7 @@ describe("2.3 order of checks", () => {
     expect((await world.call({ ...bad, key: "unknown" })).status).toBe(403)
     expect((await world.call({ ...bad, key: scoped })).body.code).toBe("missing_scope")
     const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
-    const next = async (call: Parameters<World["call"]>[0]) => {
+    const next = async (call: Parameters<TranslationHarness["call"]>[0]) => {
       world.nowMs += 2_000
       const { status, body } = await world.call(call)
       return [status, body.code]
@@ -232,14 +232,14 @@ describe("durability", () => {
             : (target as any)[name]
     })
   }
-  const stored = (world: World): number =>
+  const stored = (world: TranslationHarness): number =>
     world.store.counter("translation-usage", [
       "account",
       world.account.accountId,
       world.account.createdMs,
       "translate"
     ])
-  const counting = (world: World): { commits: number } => {
+  const counting = (world: TranslationHarness): { commits: number } => {
     const counted = { commits: 0 }
     const { commit } = world.store
     ;(world.store as any).commit = (...args: Parameters<typeof commit>) => {
@@ -248,13 +248,13 @@ describe("durability", () => {
     }
     return counted
   }
-  const open = async (behindMs: number, store: Store = openMemory()): Promise<World> => {
-    const world = new World({}, {}, store, behindMs)
+  const open = async (behindMs: number, store: Store = openMemory()): Promise<TranslationHarness> => {
+    const world = new TranslationHarness({}, {}, store, behindMs)
     world.account = await createAccount(store, { tier: "paid", nowMs: world.nowMs })
     world.secret = await world.key()
     return world
   }
-  const hello = (world: World, times: number) =>
+  const hello = (world: TranslationHarness, times: number) =>
     Promise.all(Array.from({ length: times }, () => world.translate({ text: "Hello" })))
 
   it("behindMs 0: usage is on disk before the answer leaves; bookings of a turn go as one commit", async () => {
@@ -306,7 +306,7 @@ describe("durability", () => {
     const first = await open(250, store)
     await first.translate({ text: "Hello" })
     await first.usage.settled()
-    const again = new World({}, {}, store)
+    const again = new TranslationHarness({}, {}, store)
     expect(
       (await again.call({ method: "GET", path: "/v2/usage", key: first.secret, headers: {} })).status
     ).toBe(200)
@@ -317,7 +317,7 @@ describe("durability", () => {
 
 describe("1.1, 1.4, 19 the service", () => {
   it("unknown path: 404 with a JSON error body; wrong method: 405 with Allow", async () => {
-    const { service } = await World.open()
+    const { service } = await TranslationHarness.open()
     const about = { method: "GET", path: "/v2/x", traceId: "" }
     const lost = service.refused(404, about)
     const wrong = service.refused(405, about, "POST")
@@ -331,7 +331,7 @@ describe("1.1, 1.4, 19 the service", () => {
   it.each([400, 404, 405, 408, 413, 414, 431, 500, 503] as const)(
     "a JSON body and Cache-Control: no-store on %i",
     async (status) => {
-      const { service } = await World.open()
+      const { service } = await TranslationHarness.open()
       const response = service.refused(status, { method: "GET", path: "/v2/x", traceId: "" }, "GET")
       expect(response.status).toBe(status)
       expect(JSON.parse(response.body as string).message).toEqual(expect.any(String))
@@ -340,15 +340,14 @@ describe("1.1, 1.4, 19 the service", () => {
     }
   )
   it("GET /v2/translate is withdrawn: no such route", async () =>
-    expect((await World.open()).route("GET", "/v2/translate")).toBeUndefined())
+    expect((await TranslationHarness.open()).route("GET", "/v2/translate")).toBeUndefined())
   it("18.1.10 GET /healthz → 200 ok, without a key", async () =>
-    expect(await (await World.open()).call({ method: "GET", path: "/healthz", key: "" })).toMatchObject({
-      status: 200,
-      text: "ok"
-    }))
+    expect(
+      await (await TranslationHarness.open()).call({ method: "GET", path: "/healthz", key: "" })
+    ).toMatchObject({ status: 200, text: "ok" }))
   it("1.4 CORS: none by default; for listed origins a preflight of 204", async () => {
-    expect((await World.open()).route("OPTIONS", "/v2/translate")).toBeUndefined()
-    const world = await World.open({}, { corsOrigins: ["https://a.example"] })
+    expect((await TranslationHarness.open()).route("OPTIONS", "/v2/translate")).toBeUndefined()
+    const world = await TranslationHarness.open({}, { corsOrigins: ["https://a.example"] })
     const preflight = (origin: string) =>
       world.call({ method: "OPTIONS", path: "/v2/usage", key: "", headers: { origin } })
     const answer = await preflight("https://a.example")

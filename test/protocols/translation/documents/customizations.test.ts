@@ -6,7 +6,7 @@ import { Zip } from "../../../../protocols/formats/zip.ts"
 import { docxOf, mainPart, p } from "../../formats/build.ts"
 import { tmxOf, until } from "../memories/tmx-files.ts"
 import { DocumentWorld, type Handle } from "./document-world.ts"
-import { fault, type Script } from "../service.ts"
+import { fault, type Script } from "../harness.ts"
 
 const nobody = "0f8fad5b-d9cb-469f-a165-70867728950e"
 let world: DocumentWorld

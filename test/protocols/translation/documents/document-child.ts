@@ -12,7 +12,7 @@ import { documentService } from "../../../../runtime/program/services/documents.
 import { listenWith } from "../../../../runtime/transport/listen.ts"
 import { openLmdb } from "../../../../storage/lmdb.ts"
 import { sealer } from "../../../../storage/seal.ts"
-import { scripted } from "../service.ts"
+import { scripted } from "../harness.ts"
 
 const hash = (secret: string): string => sealer(new Uint8Array(32)).hash(secret, "test")
 const store = await openLmdb({ folder: process.argv[2]! })

@@ -11,7 +11,7 @@ import {
   type NewAccount,
   type NewKey
 } from "../../../../protocols/translation/account/records.ts"
-import { resources } from "../../../../protocols/translation/resources.ts"
+import { createResources } from "../../../../protocols/translation/resources.ts"
 import { translation } from "../../../../protocols/translation/routes.ts"
 import type { DocumentDeps, DocumentService } from "../../../../protocols/translation/documents/documents.ts"
 import { Usage } from "../../../../protocols/translation/account/usage.ts"
@@ -22,7 +22,7 @@ import type { Server } from "../../../../runtime/transport/server.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { sealer } from "../../../../storage/seal.ts"
 import type { Store } from "../../../../storage/store.ts"
-import { scripted, type Script } from "../service.ts"
+import { scripted, type Script } from "../harness.ts"
 
 export interface Handle {
   readonly document_id: string
@@ -91,7 +91,7 @@ export class DocumentWorld {
   }: { readonly adapter?: "uws" | "node"; readonly deps?: Partial<DocumentDeps> } = {}): Promise<void> {
     const system = (this.system = new ActorSystem({ store: this.store, nowMs: this.clock }))
     system.host(RateWindow, Context.empty())
-    const kept = resources({
+    const kept = createResources({
       store: this.store,
       actors: system,
       engines: this.engines,
@@ -121,7 +121,7 @@ export class DocumentWorld {
       usage: this.usage,
       limits: { calls: 1_000_000, windowMs: 2_000, inFlight: 64 },
       documents: this.service,
-      kept
+      resources: kept
     })
     this.server = await listenWith(adapter, () => {}, [service], { host: "127.0.0.1", port: 0 })
     this.url = `http://127.0.0.1:${this.server.port}`

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open({ change: (text) => text.toUpperCase() })
+  world = await TranslationHarness.open({ change: (text) => text.toUpperCase() })
 })
 
 const v3 = (
@@ -147,7 +147,7 @@ describe("glossaries v3 (translation 7)", () => {
   })
   it("a glossary of another account is unknown (1.3 isolation)", async () => {
     const id = await made()
-    const other = await World.open()
+    const other = await TranslationHarness.open()
     expect((await other.call({ method: "GET", path: `/v3/glossaries/${id}` })).status).toBe(404)
   })
   it.each([

@@ -1,12 +1,15 @@
 import { beforeEach, describe, expect, it } from "vitest"
-import { checked, summaryOf } from "../../../../protocols/translation/jobs/quality-checks.ts"
+import { checkPair, summaryOf } from "../../../../protocols/translation/jobs/quality-checks.ts"
 import { until } from "../memories/tmx-files.ts"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open({ detects: { "Dies ist ein recht langer deutscher Satz.": "de" }, writes: ["de"] })
+  world = await TranslationHarness.open({
+    detects: { "Dies ist ein recht langer deutscher Satz.": "de" },
+    writes: ["de"]
+  })
 })
 
 const path = "/v1/quality-evaluation"
@@ -134,7 +137,7 @@ describe("quality evaluation (translation 14)", () => {
     expect((await evaluate("metadata=x")).status).toBe(415)
     expect((await evaluate("{", { type: "application/json" })).status).toBe(400)
     expect((await evaluate({}, { key: await world.key({ scopes: ["translate:text"] }) })).status).toBe(403)
-    world = await World.open({}, { account: { tier: "free" } })
+    world = await TranslationHarness.open({}, { account: { tier: "free" } })
     expect((await evaluate({})).status).toBe(403)
   })
   it("job_id must be a valid UUID: 400; unknown, foreign, or older than 24 h after the end: 404", async () => {
@@ -144,7 +147,9 @@ describe("quality evaluation (translation 14)", () => {
       (await world.call({ method: "GET", path: `${path}/0f8fad5b-d9cb-469f-a165-70867728950e` })).status
     ).toBe(404)
     const { job_id } = await reported([{ source: "a", target: "b" }])
-    expect((await (await World.open()).call({ method: "GET", path: `${path}/${job_id}` })).status).toBe(404)
+    expect(
+      (await (await TranslationHarness.open()).call({ method: "GET", path: `${path}/${job_id}` })).status
+    ).toBe(404)
     world.nowMs += 86_400_000
     world.system.tick()
     await until(async () =>
@@ -167,7 +172,7 @@ describe("checks (translation 14.2)", () => {
     detected?: string,
     languages = { source: "en", target: "de" }
   ) =>
-    checked({ source, target }, languages, detected).map(
+    checkPair({ source, target }, languages, detected).map(
       ({ sub_type, severity }) => `${sub_type} ${severity}`
     )
   it.each<[string, string, string, ReadonlyArray<string>]>([
@@ -201,7 +206,7 @@ describe("checks (translation 14.2)", () => {
     ).toEqual(["Mistranslation Critical"])
   })
   it("spans are code points, sorted, half-open", () => {
-    const [issue] = checked(
+    const [issue] = checkPair(
       { source: "💜💜 42.", target: "💜💜." },
       { source: "en", target: "de" },
       undefined

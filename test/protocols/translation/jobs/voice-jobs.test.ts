@@ -4,13 +4,13 @@ import { dropLeftovers } from "../../../../protocols/translation/jobs/leftovers.
 import { srtOf } from "../../../../protocols/translation/jobs/voice-file.ts"
 import { soundOf } from "../../../actors/engines/scripted-recognizer.ts"
 import { until } from "../memories/tmx-files.ts"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 import { voiceEngines } from "../voice/voice-world.ts"
 
-let world: World
+let world: TranslationHarness
 
 const open = async (more: object = {}): Promise<void> => {
-  world = await World.open({}, { engines: voiceEngines(), ...more })
+  world = await TranslationHarness.open({}, { engines: voiceEngines(), ...more })
 }
 
 beforeEach(() => open())
@@ -255,9 +255,9 @@ describe("voice translate jobs (translation 13)", () => {
       (await world.call({ method: "GET", path: `${path}/${nobody}` })).status,
       (await world.call({ method: "GET", path: `${path}/x` })).status
     ]).toEqual([404, 400])
-    expect((await (await World.open()).call({ method: "GET", path: `${path}/${made.job_id}` })).status).toBe(
-      404
-    )
+    expect(
+      (await (await TranslationHarness.open()).call({ method: "GET", path: `${path}/${made.job_id}` })).status
+    ).toBe(404)
     await open({ account: { tier: "free" } })
     expect((await create(body(10))).status).toBe(403)
   })

@@ -2,12 +2,12 @@ import { beforeEach, describe, expect, it } from "vitest"
 import { distance } from "fastest-levenshtein"
 import { SimilarityIndex, similarityOf } from "../../../../protocols/translation/memories/similarity.ts"
 import { tmxOf, until } from "./tmx-files.ts"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open({ change: (text) => text.toUpperCase() })
+  world = await TranslationHarness.open({ change: (text) => text.toUpperCase() })
 })
 
 const call = (
@@ -272,7 +272,7 @@ describe("lists and segments (translation 9.2–9.4, 9.9)", () => {
   })
   it("9.3, 9.8 unknown or foreign: 404; malformed: 400", async () => {
     const id = await memoryOf(small)
-    const other = await World.open()
+    const other = await TranslationHarness.open()
     const { body } = await declare(5)
     for (const path of [`/${nobody}`, `/${nobody}/segments`, `/jobs/${nobody}`])
       expect((await call("GET", path)).status).toBe(404)
@@ -547,7 +547,7 @@ describe("memories in text (translation 3.1, 3.3.5)", () => {
     expect(await status({ translation_memory_threshold: 50 })).toBe(200)
   })
   it("source detection is allowed: texts of another language go to the engine", async () => {
-    world = await World.open({
+    world = await TranslationHarness.open({
       change: (text) => text.toUpperCase(),
       detects: { "Hallo Welt!": "de", Bonjour: "fr" }
     })

@@ -2,12 +2,12 @@ import { beforeEach, describe, expect, it } from "vitest"
 import { ruleValues } from "../../../../protocols/translation/styles/rule-values.ts"
 import { effectOf, finished } from "../../../../protocols/translation/styles/effect.ts"
 import { rulesIn } from "../../../../protocols/translation/styles/style-rules.ts"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open({ change: (text) => text.toUpperCase() })
+  world = await TranslationHarness.open({ change: (text) => text.toUpperCase() })
 })
 
 const call = (
@@ -172,8 +172,8 @@ describe("style rules (translation 10)", () => {
   })
   it("free accounts: 403; another account's list: 404; scopes", async () => {
     const { style_id: id } = await made()
-    const free = await World.open({}, { account: { tier: "free" } })
-    const other = await World.open()
+    const free = await TranslationHarness.open({}, { account: { tier: "free" } })
+    const other = await TranslationHarness.open()
     expect((await free.call({ method: "GET", path: "/v3/style_rules" })).status).toBe(403)
     expect((await other.call({ method: "GET", path: `/v3/style_rules/${id}` })).status).toBe(404)
     const reader = await world.key({ scopes: ["style_rules:read"] })

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest"
-import { World } from "../service.ts"
+import { TranslationHarness } from "../harness.ts"
 
 describe("language detection (translation 16)", () => {
   const path = "/v3/detect/language"
-  const open = () => World.open({ detects: { "Hallo Welt": "de", Hello: "en-US", nuqneH: "tlh" } })
+  const open = () =>
+    TranslationHarness.open({ detects: { "Hallo Welt": "de", Hello: "en-US", nuqneH: "tlh" } })
   it("one result per text, in order, JSON or form; the language only with success", async () => {
     const world = await open()
     const answer = await world.call({ path, body: { text: ["Hallo Welt", "Hello", "nuqneH", "???", "12"] } })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { expectLinear } from "../../../linear.ts"
-import { cutMarkup, MarkupFault, type Markup } from "../../../../protocols/translation/text/markup.ts"
+import { splitMarkup, MarkupFault, type Markup } from "../../../../protocols/translation/text/markup.ts"
 import { Draft, render } from "../../../../protocols/translation/text/segments.ts"
 
 const set = (...names: ReadonlyArray<string>): ReadonlySet<string> => new Set(names)
@@ -19,7 +19,7 @@ const lenient: Markup = { ...xml, strict: false }
 
 const draftOf = (text: string, markup: Markup): Draft => {
   const draft = new Draft()
-  cutMarkup(text, markup, markup.kind === "html" ? "nonewlines" : "1", "en", draft)
+  splitMarkup(text, markup, markup.kind === "html" ? "nonewlines" : "1", "en", draft)
   return draft
 }
 

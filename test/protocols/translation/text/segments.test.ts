@@ -3,7 +3,7 @@ import { expectLinear } from "../../../linear.ts"
 import type { EngineSegment } from "../../../../actors/engines/ports.ts"
 import {
   asciiBreaks,
-  cut,
+  splitIntoSentences,
   Draft,
   render,
   withPlaceholders,
@@ -12,7 +12,7 @@ import {
 
 const draftOf = (text: string, split: Split = "1", language = "en"): Draft => {
   const draft = new Draft()
-  cut(withPlaceholders(text), split, language, draft)
+  splitIntoSentences(withPlaceholders(text), split, language, draft)
   return draft
 }
 

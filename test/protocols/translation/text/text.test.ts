@@ -1,16 +1,16 @@
 import { Effect } from "effect"
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
-import { fault, World, type Call } from "../service.ts"
+import { fault, TranslationHarness, type Call } from "../harness.ts"
 
 const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
 const upper = { change: (text: string) => text.toUpperCase() }
 
-const characters = async (world: World): Promise<number> =>
+const characters = async (world: TranslationHarness): Promise<number> =>
   (await world.call({ method: "GET", path: "/v2/usage" })).body.character_count
 
 describe("translate 3.2 success", () => {
   it("one element per text, same order; detected_source_language is the upper-case base", async () => {
-    const world = await World.open({ ...upper, detects: { One: "en", Zwei: "de", "": "en" } })
+    const world = await TranslationHarness.open({ ...upper, detects: { One: "en", Zwei: "de", "": "en" } })
     const answer = await world.translate({ text: ["One", "Zwei", ""], target_lang: "fr" })
     expect(answer.status).toBe(200)
     expect(answer.body).toEqual({
@@ -22,7 +22,7 @@ describe("translate 3.2 success", () => {
     })
   })
   it("headers: JSON, Cache-Control no-store, the engine named", async () => {
-    const answer = await (await World.open()).translate({ text: "One" })
+    const answer = await (await TranslationHarness.open()).translate({ text: "One" })
     expect([
       answer.header("content-type"),
       answer.header("cache-control"),
@@ -30,7 +30,7 @@ describe("translate 3.2 success", () => {
     ]).toEqual(["application/json", "no-store", "fake"])
   })
   it("billed_characters only if asked: code points of the source", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     expect(
       (
         await world.translate({ text: ["Hello, world!", "a😀", ""], show_billed_characters: true })
@@ -47,7 +47,8 @@ describe("translate 3.2 success", () => {
     [undefined, undefined]
   ])("model_type %s → model_type_used %s", async (model_type, used) => {
     expect(
-      (await (await World.open()).translate({ text: "x", model_type })).body.translations[0].model_type_used
+      (await (await TranslationHarness.open()).translate({ text: "x", model_type })).body.translations[0]
+        .model_type_used
     ).toBe(used)
   })
   it.each([
@@ -58,24 +59,25 @@ describe("translate 3.2 success", () => {
     "tag_handling %s version %s → tag_handling_version %s",
     async (tag_handling, tag_handling_version, shown) => {
       expect(
-        (await (await World.open()).translate({ text: "x", tag_handling, tag_handling_version })).body
-          .translations[0].tag_handling_version
+        (await (await TranslationHarness.open()).translate({ text: "x", tag_handling, tag_handling_version }))
+          .body.translations[0].tag_handling_version
       ).toBe(shown)
     }
   )
   it("when source_lang was given, that value is reported", async () => {
     expect(
-      (await (await World.open()).translate({ text: "Hallo", source_lang: "fR" })).body.translations[0]
-        .detected_source_language
+      (await (await TranslationHarness.open()).translate({ text: "Hallo", source_lang: "fR" })).body
+        .translations[0].detected_source_language
     ).toBe("FR")
   })
   it("if nothing can be detected report EN", async () => {
     expect(
-      (await (await World.open({ detects: {} })).translate({ text: "123 😀" })).body.translations[0]
+      (await (await TranslationHarness.open({ detects: {} })).translate({ text: "123 😀" })).body
+        .translations[0]
     ).toEqual({ detected_source_language: "EN", text: "123 😀" })
   })
   it("an unreliable text is detected together with the others", async () => {
-    const world = await World.open({ detects: { "Guten Tag": "de" } })
+    const world = await TranslationHarness.open({ detects: { "Guten Tag": "de" } })
     expect(
       (await world.translate({ text: ["ok", "Guten Tag"], target_lang: "fr" })).body.translations.map(
         (one: any) => one.detected_source_language
@@ -259,7 +261,7 @@ describe("translate 3.1 parameters", () => {
     ["enable_beta_languages accepted, no effect", { text: "x", enable_beta_languages: true }, 200],
     ["unknown parameters are ignored", { text: "x", colour: { deep: ["blue"] } }, 200]
   ])("%s", async (_, body, status, message) => {
-    const answer = await (await World.open()).translate(body)
+    const answer = await (await TranslationHarness.open()).translate(body)
     expect(answer.status).toBe(status)
     if (status !== 200) expect(answer.body.message).toEqual(expect.any(String))
     if (message !== undefined) expect(`${answer.body.message}`).toContain(message)
@@ -269,12 +271,12 @@ describe("translate 3.1 parameters", () => {
     ["PT", "pt-pt"],
     ["zh", "zh-hans"]
   ])("1.5.4 target %s → the engine is asked for %s when it knows it", async (target_lang, asked) => {
-    const world = await World.open({ pairs: [["de", asked]] })
+    const world = await TranslationHarness.open({ pairs: [["de", asked]] })
     expect((await world.translate({ text: "Hallo", source_lang: "de", target_lang })).status).toBe(200)
     expect(world.asked[0]).toMatchObject({ source: "de", target: asked })
   })
   it("a variant which the engine does not know goes by its base; another script does not", async () => {
-    const world = await World.open({
+    const world = await TranslationHarness.open({
       pairs: [
         ["de", "es"],
         ["de", "zh"]
@@ -289,7 +291,7 @@ describe("translate 3.1 parameters", () => {
     )
   })
   it("context, formality and instructions reach the engine", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     await world.translate({
       text: "Hello",
       source_lang: "en",
@@ -308,7 +310,7 @@ describe("translate 3.1 parameters", () => {
   it.each(["application/x-www-form-urlencoded", ""])(
     "the Node client's form (content type %j)",
     async (type) => {
-      const world = await World.open(upper)
+      const world = await TranslationHarness.open(upper)
       const answer = await world.call({
         type,
         body: "text=One.&text=b%26c&target_lang=de&show_billed_characters=1&tag_handling=xml&tag_handling_version=v1&ignore_tags=x,y&custom_instructions=a&custom_instructions=b"
@@ -320,7 +322,7 @@ describe("translate 3.1 parameters", () => {
     }
   )
   it("tag lists: JSON array, repeated, comma-separated, mixed", async () => {
-    const world = await World.open(upper)
+    const world = await TranslationHarness.open(upper)
     for (const ignore_tags of [["x", "y"], "x,y", ["x , y"], ["", "y,x"]])
       expect(await world.text({ text: "a <x>b</x> <y>c</y>", tag_handling: "xml", ignore_tags })).toBe(
         "A <x>b</x> <y>c</y>"
@@ -342,12 +344,15 @@ describe("translate 3.1 header X-DeepL-Reporting-Tag", () => {
     ["a\u0001", 400]
   ])("%j → %i", async (tag, status) => {
     expect(
-      (await (await World.open()).translate({ text: "x" }, { headers: { "x-deepl-reporting-tag": tag } }))
-        .status
+      (
+        await (
+          await TranslationHarness.open()
+        ).translate({ text: "x" }, { headers: { "x-deepl-reporting-tag": tag } })
+      ).status
     ).toBe(status)
   })
   it("counts for the tag and the day, lower-case", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     await world.translate({ text: "four" }, { headers: { "x-deepl-reporting-tag": "Team" } })
     const day = Math.floor(world.nowMs / 86_400_000)
     expect(
@@ -363,7 +368,7 @@ describe("translate 3.1 header X-DeepL-Reporting-Tag", () => {
 
 describe("translate 3.3 behaviour", () => {
   it("3.3.1 same source and target language: allowed, billed, unchanged, also between variants", async () => {
-    const world = await World.open(upper)
+    const world = await TranslationHarness.open(upper)
     expect(await world.text({ text: "hello {x}.", source_lang: "en", target_lang: "EN-GB" })).toBe(
       "hello {x}."
     )
@@ -372,7 +377,7 @@ describe("translate 3.3 behaviour", () => {
     expect(await characters(world)).toBe(15)
   })
   it("3.3.2 quota: code points of all texts, tags included, context excluded", async () => {
-    const world = await World.open({}, { account: { limits: { characters: 20 } } })
+    const world = await TranslationHarness.open({}, { account: { limits: { characters: 20 } } })
     expect(
       (
         await world.translate({
@@ -391,7 +396,7 @@ describe("translate 3.3 behaviour", () => {
       { account: { limits: { characters: 5 } } },
       { key: { limits: { characters: 5 } } }
     ]) {
-      const world = await World.open({}, limits)
+      const world = await TranslationHarness.open({}, limits)
       const answer = await world.translate({ text: "123456" })
       expect([answer.status, answer.body.code]).toEqual([456, "quota_exceeded"])
       expect(world.asked).toEqual([])
@@ -399,12 +404,12 @@ describe("translate 3.3 behaviour", () => {
     }
   })
   it("0 blocks a key; empty texts are free", async () => {
-    const world = await World.open({}, { key: { limits: { characters: 0 } } })
+    const world = await TranslationHarness.open({}, { key: { limits: { characters: 0 } } })
     expect((await world.translate({ text: "x" })).status).toBe(456)
     expect((await world.translate({ text: "" })).status).toBe(200)
   })
   it("what runs at once never passes the limit", async () => {
-    const world = await World.open(
+    const world = await TranslationHarness.open(
       { instead: () => Effect.never },
       { account: { limits: { characters: 10 } } }
     )
@@ -416,7 +421,7 @@ describe("translate 3.3 behaviour", () => {
     expect(await characters(world)).toBe(0)
   })
   it("3.3.6 xml v2: not well-formed → 400 `Tag handling parsing failed, please check input.`, nothing billed", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     const answer = await world.translate({ text: ["ok", "<a>x"], tag_handling: "xml" })
     expect([answer.status, answer.body.message]).toEqual([
       400,
@@ -428,20 +433,22 @@ describe("translate 3.3 behaviour", () => {
     expect(await characters(world)).toBe(4)
   })
   it("3.3.7 html: split_sentences is `nonewlines` by default", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     await world.translate({ text: "one\ntwo", tag_handling: "html" })
     await world.translate({ text: "one\ntwo" })
     expect(world.asked.map(({ segments }) => segments.length)).toEqual([1, 2])
   })
   it("3.3.8 without tag_handling, `<` and `&` are plain text", async () =>
-    expect(await (await World.open(upper)).text({ text: "a <b>c</b> & d" })).toBe("A <B>C</B> & D"))
+    expect(await (await TranslationHarness.open(upper)).text({ text: "a <b>c</b> & d" })).toBe(
+      "A <B>C</B> & D"
+    ))
   it("preserve_formatting: true leaves the engine's edges alone", async () => {
-    const world = await World.open({ change: () => "hallo" })
+    const world = await TranslationHarness.open({ change: () => "hallo" })
     expect(await world.text({ text: "Hello.", preserve_formatting: true })).toBe("hallo")
     expect(await world.text({ text: "Hello.", preserve_formatting: false })).toBe("Hallo.")
   })
   it("one engine call per source language, texts of one language together", async () => {
-    const world = await World.open({ detects: { "One. Two": "en", Drei: "de", Four: "en" } })
+    const world = await TranslationHarness.open({ detects: { "One. Two": "en", Drei: "de", Four: "en" } })
     await world.translate({ text: ["One. Two", "Drei", "Four"], target_lang: "fr" })
     expect(world.asked.map(({ source, segments }) => [source, segments.length])).toEqual([
       ["en", 3],
@@ -449,7 +456,7 @@ describe("translate 3.3 behaviour", () => {
     ])
   })
   it("C general rule: what the engines cannot do → 400 naming target_lang, or source_lang", async () => {
-    const world = await World.open({
+    const world = await TranslationHarness.open({
       pairs: [
         ["en", "de"],
         ["de", "en"]
@@ -491,7 +498,7 @@ describe("2.3 faults of the engine", () => {
     ["unsupported", 400, undefined],
     ["bad-input", 400, undefined]
   ])("%s → %i, nothing billed, nothing stays reserved", async (reason, status, retryAfter) => {
-    const world = await World.open(
+    const world = await TranslationHarness.open(
       { instead: () => Effect.fail(fault(reason)) },
       { account: { limits: { characters: 5 } } }
     )
@@ -501,7 +508,7 @@ describe("2.3 faults of the engine", () => {
     expect(await characters(world)).toBe(0)
   })
   it("a defect is thrown to the transport (500), nothing stays reserved", async () => {
-    const world = await World.open(
+    const world = await TranslationHarness.open(
       { instead: () => Effect.die(new Error("bug")) },
       { account: { limits: { characters: 5 } } }
     )
@@ -517,7 +524,7 @@ describe("2.3 faults of the engine", () => {
     })
     it("2.4 answer within 5 s: an engine that is silent → 504, and it is interrupted", async () => {
       let interrupted = false
-      const world = await World.open({
+      const world = await TranslationHarness.open({
         instead: () =>
           Effect.onInterrupt(Effect.never, () =>
             Effect.sync(() => {
@@ -535,11 +542,11 @@ describe("2.3 faults of the engine", () => {
 
 describe("answers given before", () => {
   const twice = async (
-    script: Parameters<typeof World.open>[0],
+    script: Parameters<typeof TranslationHarness.open>[0],
     first: Record<string, unknown>,
     second: Record<string, unknown>
   ) => {
-    const world = await World.open(script)
+    const world = await TranslationHarness.open(script)
     const answers = [await world.translate(first), await world.translate(second)]
     return { world, answers, calls: world.asked.length }
   }
@@ -579,7 +586,7 @@ describe("1.2 bodies and 2.2 texts", () => {
     ["broken JSON: 400", { type: "application/json", body: "{" }, 400, "invalid_json"],
     ["an empty body: 400", { body: "" }, 400, "missing_parameter"]
   ])("%s", async (_, call, status, code) => {
-    const answer = await (await World.open()).call(call)
+    const answer = await (await TranslationHarness.open()).call(call)
     expect([answer.status, answer.body.code, answer.header("cache-control")]).toEqual([
       status,
       code,
@@ -587,13 +594,13 @@ describe("1.2 bodies and 2.2 texts", () => {
     ])
   })
   it("2.5 /v2/translate body: 131072 bytes → 413", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     expect(world.route("POST", "/v2/translate")!.body).toEqual({ as: "buffer", bytesMax: 131_072 })
     const refused = world.service.refused(413, { method: "POST", path: "/v2/translate", traceId: "" })
     expect([refused.status, JSON.parse(refused.body as string).message]).toEqual([413, "Payload too large"])
   })
   it("a full body of one text passes", async () => {
     const text = "Lorem ipsum. ".repeat(9_000)
-    expect(await (await World.open()).text({ text })).toBe(text)
+    expect(await (await TranslationHarness.open()).text({ text })).toBe(text)
   })
 })

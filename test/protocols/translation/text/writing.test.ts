@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 
 const languages = ["de", "en", "es", "fr", "it", "ja", "ko", "pt", "zh"]
 
@@ -13,10 +13,10 @@ const detects = {
   やあ: "ja"
 }
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open({ writes: languages, detects })
+  world = await TranslationHarness.open({ writes: languages, detects })
 })
 
 const rephrase = (body: object, more: object = {}): Promise<Answer> =>
@@ -119,7 +119,7 @@ describe("rephrase (translation 5.1)", () => {
     expect((await rephrase({ text: ["Hello world"] }, { key: small })).status).toBe(456)
   })
   it("free accounts 403; a key without write:improve 403; 415; the body may have 10240 bytes; an engine that fails 504, nothing billed", async () => {
-    const free = await World.open({ writes: languages }, { account: { tier: "free" } })
+    const free = await TranslationHarness.open({ writes: languages }, { account: { tier: "free" } })
     expect((await free.call({ path: "/v2/write/rephrase", body: { text: ["a"] } })).status).toBe(403)
     expect(
       (await rephrase({ text: ["a"] }, { key: await world.key({ scopes: ["translate:text"] }) })).status
@@ -130,7 +130,7 @@ describe("rephrase (translation 5.1)", () => {
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(0)
   })
   it("without an engine for the language: 400, and absent from /v3/languages", async () => {
-    world = await World.open({ writes: ["en"], detects })
+    world = await TranslationHarness.open({ writes: ["en"], detects })
     expect((await rephrase({ text: ["Hallo Welt"] })).status).toBe(400)
     const listed = (await world.call({ method: "GET", path: "/v3/languages", query: "resource=write" })).body
     expect(

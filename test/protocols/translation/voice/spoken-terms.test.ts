@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
-import { World, type Answer } from "../service.ts"
+import { TranslationHarness, type Answer } from "../harness.ts"
 import { until, VoiceWorld } from "./voice-world.ts"
 
-let world: World
+let world: TranslationHarness
 
 beforeEach(async () => {
-  world = await World.open()
+  world = await TranslationHarness.open()
 })
 
 const call = (
@@ -136,7 +136,7 @@ describe("spoken terms (translation 11)", () => {
     expect([answer.status, answer.body.message]).toEqual([456, "Spoken Terms quota exhausted"])
   })
   it("free accounts 403 with its text; scoped keys 403; malformed id 400, unknown or foreign 404; 415", async () => {
-    const free = await World.open({}, { account: { tier: "free" } })
+    const free = await TranslationHarness.open({}, { account: { tier: "free" } })
     const id = await made()
     const refused = await free.call({ method: "GET", path: "/v3/spoken-terms" })
     expect([refused.status, refused.body.message]).toEqual([
@@ -151,9 +151,9 @@ describe("spoken terms (translation 11)", () => {
       (await call("GET", `/${nobody}`)).status,
       (await entries(id, "")).status
     ]).toEqual([400, 404, 400])
-    expect((await (await World.open()).call({ method: "GET", path: `/v3/spoken-terms/${id}` })).status).toBe(
-      404
-    )
+    expect(
+      (await (await TranslationHarness.open()).call({ method: "GET", path: `/v3/spoken-terms/${id}` })).status
+    ).toBe(404)
     expect((await call("POST", "", { body: "x", type: "text/plain" })).status).toBe(415)
   })
 })

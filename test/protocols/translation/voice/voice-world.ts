@@ -29,7 +29,7 @@ import {
   soundOf,
   type Script as Hearing
 } from "../../../actors/engines/scripted-recognizer.ts"
-import { scripted, type Script } from "../service.ts"
+import { scripted, type Script } from "../harness.ts"
 
 export interface VoiceScript {
   readonly hearing?: Hearing

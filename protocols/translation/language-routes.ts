@@ -12,14 +12,14 @@ import {
   languages,
   offersOf,
   pairFor,
-  reachOf,
-  resources
+  coverageOf,
+  languageResources
 } from "./languages.ts"
 import { problem } from "./problems.ts"
 import type { Usage } from "./account/usage.ts"
 import { listedLanguage, offeredLanguage, offeredResource, usageJson } from "./wire.ts"
 
-export const metaBytesMax = 65_536
+export const queryBodyBytesMax = 65_536
 const noStore = [["Cache-Control", "no-store"]] as const
 const found = (value: unknown): Response => json(200, value, noStore)
 
@@ -53,14 +53,14 @@ export const usageOf =
     )
   }
 
-export const languagesV2 =
+export const listLanguagesV2 =
   ({ translator }: Engines): Guarded =>
   (request) => {
     const params = paramsOf(request)
     if (isRefused(params)) return problem(params)
     const type = params.choice("type", ["source", "target"]) ?? "source"
     if (params.fault !== undefined) return problem(params.fault)
-    const reach = reachOf(translator)
+    const reach = coverageOf(translator)
     return found(
       languages
         .filter((language) => language.listed && reach[type](language) && language[type])
@@ -74,7 +74,7 @@ export const languagesV2 =
     )
   }
 
-export const glossaryPairs =
+export const listGlossaryPairs =
   ({ translator }: Engines): Guarded =>
   () => {
     const known = languages.filter(({ code }) => glossaryLanguages.has(code))
@@ -87,7 +87,7 @@ export const glossaryPairs =
     })
   }
 
-export const languagesV3 =
+export const listLanguagesV3 =
   (engines: Engines): Guarded =>
   (request) => {
     const params = paramsOf(request)
@@ -101,7 +101,7 @@ export const languagesV3 =
           : { _tag: "Missing", name: "resource" }
       )
     }
-    const resource = resources.find((known) => known.name === name)
+    const resource = languageResources.find((known) => known.name === name)
     if (resource === undefined) params.invalid("resource")
     if (include.some((word) => word !== "beta" && word !== "external")) params.invalid("include")
     if (params.fault !== undefined) return problem(params.fault)
@@ -114,5 +114,5 @@ export const languagesV3 =
     )
   }
 
-export const languageResources: Guarded = () =>
-  found(resources.map(({ name, features }) => offeredResource(name, features)))
+export const listLanguageResources: Guarded = () =>
+  found(languageResources.map(({ name, features }) => offeredResource(name, features)))

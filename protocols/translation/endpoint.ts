@@ -19,7 +19,7 @@ export const invalid = (name: string, detail?: string): Response =>
   problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
 
 export const notFound = (what: string): Response => problem({ _tag: "NotFound", what })
-export const down: Response = problem({ _tag: "Down", status: 503 })
+export const unavailable: Response = problem({ _tag: "Down", status: 503 })
 
 /** The UUID in the path, lower case; 400 when it is none. */
 export const idIn = (request: Request, name: string): string | Response => {
@@ -70,7 +70,7 @@ export const durable = (
   conflict: () => Response = () => problem({ _tag: "Conflict" })
 ): Promise<Response> =>
   new Promise((resolve) => {
-    const refused = store.commit(writes, (fault) => resolve(fault === undefined ? answer() : down))
+    const refused = store.commit(writes, (fault) => resolve(fault === undefined ? answer() : unavailable))
     if (refused instanceof Conflict) resolve(conflict())
   })
 
@@ -88,7 +88,7 @@ export const pageOf = (
 export const bytesOf = (text: string): number => Buffer.byteLength(text)
 
 /** Lets other work of the process pass, between slices of a long one. */
-export const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** The base of absolute addresses: the configured one, else as the client addressed us. */
 export const publicBaseOf = (request: Request, configured: string | undefined): string =>

@@ -1,13 +1,13 @@
 import { Effect } from "effect"
 import { expect, it } from "vitest"
 import { Customizations } from "../../../../protocols/translation/text/customizations.ts"
-import { assisted } from "../../../../protocols/translation/text/assisted.ts"
+import { translateWithMemory } from "../../../../protocols/translation/text/translate-with-memory.ts"
 import { languageOf } from "../../../../protocols/translation/languages.ts"
 import { MemorySearch } from "../../../../protocols/translation/memories/search.ts"
-import { scripted, World } from "../service.ts"
+import { scripted, TranslationHarness } from "../harness.ts"
 
 it("texts that others bring: whole lines and terms from the glossary, the style's characters, the rest from the engine in one call", async () => {
-  const world = await World.open()
+  const world = await TranslationHarness.open()
   const { engines, asked } = scripted({ change: (text) => text.toUpperCase() })
   const glossary = (
     await world.call({
@@ -53,7 +53,7 @@ it("texts that others bring: whole lines and terms from the glossary, the style'
   })
   if ("_tag" in aid) throw new Error(aid._tag)
   const made = await Effect.runPromise(
-    assisted({ translator: engines.translator, memories }, aid, {
+    translateWithMemory({ translator: engines.translator, memories }, aid, {
       texts: ["First. Second.", "a cat... {x}", "", "cat"],
       source,
       target,

@@ -180,7 +180,7 @@ const streamed = async (
   return Buffer.concat(parts).toString()
 }
 
-export class World {
+export class TranslationHarness {
   readonly store: Store
   readonly service: Service
   readonly system: ActorSystem
@@ -227,8 +227,8 @@ export class World {
       key = {},
       ...deps
     }: Partial<TranslationDeps> & { account?: Partial<NewAccount>; key?: Partial<NewKey> } = {}
-  ): Promise<World> {
-    const world = new World(script, deps)
+  ): Promise<TranslationHarness> {
+    const world = new TranslationHarness(script, deps)
     world.account = await createAccount(world.store, { tier: "paid", nowMs: world.nowMs, ...account })
     world.secret = await world.key(key)
     return world

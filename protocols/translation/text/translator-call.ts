@@ -13,7 +13,7 @@ import type { Refusal } from "../problems.ts"
 /** Clients repeat a request after 5 s. */
 const engineMsMax = 4_500
 
-export const translated = (
+export const callTranslator = (
   translator: Translator,
   request: TranslateRequest,
   client: Pick<Request, "signal">
@@ -49,7 +49,7 @@ export const translated = (
     if (signal.aborted) gone()
   })
 
-export const refusalOf = ({ reason }: EngineFault): Refusal => {
+export const refusalOfEngineFault = ({ reason }: EngineFault): Refusal => {
   switch (reason) {
     case "unsupported":
       return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }

@@ -4,7 +4,7 @@ import type { TranslationOptions } from "../../../actors/documents/meta.ts"
 import type { Translator } from "../../../actors/engines/ports.ts"
 import { conversions, documentTypeOf, type DocumentType } from "../../formats/catalogue.ts"
 import { Params, type RawParams } from "../../shared/params.ts"
-import { pairFor, sourceOf, targetOf, type Known } from "../languages.ts"
+import { pairFor, sourceOf, targetOf, type SupportedLanguage } from "../languages.ts"
 import type { Refusal } from "../problems.ts"
 import { formalityFor, glossariesMax, idOf, isUuid, thresholdDefault } from "../text/text-options.ts"
 
@@ -15,8 +15,8 @@ export interface DocumentOptions {
   readonly extension: string
   readonly outExtension: string
   readonly outType: DocumentType
-  readonly source: Known | undefined
-  readonly target: Known
+  readonly source: SupportedLanguage | undefined
+  readonly target: SupportedLanguage
   readonly steering: TranslationOptions
   readonly watermark: boolean
 }

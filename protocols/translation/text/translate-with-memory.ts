@@ -10,15 +10,15 @@ import type {
   Translator
 } from "../../../actors/engines/ports.ts"
 import type { Customization } from "./customizations.ts"
-import type { Known } from "../languages.ts"
+import type { SupportedLanguage } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
-import { cut, Draft, withPlaceholders, type Piece, type Split } from "./segments.ts"
-import { lined, TranslationUnit } from "./translation-unit.ts"
+import { splitIntoSentences, Draft, withPlaceholders, type Piece, type Split } from "./segments.ts"
+import { applyWholeLineTerms, TranslationUnit } from "./translation-unit.ts"
 
-export interface AssistedRequest {
+export interface TranslateWithMemoryRequest {
   readonly texts: ReadonlyArray<string>
-  readonly source: Known
-  readonly target: Known
+  readonly source: SupportedLanguage
+  readonly target: SupportedLanguage
   /** The engine's code of the target (`pairFor`). */
   readonly pair: Language
   readonly split?: Split
@@ -30,7 +30,7 @@ export interface AssistedRequest {
   readonly clean?: (segment: EngineSegment) => EngineSegment
 }
 
-export interface Assisted {
+export interface TranslatedWithMemory {
   /** One per text, same order. */
   readonly texts: ReadonlyArray<string>
   /** Places of the memory's segments that served: `memories.applied` makes the rows that say so. */
@@ -39,7 +39,7 @@ export interface Assisted {
   readonly engine: string
 }
 
-export const assisted = (
+export const translateWithMemory = (
   {
     translator,
     memories
@@ -55,20 +55,20 @@ export const assisted = (
     context,
     piecesOf,
     clean = (segment) => segment
-  }: AssistedRequest
-): Effect.Effect<Assisted, EngineFault> =>
+  }: TranslateWithMemoryRequest
+): Effect.Effect<TranslatedWithMemory, EngineFault> =>
   Effect.gen(function* () {
     const places: Array<number> = []
     const sheets: Array<TranslationUnit> = []
     for (const text of texts) {
       const draft = new Draft()
       const own = piecesOf?.(text)
-      cut(
+      splitIntoSentences(
         own?.coded === true
           ? own.pieces
           : aid.terms === undefined
             ? withPlaceholders(text)
-            : lined(text, aid.terms),
+            : applyWholeLineTerms(text, aid.terms),
         split,
         source.base,
         draft
@@ -76,11 +76,11 @@ export const assisted = (
       const sheet = new TranslationUnit(text, draft, own?.coded === true)
       const { memory, terms } = aid
       if (memory !== undefined && memory.memory.source === source.base)
-        places.push(...(yield* Effect.promise(() => sheet.remember(memory, memories))))
+        places.push(...(yield* Effect.promise(() => sheet.applyMemory(memory, memories))))
       if (terms !== undefined) sheet.protect(terms)
       sheets.push(sheet)
     }
-    const segments = sheets.flatMap(({ left }) => left)
+    const segments = sheets.flatMap(({ untranslated: left }) => left)
     const made =
       segments.length === 0
         ? { segments, engine: "" }
@@ -98,7 +98,7 @@ export const assisted = (
       places,
       engine: made.engine,
       texts: sheets.map((sheet) => {
-        from += sheet.take(answers, from, aid.finish)
+        from += sheet.acceptAnswers(answers, from, aid.finish)
         return sheet.text({
           repair: translator.verbatim !== true,
           escape: false,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest"
 import { languages } from "../../../protocols/translation/languages.ts"
-import { World, type Call } from "./service.ts"
+import { TranslationHarness, type Call } from "./harness.ts"
 
-const get = (world: World, path: string, more: Call = {}) => world.call({ method: "GET", path, ...more })
+const get = (world: TranslationHarness, path: string, more: Call = {}) =>
+  world.call({ method: "GET", path, ...more })
 
 /** Engines that do everything the tables know. */
 const every = languages.filter(({ code, base }) => code === base).map(({ code }) => code)
@@ -24,13 +25,16 @@ const all = {
 
 describe("6.1 /v2/usage", () => {
   it("free accounts: only character_count, character_limit", async () => {
-    const world = await World.open({}, { account: { tier: "free", limits: { characters: 500_000 } } })
+    const world = await TranslationHarness.open(
+      {},
+      { account: { tier: "free", limits: { characters: 500_000 } } }
+    )
     expect(world.secret).toMatch(/^[0-9a-f-]{36}:fx$/)
     await world.translate({ text: "Hello" })
     expect((await get(world, "/v2/usage")).body).toEqual({ character_count: 5, character_limit: 500_000 })
   })
   it("paid accounts: all; no limit is 1000000000000; counters are visible at once; this key apart from the account", async () => {
-    const world = await World.open()
+    const world = await TranslationHarness.open()
     expect(world.secret).toMatch(/^[0-9a-f-]{36}$/)
     await world.translate({ text: "Hello" })
     await world.translate({ text: "You" }, { key: await world.key({ limits: { characters: 100 } }) })
@@ -78,7 +82,7 @@ describe("6.1 /v2/usage", () => {
     })
   })
   it("minutes, rounded up", async () => {
-    const world = await World.open({}, { account: { limits: { speechToTextMs: 600_000 } } })
+    const world = await TranslationHarness.open({}, { account: { limits: { speechToTextMs: 600_000 } } })
     const reservation = world.usage.reserve(
       world.ring.find(`DeepL-Auth-Key ${world.secret}`)!,
       "speechToTextMs",
@@ -92,13 +96,13 @@ describe("6.1 /v2/usage", () => {
     })
   })
   it("document pairs only for accounts with such limits", async () => {
-    const world = await World.open({}, { account: { tier: "free", limits: { documents: 5 } } })
+    const world = await TranslationHarness.open({}, { account: { tier: "free", limits: { documents: 5 } } })
     expect((await get(world, "/v2/usage")).body).toMatchObject({ document_count: 0, document_limit: 5 })
   })
   it("POST accepted too", async () =>
-    expect((await (await World.open()).call({ path: "/v2/usage" })).status).toBe(200))
+    expect((await (await TranslationHarness.open()).call({ path: "/v2/usage" })).status).toBe(200))
   it("billing period: calendar-month steps, the day clipped; a new one counts from 0", async () => {
-    const world = await World.open({}, { account: { limits: { characters: 5 } } })
+    const world = await TranslationHarness.open({}, { account: { limits: { characters: 5 } } })
     await world.translate({ text: "Hello" })
     expect((await world.translate({ text: "x" })).status).toBe(456)
     world.nowMs = Date.UTC(2026, 1, 28, 12)
@@ -114,7 +118,7 @@ describe("6.1 /v2/usage", () => {
 describe("6.2 /v2/languages", () => {
   it("type source (default): code upper case and English name, never supports_formality", async () => {
     const { body } = await get(
-      await World.open({
+      await TranslationHarness.open({
         pairs: [
           ["en", "de"],
           ["de", "en"]
@@ -129,7 +133,7 @@ describe("6.2 /v2/languages", () => {
   })
   it("targets: without EN and PT, with all variants of what the engines can do, supports_formality", async () => {
     const { body } = await get(
-      await World.open({
+      await TranslationHarness.open({
         pairs: [
           ["en", "de"],
           ["de", "en"],
@@ -150,7 +154,7 @@ describe("6.2 /v2/languages", () => {
     ])
   })
   it("A: with engines that can do everything, 101 sources and 108 targets, ZH as target is Chinese (simplified)", async () => {
-    const world = await World.open(all)
+    const world = await TranslationHarness.open(all)
     expect((await get(world, "/v2/languages")).body.length).toBe(101)
     const targets = (await get(world, "/v2/languages", { query: "type=target" })).body
     expect(targets.length).toBe(108)
@@ -159,28 +163,27 @@ describe("6.2 /v2/languages", () => {
     ).toEqual(["Chinese (simplified)", "Chinese (simplified)", "Chinese (traditional)"])
   })
   it("other type: 400", async () =>
-    expect(await get(await World.open(), "/v2/languages", { query: "type=both" })).toMatchObject({
-      status: 400,
-      body: { message: "Value for 'type' not supported." }
-    }))
+    expect(await get(await TranslationHarness.open(), "/v2/languages", { query: "type=both" })).toMatchObject(
+      { status: 400, body: { message: "Value for 'type' not supported." } }
+    ))
   it.each<[string, Call]>([
     ["1.2.10 a form-encoded body of a GET", { method: "GET", body: "type=target" }],
     ["1.2.10 body value wins over query value", { method: "GET", query: "type=source", body: "type=target" }],
     ["POST accepted too", { method: "POST", body: "type=target" }],
     ["POST of JSON", { method: "POST", body: { type: "target" } }]
   ])("%s", async (_, call) =>
-    expect((await (await World.open()).call({ path: "/v2/languages", ...call })).body[0]).toHaveProperty(
-      "supports_formality"
-    )
+    expect(
+      (await (await TranslationHarness.open()).call({ path: "/v2/languages", ...call })).body[0]
+    ).toHaveProperty("supports_formality")
   )
   it("no engine ready: empty, not faked", async () =>
-    expect((await get(await World.open({ pairs: [] }), "/v2/languages")).body).toEqual([]))
+    expect((await get(await TranslationHarness.open({ pairs: [] }), "/v2/languages")).body).toEqual([]))
 })
 
 describe("6.3 /v2/glossary-language-pairs", () => {
   it("all ordered pairs of two different glossary languages, lower case, that the engines can do", async () => {
     const { body } = await get(
-      await World.open({
+      await TranslationHarness.open({
         pairs: [
           ["en", "de"],
           ["de", "en"],
@@ -199,7 +202,8 @@ describe("6.3 /v2/glossary-language-pairs", () => {
 })
 
 describe("6.4 /v3/languages", () => {
-  const list = async (query: string, script = {}) => get(await World.open(script), "/v3/languages", { query })
+  const list = async (query: string, script = {}) =>
+    get(await TranslationHarness.open(script), "/v3/languages", { query })
   it("BCP 47 casing; en is no target for translate_text; variants are never source; features as objects", async () => {
     const { body } = await list("resource=translate_text", {
       pairs: [
@@ -299,7 +303,7 @@ describe("6.4 /v3/languages", () => {
 
 describe("6.5 /v3/languages/resources", () => {
   it("needs_source_support/needs_target_support are left out when false", async () => {
-    const { body } = await get(await World.open(), "/v3/languages/resources")
+    const { body } = await get(await TranslationHarness.open(), "/v3/languages/resources")
     expect(body.map(({ name }: any) => name)).toEqual([
       "translate_text",
       "translate_document",
