@@ -1,13 +1,17 @@
-/** Chat's figures for /metrics, in Prometheus text. Source: chat section 18. */
+/** Chat's figures for /metrics, in Prometheus text. Guarantee: a client cannot make more than `modelsMax` label
+ *  values by asking for models.
+ *  Source: docs/spec/chat.md, section 18. */
+/** In seconds: turns, first tokens, commits. */
 const bounds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
-const fine = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1]
+/** In seconds: what the proxy adds to a turn. */
+const overheadBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1]
 
-/** Label values beyond this many are `other`. */
+/** Models beyond this many are counted as `other`. */
 const modelsMax = 200
 
 class Histogram {
-  /** Between one bound and the next; the last is above all of them. */
+  /** Counts between one bound and the next; the last bucket is above all bounds. */
   private readonly buckets: Array<number>
 
   private sum = 0
@@ -22,16 +26,16 @@ class Histogram {
   observe(seconds: number): void {
     this.sum += seconds
     this.count++
-    let at = 0
-    while (at < this.bounds.length && seconds > this.bounds[at]!) at++
-    this.buckets[at]!++
+    let bucket = 0
+    while (bucket < this.bounds.length && seconds > this.bounds[bucket]!) bucket++
+    this.buckets[bucket]!++
   }
 
   lines(name: string): ReadonlyArray<string> {
-    let below = 0
+    let cumulative = 0
     return [
       `# TYPE ${name} histogram`,
-      ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${(below += this.buckets[i]!)}`),
+      ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${(cumulative += this.buckets[i]!)}`),
       `${name}_bucket{le="+Inf"} ${this.count}`,
       `${name}_sum ${this.sum}`,
       `${name}_count ${this.count}`
@@ -42,73 +46,86 @@ class Histogram {
 const escape = (value: string): string =>
   value.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`))
 
-interface Count {
+interface Counter {
   value: number
 }
 
 const tokensIn = 'proxy_tokens_total{direction="input"}'
 const tokensOut = 'proxy_tokens_total{direction="output"}'
 
+interface TurnCounter {
+  readonly upstream: string
+  readonly label: string
+  readonly outcome: string
+  readonly counter: Counter
+}
+
+type Gauge = readonly [name: string, value: number]
+
+const withoutLabels = (name: string): string => name.split("{")[0]!
+
 export class ChatMetrics {
   readonly duration = new Histogram(bounds)
   readonly firstToken = new Histogram(bounds)
-  readonly overhead = new Histogram(fine)
+  readonly overhead = new Histogram(overheadBounds)
   readonly commit = new Histogram(bounds)
-  private readonly counts = new Map<string, Count>()
+  private readonly counters = new Map<string, Counter>()
 
-  private lastTurn:
-    | { readonly upstream: string; readonly label: string; readonly outcome: string; readonly count: Count }
-    | undefined = undefined
+  /** The counter of the last turn, because turns of one model come in rows. */
+  private lastTurn: TurnCounter | undefined = undefined
 
   private readonly models = new Set<string>()
   lastCommitMs = 0
 
-  /** Names that come with every turn, found without building them anew: by what they are made of. */
-  private readonly known = new Map<number, Map<string, Count>>()
+  /** Counters of requests by status and endpoint: they come with every turn, so their names are built once. */
+  private readonly requestCounters = new Map<number, Map<string, Counter>>()
 
-  private count(name: string): Count {
-    let count = this.counts.get(name)
-    if (count === undefined) this.counts.set(name, (count = { value: 0 }))
-    return count
+  private counter(name: string): Counter {
+    const existing = this.counters.get(name)
+    if (existing !== undefined) return existing
+    const counter = { value: 0 }
+    this.counters.set(name, counter)
+    return counter
   }
 
   private add(name: string, amount = 1): void {
-    this.count(name).value += amount
+    this.counter(name).value += amount
   }
 
   request(endpoint: string, status: number): void {
-    let of = this.known.get(status)
-    if (of === undefined) this.known.set(status, (of = new Map()))
-    let count = of.get(endpoint)
-    if (count === undefined)
-      of.set(
-        endpoint,
-        (count = this.count(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`))
-      )
-    count.value++
+    let byEndpoint = this.requestCounters.get(status)
+    if (byEndpoint === undefined) {
+      byEndpoint = new Map()
+      this.requestCounters.set(status, byEndpoint)
+    }
+    let counter = byEndpoint.get(endpoint)
+    if (counter === undefined) {
+      counter = this.counter(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`)
+      byEndpoint.set(endpoint, counter)
+    }
+    counter.value++
   }
 
   turn(upstream: string, model: string, outcome: string): void {
-    const known = this.models.has(model) || this.models.size < modelsMax
-    if (known) this.models.add(model)
-    const label = known ? model : "other"
-    let last = this.lastTurn
-    if (
-      last === undefined ||
-      last.upstream !== upstream ||
-      last.label !== label ||
-      last.outcome !== outcome
-    ) {
-      last = this.lastTurn = {
-        upstream,
-        label,
-        outcome,
-        count: this.count(
-          `proxy_turns_total{upstream="${upstream}",model="${known ? escape(model) : "other"}",outcome="${outcome}"}`
-        )
-      }
-    }
-    last.count.value++
+    const label = this.modelLabel(model)
+    const last = this.lastTurn
+    const isSame = last?.upstream === upstream && last.label === label && last.outcome === outcome
+    const current = isSame ? last : this.turnCounter(upstream, label, outcome)
+    current.counter.value++
+  }
+
+  private turnCounter(upstream: string, label: string, outcome: string): TurnCounter {
+    const name = `proxy_turns_total{upstream="${upstream}",model="${escape(label)}",outcome="${outcome}"}`
+    const current = { upstream, label, outcome, counter: this.counter(name) }
+    this.lastTurn = current
+    return current
+  }
+
+  private modelLabel(model: string): string {
+    if (this.models.has(model)) return model
+    if (this.models.size >= modelsMax) return "other"
+    this.models.add(model)
+    return model
   }
 
   tokens(input: number, output: number): void {
@@ -129,26 +146,20 @@ export class ChatMetrics {
     this.commit.observe(ms / 1_000)
   }
 
-  text(gauges: ReadonlyArray<readonly [name: string, value: number]>): string {
-    const names = [...this.counts.keys()].sort()
-    const kinds = new Set<string>()
+  text(gauges: ReadonlyArray<Gauge>): string {
+    const typed = new Set<string>()
     const lines: Array<string> = []
-    for (const name of names) {
-      const plain = name.split("{")[0]!
-      if (!kinds.has(plain)) {
-        kinds.add(plain)
-        lines.push(`# TYPE ${plain} counter`)
-      }
-      lines.push(`${name} ${this.counts.get(name)!.value}`)
-    }
-    for (const [name, value] of gauges) {
-      const plain = name.split("{")[0]!
-      if (!kinds.has(plain)) {
-        kinds.add(plain)
-        lines.push(`# TYPE ${plain} ${plain.endsWith("_total") ? "counter" : "gauge"}`)
+    const add = (name: string, value: number, type: "counter" | "gauge"): void => {
+      const family = withoutLabels(name)
+      if (!typed.has(family)) {
+        typed.add(family)
+        lines.push(`# TYPE ${family} ${type}`)
       }
       lines.push(`${name} ${value}`)
     }
+    for (const name of [...this.counters.keys()].sort()) add(name, this.counters.get(name)!.value, "counter")
+    for (const [name, value] of gauges)
+      add(name, value, withoutLabels(name).endsWith("_total") ? "counter" : "gauge")
     return [
       ...lines,
       ...this.duration.lines("proxy_turn_duration_seconds"),

@@ -1,20 +1,13 @@
-/** The chat service: its paths, what guards them, what they answer. Source: chat sections 3, 4, 6, 18. */
-import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
+/** The chat service: its paths, what guards them, what they answer. This is the one place where what a request
+ *  throws becomes its answer.
+ *  Source: docs/spec/chat.md, sections 3, 4, 6 and 18. */
+import type { Handler, Headers, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { type Access, type OwnerHandler, preflight, requestIdOf, withHeaders } from "./access.ts"
 import { completions } from "./answer/completions.ts"
-import {
-  answerOf,
-  internal,
-  invalidJson,
-  invalidKey,
-  modelNotFound,
-  Refusal,
-  refusalOf,
-  shuttingDown,
-  unknownUrl
-} from "./problems.ts"
 import type { ResponsesApi } from "./answer/responses.ts"
+import { problemResponse, Refusal, type Problem } from "./problems.ts"
 import type { Turns } from "./turn/turn.ts"
+import { problemOf } from "./upstream-problems.ts"
 
 export interface ChatDeps {
   readonly turns: Turns
@@ -22,161 +15,186 @@ export interface ChatDeps {
   readonly responses: ResponsesApi
 }
 
-const jsonHeaders = [["Content-Type", "application/json; charset=utf-8"]] as const
+const smallBodyBytesMax = 65_536
+
+const ok = (value: unknown): Response => ({
+  status: 200,
+  headers: [["Content-Type", "application/json; charset=utf-8"]],
+  body: JSON.stringify(value)
+})
 
 const isJson = (type: string | undefined): boolean =>
   type === undefined ||
   type === "" ||
   /^(?:application\/json|[\w.*+-]+\/(?:[\w.*+-]+\+)?json)\s*(?:;|$)/i.test(type.trim())
 
-const checkBody = ({ headers }: Request): void => {
-  const encoding = headers.get("content-encoding")
-  if (
-    !isJson(headers.get("content-type")) ||
-    (encoding !== undefined && encoding.trim().toLowerCase() !== "identity" && encoding.trim() !== "")
-  ) {
-    throw new Refusal(
-      415,
-      "unsupported_media_type",
-      "The body must be application/json, without a content encoding."
-    )
+const isEncoded = (encoding: string | undefined): boolean => {
+  const word = encoding?.trim().toLowerCase() ?? ""
+  return word !== "" && word !== "identity"
+}
+
+const checkMediaType = ({ headers }: Request): void => {
+  if (!isJson(headers.get("content-type")) || isEncoded(headers.get("content-encoding")))
+    throw new Refusal({ _tag: "UnsupportedMediaType" })
+}
+
+const modelIdOf = (path: string): string => {
+  const encoded = path.slice("/v1/models/".length).replace(/\/$/, "")
+  try {
+    return decodeURIComponent(encoded)
+  } catch {
+    throw new Refusal({ _tag: "ModelNotFound", model: encoded })
   }
 }
 
-export const chat = ({ turns, access, responses }: ChatDeps): Service => {
-  const { metrics, upstreams, settings } = turns.deps
-  /** Whose key was looked at before the body was read. */
-  const admitted = new WeakMap<Request, string>()
-  /** Key first, then the handler; whatever is thrown becomes the error object. */
-  const guarded =
-    (endpoint: string, handle: OwnerHandler): Handler =>
-    (request) => {
-      const startedMs = performance.now()
-      const id = requestIdOf(request.headers)
-      const done = (response: Response): Response => {
-        metrics.request(endpoint, response.status)
-        return withHeaders(response, id, startedMs)
-      }
-      const failed = (fault: unknown): Response => {
-        if (!(fault instanceof Refusal))
-          turns.deps.log("error", "a chat request failed", {
-            endpoint,
-            fault: fault instanceof Error ? fault.name : "unknown"
-          })
-        return done(answerOf(fault instanceof Refusal ? fault : refusalOf(fault)))
-      }
-      const owner = admitted.get(request) ?? access.ownerOf(request.headers)
-      if (owner === undefined) return done(answerOf(invalidKey))
-      try {
-        if (request.method === "POST") checkBody(request)
-        const answer = handle(request, owner)
-        return answer instanceof Promise ? answer.then(done, failed) : done(answer)
-      } catch (fault) {
-        return failed(fault)
-      }
-    }
-  const entry: OwnerHandler = async ({ path }) => {
-    const raw = path.slice("/v1/models/".length).replace(/\/$/, "")
-    let id: string
-    try {
-      id = decodeURIComponent(raw)
-    } catch {
-      throw modelNotFound(raw)
-    }
-    const found = await upstreams.entry(id)
-    if (found === undefined) throw modelNotFound(id)
-    return { status: 200, headers: jsonHeaders, body: JSON.stringify(found) }
+/** What the transport refuses by itself, as a problem. */
+const transportProblem = (status: number, method: string, path: string): Problem => {
+  switch (status) {
+    case 400:
+      return { _tag: "RequestUnreadable" }
+    case 404:
+      return { _tag: "UnknownUrl", method, path }
+    case 405:
+      return { _tag: "MethodNotAllowed", method, path }
+    case 408:
+      return { _tag: "RequestTimeout" }
+    case 413:
+      return { _tag: "BodyTooLarge" }
+    case 414:
+      return { _tag: "RequestLineTooLong" }
+    case 500:
+      return { _tag: "InternalError" }
+    case 503:
+      return { _tag: "ShuttingDown" }
+    default:
+      return { _tag: "HeadersTooLarge", status }
   }
-  const list: OwnerHandler = async () => ({
-    status: 200,
-    headers: jsonHeaders,
-    body: JSON.stringify({ object: "list", data: await upstreams.list() })
-  })
-  const whole = { as: "buffer", bytesMax: settings.bodyBytesMax } as const
-  const small = { as: "buffer", bytesMax: 65_536 } as const
-  const admit = (request: Request): Response | undefined => {
+}
+
+class ChatRoutes {
+  private readonly deps: ChatDeps
+
+  /** Owners of requests whose key was checked before their body was read. */
+  private readonly admitted = new WeakMap<Request, string>()
+
+  constructor(deps: ChatDeps) {
+    this.deps = deps
+  }
+
+  /** Checks the key before the body is read. */
+  readonly admit = (request: Request): Response | undefined => {
+    const { access } = this.deps
     const owner = access.ownerOf(request.headers)
     if (owner === undefined)
-      return withHeaders(answerOf(invalidKey), requestIdOf(request.headers), performance.now())
-    if (!access.open) admitted.set(request, owner)
+      return withHeaders(
+        problemResponse({ _tag: "InvalidKey" }),
+        requestIdOf(request.headers),
+        performance.now()
+      )
+    if (!access.open) this.admitted.set(request, owner)
     return undefined
   }
 
-  const table: ReadonlyArray<Route> = [
-    { method: "GET", path: "/v1/models", handle: guarded("models", list) },
-    {
-      method: "POST",
-      path: "/v1/chat/completions",
-      body: whole,
-      admit,
-      handle: guarded("chat_completions", completions(turns))
-    },
-    {
-      method: "POST",
-      path: "/v1/responses",
-      body: whole,
-      admit,
-      handle: guarded("responses", responses.create)
-    },
-    { method: "GET", path: "/v1/responses/:id", handle: guarded("responses_get", responses.retrieve) },
-    { method: "DELETE", path: "/v1/responses/:id", handle: guarded("responses_delete", responses.remove) },
-    {
-      method: "POST",
-      path: "/v1/responses/:id/cancel",
-      body: small,
-      handle: guarded("responses_cancel", responses.cancel)
-    },
-    {
-      method: "GET",
-      path: "/v1/responses/:id/input_items",
-      handle: guarded("responses_input_items", responses.inputItems)
+  /** The key first, then the handler; whatever is thrown becomes the error object. */
+  guarded(endpoint: string, handle: OwnerHandler): Handler {
+    const { access, turns } = this.deps
+    const { metrics, log } = turns.deps
+    return (request) => {
+      const startedMs = performance.now()
+      const requestId = requestIdOf(request.headers)
+      const answered = (response: Response): Response => {
+        metrics.request(endpoint, response.status)
+        return withHeaders(response, requestId, startedMs)
+      }
+      const failed = (thrown: unknown): Response => {
+        if (!(thrown instanceof Refusal))
+          log("error", "a chat request failed", {
+            endpoint,
+            fault: thrown instanceof Error ? thrown.name : "unknown"
+          })
+        return answered(problemResponse(problemOf(thrown)))
+      }
+      const owner = this.admitted.get(request) ?? access.ownerOf(request.headers)
+      if (owner === undefined) return answered(problemResponse({ _tag: "InvalidKey" }))
+      try {
+        if (request.method === "POST") checkMediaType(request)
+        const response = handle(request, owner)
+        return response instanceof Promise ? response.then(answered, failed) : answered(response)
+      } catch (thrown) {
+        return failed(thrown)
+      }
     }
-  ]
-  return {
-    name: "chat",
-    prefixes: ["/v1/"],
-    routes: [
-      ...table,
-      ...table.map((route) => ({ ...route, path: `${route.path}/` })),
-      { method: "GET", path: "/v1/models/*", handle: guarded("model", entry) }
-    ],
-    refused: (status, { method, path, headers }, allow) => {
-      if (method === "OPTIONS" && (status === 404 || status === 405)) return preflight(headers)
-      const keyed = status === 404 || status === 405
-      const refusal =
-        keyed && headers !== undefined && access.ownerOf(headers) === undefined
-          ? invalidKey
-          : refusalFor(status, method, path)
-      const answer = withHeaders(answerOf(refusal), requestIdOf(headers), performance.now())
-      metrics.request("refused", answer.status)
-      return allow === undefined || refusal === invalidKey
-        ? answer
-        : { ...answer, headers: [...answer.headers!, ["Allow", allow]] }
-    }
+  }
+
+  readonly model: OwnerHandler = async ({ path }) => {
+    const id = modelIdOf(path)
+    const model = await this.deps.turns.deps.upstreams.entry(id)
+    if (model === undefined) throw new Refusal({ _tag: "ModelNotFound", model: id })
+    return ok(model)
+  }
+
+  readonly models: OwnerHandler = async () =>
+    ok({ object: "list", data: await this.deps.turns.deps.upstreams.list() })
+
+  private get(path: string, endpoint: string, handle: OwnerHandler): Route {
+    return { method: "GET", path, handle: this.guarded(endpoint, handle) }
+  }
+
+  private post(path: string, endpoint: string, handle: OwnerHandler): Route {
+    const { bodyBytesMax: bytesMax } = this.deps.turns.deps.settings
+    const body = { as: "buffer", bytesMax } as const
+    return { method: "POST", path, body, admit: this.admit, handle: this.guarded(endpoint, handle) }
+  }
+
+  /** The paths; each is served with a slash at its end too. */
+  table(): ReadonlyArray<Route> {
+    const { turns, responses } = this.deps
+    const cancelBody = { as: "buffer", bytesMax: smallBodyBytesMax } as const
+    const routes: ReadonlyArray<Route> = [
+      this.get("/v1/models", "models", this.models),
+      this.post("/v1/chat/completions", "chat_completions", completions(turns)),
+      this.post("/v1/responses", "responses", responses.create),
+      this.get("/v1/responses/:id", "responses_get", responses.retrieve),
+      {
+        method: "DELETE",
+        path: "/v1/responses/:id",
+        handle: this.guarded("responses_delete", responses.remove)
+      },
+      {
+        method: "POST",
+        path: "/v1/responses/:id/cancel",
+        body: cancelBody,
+        handle: this.guarded("responses_cancel", responses.cancel)
+      },
+      this.get("/v1/responses/:id/input_items", "responses_input_items", responses.inputItems)
+    ]
+    return [
+      ...routes,
+      ...routes.map((route) => ({ ...route, path: `${route.path}/` })),
+      this.get("/v1/models/*", "model", this.model)
+    ]
+  }
+
+  /** The answer to a request that the transport refuses. Who has no key does not learn which paths there are. */
+  readonly refused: NonNullable<Service["refused"]> = (status, { method, path, headers }, allow) => {
+    if (method === "OPTIONS" && (status === 404 || status === 405)) return preflight(headers)
+    const problem: Problem = this.hidesPaths(status, headers)
+      ? { _tag: "InvalidKey" }
+      : transportProblem(status, method, path)
+    const allowHeader =
+      allow === undefined || problem._tag === "InvalidKey" ? [] : [["Allow", allow] as const]
+    const answer = withHeaders(problemResponse(problem), requestIdOf(headers), performance.now())
+    this.deps.turns.deps.metrics.request("refused", answer.status)
+    return { ...answer, headers: [...answer.headers!, ...allowHeader] }
+  }
+
+  private hidesPaths(status: number, headers: Headers | undefined): boolean {
+    const revealsPath = status === 404 || status === 405
+    return revealsPath && headers !== undefined && this.deps.access.ownerOf(headers) === undefined
   }
 }
 
-const refusalFor = (status: number, method: string, path: string): Refusal => {
-  switch (status) {
-    case 404:
-      return unknownUrl(method, path)
-    case 405:
-      return new Refusal(405, "method_not_allowed", `Not allowed to ${method} on ${path.slice(0, 256)}.`)
-    case 413:
-      return new Refusal(413, "request_too_large", "The request body is too large.")
-    case 503:
-      return shuttingDown()
-    case 500:
-      return internal()
-    case 400:
-      return invalidJson("The request cannot be read.")
-    case 408:
-      return new Refusal(408, "request_timeout", "The request did not arrive in time.")
-    default:
-      return new Refusal(
-        status,
-        "request_too_large",
-        status === 414 ? "The request line is too long." : "The headers are too large."
-      )
-  }
+export const chat = (deps: ChatDeps): Service => {
+  const routes = new ChatRoutes(deps)
+  return { name: "chat", prefixes: ["/v1/"], routes: routes.table(), refused: routes.refused }
 }

@@ -1,249 +1,260 @@
-/** Responses made behind their request: accepted on disk first, worked on whether or not anybody listens,
- *  resumed or failed after a restart, their events kept for a replay. Source: chat sections 9.5, 10, 16,
- *  17.6. */
+/** Responses made behind their request: accepted on disk first, worked on whether or not anybody listens, their
+ *  events stored for a replay.
+ *
+ *    accept ─► stored as queued ─► answered ─► in_progress ─► events stored in batches ─► stored at its end
+ *    restart: what was queued begins again, what was in_progress has failed
+ *
+ *  Guarantee: a listener hears of the end only when it is on disk; no listener slows the work.
+ *  Source: docs/spec/chat.md, sections 9.5, 10, 16 and 17.6. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../../shared/sse.ts"
-import type { Json } from "../request/fields.ts"
-import { badValue, failureOf } from "../problems.ts"
-import { StreamReply } from "./stream-reply.ts"
-import { ResponseBuilder, type ResponseStatus } from "./response-builder.ts"
-import type { ResponseJob, ResponseRuns } from "./response-runs.ts"
-import type { StoredEvent } from "./sessions.ts"
+import { Refusal, responseErrorOf } from "../problems.ts"
+import type { Json } from "../request/json-body.ts"
 import type { Turn } from "../turn/turn.ts"
 import { newId } from "../wire.ts"
+import { okJson } from "./foreground-responses.ts"
+import { failUnfinished } from "./interrupted-response.ts"
+import { ResponseBuilder, type ResponseStatus } from "./response-builder.ts"
+import type { AcceptedResponse, ResponseJob, ResponseRuns } from "./response-runs.ts"
+import type { StoredEvent, UnfinishedResponse } from "./sessions.ts"
+import { StreamReply } from "./stream-reply.ts"
 
 /** Events wait at most this long for the disk. */
 const batchMs = 50
 
-const terminal = new Set(["response.completed", "response.incomplete", "response.failed"])
+const terminalTypes = new Set(["response.completed", "response.incomplete", "response.failed"])
 
-interface Work {
+type Listener = () => void
+
+interface BackgroundJob {
   readonly job: ResponseJob
   readonly turn: Turn
   readonly body: Json
   readonly streamed: boolean
   readonly events: Array<StoredEvent>
+  /** How many of the events are on disk. */
   storedEvents: number
   status: ResponseStatus
-  readonly listeners: Set<() => void>
+  readonly listeners: Set<Listener>
   readonly done: Promise<void>
+  readonly resolveDone: () => void
+}
+
+interface Origin {
+  readonly id: string
+  readonly createdS: number
+  readonly body: Json
+}
+
+const isTerminal = (status: ResponseStatus): boolean => status !== "queued" && status !== "in_progress"
+
+const notify = ({ listeners }: BackgroundJob): void => {
+  for (const listener of listeners) listener()
 }
 
 export class BackgroundResponses {
   private readonly runs: ResponseRuns
-  private readonly working = new Map<string, Work>()
+  private readonly working = new Map<string, BackgroundJob>()
 
   constructor(runs: ResponseRuns) {
     this.runs = runs
   }
 
-  stateOf(id: string): Json | undefined {
+  /** The response object of a background response under way. */
+  currentObject(id: string): Json | undefined {
     const work = this.working.get(id)
     return work?.job.builder.responseObject(work.status)
   }
 
-  /** On disk as queued, then answered, then worked on. */
-  async accept(
-    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
-    body: Json,
-    request: Request
-  ): Promise<Response> {
-    const { turns, sessions } = this.runs
-    let work: Work
+  /** Stores the response as queued, then answers, then works on it. */
+  async accept(accepted: AcceptedResponse, body: Json, request: Request): Promise<Response> {
+    const work = this.prepareOrLeave(accepted, { id: newId("resp"), createdS: this.runs.turns.nowS(), body })
     try {
-      work = this.prepare(newId("resp"), opened, body, turns.nowS())
-    } catch (refusal) {
-      sessions.leave(opened.sessionId)
-      throw refusal
-    }
-    const { job } = work
-    this.runs.running.set(job.id, job)
-    try {
-      await this.keep(work, "queued")
+      await this.store(work, "queued")
     } catch (fault) {
       this.end(work, "failed")
       throw fault
     }
-    const object = job.builder.responseObject("queued")
+    const object = work.job.builder.responseObject("queued")
     this.start(work)
-    return work.streamed
-      ? this.stream(work, -1, request.signal)
-      : {
-          status: 200,
-          headers: [["Content-Type", "application/json; charset=utf-8"]],
-          body: JSON.stringify(object)
-        }
+    return work.streamed ? this.stream(work, -1, request.signal) : okJson(object)
   }
 
-  private prepare(
-    id: string,
-    opened: Pick<ResponseJob, "owner" | "sessionId" | "spec" | "parent">,
-    body: Json,
-    createdS: number
-  ): Work {
-    const { turns } = this.runs
-    const turn = turns.beginTurn(undefined)
+  private prepareOrLeave(accepted: AcceptedResponse, origin: Origin): BackgroundJob {
+    try {
+      return this.prepare(accepted, origin)
+    } catch (refusal) {
+      this.runs.sessions.turnLimit.leave(accepted.sessionId)
+      throw refusal
+    }
+  }
+
+  /** Begins the turn, which may be refused, and lists the job as running. */
+  private prepare(accepted: AcceptedResponse, { id, createdS, body }: Origin): BackgroundJob {
+    const { spec } = accepted
+    const turn = this.runs.turns.beginTurn(undefined)
     const events: Array<StoredEvent> = []
-    const listeners = new Set<() => void>()
-    const streamed = opened.spec.request.stream
+    const streamed = spec.request.stream
+    const store = (type: string, event: Json): void => {
+      events.push({ type, data: JSON.stringify(event) })
+    }
     const builder = new ResponseBuilder({
       id,
       createdS,
-      echo: opened.spec.echo,
+      echo: spec.echo,
       background: true,
-      summarized: opened.spec.summarized,
+      summarized: spec.summarized,
       onFirstEvent: () => turn.noteFirstEvent(),
-      emit: streamed
-        ? (type, event) => {
-            events.push({ type, data: JSON.stringify(event) })
-          }
-        : undefined,
-      flush: () => tell()
+      emit: streamed ? store : undefined,
+      flush: () => notify(work)
     })
-    const tell = (): void => {
-      for (const heard of listeners) heard()
-    }
-    const work: Work = {
-      job: { ...opened, id, builder },
+    let resolveDone!: () => void
+    const done = new Promise<void>((resolve) => {
+      resolveDone = resolve
+    })
+    const work: BackgroundJob = {
+      job: { ...accepted, id, builder },
       turn,
       body,
       streamed,
       events,
       storedEvents: 0,
       status: "queued",
-      listeners,
-      done: new Promise((resolve) => {
-        this.finishing.set(id, resolve)
-      })
+      listeners: new Set(),
+      done,
+      resolveDone
     }
     builder.emit("response.created", { response: builder.responseObject("queued") })
     builder.emit("response.queued", { response: builder.responseObject("queued") })
     this.working.set(id, work)
+    this.runs.running.set(id, work.job)
     return work
   }
 
-  private readonly finishing = new Map<string, () => void>()
-
-  /** The state and the events that are new, on disk when it resolves. */
-  private async keep(work: Work, status: ResponseStatus, object?: Json): Promise<void> {
-    const { job, turn, events } = work
-    const from = work.storedEvents
+  /** Resolves when the state and the new events are on disk. The body goes with them until the end: a restart begins
+   *  anew from it. */
+  private async store(work: BackgroundJob, status: ResponseStatus, object?: Json): Promise<void> {
+    const { job, turn, events, streamed } = work
+    const eventsFrom = work.storedEvents
     work.storedEvents = events.length
-    const ends = status !== "queued" && status !== "in_progress"
+    const state = { status, object: object ?? job.builder.responseObject(status), streamed }
     await this.runs.sessions.commit({
       id: job.id,
-      record: this.runs.recordOf(
-        job,
-        turn,
-        status,
-        object ?? job.builder.responseObject(status),
-        work.streamed
-      ),
-      events: events.slice(from),
-      eventsFrom: from,
-      ...(ends ? {} : { work: JSON.stringify(work.body) })
+      record: this.runs.recordOf(job, turn, state),
+      events: events.slice(eventsFrom),
+      eventsFrom,
+      ...(isTerminal(status) ? {} : { work: JSON.stringify(work.body) })
     })
   }
 
-  private start(work: Work): void {
-    const { job, turn } = work
-    const { builder } = job
-    const { turns } = this.runs
-    void (async () => {
-      let batch: { stop(): void } | undefined
-      try {
-        work.status = "in_progress"
-        builder.emit("response.in_progress", { response: builder.responseObject("in_progress") })
-        await this.keep(work, "in_progress")
-        const later = (): void => {
-          batch = turns.deps.deadlines.start(batchMs, () => {
-            if (work.storedEvents < work.events.length) void this.keep(work, "in_progress").catch(() => {})
-            later()
-          })
-        }
-        if (work.streamed) later()
-        await this.runs.run(job, turn)
-        builder.closeAll()
-        const status = this.runs.statusOf(job)
-        await this.finish(
-          work,
-          status,
-          `response.${status}`,
-          builder.responseObject(status, { completedS: turns.nowS() })
-        )
-        this.end(work, status)
-      } catch (fault) {
-        if (turn.interrupted) {
-          // Back to the beginning: another process will take it up.
-          builder.reset()
-          work.events.length = work.storedEvents = 0
-          await this.keep(work, "queued").catch(() => {})
-          return this.end(work, "cancelled")
-        }
-        const refusal = turn.refusal(fault, job.spec.model)
-        const status = turn.cancelled ? "cancelled" : "failed"
-        const object = builder.responseObject(
-          status,
-          status === "failed" ? { error: failureOf(refusal) } : {}
-        )
-        await this.finish(
-          work,
-          status,
-          status === "cancelled" ? "response.incomplete" : "response.failed",
-          object
-        ).catch(() => {})
-        this.end(work, status)
-      } finally {
-        batch?.stop()
-      }
-    })()
+  private start(work: BackgroundJob): void {
+    void this.complete(work).catch((fault: unknown) => this.fail(work, fault))
   }
 
-  private async finish(work: Work, status: ResponseStatus, type: string, object: Json): Promise<void> {
-    const { builder } = work.job
-    builder.emit(type, { response: object })
-    // The last event is heard only when it is on disk.
-    await this.keep(work, status, object)
+  private async complete(work: BackgroundJob): Promise<void> {
+    const { job, turn } = work
+    const { builder } = job
+    work.status = "in_progress"
+    builder.emit("response.in_progress", { response: builder.responseObject("in_progress") })
+    await this.store(work, "in_progress")
+    const stopBatches = work.streamed ? this.storeInBatches(work) : () => {}
+    try {
+      await this.runs.run(job, turn)
+      builder.closeAll()
+      const status = this.runs.statusOf(job)
+      const object = builder.responseObject(status, { completedS: this.runs.turns.nowS() })
+      await this.finish(work, status, { type: `response.${status}`, object })
+      this.end(work, status)
+    } finally {
+      stopBatches()
+    }
+  }
+
+  /** Stores new events every while; the result stops it. */
+  private storeInBatches(work: BackgroundJob): () => void {
+    const { deadlines } = this.runs.turns.deps
+    const storeNew = (): void => {
+      if (work.storedEvents < work.events.length) void this.store(work, "in_progress").catch(() => {})
+      batch = deadlines.start(batchMs, storeNew)
+    }
+    let batch = deadlines.start(batchMs, storeNew)
+    return () => batch.stop()
+  }
+
+  private async fail(work: BackgroundJob, fault: unknown): Promise<void> {
+    const { job, turn } = work
+    if (turn.interrupted) return this.requeue(work)
+    const problem = turn.problem(fault, job.spec.model)
+    const status = turn.cancelled ? "cancelled" : "failed"
+    const end = turn.cancelled ? {} : { error: responseErrorOf(problem) }
+    const object = job.builder.responseObject(status, end)
+    const type = turn.cancelled ? "response.incomplete" : "response.failed"
+    await this.finish(work, status, { type, object }).catch(() => {})
+    this.end(work, status)
+  }
+
+  /** Takes the response back to its beginning: another process will take it up. */
+  private async requeue(work: BackgroundJob): Promise<void> {
+    work.job.builder.reset()
+    work.events.length = 0
+    work.storedEvents = 0
+    await this.store(work, "queued").catch(() => {})
+    this.end(work, "cancelled")
+  }
+
+  /** The last event becomes visible only when it is on disk. */
+  private async finish(
+    work: BackgroundJob,
+    status: ResponseStatus,
+    { type, object }: { readonly type: string; readonly object: Json }
+  ): Promise<void> {
+    work.job.builder.emit(type, { response: object })
+    await this.store(work, status, object)
     work.status = status
   }
 
-  private end(work: Work, outcome: "completed" | "incomplete" | "failed" | "cancelled"): void {
-    const { job, turn, listeners } = work
+  private end(work: BackgroundJob, outcome: "completed" | "incomplete" | "failed" | "cancelled"): void {
+    const { job, turn } = work
     this.working.delete(job.id)
-    this.runs.running.delete(job.id)
-    this.runs.sessions.leave(job.sessionId)
+    this.runs.end(job)
     turn.end(outcome)
     work.status = outcome
-    for (const heard of listeners) heard()
-    this.finishing.get(job.id)?.()
-    this.finishing.delete(job.id)
+    notify(work)
+    work.resolveDone()
+  }
+
+  private ownWork(id: string, owner: string): BackgroundJob | undefined {
+    const work = this.working.get(id)
+    return work?.job.owner === owner ? work : undefined
   }
 
   /** Ends a background response that is under way; resolves when its end is on disk. */
   async cancel(id: string, owner: string): Promise<void> {
-    const work = this.working.get(id)
-    if (work === undefined || work.job.owner !== owner) return
+    const work = this.ownWork(id, owner)
+    if (work === undefined) return
     work.turn.stop("cancelled")
     await work.done
   }
 
+  /** The events above `after`, and while the response is under way those that follow. */
   async replay(id: string, owner: string, after: number): Promise<Response> {
-    const work = this.working.get(id)
-    if (work !== undefined && work.job.owner === owner) {
-      if (!work.streamed) throw badValue("stream", "This response has no stream.")
+    const work = this.ownWork(id, owner)
+    if (work !== undefined) {
+      if (!work.streamed) throw new Refusal({ _tag: "ResponseNotStreamed" })
       return this.stream(work, after, undefined)
     }
-    const record = await this.runs.sessions.get(owner, id)
-    if (!record.background || !record.streamed) throw badValue("stream", "This response has no stream.")
-    const events = this.runs.sessions.events(id, after)
-    const reply = this.replyFor(() => {})
+    const { sessions } = this.runs
+    const record = await sessions.get(owner, id)
+    if (!record.background || !record.streamed) throw new Refusal({ _tag: "ResponseNotStreamed" })
+    const frames = sessions.events(id, after).map(({ type, data }) => namedFrame(type, data))
+    const reply = this.reply(() => {})
     reply.sendHeaders()
-    reply.write(events.map(({ type, data }) => namedFrame(type, data)).join("") + doneFrame)
+    reply.write(frames.join("") + doneFrame)
     reply.end()
     return reply.response
   }
 
-  private replyFor(onStalled: () => void): StreamReply {
+  private reply(onStalled: () => void): StreamReply {
     const { deadlines, settings, metrics } = this.runs.turns.deps
     return new StreamReply({
       deadlines,
@@ -255,101 +266,67 @@ export class BackgroundResponses {
     })
   }
 
-  /** Events above `after`, then what comes, until the end. Nobody waits for a listener, and its going stops
-   *  nothing. */
-  private stream(work: Work, after: number, client: AbortSignal | undefined): Promise<Response> {
+  /** The events above `after`, then what comes, until the end. Nobody waits for a listener, and one that leaves
+   *  stops nothing. */
+  private stream(work: BackgroundJob, after: number, client: AbortSignal | undefined): Promise<Response> {
     let next = after + 1
     const leave = (): void => {
-      work.listeners.delete(heard)
-      client?.removeEventListener("abort", gone)
+      work.listeners.delete(listener)
+      client?.removeEventListener("abort", onDisconnect)
     }
-    const gone = (): void => {
+    const onDisconnect = (): void => {
       leave()
       reply.abandon()
     }
-    const reply = this.replyFor(leave)
-    const heard = (): void => {
-      const over = !this.working.has(work.job.id)
-      let out = ""
+    const reply = this.reply(leave)
+    const listener = (): void => {
+      const ended = !this.working.has(work.job.id)
+      let frames = ""
       for (; next < work.events.length; next++) {
         const { type, data } = work.events[next]!
-        if (terminal.has(type) && !over) break
-        out += namedFrame(type, data)
+        if (terminalTypes.has(type) && !ended) break
+        frames += namedFrame(type, data)
       }
-      if (over) out += doneFrame
-      if (out !== "") reply.write(out)
-      if (over) {
-        leave()
-        reply.end()
-      }
+      if (ended) frames += doneFrame
+      if (frames !== "") reply.write(frames)
+      if (!ended) return
+      leave()
+      reply.end()
     }
-    work.listeners.add(heard)
-    client?.addEventListener("abort", gone, { once: true })
+    work.listeners.add(listener)
+    client?.addEventListener("abort", onDisconnect, { once: true })
     reply.sendHeaders()
-    heard()
+    listener()
     return reply.response
   }
 
   /** After a start: what was queued begins again, what was under way has failed. */
   async resume(): Promise<void> {
     const { sessions, turns } = this.runs
-    for (const { id, record, body } of sessions.unfinished()) {
-      const object = JSON.parse(record.object) as Json
-      const given = JSON.parse(body) as Json
+    const { log } = turns.deps
+    for (const unfinished of sessions.unfinished()) {
+      if (unfinished.record.status === "in_progress") {
+        await failUnfinished(sessions, unfinished, { message: "interrupted by restart", log })
+        continue
+      }
       try {
-        if (record.status === "in_progress") throw new Error("interrupted by restart")
-        const opened = await this.runs.open(given, record.owner)
-        sessions.leave(opened.sessionId)
-        sessions.enter(record.sessionId)
-        const work = this.prepare(
-          id,
-          { ...opened, sessionId: record.sessionId },
-          given,
-          object["created_at"] as number
-        )
-        this.runs.running.set(id, work.job)
-        this.start(work)
-      } catch (cause) {
-        // What was open stays so for ever: the items say it as those of any other failed response do.
-        const output = (object["output"] as ReadonlyArray<Json>).map((item) =>
-          item["status"] === "in_progress" ? { ...item, status: "incomplete" } : item
-        )
-        const failed = {
-          ...object,
-          status: "failed",
-          output,
-          error: {
-            code: "server_error",
-            message:
-              cause instanceof Error && cause.message === "interrupted by restart"
-                ? cause.message
-                : "could not be resumed"
-          }
-        }
-        const events = sessions.events(id, -1)
-        const streamed = record.streamed
-        await sessions
-          .commit({
-            id,
-            record: { ...record, status: "failed", object: JSON.stringify(failed) },
-            eventsFrom: events.length,
-            events: streamed
-              ? [
-                  {
-                    type: "response.failed",
-                    data: JSON.stringify({
-                      type: "response.failed",
-                      sequence_number: events.length,
-                      response: failed
-                    })
-                  }
-                ]
-              : []
-          })
-          .catch((fault: unknown) =>
-            turns.deps.log("error", "a background response could not be ended", { fault: String(fault) })
-          )
+        await this.restart(unfinished)
+      } catch {
+        await failUnfinished(sessions, unfinished, { message: "could not be resumed", log })
       }
     }
+  }
+
+  /** Begins a queued response anew, under its id and in its session. */
+  private async restart({ id, record, body }: UnfinishedResponse): Promise<void> {
+    const { turnLimit } = this.runs.sessions
+    const { sessionId, owner } = record
+    const request = JSON.parse(body) as Json
+    const accepted = await this.runs.accept(request, owner)
+    turnLimit.leave(accepted.sessionId)
+    turnLimit.enter(sessionId)
+    const createdS = (JSON.parse(record.object) as Json)["created_at"] as number
+    const work = this.prepareOrLeave({ ...accepted, sessionId }, { id, createdS, body: request })
+    this.start(work)
   }
 }

@@ -1,5 +1,6 @@
-/** A whole answer gathered from events: what the non-streaming endpoints send. Source: chat section 7.3. */
-import type { Finish, Flow, ModelEvent, Usage } from "../../../actors/engines/chat/model.ts"
+/** A whole answer gathered from model events: what the non-streaming endpoint sends.
+ *  Source: docs/spec/chat.md, section 7.3. */
+import type { Finish, ModelEvent, Usage } from "../../../actors/engines/chat/model.ts"
 import type { Output } from "../turn/chunk-rewriter.ts"
 import type { Choice } from "../wire.ts"
 
@@ -9,7 +10,7 @@ interface ToolCallDraft {
   arguments: string
 }
 
-interface Draft {
+interface ChoiceDraft {
   text: string
   reasoning: string
   refusal: string
@@ -19,11 +20,20 @@ interface Draft {
   logprobs: { content: Array<unknown> } | undefined
 }
 
+/** The entries of an upstream's log probabilities, where it gave any. */
+export const logprobsContent = (logprobs: unknown): ReadonlyArray<unknown> | undefined => {
+  const content = (logprobs as { readonly content?: unknown } | undefined)?.content
+  return Array.isArray(content) ? content : undefined
+}
+
 export class CollectedAnswer implements Output {
+  /** Nothing leaves before the answer is whole, so every attempt may be repeated. */
   readonly firstEventSent = false
-  private drafts: Array<Draft> = []
+
+  private drafts: Array<ChoiceDraft> = []
   usage: Usage | undefined = undefined
-  onFirstEvent(_flow?: Flow): void {}
+
+  onFirstEvent(): void {}
   flush(): void {}
 
   reset(): void {
@@ -31,8 +41,8 @@ export class CollectedAnswer implements Output {
     this.usage = undefined
   }
 
-  private of(choice: number): Draft {
-    return (this.drafts[choice] ??= {
+  private choice(index: number): ChoiceDraft {
+    this.drafts[index] ??= {
       text: "",
       reasoning: "",
       refusal: "",
@@ -40,52 +50,49 @@ export class CollectedAnswer implements Output {
       finish: "stop",
       audio: undefined,
       logprobs: undefined
-    })
+    }
+    return this.drafts[index]
   }
 
   event(event: ModelEvent): void {
     switch (event._tag) {
-      case "text": {
-        const draft = this.of(event.choice)
-        draft.text += event.text
-        const content = (event.logprobs as { readonly content?: unknown } | undefined)?.content
-        if (Array.isArray(content)) (draft.logprobs ??= { content: [] }).content.push(...content)
+      case "text":
+        return this.addText(this.choice(event.choice), event.text, event.logprobs)
+      case "reasoning":
+        this.choice(event.choice).reasoning += event.text
         return
-      }
-      case "reasoning": {
-        this.of(event.choice).reasoning += event.text
+      case "refusal":
+        this.choice(event.choice).refusal += event.text
         return
-      }
-      case "refusal": {
-        this.of(event.choice).refusal += event.text
+      case "audio":
+        this.choice(event.choice).audio = event.value
         return
-      }
-      case "audio": {
-        this.of(event.choice).audio = event.value
+      case "call":
+        this.choice(event.choice).calls[event.index] = { id: event.id, name: event.name, arguments: "" }
         return
-      }
-      case "call": {
-        this.of(event.choice).calls[event.index] = { id: event.id, name: event.name, arguments: "" }
+      case "arguments":
+        this.choice(event.choice).calls[event.index]!.arguments += event.text
         return
-      }
-      case "arguments": {
-        this.of(event.choice).calls[event.index]!.arguments += event.text
+      case "finish":
+        this.choice(event.choice).finish = event.reason
         return
-      }
-      case "finish": {
-        this.of(event.choice).finish = event.reason
-        return
-      }
-      case "usage": {
+      case "usage":
         this.usage = event.usage
         return
-      }
       case "provider_state":
         return
     }
   }
 
-  /** Without those that never came. */
+  private addText(draft: ChoiceDraft, text: string, logprobs: unknown): void {
+    draft.text += text
+    const content = logprobsContent(logprobs)
+    if (content === undefined) return
+    draft.logprobs ??= { content: [] }
+    draft.logprobs.content.push(...content)
+  }
+
+  /** The choices that came, in their order. */
   get choices(): ReadonlyArray<Choice> {
     return this.drafts.flatMap((draft) =>
       draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }

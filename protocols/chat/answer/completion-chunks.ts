@@ -1,6 +1,7 @@
-/** Events into the chunks of a chat stream. Everything gathered within one batch leaves in one write (hot
- *  path, bench/chat-stream).
- *  Source: chat sections 8.3, 8.4, 19. */
+/** Writes the chunks of a chat stream: model events in, frames of server-sent events out. Everything gathered
+ *  within one batch leaves in one write (hot path, bench/chat-stream). What the client may see was decided before,
+ *  in turn/chunk-rewriter.ts, which also draws the whole path.
+ *  Source: docs/spec/chat.md, sections 8.3, 8.4 and 19. */
 import type { Flow, ModelEvent } from "../../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../../shared/sse.ts"
 import type { Output } from "../turn/chunk-rewriter.ts"
@@ -11,37 +12,44 @@ export interface ChunkOptions {
   readonly created: number
   readonly model: string
   readonly includeUsage: boolean
+  /** The request has the old `functions`: calls are written as `function_call`. */
   readonly legacy: boolean
   readonly onFirstEvent: (flow: Flow | undefined) => void
   readonly write: (text: string) => void
 }
 
-/** Of one text delta towards a client whose upstream could not stream. */
+/** The length of a text delta towards a client whose upstream could not stream. */
 const pieceChars = 2_048
+
+type TextEvent = Extract<ModelEvent, { _tag: "text" }>
+type CallEvent = Extract<ModelEvent, { _tag: "call" }>
+type ArgumentsEvent = Extract<ModelEvent, { _tag: "arguments" }>
 
 export class CompletionChunks implements Output {
   firstEventSent = false
-  private out = ""
-  private readonly open: Array<boolean> = []
+  private batch = ""
+
+  /** By choice: its role was written. */
+  private readonly roleWritten: Array<boolean> = []
+
   private readonly head: string
   private readonly tail: string
-  private readonly literalHead: string
+  private readonly rawHead: string
+  private readonly rawTail: string
   private readonly options: ChunkOptions
 
-  /** The upstream did not stream: long texts leave in pieces. */
-  private readonly pieces: boolean
+  /** The upstream does not stream: long texts leave in pieces. */
+  private readonly splitsText: boolean
 
-  constructor(options: ChunkOptions, pieces = false) {
+  constructor(options: ChunkOptions, splitsText = false) {
     this.options = options
-    this.pieces = pieces
+    this.splitsText = splitsText
     const { id, created, model, includeUsage } = options
     this.head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":${JSON.stringify(model)},"system_fingerprint":null,"choices":[`
     this.tail = `]${includeUsage ? ',"usage":null' : ""}}\n\n`
-    this.literalHead = `${this.head}{"index":0,"delta":{"content":"`
-    this.literalTail = `"},"logprobs":null,"finish_reason":null}${this.tail}`
+    this.rawHead = `${this.head}{"index":0,"delta":{"content":"`
+    this.rawTail = `"},"logprobs":null,"finish_reason":null}${this.tail}`
   }
-
-  private readonly literalTail: string
 
   onFirstEvent(flow?: Flow): void {
     this.firstEventSent = true
@@ -49,108 +57,100 @@ export class CompletionChunks implements Output {
   }
 
   reset(): void {
-    this.out = ""
+    this.batch = ""
   }
 
   flush(): void {
-    const { out } = this
-    if (out === "") return
-    this.out = ""
-    this.options.write(out)
+    const { batch } = this
+    if (batch === "") return
+    this.batch = ""
+    this.options.write(batch)
   }
 
   readonly rawTextDelta = (text: string): void => {
-    if (this.open[0] !== true) this.role(0, false)
-    this.out += this.literalHead + text + this.literalTail
+    if (this.roleWritten[0] !== true) this.writeRole(0, false)
+    this.batch += this.rawHead + text + this.rawTail
   }
 
-  private delta(
-    choice: number,
-    delta: unknown,
-    logprobs: unknown = null,
-    finish: string | null = null
-  ): void {
-    this.out += `${this.head}${JSON.stringify({ index: choice, delta, logprobs, finish_reason: finish })}${this.tail}`
+  private writeChoice(choice: object): void {
+    this.batch += this.head + JSON.stringify(choice) + this.tail
   }
 
-  private role(choice: number, call: boolean): void {
-    if (this.open[choice] === true) return
-    this.open[choice] = true
-    this.delta(choice, { role: "assistant", content: call ? null : "", refusal: null })
+  private writeDelta(index: number, delta: unknown, logprobs: unknown = null): void {
+    this.writeChoice({ index, delta, logprobs, finish_reason: null })
+  }
+
+  private writeRole(choice: number, beforeCall: boolean): void {
+    if (this.roleWritten[choice] === true) return
+    this.roleWritten[choice] = true
+    this.writeDelta(choice, { role: "assistant", content: beforeCall ? null : "", refusal: null })
   }
 
   event(event: ModelEvent): void {
-    const { legacy } = this.options
     switch (event._tag) {
-      case "text": {
-        this.role(event.choice, false)
-        if (!this.pieces || event.logprobs !== undefined)
-          return this.delta(event.choice, { content: event.text }, event.logprobs)
-        for (let at = 0; at < event.text.length;) {
-          let end = at + pieceChars
-          // Never between the halves of a surrogate pair.
-          if (end < event.text.length && (event.text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end++
-          this.delta(event.choice, { content: event.text.slice(at, end) })
-          at = end
-        }
-        return
-      }
+      case "text":
+        this.writeRole(event.choice, false)
+        return this.writeText(event)
       case "reasoning":
-        this.role(event.choice, false)
-        return this.delta(event.choice, { reasoning_content: event.text })
+        this.writeRole(event.choice, false)
+        return this.writeDelta(event.choice, { reasoning_content: event.text })
       case "audio":
-        this.role(event.choice, false)
-        return this.delta(event.choice, { audio: event.value })
+        this.writeRole(event.choice, false)
+        return this.writeDelta(event.choice, { audio: event.value })
       case "refusal":
-        this.role(event.choice, false)
-        return this.delta(event.choice, { refusal: event.text })
+        this.writeRole(event.choice, false)
+        return this.writeDelta(event.choice, { refusal: event.text })
       case "call":
-        this.role(event.choice, true)
-        if (legacy)
-          return event.index === 0
-            ? this.delta(event.choice, { function_call: { name: event.name, arguments: "" } })
-            : undefined
-        return this.delta(event.choice, {
-          tool_calls: [
-            {
-              index: event.index,
-              id: event.id,
-              type: "function",
-              function: { name: event.name, arguments: "" }
-            }
-          ]
-        })
+        this.writeRole(event.choice, true)
+        return this.writeCall(event)
       case "arguments":
-        if (legacy)
-          return event.index === 0
-            ? this.delta(event.choice, { function_call: { arguments: event.text } })
-            : undefined
-        return this.delta(event.choice, {
-          tool_calls: [{ index: event.index, function: { arguments: event.text } }]
-        })
-      case "finish":
-        this.role(event.choice, false)
-        return this.delta(
-          event.choice,
-          {},
-          null,
-          legacy && event.reason === "tool_calls" ? "function_call" : event.reason
-        )
+        return this.writeArguments(event)
+      case "finish": {
+        this.writeRole(event.choice, false)
+        const isLegacyCall = this.options.legacy && event.reason === "tool_calls"
+        const reason = isLegacyCall ? "function_call" : event.reason
+        return this.writeChoice({ index: event.choice, delta: {}, logprobs: null, finish_reason: reason })
+      }
       case "usage":
-        if (this.options.includeUsage) this.out += `${this.head}],"usage":${chatUsage(event.usage)}}\n\n`
+        if (this.options.includeUsage) this.batch += `${this.head}],"usage":${chatUsage(event.usage)}}\n\n`
         return
       case "provider_state":
         return
     }
   }
 
+  private writeText({ choice, text, logprobs }: TextEvent): void {
+    if (!this.splitsText || logprobs !== undefined)
+      return this.writeDelta(choice, { content: text }, logprobs)
+    for (let start = 0; start < text.length;) {
+      let end = start + pieceChars
+      // Never between the halves of a surrogate pair.
+      if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end++
+      this.writeDelta(choice, { content: text.slice(start, end) })
+      start = end
+    }
+  }
+
+  private writeCall({ choice, index, id, name }: CallEvent): void {
+    const call = { name, arguments: "" }
+    if (!this.options.legacy)
+      this.writeDelta(choice, { tool_calls: [{ index, id, type: "function", function: call }] })
+    else if (index === 0) this.writeDelta(choice, { function_call: call })
+  }
+
+  private writeArguments({ choice, index, text }: ArgumentsEvent): void {
+    const call = { arguments: text }
+    if (!this.options.legacy) this.writeDelta(choice, { tool_calls: [{ index, function: call }] })
+    else if (index === 0) this.writeDelta(choice, { function_call: call })
+  }
+
   done(): void {
-    this.out += doneFrame
+    this.batch += doneFrame
     this.flush()
   }
 
   fail(error: ErrorBody): void {
-    this.out += frame(JSON.stringify({ error }))
+    this.batch += frame(JSON.stringify({ error }))
     this.done()
   }
 }

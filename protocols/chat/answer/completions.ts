@@ -1,16 +1,18 @@
-/** POST /v1/chat/completions, whole or streamed. Nothing of it is stored. Source: chat sections 7 and 8. */
+/** POST /v1/chat/completions, whole or streamed. Guarantee: nothing of it is stored.
+ *  Source: docs/spec/chat.md, sections 7 and 8. */
 import { badResponse } from "../../../actors/engines/chat/model.ts"
-import type { Request, Response } from "../../../runtime/http.ts"
+import type { Header, Request, Response } from "../../../runtime/http.ts"
+import { errorBodyOf } from "../problems.ts"
 import { readCompletions, type CompletionsSpec } from "../request/completions-request.ts"
-import { CompletionChunks } from "./completion-chunks.ts"
-import { CollectedAnswer } from "./collected-answer.ts"
-import { readBody } from "../request/fields.ts"
-import { answerOf } from "../problems.ts"
-import { StreamReply } from "./stream-reply.ts"
+import { readBody } from "../request/json-body.ts"
 import type { Turn, Turns } from "../turn/turn.ts"
-import { completionJson, newCompletionId } from "../wire.ts"
+import { completionJson, newCompletionId, type Choice } from "../wire.ts"
+import { CollectedAnswer } from "./collected-answer.ts"
+import { CompletionChunks } from "./completion-chunks.ts"
+import { StreamReply } from "./stream-reply.ts"
 
-const jsonType = ["Content-Type", "application/json; charset=utf-8"] as const
+const contentType: Header = ["Content-Type", "application/json; charset=utf-8"]
+const estimatedUsage: Header = ["x-proxy-usage", "estimated"]
 
 export const completions =
   (turns: Turns) =>
@@ -21,50 +23,45 @@ export const completions =
     return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
   }
 
+const isIncomplete = ({ finish }: Choice): boolean => finish === "length" || finish === "content_filter"
+
 const whole = async (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Response> => {
-  const output = new CollectedAnswer()
+  const answer = new CollectedAnswer()
   try {
-    const { usage, estimated } = await turn.run(spec, output)
-    const { choices } = output
+    const { usage, estimated } = await turn.run(spec, answer)
+    const { choices } = answer
     if (choices.length === 0) throw badResponse("no choices")
-    turn.end(
-      choices.some(({ finish }) => finish === "length" || finish === "content_filter")
-        ? "incomplete"
-        : "completed"
-    )
+    turn.end(choices.some(isIncomplete) ? "incomplete" : "completed")
     return {
       status: 200,
-      headers: estimated
-        ? [jsonType, ...turn.headers, ["x-proxy-usage", "estimated"]]
-        : [jsonType, ...turn.headers],
+      headers: estimated ? [contentType, ...turn.headers, estimatedUsage] : [contentType, ...turn.headers],
       body: completionJson({
         id: newCompletionId(),
         created: turns.nowS(),
         model: spec.model,
         choices,
-        used: usage,
+        usage,
         legacy: spec.legacy
       })
     }
   } catch (fault) {
-    const refusal = turn.refusal(fault, spec.model)
+    const problem = turn.problem(fault, spec.model)
     turn.end("failed")
-    const answer = answerOf(refusal)
-    return { ...answer, headers: [...answer.headers!, ...turn.headers] }
+    return turn.problemResponse(problem)
   }
 }
 
 const streamed = (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Response> => {
-  const { deadlines, settings, metrics } = turns.deps
+  const { deadlines, settings, metrics, upstreams } = turns.deps
   const reply = new StreamReply({
     deadlines,
     commitMs: settings.commitMs,
     keepAliveMs: settings.keepAliveMs,
     headers: () => turn.headers,
-    onStalled: () => turn.stop("gone"),
+    onStalled: () => turn.stop("disconnected"),
     onBackpressure: () => metrics.backpressure()
   })
-  const unstreamed = turns.deps.upstreams.find(spec.model)?.upstream.record.supports?.stream === false
+  const splitsText = upstreams.find(spec.model)?.upstream.record.supports?.stream === false
   const chunks = new CompletionChunks(
     {
       id: newCompletionId(),
@@ -78,7 +75,7 @@ const streamed = (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Resp
       },
       write: (text) => reply.write(text)
     },
-    unstreamed
+    splitsText
   )
   void turn.run(spec, chunks).then(
     () => {
@@ -88,20 +85,15 @@ const streamed = (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Resp
       reply.end()
     },
     (fault: unknown) => {
-      const refusal = turn.refusal(fault, spec.model)
+      const problem = turn.problem(fault, spec.model)
       turn.end("failed")
       if (turn.disconnected) {
-        reply.replaceWith(answerOf(refusal))
+        reply.replaceWith(turn.problemResponse(problem))
         reply.abandon()
-        return
-      }
-      if (!reply.headersSent) {
-        const answer = answerOf(refusal)
-        reply.replaceWith({ ...answer, headers: [...answer.headers!, ...turn.headers] })
-        return
-      }
-      chunks.fail(refusal.body)
-      reply.end()
+      } else if (reply.headersSent) {
+        chunks.fail(errorBodyOf(problem))
+        reply.end()
+      } else reply.replaceWith(turn.problemResponse(problem))
     }
   )
   return reply.response

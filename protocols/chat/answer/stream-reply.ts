@@ -1,98 +1,102 @@
-/** A streamed answer whose status is held back until there is something to say: the first sign of the model,
- *  a failure, or a while. Guarantee: at most `aheadMax` waits for a slow client before the upstream is
- *  paused; one that takes nothing for a minute is cut off.
- *  Source: chat sections 8.2, 8.6, 17.1, 17.2. */
+/** A streamed answer whose headers are held back until there is something to say: the first sign of the model, a
+ *  failure, or a while. `headersSent` is the one fact about that: before it the answer may still become another.
+ *  Guarantee: at most `waitingCharsMax` wait for a slow client before the upstream is paused; a client that takes
+ *  nothing for a minute is cut off.
+ *  Source: docs/spec/chat.md, sections 8.2, 8.6, 17.1 and 17.2. */
 import type { Deadline, Deadlines } from "../../../actors/engines/chat/deadlines.ts"
 import type { Flow } from "../../../actors/engines/chat/model.ts"
-import type { Response, Sink } from "../../../runtime/http.ts"
+import type { Header, Response, Sink } from "../../../runtime/http.ts"
 import { comment, sseHeaders } from "../../shared/sse.ts"
 
-/** Characters that wait for the client before reading from the upstream stops; it goes on when all of them
- *  have left. */
-export const aheadMax = 65_536
+/** Characters that wait for the client before reading from the upstream stops. It goes on when all of them have
+ *  left. */
+export const waitingCharsMax = 65_536
 
 export const stalledMsMax = 60_000
 
 export interface StreamReplyOptions {
   readonly deadlines: Deadlines
+  /** The headers are sent after this long, whatever happens. */
   readonly commitMs: number
   readonly keepAliveMs: number
-  /** Of the answer's head, when it leaves. */
-  readonly headers: () => ReadonlyArray<readonly [string, string]>
-  /** Just before the first byte. */
+  /** Headers besides those of every stream, asked for when they are sent. */
+  readonly headers: () => ReadonlyArray<Header>
+  /** Called just before the first byte. */
   readonly onHeaders?: () => void
-  /** The client takes nothing any more. */
+  /** Called when the client is cut off because it takes nothing any more. */
   readonly onStalled: () => void
   readonly onBackpressure: () => void
 }
 
 export class StreamReply {
   readonly response: Promise<Response>
-  private answer!: (response: Response) => void
   headersSent = false
+  private readonly options: StreamReplyOptions
+  private readonly finished: Promise<void>
+  private respond!: (response: Response) => void
+  private finish!: () => void
+  private fail!: (cause: Error) => void
   private sink: Sink | undefined
   private waiting = ""
-  private behind = false
 
-  /** Of every upstream call that feeds this answer; those which are over ignore it. */
+  /** The client has not taken all that was sent. */
+  private isBehind = false
+
+  /** One for each upstream call that feeds this answer; those which have ended ignore it. */
   private readonly flows: Array<Flow> = []
 
-  private pausing = false
-  private over = false
+  private flowsPaused = false
+  private ended = false
 
-  /** Until the next sign of life. */
-  private idle: Deadline | undefined = undefined
+  /** Runs until the next sign of life. */
+  private keepAlive: Deadline | undefined = undefined
 
-  private readonly finished: Promise<void>
-  private finish!: () => void
-  private cut!: (cause: Error) => void
-  private readonly timers: Array<Deadline> = []
-  private readonly options: StreamReplyOptions
+  private readonly commitDeadline: Deadline
 
   constructor(options: StreamReplyOptions) {
     this.options = options
     this.response = new Promise((resolve) => {
-      this.answer = resolve
+      this.respond = resolve
     })
     this.finished = new Promise((resolve, reject) => {
       this.finish = resolve
-      this.cut = reject
+      this.fail = reject
     })
     this.finished.catch(() => {})
-    this.timers.push(options.deadlines.start(options.commitMs, () => this.sendHeaders()))
+    this.commitDeadline = options.deadlines.start(options.commitMs, () => this.sendHeaders())
   }
 
+  /** Sends the headers unless they are sent; from now on the answer also slows down `flow`. */
   sendHeaders(flow?: Flow): void {
     if (flow !== undefined) {
       this.flows.push(flow)
-      if (this.pausing) flow.pause()
+      if (this.flowsPaused) flow.pause()
     }
-    if (this.headersSent || this.over) return
+    if (this.headersSent || this.ended) return
     this.headersSent = true
     this.stopTimers()
     this.options.onHeaders?.()
-    if (this.options.keepAliveMs > 0) this.beat()
-    this.answer({
+    if (this.options.keepAliveMs > 0) this.startKeepAlive()
+    this.respond({
       status: 200,
       headers: [...sseHeaders, ...this.options.headers()],
       body: (sink) => this.pump(sink)
     })
   }
 
-  /** Before the commit only: an answer of another kind. */
+  /** Gives another answer, unless the headers are sent. */
   replaceWith(response: Response): void {
-    if (!this.headersSent) {
-      this.over = true
-      this.stopTimers()
-      this.answer(response)
-    }
+    if (this.headersSent) return
+    this.ended = true
+    this.stopTimers()
+    this.respond(response)
   }
 
-  private beat(): void {
-    this.idle = this.options.deadlines.start(this.options.keepAliveMs, () => {
-      if (this.over) return
-      if (!this.behind) this.write(comment("keep-alive"))
-      this.beat()
+  private startKeepAlive(): void {
+    this.keepAlive = this.options.deadlines.start(this.options.keepAliveMs, () => {
+      if (this.ended) return
+      if (!this.isBehind) this.write(comment("keep-alive"))
+      this.startKeepAlive()
     })
   }
 
@@ -100,16 +104,16 @@ export class StreamReply {
     this.sink = sink
     this.send()
     // What grew too long before there was a client to take it may have left at once.
-    this.go()
-    if (this.over) this.finish()
+    this.resumeFlows()
+    if (this.ended) this.finish()
     return this.finished
   }
 
   write(text: string): void {
-    this.idle?.touch(this.options.keepAliveMs)
+    this.keepAlive?.touch(this.options.keepAliveMs)
     this.waiting += text
-    if (this.sink === undefined || this.behind) {
-      if (this.waiting.length > aheadMax) this.hold()
+    if (this.sink === undefined || this.isBehind) {
+      if (this.waiting.length > waitingCharsMax) this.pauseFlows()
     } else this.send()
   }
 
@@ -118,51 +122,51 @@ export class StreamReply {
     if (sink === undefined || waiting === "") return
     this.waiting = ""
     if (sink.send(waiting)) return
-    this.behind = true
+    this.isBehind = true
     const stalled = this.options.deadlines.start(stalledMsMax, () => {
-      this.over = true
+      this.ended = true
       this.options.onStalled()
-      this.cut(new Error("the client takes nothing"))
+      this.fail(new Error("the client takes nothing"))
     })
     void sink.drained().then(() => {
       stalled.stop()
-      this.behind = false
+      this.isBehind = false
       this.send()
-      this.go()
-      if (this.over && !this.behind) this.finish()
+      this.resumeFlows()
+      if (this.ended && !this.isBehind) this.finish()
     })
   }
 
-  private hold(): void {
-    if (this.pausing) return
-    this.pausing = true
+  private pauseFlows(): void {
+    if (this.flowsPaused) return
+    this.flowsPaused = true
     this.options.onBackpressure()
     for (const flow of this.flows) flow.pause()
   }
 
-  private go(): void {
-    if (this.behind || !this.pausing) return
-    this.pausing = false
+  private resumeFlows(): void {
+    if (this.isBehind || !this.flowsPaused) return
+    this.flowsPaused = false
     for (const flow of this.flows) flow.resume()
   }
 
-  /** All that was written leaves, then the body ends. */
+  /** Ends the body when all that was written has left. */
   end(): void {
-    this.over = true
+    this.ended = true
     this.stopTimers()
-    if (this.sink !== undefined && !this.behind) this.finish()
+    if (this.sink !== undefined && !this.isBehind) this.finish()
   }
 
-  /** The client is gone: nothing is written any more. */
+  /** Ends at once: the client has closed the connection, nothing is written any more. */
   abandon(): void {
-    this.over = true
+    this.ended = true
     this.stopTimers()
     this.waiting = ""
     this.finish()
   }
 
   private stopTimers(): void {
-    this.idle?.stop()
-    for (const timer of this.timers.splice(0)) timer.stop()
+    this.keepAlive?.stop()
+    this.commitDeadline.stop()
   }
 }

@@ -1,112 +1,57 @@
-/** POST /v1/chat/completions: the body into a turn. Checks run in the order of the specification's tables.
- *  Source: chat sections 5.2, 7.1. */
-import type { Effort, Format, Message, ModelRequest, Tool } from "../../../actors/engines/chat/model.ts"
-import { Fields, memberText, type Json } from "./fields.ts"
+/** POST /v1/chat/completions: the body into a turn. Guarantee: fields are checked in the order of the
+ *  specification's tables, and what binds several fields after all of them.
+ *  Source: docs/spec/chat.md, sections 5.2 and 7.1. */
+import type { Message, ModelRequest, Tool } from "../../../actors/engines/chat/model.ts"
+import { missing, notSupported, Refusal, wrongType } from "../problems.ts"
+import { Fields } from "./fields.ts"
+import { memberText, type Json } from "./json-body.ts"
 import { checkCalls, readMessage } from "./messages.ts"
-import { badValue, missing, tooLong, wrongType } from "../problems.ts"
 import { checkChoice, readChoice, readFunctions, readTools, type ToolChoiceSpec } from "./tools.ts"
-
-/** What a turn needs, whichever endpoint it came by. */
-export interface TurnSpec {
-  /** As the client wrote it. */
-  readonly model: string
-  /** `model` is filled in when the upstream is known. */
-  readonly request: ModelRequest
-  /** The request named tools, maybe none: built-ins are off. */
-  readonly external: boolean
-  readonly choice: ToolChoiceSpec
-}
+import { readEffort, readFormat, readModel, type TurnSpec } from "./turn-spec.ts"
 
 export interface CompletionsSpec extends TurnSpec {
+  /** The stream ends with a chunk of the usage. */
   readonly includeUsage: boolean
+  /** The request has the old `functions`: the answer has one `function_call`. */
   readonly legacy: boolean
-}
-
-const efforts: Record<string, Effort> = {
-  none: "none",
-  minimal: "none",
-  low: "low",
-  medium: "medium",
-  high: "high",
-  xhigh: "high",
-  max: "high"
-}
-
-export const readEffort = (fields: Fields, name: string): Effort | undefined => {
-  const word = fields.string(name)
-  if (word === undefined) return undefined
-  if (!Object.hasOwn(efforts, word))
-    throw badValue(
-      fields.path(name),
-      `Invalid value for '${fields.path(name)}': supported are ${Object.keys(efforts)
-        .map((one) => `'${one}'`)
-        .join(", ")}.`
-    )
-  return efforts[word]
-}
-
-const formatName = /^[A-Za-z0-9_-]{1,64}$/
-
-/** `inner` is where name and schema stand: chat nests them. */
-export const readFormat = (format: Fields | undefined, nested: boolean): Format | undefined => {
-  if (format === undefined) return undefined
-  const type = format.choice("type", ["text", "json_object", "json_schema"])
-  if (type === undefined) throw missing(format.path("type"))
-  if (type === "text") return undefined
-  if (type === "json_object") return { type }
-  const inner = nested ? format.object("json_schema") : format
-  if (inner === undefined) throw missing(format.path("json_schema"))
-  const name = inner.required("name", { pattern: formatName })
-  const schema = inner.plain("schema")
-  const strict = inner.boolean("strict")
-  const description = inner.string("description")
-  if (schema === undefined) throw missing(inner.path("schema"))
-  return {
-    type,
-    name,
-    schema,
-    ...(strict === undefined ? {} : { strict }),
-    ...(description === undefined ? {} : { description })
-  }
 }
 
 const stopsMax = 4
 const stopBytesMax = 256
 
+const checkStop = (word: unknown, param: string): void => {
+  if (typeof word !== "string") throw wrongType(param, "a string")
+  if (word === "") throw new Refusal({ _tag: "EmptyString", param })
+  if (Buffer.byteLength(word) > stopBytesMax)
+    throw new Refusal({ _tag: "TooLong", param, kind: "string", max: stopBytesMax })
+}
+
 const readStop = (fields: Fields): ReadonlyArray<string> | undefined => {
   const value = fields.raw("stop")
   if (value === undefined) return undefined
-  const list = typeof value === "string" ? [value] : fields.array("stop", { min: 1, max: stopsMax })!
-  for (const [i, word] of list.entries()) {
-    const path = typeof value === "string" ? "stop" : `stop[${i}]`
-    if (typeof word !== "string") throw wrongType(path, "a string")
-    if (word === "") throw badValue(path, `Invalid '${path}': the string is empty.`)
-    if (Buffer.byteLength(word) > stopBytesMax) throw tooLong("string", path, stopBytesMax)
+  if (typeof value === "string") {
+    checkStop(value, "stop")
+    return [value]
   }
-  return list as ReadonlyArray<string>
+  const words = fields.array("stop", { min: 1, max: stopsMax })!
+  for (const [i, word] of words.entries()) checkStop(word, `stop[${i}]`)
+  return words as ReadonlyArray<string>
 }
 
-const readBias = (fields: Fields): Readonly<Record<string, number>> | undefined => {
-  const bias = fields.object("logit_bias")
-  for (const name of Object.keys(fields.plain("logit_bias") ?? {})) bias!.number(name, -100, 100)
-  return fields.plain("logit_bias") as Record<string, number> | undefined
+const readBias = (fields: Fields): ModelRequest["logitBias"] => {
+  const biases = fields.object("logit_bias")
+  for (const name of Object.keys(fields.plain("logit_bias") ?? {})) biases!.number(name, -100, 100)
+  return fields.plain("logit_bias") as ModelRequest["logitBias"]
 }
 
+const modalities: ReadonlyArray<unknown> = ["text", "audio"]
+
+/** True when the answer is to be spoken besides written. */
 const readModalities = (fields: Fields): boolean => {
-  const given = fields.array("modalities")
-  for (const [i, word] of (given ?? []).entries())
-    if (word !== "text" && word !== "audio")
-      throw badValue(
-        `modalities[${i}]`,
-        `Invalid value for 'modalities[${i}]': supported are 'text', 'audio'.`
-      )
-  return given?.includes("audio") === true
-}
-
-export const readModel = (fields: Fields): string => {
-  const model = fields.raw("model")
-  if (model === undefined) throw missing("model")
-  return fields.required("model", { min: 1, max: 256 })
+  const requested = fields.array("modalities")
+  for (const [i, word] of (requested ?? []).entries())
+    if (!modalities.includes(word)) throw notSupported(`modalities[${i}]`, ["text", "audio"])
+  return requested?.includes("audio") === true
 }
 
 const hintNames = [
@@ -117,7 +62,7 @@ const hintNames = [
   "prediction"
 ] as const
 
-const known = new Set<string>([
+const specifiedNames = new Set<string>([
   "model",
   "messages",
   "tools",
@@ -151,36 +96,52 @@ const known = new Set<string>([
 
 const isHint = new Set<string>(hintNames)
 
-/** undefined when there are none. */
-const picked = (body: Json, wanted: (name: string) => boolean): Record<string, unknown> | undefined => {
-  let found: Array<readonly [string, unknown]> | undefined
-  for (const name of Object.keys(body)) if (wanted(name)) (found ??= []).push([name, body[name]])
-  return found === undefined ? undefined : Object.fromEntries(found)
+/** The members of a body whose names are wanted; undefined when there are none. */
+const pick = (body: Json, isWanted: (name: string) => boolean): Record<string, unknown> | undefined => {
+  let entries: Array<readonly [string, unknown]> | undefined
+  for (const name of Object.keys(body)) if (isWanted(name)) (entries ??= []).push([name, body[name]])
+  return entries === undefined ? undefined : Object.fromEntries(entries)
 }
 
 const messagesMax = 4_096
 
-/** Nothing in it but a role and a text, four strings with their names: it is read as it is written. */
-const plain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
+/** True for a message of nothing but a role and a text: four strings with their names, which are forwarded as the
+ *  client wrote them. */
+const isPlain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
 
-/** `text`: what `body` was read from. */
-export const readCompletions = (body: Json, text: string): CompletionsSpec => {
-  const fields = new Fields(body)
-  const model = readModel(fields)
+interface ReadMessages {
+  readonly messages: ReadonlyArray<Message>
+  /** Every one of them is plain. */
+  readonly allPlain: boolean
+}
+
+const readMessages = (fields: Fields): ReadMessages => {
   if (!fields.has("messages")) throw missing("messages")
   const messages: Array<Message> = []
-  let asWritten = true
+  let allPlain = true
   for (const message of fields.each("messages", { min: 1, max: messagesMax })!) {
     messages.push(readMessage(message, messages))
-    asWritten &&= plain(message)
+    allPlain &&= isPlain(message)
   }
-  const given = readTools(fields)
-  const choice = readChoice(fields, "tool_choice", false)
-  const parallel = fields.boolean("parallel_tool_calls")
+  return { messages, allPlain }
+}
+
+interface StreamFields {
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly hasOptions: boolean
+}
+
+const readStream = (fields: Fields): StreamFields => {
   const stream = fields.boolean("stream") ?? false
   const options = fields.object("stream_options")
   const includeUsage = options?.boolean("include_usage") ?? false
   options?.boolean("include_obfuscation")
+  return { stream, includeUsage, hasOptions: options !== undefined }
+}
+
+/** The fields between `stream_options` and `functions`, in their order. */
+const readSampling = (fields: Fields) => {
   const temperature = fields.number("temperature", 0, 2)
   const topP = fields.number("top_p", 0, 1)
   const tokens = fields.integer("max_tokens", 1)
@@ -195,53 +156,86 @@ export const readCompletions = (body: Json, text: string): CompletionsSpec => {
   const logprobs = fields.boolean("logprobs")
   const topLogprobs = fields.integer("top_logprobs", 0, 20)
   const format = readFormat(fields.object("response_format"), true)
-  const audio = readModalities(fields)
-  const functions = readFunctions(fields)
-  const oldChoice = readChoice(fields, "function_call", false)
+  const isSpoken = readModalities(fields)
+  return {
+    temperature,
+    topP,
+    maxTokens: completionTokens ?? tokens,
+    effort,
+    n: n === 1 ? undefined : n,
+    stop,
+    seed,
+    frequencyPenalty,
+    presencePenalty,
+    logitBias,
+    logprobs: logprobs === true ? true : undefined,
+    topLogprobs,
+    format,
+    isSpoken
+  }
+}
 
-  if (options !== undefined && !stream)
-    throw badValue("stream_options", "'stream_options' is only allowed with 'stream': true.")
-  if (topLogprobs !== undefined && logprobs !== true)
-    throw badValue("top_logprobs", "'top_logprobs' needs 'logprobs': true.")
+interface ChosenTools {
+  readonly tools: ReadonlyArray<Tool> | undefined
+  readonly choice: ToolChoiceSpec
+}
+
+/** The whole body: `text` is what `body` was parsed from. */
+export const readCompletions = (body: Json, text: string): CompletionsSpec => {
+  const fields = new Fields(body)
+  const model = readModel(fields)
+  const { messages, allPlain } = readMessages(fields)
+  const requestTools = readTools(fields)
+  const toolChoice = readChoice(fields, "tool_choice", false)
+  const parallel = fields.boolean("parallel_tool_calls")
+  const { stream, includeUsage, hasOptions } = readStream(fields)
+  const sampling = readSampling(fields)
+  const functions = readFunctions(fields)
+  const functionCall = readChoice(fields, "function_call", false)
+
+  if (hasOptions && !stream) throw new Refusal({ _tag: "StreamOptionsWithoutStream" })
+  if (sampling.topLogprobs !== undefined && sampling.logprobs !== true)
+    throw new Refusal({ _tag: "TopLogprobsWithoutLogprobs" })
   checkCalls(messages, (i) => `messages[${i}]`)
-  const legacy = given === undefined && functions !== undefined
-  const tools: ReadonlyArray<Tool> | undefined = given?.tools ?? functions
-  const chosen = legacy ? oldChoice : choice
-  checkChoice(chosen, tools, legacy ? "function_call" : "tool_choice")
-  const hints = picked(body, (name) => isHint.has(name) && fields.has(name))
-  const unknown = picked(body, (name) => !known.has(name))
+  const legacy = requestTools === undefined && functions !== undefined
+  const { tools, choice }: ChosenTools = legacy
+    ? { tools: functions, choice: functionCall }
+    : { tools: requestTools?.tools, choice: toolChoice }
+  checkChoice(choice, tools, legacy ? "function_call" : "tool_choice")
+
   const user = fields.raw("user")
   return {
     model,
     includeUsage,
     legacy,
     external: tools !== undefined,
-    choice: chosen,
+    choice,
     request: {
       model: "",
       messages,
       stream,
       tools,
-      toolChoice: chosen.choice,
+      toolChoice: choice.choice,
       parallel: legacy ? false : parallel,
-      temperature,
-      topP,
-      maxTokens: completionTokens ?? tokens,
-      effort,
-      n: n === 1 ? undefined : n,
-      stop,
-      seed,
-      frequencyPenalty,
-      presencePenalty,
-      logitBias,
-      logprobs: logprobs === true ? true : undefined,
-      topLogprobs,
-      format,
-      audio: audio ? (fields.plain("audio") ?? {}) : undefined,
+      // Written out: a spread would copy member by member, on every request.
+      temperature: sampling.temperature,
+      topP: sampling.topP,
+      maxTokens: sampling.maxTokens,
+      effort: sampling.effort,
+      n: sampling.n,
+      stop: sampling.stop,
+      seed: sampling.seed,
+      frequencyPenalty: sampling.frequencyPenalty,
+      presencePenalty: sampling.presencePenalty,
+      logitBias: sampling.logitBias,
+      logprobs: sampling.logprobs,
+      topLogprobs: sampling.topLogprobs,
+      format: sampling.format,
+      audio: sampling.isSpoken ? (fields.plain("audio") ?? {}) : undefined,
       user: typeof user === "string" ? user : undefined,
-      hints,
-      unknown,
-      verbatim: asWritten ? memberText(text, "messages", 4 * messages.length) : undefined
+      hints: pick(body, (name) => isHint.has(name) && fields.has(name)),
+      unknown: pick(body, (name) => !specifiedNames.has(name)),
+      verbatim: allPlain ? memberText(text, "messages", 4 * messages.length) : undefined
     }
   }
 }

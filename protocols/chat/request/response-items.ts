@@ -1,11 +1,14 @@
-/** Items of the responses interface: input of any accepted shape into the normal form that is stored and
- *  listed, and that into messages.
- *  Source: chat sections 9.2, 15.3. */
+/** Items of the responses interface: input of any accepted shape into the normal form that is stored and listed,
+ *  and that into messages. Guarantee: what goes to a model has each call before its result, and each result right
+ *  behind its call, where chat upstreams want it.
+ *  Source: docs/spec/chat.md, sections 9.2 and 15.3. */
 import type { Message, Part, ToolCall } from "../../../actors/engines/chat/model.ts"
-import { type Fields, isObject } from "./fields.ts"
-import { checkFile, checkImage, readCalls, readPart } from "./messages.ts"
-import { badValue, missing, wrongType } from "../problems.ts"
+import { defined } from "../../../runtime/defined.ts"
+import { missing, notSupported, Refusal, wrongType } from "../problems.ts"
 import { newId } from "../wire.ts"
+import { type Fields } from "./fields.ts"
+import { isObject } from "./json-body.ts"
+import { checkFile, checkImage, readCalls, readPart } from "./messages.ts"
 
 export type Item = {
   readonly type: "message" | "function_call" | "function_call_output" | "reasoning"
@@ -19,20 +22,17 @@ export type FindItem = (id: string) => Item | undefined
 const roles = ["user", "assistant", "system", "developer"] as const
 const itemsMax = 4_096
 
-const inputPart = (part: Fields): Part => {
+const readInputPart = (part: Fields): Part => {
   const type = part.string("type")
   switch (type) {
     case "input_text":
     case "output_text":
       return { type: "text", text: part.required("text") }
     case "input_image": {
-      const url = part.required("image_url")
+      const address = part.required("image_url")
       const detail = part.choice("detail", ["auto", "low", "high"])
-      return {
-        type: "image",
-        url: checkImage(url, part.path("image_url")),
-        ...(detail === undefined ? {} : { detail })
-      }
+      const url = checkImage(address, part.path("image_url"))
+      return { type: "image", url, ...defined({ detail }) }
     }
     case "input_file":
       return {
@@ -41,17 +41,17 @@ const inputPart = (part: Fields): Part => {
         filename: part.string("filename") ?? "file"
       }
   }
-  const read = readPart(part)
-  if (read === undefined) throw badValue(part.path("type"), `Invalid value for '${part.path("type")}'.`)
-  return read
+  const chatPart = readPart(part)
+  if (chatPart === undefined) throw new Refusal({ _tag: "UnknownPartType", param: part.path("type") })
+  return chatPart
 }
 
-const partsOf = (fields: Fields, name: string): ReadonlyArray<Part> => {
+const readParts = (fields: Fields, name: string): ReadonlyArray<Part> => {
   const value = fields.raw(name)
   if (value === undefined) throw missing(fields.path(name))
   if (typeof value === "string") return [{ type: "text", text: value }]
   if (!Array.isArray(value)) throw wrongType(fields.path(name), "a string or an array of parts")
-  return fields.each(name)!.map(inputPart)
+  return fields.each(name)!.map(readInputPart)
 }
 
 const partItem = (part: Part, role: string): unknown => {
@@ -71,7 +71,7 @@ const partItem = (part: Part, role: string): unknown => {
   }
 }
 
-const message = (role: string, parts: ReadonlyArray<Part>): Item => ({
+const messageItem = (role: string, parts: ReadonlyArray<Part>): Item => ({
   type: "message",
   id: newId("msg"),
   role,
@@ -88,7 +88,7 @@ const callItem = ({ id, name, arguments: text }: ToolCall): Item => ({
   arguments: text
 })
 
-const resultItem = (callId: string, output: unknown): Item => ({
+const outputItem = (callId: string, output: unknown): Item => ({
   type: "function_call_output",
   id: newId("fc"),
   status: "completed",
@@ -96,9 +96,55 @@ const resultItem = (callId: string, output: unknown): Item => ({
   output
 })
 
+const readOutput = (item: Fields): Item => {
+  const callId = item.required("call_id", { min: 1 })
+  const output = item.raw("output")
+  if (output === undefined) throw missing(item.path("output"))
+  if (typeof output === "string") return outputItem(callId, output)
+  return outputItem(
+    callId,
+    readParts(item, "output").map((part) => partItem(part, "user"))
+  )
+}
+
+const readReasoning = (item: Fields): Item => ({
+  type: "reasoning",
+  id: item.string("id") ?? newId("rs"),
+  summary: item.array("summary") ?? [],
+  ...(item.has("content") ? { content: item.array("content") } : {}),
+  ...(item.has("encrypted_content") ? { encrypted_content: item.string("encrypted_content") } : {})
+})
+
+const readReference = (item: Fields, find: FindItem): Item => {
+  const id = item.required("id")
+  const found = find(id)
+  if (found === undefined) throw new Refusal({ _tag: "ItemNotFound", param: item.path("id"), id })
+  return found
+}
+
+const joinedText = (parts: ReadonlyArray<Part>): string =>
+  parts.map((part) => (part.type === "text" ? part.text : "")).join("")
+
+/** A message of chat's shapes too: one of role `tool` is an output, one with calls is several items. */
+const readMessageItem = (item: Fields): ReadonlyArray<Item> => {
+  const role = item.string("role")
+  if (role === undefined) throw missing(item.path("role"))
+  if (role === "tool") {
+    const callId = item.required("tool_call_id", { min: 1 })
+    return [outputItem(callId, joinedText(readParts(item, "content")))]
+  }
+  if (!roles.includes(role as (typeof roles)[number])) throw notSupported(item.path("role"), roles)
+  const calls = role === "assistant" ? (readCalls(item) ?? []) : []
+  const parts = calls.length > 0 && !item.has("content") ? [] : readParts(item, "content")
+  const hasMessage = parts.length > 0 || calls.length === 0
+  return [...(hasMessage ? [messageItem(role, parts)] : []), ...calls.map(callItem)]
+}
+
 const readItem = (item: Fields, find: FindItem): ReadonlyArray<Item> => {
   const type = item.string("type") ?? (item.has("role") ? "message" : undefined)
   switch (type) {
+    case "message":
+      return readMessageItem(item)
     case "function_call":
       return [
         callItem({
@@ -107,163 +153,123 @@ const readItem = (item: Fields, find: FindItem): ReadonlyArray<Item> => {
           arguments: item.string("arguments") ?? ""
         })
       ]
-    case "function_call_output": {
-      const callId = item.required("call_id", { min: 1 })
-      const output = item.raw("output")
-      if (output === undefined) throw missing(item.path("output"))
-      return [
-        resultItem(
-          callId,
-          typeof output === "string" ? output : partsOf(item, "output").map((part) => partItem(part, "user"))
-        )
-      ]
-    }
+    case "function_call_output":
+      return [readOutput(item)]
     case "reasoning":
-      return [
-        {
-          type: "reasoning",
-          id: item.string("id") ?? newId("rs"),
-          summary: item.array("summary") ?? [],
-          ...(item.has("content") ? { content: item.array("content") } : {}),
-          ...(item.has("encrypted_content") ? { encrypted_content: item.string("encrypted_content") } : {})
-        }
-      ]
-    case "item_reference": {
-      const id = item.required("id")
-      const found = find(id)
-      if (found === undefined) throw badValue(item.path("id"), `Item '${id.slice(0, 64)}' not found.`)
-      return [found]
-    }
-    case "message":
-      break
+      return [readReasoning(item)]
+    case "item_reference":
+      return [readReference(item, find)]
+    case undefined:
+      throw missing(item.path("type"))
     default:
-      throw type === undefined
-        ? missing(item.path("type"))
-        : badValue(
-            item.path("type"),
-            `Invalid value for '${item.path("type")}': '${type.slice(0, 64)}' is not supported.`
-          )
+      throw new Refusal({ _tag: "UnsupportedItemType", param: item.path("type"), type })
   }
-  const role = item.string("role")
-  if (role === undefined) throw missing(item.path("role"))
-  if (role === "tool") {
-    const callId = item.required("tool_call_id", { min: 1 })
-    return [
-      resultItem(
-        callId,
-        partsOf(item, "content")
-          .map((part) => (part.type === "text" ? part.text : ""))
-          .join("")
-      )
-    ]
-  }
-  if (!roles.includes(role as (typeof roles)[number]))
-    throw badValue(
-      item.path("role"),
-      `Invalid value for '${item.path("role")}': supported are ${roles.map((one) => `'${one}'`).join(", ")}.`
-    )
-  const calls = role === "assistant" ? (readCalls(item) ?? []) : []
-  const parts = calls.length > 0 && !item.has("content") ? [] : partsOf(item, "content")
-  return [...(parts.length === 0 && calls.length > 0 ? [] : [message(role, parts)]), ...calls.map(callItem)]
 }
 
-/** `name`: which of the three inputs it is. */
+/** `name` is which of the three inputs it is. */
 export const readItems = (fields: Fields, name: string, find: FindItem): ReadonlyArray<Item> => {
   const value = fields.raw(name)
-  if (typeof value === "string") return [message("user", [{ type: "text", text: value }])]
+  if (typeof value === "string") return [messageItem("user", [{ type: "text", text: value }])]
   if (!Array.isArray(value)) throw wrongType(name, "a string or an array")
   return fields.each(name, { max: itemsMax })!.flatMap((item) => readItem(item, find))
 }
 
-const part = (given: any): Part => {
-  switch (given.type) {
+/** A part of a stored item. */
+const partOf = (stored: any): Part => {
+  switch (stored.type) {
     case "refusal":
-      return { type: "refusal", text: given.refusal }
+      return { type: "refusal", text: stored.refusal }
     case "input_image":
-      return { type: "image", url: given.image_url, detail: given.detail }
+      return { type: "image", url: stored.image_url, detail: stored.detail }
     case "input_audio":
-      return { type: "audio", ...given.input_audio }
+      return { type: "audio", ...stored.input_audio }
     case "input_file":
-      return { type: "file", data: given.file_data, filename: given.filename }
+      return { type: "file", data: stored.file_data, filename: stored.filename }
     default:
-      return { type: "text", text: given.text }
+      return { type: "text", text: stored.text }
   }
 }
 
-const plain = (parts: ReadonlyArray<Part>): Message["content"] =>
-  parts.every(({ type }) => type === "text")
-    ? parts.map((one) => (one.type === "text" ? one.text : "")).join("")
-    : parts
+/** Text alone is a string, as every upstream takes it. */
+const contentOf = (stored: ReadonlyArray<unknown>): Message["content"] => {
+  const parts = stored.map(partOf)
+  return parts.every(({ type }) => type === "text") ? joinedText(parts) : parts
+}
 
-/** Calls that stand together are one assistant message, with the text before them. */
+const outputMessage = (item: any): Message => ({
+  role: "tool",
+  callId: item.call_id,
+  content: typeof item.output === "string" ? item.output : contentOf(item.output)
+})
+
+const reasoningMessage = (item: any): Message => {
+  const content: ReadonlyArray<unknown> = Array.isArray(item.content) ? item.content : []
+  const text = content.map((part) => (isObject(part) ? part["text"] : "")).join("")
+  return {
+    role: "assistant",
+    content: null,
+    ...(text === "" ? {} : { reasoning: text }),
+    ...(item.encrypted_content === undefined ? {} : { bound: [{ upstream: "*", value: item }] })
+  }
+}
+
+/** Calls that stand together become one assistant message, with the text before them. */
 export const messagesOf = (items: ReadonlyArray<Item>): ReadonlyArray<Message> => {
   const messages: Array<Message> = []
-  for (const item of items) {
-    const given = item as any
-    const last = messages.at(-1)
-    if (item.type === "message") {
-      messages.push({ role: given.role, content: plain(given.content.map(part)) })
-      continue
+  for (const item of items as ReadonlyArray<any>) {
+    switch (item.type as Item["type"]) {
+      case "message":
+        messages.push({ role: item.role, content: contentOf(item.content) })
+        break
+      case "function_call_output":
+        messages.push(outputMessage(item))
+        break
+      case "reasoning":
+        messages.push(reasoningMessage(item))
+        break
+      case "function_call": {
+        const call: ToolCall = { id: item.call_id, name: item.name, arguments: item.arguments }
+        const last = messages.at(-1)
+        if (last?.role === "assistant")
+          messages[messages.length - 1] = { ...last, calls: [...(last.calls ?? []), call] }
+        else messages.push({ role: "assistant", content: null, calls: [call] })
+      }
     }
-    if (item.type === "function_call_output") {
-      messages.push({
-        role: "tool",
-        callId: given.call_id,
-        content: typeof given.output === "string" ? given.output : plain(given.output.map(part))
-      })
-      continue
-    }
-    if (item.type === "reasoning") {
-      const text = (Array.isArray(given.content) ? given.content : [])
-        .map((one: unknown) => (isObject(one) ? one["text"] : ""))
-        .join("")
-      messages.push({
-        role: "assistant",
-        content: null,
-        ...(text === "" ? {} : { reasoning: text }),
-        ...(given.encrypted_content === undefined ? {} : { bound: [{ upstream: "*", value: item }] })
-      })
-      continue
-    }
-    const call: ToolCall = { id: given.call_id, name: given.name, arguments: given.arguments }
-    if (last?.role === "assistant")
-      messages[messages.length - 1] = { ...last, calls: [...(last.calls ?? []), call] }
-    else messages.push({ role: "assistant", content: null, calls: [call] })
   }
   return messages
 }
 
-/** Reasoning alone and empty answers say nothing to a model. */
+/** False for reasoning alone and for empty answers: they say nothing to a model. */
 export const hasContent = (message: Message): boolean =>
   message.role !== "assistant" ||
   message.content !== null ||
   message.calls !== undefined ||
   message.bound !== undefined
 
-/** Every result has its call before it, every call its result; results stand right behind their calls, where
- *  chat upstreams want them. */
-export const pairCallsWithResults = (context: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+/** The results by the id of their call; a result without a call before it is refused. */
+const resultsByCall = (context: ReadonlyArray<Message>): ReadonlyMap<string, Message> => {
   const results = new Map<string, Message>()
-  const calls = new Set<string>()
+  const callIds = new Set<string>()
   for (const message of context) {
-    for (const { id } of message.calls ?? []) calls.add(id)
+    for (const { id } of message.calls ?? []) callIds.add(id)
     if (message.role !== "tool") continue
-    if (!calls.has(message.callId!))
-      throw badValue(
-        "input",
-        `No tool call found for function call output with call_id ${message.callId!.slice(0, 64)}.`
-      )
-    results.set(message.callId!, message)
+    const callId = message.callId!
+    if (!callIds.has(callId)) throw new Refusal({ _tag: "OutputWithoutCall", callId })
+    results.set(callId, message)
   }
+  return results
+}
+
+/** The context with each result right behind its call; a call without a result is refused. */
+export const pairCallsWithResults = (context: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+  const results = resultsByCall(context)
   const ordered: Array<Message> = []
   for (const message of context) {
-    if (message.role === "tool") continue
-    if (!hasContent(message)) continue
+    if (message.role === "tool" || !hasContent(message)) continue
     ordered.push(message)
     for (const { id } of message.calls ?? []) {
       const result = results.get(id)
-      if (result === undefined)
-        throw badValue("input", `No tool output found for function call ${id.slice(0, 64)}.`)
+      if (result === undefined) throw new Refusal({ _tag: "CallWithoutOutput", callId: id })
       ordered.push(result)
     }
   }

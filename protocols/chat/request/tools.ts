@@ -1,46 +1,25 @@
-/** External tools: their definitions, the choice among them, and the namespace that keeps them apart from a
- *  model's own. Guarantee: no internal name is ever in a public answer. Source: chat sections 11.2, 11.3,
- *  11.4. */
-import { createHash } from "node:crypto"
-import type { Message, Tool, ToolChoice } from "../../../actors/engines/chat/model.ts"
-import { Fields, isObject, type Json } from "./fields.ts"
-import { badValue, missing, unsupportedValue, wrongType } from "../problems.ts"
+/** External tools as a request defines them, and the choice among them.
+ *  Source: docs/spec/chat.md, sections 9.3, 11.2 and 11.4. */
+import type { Tool, ToolChoice } from "../../../actors/engines/chat/model.ts"
+import { missing, Refusal, wrongType } from "../problems.ts"
+import { Fields } from "./fields.ts"
+import { isObject, type Json } from "./json-body.ts"
 
-export const toolsMax = 128
+const toolsMax = 128
 const namePattern = /^[A-Za-z0-9_-]{1,64}$/
-export const emptyParameters: Json = { type: "object", properties: {} }
+const emptyParameters: Json = { type: "object", properties: {} }
 
-/** Chat's nested shape, and in responses also the flat one. `native`: hosted tool types pass as they are. */
-export const readTools = (
-  fields: Fields,
-  { flat = false, native = false }: { readonly flat?: boolean; readonly native?: boolean } = {}
-): { readonly tools: ReadonlyArray<Tool>; readonly hosted: ReadonlyArray<Json> } | undefined => {
-  const given = fields.each("tools", { max: toolsMax })
-  if (given === undefined) return undefined
-  const names = new Set<string>()
-  const tools: Array<Tool> = []
-  const hosted: Array<Json> = []
-  for (const [i, tool] of given.entries()) {
-    const type = tool.string("type")
-    if (type === undefined) throw missing(tool.path("type"))
-    if (type !== "function") {
-      if (native && flat) {
-        hosted.push(fields.array("tools")![i] as Json)
-        continue
-      }
-      // Custom tools exist in OpenAI's chat too: not a wrong word, but one that is not served here.
-      throw flat || type === "custom"
-        ? unsupportedValue(tool.path("type"), `Tools of type '${type.slice(0, 64)}' are not supported.`)
-        : badValue(tool.path("type"), `Invalid value for '${tool.path("type")}': supported is 'function'.`)
-    }
-    const nested = !flat || tool.has("function") ? tool.object("function") : tool
-    if (nested === undefined) throw missing(tool.path("function"))
-    const name = nested.required("name", { pattern: namePattern })
-    if (names.has(name)) throw badValue(nested.path("name"), `Two tools are called '${name}'.`)
-    names.add(name)
-    tools.push(toolOf(nested, name))
-  }
-  return { tools, hosted }
+export interface RequestTools {
+  readonly tools: ReadonlyArray<Tool>
+  /** Hosted tools of the upstream, as the client wrote them. */
+  readonly hosted: ReadonlyArray<Json>
+}
+
+export interface ToolRules {
+  /** The name may stand beside the type, as responses have it, and not only in `function`, as chat has it. */
+  readonly flat?: boolean
+  /** The upstream has hosted tools: their definitions pass as they are. */
+  readonly hosted?: boolean
 }
 
 const toolOf = (fields: Fields, name: string): Tool => {
@@ -54,12 +33,45 @@ const toolOf = (fields: Fields, name: string): Tool => {
   }
 }
 
-/** The old form: `functions` and `function_call`. */
+const functionTool = (tool: Fields, flat: boolean): Fields =>
+  !flat || tool.has("function") ? tool.requiredObject("function") : tool
+
+/** Custom tools exist in OpenAI's chat too: theirs is not a wrong word, but one that is not served here. */
+const unsupportedTool = (param: string, type: string, flat: boolean): Refusal =>
+  new Refusal(
+    flat || type === "custom" ? { _tag: "UnsupportedToolType", param, type } : { _tag: "NotFunction", param }
+  )
+
+export const readTools = (
+  fields: Fields,
+  { flat = false, hosted: allowsHosted = false }: ToolRules = {}
+): RequestTools | undefined => {
+  const definitions = fields.each("tools", { max: toolsMax })
+  if (definitions === undefined) return undefined
+  const names = new Set<string>()
+  const tools: Array<Tool> = []
+  const hosted: Array<Json> = []
+  for (const [i, definition] of definitions.entries()) {
+    const type = definition.string("type")
+    if (type === undefined) throw missing(definition.path("type"))
+    if (type === "function") {
+      const tool = functionTool(definition, flat)
+      const name = tool.required("name", { pattern: namePattern })
+      if (names.has(name)) throw new Refusal({ _tag: "DuplicateTool", param: tool.path("name"), name })
+      names.add(name)
+      tools.push(toolOf(tool, name))
+    } else if (allowsHosted && flat) hosted.push(fields.array("tools")![i] as Json)
+    else throw unsupportedTool(definition.path("type"), type, flat)
+  }
+  return { tools, hosted }
+}
+
+/** The old form of tools: `functions`. */
 export const readFunctions = (fields: Fields): ReadonlyArray<Tool> | undefined => {
   const names = new Set<string>()
   return fields.each("functions", { max: toolsMax })?.map((item) => {
     const name = item.required("name", { pattern: namePattern })
-    if (names.has(name)) throw badValue(item.path("name"), `Two functions are called '${name}'.`)
+    if (names.has(name)) throw new Refusal({ _tag: "DuplicateFunction", param: item.path("name"), name })
     names.add(name)
     return toolOf(item, name)
   })
@@ -67,46 +79,49 @@ export const readFunctions = (fields: Fields): ReadonlyArray<Tool> | undefined =
 
 export interface ToolChoiceSpec {
   readonly choice: ToolChoice | undefined
-  /** Only these are offered. */
+  /** Only these tools are offered. */
   readonly allowed?: ReadonlySet<string>
 }
 
-/** `flat`: responses name the function beside the type. Checked against the tools afterwards, by
- *  `checkChoice`. */
-export const readChoice = (fields: Fields, name: string, flat: boolean): ToolChoiceSpec => {
+const choiceWords: ReadonlyArray<unknown> = ["none", "auto", "required"]
+
+/** What a choice of this type holds stands beside the type, or in a member called as the type. */
+const choiceMember = (choice: Fields, type: string, beside: boolean): Fields =>
+  beside ? choice : choice.requiredObject(type)
+
+const readAllowedTools = (fields: Fields): ToolChoiceSpec => {
+  const mode = fields.choice("mode", ["auto", "required"]) ?? "auto"
+  const names = fields
+    .each("tools", { min: 1, max: toolsMax })
+    ?.map((tool) => (tool.object("function") ?? tool).required("name"))
+  if (names === undefined) throw missing(fields.path("tools"))
+  return { choice: mode, allowed: new Set(names) }
+}
+
+/** Reads `tool_choice`, or the old `function_call`, which is the function's name alone. `flat`: responses name the
+ *  function beside the type. Whether the tools exist is checked by `checkChoice`, when they are read. */
+export const readChoice = (
+  fields: Fields,
+  name: "tool_choice" | "function_call",
+  flat: boolean
+): ToolChoiceSpec => {
   const value = fields.raw(name)
   if (value === undefined) return { choice: undefined }
+  const param = fields.path(name)
   if (typeof value === "string") {
-    if (value !== "none" && value !== "auto" && value !== "required")
-      throw badValue(
-        fields.path(name),
-        `Invalid value for '${fields.path(name)}': supported are 'none', 'auto', 'required' or an object.`
-      )
-    return { choice: value }
+    if (!choiceWords.includes(value)) throw new Refusal({ _tag: "InvalidToolChoice", param })
+    return { choice: value as ToolChoice }
   }
-  if (!isObject(value)) throw wrongType(fields.path(name), "a string or an object")
+  if (!isObject(value)) throw wrongType(param, "a string or an object")
   const choice = new Fields(value, fields, name)
-  const type = name === "function_call" ? "function" : choice.string("type")
+  const isLegacy = name === "function_call"
+  const type = isLegacy ? "function" : choice.string("type")
   if (type === "function") {
-    const inner =
-      name === "function_call" || (flat && !choice.has("function")) ? choice : choice.object("function")
-    if (inner === undefined) throw missing(choice.path("function"))
-    return { choice: { name: inner.required("name") } }
+    const chosen = choiceMember(choice, type, isLegacy || (flat && !choice.has(type)))
+    return { choice: { name: chosen.required("name") } }
   }
-  if (type === "allowed_tools") {
-    const inner = flat && !choice.has("allowed_tools") ? choice : choice.object("allowed_tools")
-    if (inner === undefined) throw missing(choice.path("allowed_tools"))
-    const mode = inner.choice("mode", ["auto", "required"]) ?? "auto"
-    const allowed = inner
-      .each("tools", { min: 1, max: toolsMax })
-      ?.map((tool) => (tool.object("function") ?? tool).required("name"))
-    if (allowed === undefined) throw missing(inner.path("tools"))
-    return { choice: mode, allowed: new Set(allowed) }
-  }
-  throw badValue(
-    choice.path("type"),
-    `Invalid value for '${choice.path("type")}': supported are 'function' and 'allowed_tools'.`
-  )
+  if (type === "allowed_tools") return readAllowedTools(choiceMember(choice, type, flat && !choice.has(type)))
+  throw new Refusal({ _tag: "InvalidToolChoiceType", param: choice.path("type") })
 }
 
 export const checkChoice = (
@@ -114,116 +129,11 @@ export const checkChoice = (
   tools: ReadonlyArray<Tool> | undefined,
   param = "tool_choice"
 ): void => {
-  const none = tools === undefined || tools.length === 0
-  if (none && (choice === "required" || typeof choice === "object" || allowed !== undefined))
-    throw badValue(param, `'${param}' asks for a tool but there are no 'tools'.`)
-  const named = [...(typeof choice === "object" ? [choice.name] : []), ...(allowed ?? [])]
-  for (const name of named)
-    if (!tools!.some((tool) => tool.name === name))
-      throw badValue(param, `'${param}' names '${name.slice(0, 64)}', which is not among the tools.`)
-}
-
-const prefix = "external__"
-const internalMax = 64
-
-export const internalName = (name: string): string =>
-  prefix.length + name.length <= internalMax
-    ? prefix + name
-    : `${prefix}${name.slice(0, 45)}_${createHash("sha256").update(name).digest("hex").slice(0, 8)}`
-
-const nothing = new Map<string, string>()
-
-/** The map of one request. `plain` where nothing can collide: names pass unchanged. */
-export class ToolNames {
-  readonly plain: boolean
-  private readonly publicNames: Map<string, string> = nothing
-  private readonly internals: ReadonlyArray<string> = []
-  private readonly pattern: RegExp | undefined = undefined
-
-  constructor(tools: ReadonlyArray<Tool>, messages: ReadonlyArray<Message>, plain: boolean) {
-    this.plain = plain
-    if (plain) return
-    this.publicNames = new Map()
-    const names = new Set(tools.map(({ name }) => name))
-    for (const { calls } of messages) for (const call of calls ?? []) names.add(call.name)
-    for (const name of names) this.publicNames.set(internalName(name), name)
-    // Longer names first, so that one which begins with another is not cut in two.
-    this.internals = [...this.publicNames.keys()].sort((a, b) => b.length - a.length)
-    this.pattern =
-      this.internals.length === 0
-        ? undefined
-        : new RegExp(this.internals.map((name) => name.replace(/[^A-Za-z0-9_]/g, "\\$&")).join("|"), "g")
-  }
-
-  inward(name: string): string {
-    return this.plain ? name : internalName(name)
-  }
-
-  /** undefined: no name of this request. */
-  outward(name: string): string | undefined {
-    return this.plain ? name : this.publicNames.get(name)
-  }
-
-  tool(tool: Tool): Tool {
-    return this.plain ? tool : { ...tool, name: internalName(tool.name) }
-  }
-
-  message(message: Message): Message {
-    return this.plain || message.calls === undefined
-      ? message
-      : { ...message, calls: message.calls.map((call) => ({ ...call, name: internalName(call.name) })) }
-  }
-
-  reveal(text: string): string {
-    return this.pattern === undefined
-      ? text
-      : text.replace(this.pattern, (name) => this.publicNames.get(name)!)
-  }
-
-  get hides(): boolean {
-    return this.pattern !== undefined
-  }
-
-  /** How many characters at the end could still become an internal name. */
-  undecided(text: string): number {
-    let most = 0
-    for (const name of this.internals)
-      for (let length = Math.min(name.length - 1, text.length); length > most; length--) {
-        if (name.startsWith(text.slice(text.length - length))) {
-          most = length
-          break
-        }
-      }
-    // A whole name that may go on into a longer one waits too.
-    for (const name of this.internals)
-      if (
-        text.endsWith(name) &&
-        this.internals.some((longer) => longer.length > name.length && longer.startsWith(name))
-      )
-        most = Math.max(most, name.length)
-    return most
-  }
-}
-
-/** Text deltas with the internal names taken out, held back while undecided. */
-export class ToolNameRestorer {
-  private held = ""
-  private readonly names: ToolNames
-
-  constructor(names: ToolNames) {
-    this.names = names
-  }
-
-  push(text: string): string {
-    const all = this.held + text
-    const keep = this.names.undecided(all)
-    this.held = keep === 0 ? "" : all.slice(all.length - keep)
-    return this.names.reveal(keep === 0 ? all : all.slice(0, all.length - keep))
-  }
-
-  end(): string {
-    const rest = this.names.reveal(this.held)
-    this.held = ""
-    return rest
-  }
+  const noTools = tools === undefined || tools.length === 0
+  const isSpecific = typeof choice === "object"
+  if (noTools && (choice === "required" || isSpecific || allowed !== undefined))
+    throw new Refusal({ _tag: "ToolChoiceWithoutTools", param })
+  const chosen = [...(isSpecific ? [choice.name] : []), ...(allowed ?? [])]
+  for (const name of chosen)
+    if (!tools!.some((tool) => tool.name === name)) throw new Refusal({ _tag: "ToolNotOffered", param, name })
 }

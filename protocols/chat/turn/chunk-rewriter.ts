@@ -1,6 +1,19 @@
-/** Between a model and an answer: internal names out of calls and text, calls of nobody dropped, built-in
- *  calls kept aside, the finish held until the round is judged. A text literal passes untouched where nothing
- *  is to be looked for (hot path). Source: chat sections 7.3, 11.3, 11.7, 17.3. */
+/** Where a model's chunks are rewritten on their way to the client: internal names leave calls and text, calls of
+ *  tools that nobody has are dropped, calls of built-in tools are set aside, and the finish waits until the round
+ *  is judged.
+ *
+ *    actors/engines/chat/http1-connection.ts  bytes from the model server
+ *      → sse-reader.ts                    bytes into frames
+ *      → openai-chunks.ts                 a frame's chunk into model events, or into a raw text delta
+ *      → turn/chunk-rewriter.ts           THIS FILE: events into what the client may see
+ *      → answer/completion-chunks.ts      events into the chunks of a chat stream
+ *        answer/response-builder.ts       … or into the items and events of a response
+ *        answer/collected-answer.ts       … or into one whole answer
+ *      → answer/stream-reply.ts           headers, backpressure, keep-alive
+ *      → runtime/transport                bytes to the client
+ *
+ *  A raw text delta passes untouched where nothing is to be looked for (hot path, bench/chat-stream).
+ *  Source: docs/spec/chat.md, sections 7.3, 11.3, 11.7 and 17.3. */
 import type {
   Finish,
   Flow,
@@ -12,42 +25,33 @@ import type {
 } from "../../../actors/engines/chat/model.ts"
 import type { RetrySink } from "../../../actors/engines/chat/attempts.ts"
 import { PerChoice } from "../../../actors/engines/chat/per-choice.ts"
-import { BridgeReader } from "./prompt-bridge.ts"
-import { ToolNameRestorer, type ToolNames } from "../request/tools.ts"
+import { PromptBridgeReader } from "./prompt-bridge.ts"
+import { ToolNameRestorer, type ToolNames } from "./tool-names.ts"
 
-/** Where a turn's answer goes. `started`: it cannot be taken back. */
-export interface Output extends RetrySink {
-  /** A failure after that ends the answer. */
-  readonly firstEventSent: boolean
-}
+/** Where a turn's answer goes: chunks, a response, or one whole answer. */
+export type Output = RetrySink
 
 /** Text and arguments of one turn; above it the answer ends with `length`. */
 export const outputBytesMax = 16 * 1_048_576
 
 export interface RewriteRules {
   readonly names: ToolNames
-  /** By the model's name: is this call the client's to hear? */
+  /** The client's tools, by their public names: their calls are forwarded. */
   readonly external: ReadonlySet<string>
   readonly builtins: ReadonlySet<string>
   readonly dropCalls: boolean
   readonly oneCall: boolean
+  /** The tools of a model that is told of them in its prompt. */
   readonly bridge: ReadonlyArray<Tool> | undefined
-  /** The text may have to be told to the model again. */
+  /** The text may be needed in another round. */
   readonly keepsText: boolean
   readonly onOutputTooLong: () => void
 }
 
-interface ChoiceState {
-  readonly text: ToolNameRestorer | undefined
-  readonly reasoning: ToolNameRestorer | undefined
-  readonly bridge: BridgeReader | undefined
-  forwarded: number
-  /** Forwarded calls that have no arguments yet. */
-  bare: Set<number> | undefined
-  places: Map<number, number | ToolCallDraft | undefined> | undefined
-  finish: Finish | undefined
-  content: boolean
-}
+type RawTextDelta = NonNullable<ModelSink["rawTextDelta"]>
+type TextEvent = Extract<ModelEvent, { _tag: "text" }>
+type CallEvent = Extract<ModelEvent, { _tag: "call" }>
+type FinishEvent = Extract<ModelEvent, { _tag: "finish" }>
 
 interface ToolCallDraft {
   readonly id: string
@@ -55,53 +59,66 @@ interface ToolCallDraft {
   arguments: string
 }
 
+/** Where the arguments of a model's call go: to the client under a new index, to a built-in tool, or nowhere. */
+type CallTarget = number | ToolCallDraft | undefined
+
+interface ChoiceState {
+  readonly textRestorer: ToolNameRestorer | undefined
+  readonly reasoningRestorer: ToolNameRestorer | undefined
+  readonly bridge: PromptBridgeReader | undefined
+  forwardedCalls: number
+  /** Forwarded calls that have no arguments yet. */
+  withoutArguments: Set<number> | undefined
+  /** By the model's index of the call. */
+  callTargets: Map<number, CallTarget> | undefined
+  finish: Finish | undefined
+  hasContent: boolean
+}
+
 export class ChunkRewriter implements RetrySink {
   private readonly choices = new PerChoice<ChoiceState>()
   readonly builtinCalls: Array<ToolCallDraft> = []
 
   /** Calls that came through the prompt, by their public names. */
-  readonly bridged: Array<ToolCall> = []
+  readonly bridgedCalls: Array<ToolCall> = []
 
-  /** The text of choice 0, kept where a round may have to be told to the model again. */
-  said = ""
+  /** The text of choice 0, gathered only under `keepsText`. */
+  text = ""
 
   unknownCalls = 0
   usage: Usage | undefined = undefined
   outputBytes = 0
-  cut = false
-  begunOnce = false
-  rawTextDelta: ((text: string, bytes: number) => void) | undefined
+
+  /** The answer outgrew its limit: what comes after is dropped. */
+  truncated = false
+
+  rawTextDelta: RawTextDelta | undefined
   private readonly output: Output
   private rules: RewriteRules
 
-  constructor(output: Output, rules: RewriteRules, begun: boolean) {
+  constructor(output: Output, rules: RewriteRules) {
     this.output = output
     this.rules = rules
-    this.begunOnce = begun
-    this.rawTextDelta = this.literalFor(rules)
+    this.rawTextDelta = this.rawTextDeltaFor(rules)
   }
 
-  /** A fallback knows the tools by other names, or only through the prompt. Called while nothing has been
-   *  heard. */
+  /** Rewrites for another upstream: a fallback knows the tools by other names, or only through the prompt. It is
+   *  called while no event has come. */
   retarget(rules: RewriteRules): void {
     this.rules = rules
-    this.rawTextDelta = this.literalFor(rules)
+    this.rawTextDelta = this.rawTextDeltaFor(rules)
   }
 
-  private literalFor({
-    names,
-    bridge,
-    keepsText
-  }: RewriteRules): ((text: string, bytes: number) => void) | undefined {
-    const { rawTextDelta: literal } = this.output
-    return literal === undefined || names.hides || bridge !== undefined || keepsText
-      ? undefined
-      : (text, bytes) => {
-          if (this.cut) return
-          this.of(0).content = true
-          this.grow(bytes)
-          literal(text, bytes)
-        }
+  private rawTextDeltaFor({ names, bridge, keepsText }: RewriteRules): RawTextDelta | undefined {
+    const { rawTextDelta } = this.output
+    const readsText = names.hasInternal || bridge !== undefined || keepsText
+    if (rawTextDelta === undefined || readsText) return undefined
+    return (text, bytes) => {
+      if (this.truncated) return
+      this.choice(0).hasContent = true
+      this.countBytes(bytes)
+      rawTextDelta(text, bytes)
+    }
   }
 
   get firstEventSent(): boolean {
@@ -110,193 +127,189 @@ export class ChunkRewriter implements RetrySink {
 
   reset(): void {
     this.choices.clear()
-    this.builtinCalls.length = this.bridged.length = 0
-    this.said = ""
-    this.unknownCalls = this.outputBytes = 0
+    this.builtinCalls.length = 0
+    this.bridgedCalls.length = 0
+    this.text = ""
+    this.unknownCalls = 0
+    this.outputBytes = 0
     this.usage = undefined
     this.output.reset()
   }
 
   onFirstEvent(flow?: Flow): void {
-    if (!this.begunOnce || flow !== undefined) this.output.onFirstEvent(flow)
-    this.begunOnce = true
+    this.output.onFirstEvent(flow)
   }
 
   flush(): void {
     this.output.flush()
   }
 
-  private of(choice: number): ChoiceState {
-    const known = this.choices.get(choice)
-    if (known !== undefined) return known
+  private choice(index: number): ChoiceState {
+    const existing = this.choices.get(index)
+    if (existing !== undefined) return existing
     const { names, bridge } = this.rules
-    return this.choices.set(choice, {
-      text: names.hides ? new ToolNameRestorer(names) : undefined,
-      reasoning: names.hides ? new ToolNameRestorer(names) : undefined,
-      bridge: bridge === undefined ? undefined : new BridgeReader(bridge),
-      forwarded: 0,
-      bare: undefined,
-      places: undefined,
+    return this.choices.set(index, {
+      textRestorer: names.hasInternal ? new ToolNameRestorer(names) : undefined,
+      reasoningRestorer: names.hasInternal ? new ToolNameRestorer(names) : undefined,
+      bridge: bridge === undefined ? undefined : new PromptBridgeReader(bridge),
+      forwardedCalls: 0,
+      withoutArguments: undefined,
+      callTargets: undefined,
       finish: undefined,
-      content: false
+      hasContent: false
     })
   }
 
-  private grow(bytes: number): void {
-    if ((this.outputBytes += bytes) > outputBytesMax && !this.cut) {
-      this.cut = true
-      this.rules.onOutputTooLong()
-    }
+  private countBytes(bytes: number): void {
+    this.outputBytes += bytes
+    if (this.outputBytes <= outputBytesMax || this.truncated) return
+    this.truncated = true
+    this.rules.onOutputTooLong()
   }
 
   event(event: ModelEvent): void {
-    if (this.cut) return
+    if (this.truncated) return
     switch (event._tag) {
-      case "usage": {
+      case "usage":
         this.usage = event.usage
         return
-      }
-      case "provider_state": {
-        this.output.event(event)
+      case "provider_state":
+        return this.output.event(event)
+      case "finish":
+        this.choice(event.choice).finish = event.reason
         return
-      }
-      case "finish": {
-        this.of(event.choice).finish = event.reason
-        return
-      }
       case "text": {
-        const state = this.of(event.choice)
-        this.grow(Buffer.byteLength(event.text))
-        const certain = state.bridge === undefined ? event.text : state.bridge.push(event.text)
-        return this.text(state, event.choice, certain, event)
+        const state = this.choice(event.choice)
+        this.countBytes(Buffer.byteLength(event.text))
+        const text = state.bridge === undefined ? event.text : state.bridge.push(event.text)
+        return this.forwardText(state, text, event)
       }
       case "reasoning": {
-        const state = this.of(event.choice)
-        const text = state.reasoning === undefined ? event.text : state.reasoning.push(event.text)
-        this.grow(Buffer.byteLength(event.text))
+        const state = this.choice(event.choice)
+        const text =
+          state.reasoningRestorer === undefined ? event.text : state.reasoningRestorer.push(event.text)
+        this.countBytes(Buffer.byteLength(event.text))
         if (text !== "") this.output.event({ ...event, text })
         return
       }
-      case "refusal": {
-        this.of(event.choice).content = true
-        this.grow(Buffer.byteLength(event.text))
-        this.output.event(event)
-        return
-      }
-      case "audio": {
-        this.of(event.choice).content = true
-        this.grow(typeof event.value.data === "string" ? event.value.data.length : 0)
-        this.output.event(event)
-        return
-      }
+      case "refusal":
+        this.choice(event.choice).hasContent = true
+        this.countBytes(Buffer.byteLength(event.text))
+        return this.output.event(event)
+      case "audio":
+        this.choice(event.choice).hasContent = true
+        this.countBytes(typeof event.value.data === "string" ? event.value.data.length : 0)
+        return this.output.event(event)
       case "call":
-        return this.call(this.of(event.choice), event)
+        return this.startCall(this.choice(event.choice), event)
       case "arguments": {
-        const state = this.of(event.choice)
-        const place = state.places?.get(event.index)
-        this.grow(Buffer.byteLength(event.text))
-        if (typeof place === "number") {
-          state.bare?.delete(place)
-          this.output.event({ ...event, index: place })
-        } else if (place !== undefined) place.arguments += event.text
+        const state = this.choice(event.choice)
+        const target = state.callTargets?.get(event.index)
+        this.countBytes(Buffer.byteLength(event.text))
+        if (typeof target === "number") {
+          state.withoutArguments?.delete(target)
+          this.output.event({ ...event, index: target })
+        } else if (target !== undefined) target.arguments += event.text
       }
     }
   }
 
-  private text(
-    state: ChoiceState,
-    choice: number,
-    certain: string,
-    from: Extract<ModelEvent, { _tag: "text" }>
-  ): void {
-    const text = state.text === undefined ? certain : state.text.push(certain)
+  private forwardText(state: ChoiceState, certain: string, event: TextEvent): void {
+    const text = state.textRestorer === undefined ? certain : state.textRestorer.push(certain)
     if (text === "") return
-    state.content = true
-    if (this.rules.keepsText && choice === 0) this.said += text
-    this.output.event(text === from.text ? from : { ...from, text })
+    state.hasContent = true
+    if (this.rules.keepsText && event.choice === 0) this.text += text
+    this.output.event(text === event.text ? event : { ...event, text })
   }
 
-  private call(state: ChoiceState, event: Extract<ModelEvent, { _tag: "call" }>): void {
-    const { names, external, builtins, dropCalls, oneCall } = this.rules
-    const places = (state.places ??= new Map())
-    if (dropCalls) {
-      places.set(event.index, undefined)
-      return
-    }
-    const outward = names.outward(event.name) ?? (external.has(event.name) ? event.name : undefined)
-    if (outward !== undefined && external.has(outward)) {
-      const taken = oneCall && state.forwarded > 0
-      places.set(event.index, taken ? undefined : state.forwarded)
-      if (taken) return
-      state.bare ??= new Set()
-      state.bare.add(state.forwarded)
-      this.output.event({ ...event, index: state.forwarded++, name: outward })
-    } else if (builtins.has(event.name)) {
+  private startCall(state: ChoiceState, event: CallEvent): void {
+    state.callTargets ??= new Map()
+    state.callTargets.set(event.index, this.callTarget(state, event))
+  }
+
+  private callTarget(state: ChoiceState, event: CallEvent): CallTarget {
+    const { names, external, builtins, dropCalls } = this.rules
+    if (dropCalls) return undefined
+    const publicName = names.toPublic(event.name) ?? (external.has(event.name) ? event.name : undefined)
+    if (publicName !== undefined && external.has(publicName))
+      return this.forwardCall(state, event, publicName)
+    if (builtins.has(event.name)) {
       const draft: ToolCallDraft = { id: event.id, name: event.name, arguments: "" }
       this.builtinCalls.push(draft)
-      places.set(event.index, draft)
-    } else {
-      this.unknownCalls++
-      places.set(event.index, undefined)
+      return draft
     }
+    this.unknownCalls++
+    return undefined
   }
 
-  /** Everything held is told; the finishes are still the caller's. */
+  private forwardCall(state: ChoiceState, event: CallEvent, name: string): CallTarget {
+    if (this.rules.oneCall && state.forwardedCalls > 0) return undefined
+    const index = state.forwardedCalls++
+    state.withoutArguments ??= new Set()
+    state.withoutArguments.add(index)
+    this.output.event({ ...event, index, name })
+    return index
+  }
+
+  /** Forwards everything that was held back. The finishes are still the caller's to send. */
   settle(): void {
     for (const [choice, state] of this.choices.list) {
-      if (state.bridge !== undefined) {
-        const { text, calls } = state.bridge.end()
-        this.text(state, choice, text, { _tag: "text", choice, text: "" })
-        for (const [i, { id, name, arguments: args }] of calls.entries()) {
-          this.bridged.push({ id, name: this.rules.names.outward(name) ?? name, arguments: args })
-          this.call(state, { _tag: "call", choice, index: i, id, name })
-          this.event({ _tag: "arguments", choice, index: i, text: args })
-        }
-      }
+      if (state.bridge !== undefined) this.settleBridge(state.bridge, choice, state)
       // No arguments are published as an empty object, streamed or not.
-      if (state.bare !== undefined)
-        for (const index of state.bare) this.output.event({ _tag: "arguments", choice, index, text: "{}" })
-      const tail = state.text?.end() ?? ""
-      const thought = state.reasoning?.end() ?? ""
-      if (thought !== "") this.output.event({ _tag: "reasoning", choice, text: thought })
-      if (tail !== "") {
-        state.content = true
-        if (this.rules.keepsText && choice === 0) this.said += tail
-        this.output.event({ _tag: "text", choice, text: tail })
-      }
+      if (state.withoutArguments !== undefined)
+        for (const index of state.withoutArguments)
+          this.output.event({ _tag: "arguments", choice, index, text: "{}" })
+      const text = state.textRestorer?.end() ?? ""
+      const reasoning = state.reasoningRestorer?.end() ?? ""
+      if (reasoning !== "") this.output.event({ _tag: "reasoning", choice, text: reasoning })
+      if (text === "") continue
+      state.hasContent = true
+      if (this.rules.keepsText && choice === 0) this.text += text
+      this.output.event({ _tag: "text", choice, text })
     }
   }
 
-  /** A choice with calls ends by them, except when it was cut short or withheld. */
-  finishes(): ReadonlyArray<Extract<ModelEvent, { _tag: "finish" }>> {
-    return this.choices.list.map(([choice, { finish = "stop", forwarded }]) => ({
+  private settleBridge(bridge: PromptBridgeReader, choice: number, state: ChoiceState): void {
+    const { text, calls } = bridge.end()
+    this.forwardText(state, text, { _tag: "text", choice, text: "" })
+    for (const [index, { id, name, arguments: args }] of calls.entries()) {
+      this.bridgedCalls.push({ id, name: this.rules.names.toPublic(name) ?? name, arguments: args })
+      this.startCall(state, { _tag: "call", choice, index, id, name })
+      this.event({ _tag: "arguments", choice, index, text: args })
+    }
+  }
+
+  /** The finish of each choice: one with calls ends by them, except when it was cut short or withheld. */
+  finishes(): ReadonlyArray<FinishEvent> {
+    return this.choices.list.map(([choice, state]) => ({
       _tag: "finish" as const,
       choice,
-      reason: this.cut
-        ? ("length" as const)
-        : finish === "length" || finish === "content_filter"
-          ? finish
-          : forwarded > 0
-            ? ("tool_calls" as const)
-            : ("stop" as const)
+      reason: this.finishOf(state)
     }))
   }
 
-  get calls(): number {
-    return this.choices.list.reduce((calls, [, { forwarded }]) => calls + forwarded, 0)
+  private finishOf({ finish, forwardedCalls }: ChoiceState): Finish {
+    if (this.truncated) return "length"
+    if (finish === "length" || finish === "content_filter") return finish
+    return forwardedCalls > 0 ? "tool_calls" : "stop"
   }
 
-  get content(): boolean {
-    return this.choices.list.some(([, { content }]) => content)
+  /** How many calls were forwarded. */
+  get callCount(): number {
+    return this.choices.list.reduce((sum, [, { forwardedCalls }]) => sum + forwardedCalls, 0)
   }
 
-  asToolCalls(): ReadonlyArray<ToolCall> {
-    return this.builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }))
+  get hasContent(): boolean {
+    return this.choices.list.some(([, { hasContent }]) => hasContent)
   }
 }
 
-/** Collects nothing, tells nothing: for a choice of its own among several parallel calls. */
-export const renumbered = (sink: ModelSink, choice: number, onUsage: (usage: Usage) => void): ModelSink => ({
+/** A sink for one of several parallel calls: its events get the number of its choice, its usage goes aside. */
+export const sinkForChoice = (
+  sink: ModelSink,
+  choice: number,
+  onUsage: (usage: Usage) => void
+): ModelSink => ({
   onFirstEvent: (flow) => sink.onFirstEvent(flow),
   flush: () => sink.flush(),
   event: (event) => {

@@ -1,7 +1,7 @@
-/** Tools for models without native calls: described in a system message, answered in one fenced block,
- *  history told as text. What parses and validates becomes calls, anything else is text; in a stream text
- *  waits only while it can still be the start of that block.
- *  Source: chat section 11.6. */
+/** Tools for models without native calls: described in a system message, answered in one fenced block, earlier
+ *  calls retold as text. An answer that parses and names the tools becomes calls, anything else is text.
+ *  Guarantee: in a stream, text waits only while it can still be the start of that block.
+ *  Source: docs/spec/chat.md, section 11.6. */
 import {
   newCallId,
   textOf,
@@ -10,54 +10,17 @@ import {
   type ToolCall,
   type ToolChoice
 } from "../../../actors/engines/chat/model.ts"
-import { isObject } from "../request/fields.ts"
+import { isObject } from "../request/json-body.ts"
 
 const opening = '{"tool_calls"'
 
-export const bridgeMessages = (
-  messages: ReadonlyArray<Message>,
-  tools: ReadonlyArray<Tool>,
-  choice: ToolChoice | undefined,
-  parallel: boolean | undefined
-): ReadonlyArray<Message> => {
-  const names = new Map<string, string>()
-  const told = messages.map((message): Message => {
-    if (message.role === "tool")
-      return {
-        role: "user",
-        content: `Result of the tool call ${names.get(message.callId!) ?? ""} (${message.callId!}):\n${textOf(message.content)}`
-      }
-    if (message.calls === undefined) return message
-    for (const { id, name } of message.calls) names.set(id, name)
-    const block = JSON.stringify({
-      tool_calls: message.calls.map(({ name, arguments: args }) => ({ name, arguments: parsed(args) }))
-    })
-    return {
-      role: "assistant",
-      content: `${textOf(message.content)}\n\`\`\`json\n${block}\n\`\`\``.trimStart()
-    }
-  })
-  if (tools.length === 0 || choice === "none") return told
-  const wanted =
-    typeof choice === "object"
-      ? `You must call the tool ${choice.name}.`
-      : choice === "required"
-        ? "You must call at least one tool."
-        : "Call a tool only when it helps; otherwise answer in plain text."
-  const instruction = [
-    "You can call these tools:",
-    ...tools.map(({ name, description, parameters }) => JSON.stringify({ name, description, parameters })),
-    "To call, answer with nothing but one fenced block:",
-    "```json",
-    '{"tool_calls":[{"name":"<tool>","arguments":{}}]}',
-    "```",
-    wanted,
-    ...(parallel === false ? ["Make at most one call."] : [])
-  ].join("\n")
-  return [{ role: "system", content: instruction }, ...told]
+export interface BridgedTools {
+  readonly tools: ReadonlyArray<Tool>
+  readonly toolChoice: ToolChoice | undefined
+  readonly parallel: boolean | undefined
 }
 
-const parsed = (text: string): unknown => {
+const parseOrText = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
@@ -65,62 +28,117 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** Whether the text is, or may still become, the block. */
-const couldBeBlock = (text: string): "yes" | "maybe" | "no" => {
+/** The conversation with its calls and results as text. */
+const retell = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+  const names = new Map<string, string>()
+  return messages.map((message): Message => {
+    if (message.role === "tool") {
+      const callId = message.callId!
+      const name = names.get(callId) ?? ""
+      return {
+        role: "user",
+        content: `Result of the tool call ${name} (${callId}):\n${textOf(message.content)}`
+      }
+    }
+    if (message.calls === undefined) return message
+    for (const { id, name } of message.calls) names.set(id, name)
+    const block = JSON.stringify({
+      tool_calls: message.calls.map(({ name, arguments: args }) => ({ name, arguments: parseOrText(args) }))
+    })
+    return {
+      role: "assistant",
+      content: `${textOf(message.content)}\n\`\`\`json\n${block}\n\`\`\``.trimStart()
+    }
+  })
+}
+
+const choiceInstruction = (toolChoice: ToolChoice | undefined): string => {
+  if (typeof toolChoice === "object") return `You must call the tool ${toolChoice.name}.`
+  if (toolChoice === "required") return "You must call at least one tool."
+  return "Call a tool only when it helps; otherwise answer in plain text."
+}
+
+const instruction = ({ tools, toolChoice, parallel }: BridgedTools): string =>
+  [
+    "You can call these tools:",
+    ...tools.map(({ name, description, parameters }) => JSON.stringify({ name, description, parameters })),
+    "To call, answer with nothing but one fenced block:",
+    "```json",
+    '{"tool_calls":[{"name":"<tool>","arguments":{}}]}',
+    "```",
+    choiceInstruction(toolChoice),
+    ...(parallel === false ? ["Make at most one call."] : [])
+  ].join("\n")
+
+/** What a model without native calls is sent instead of tools. */
+export const bridgeMessages = (
+  messages: ReadonlyArray<Message>,
+  bridged: BridgedTools
+): ReadonlyArray<Message> => {
+  const retold = retell(messages)
+  if (bridged.tools.length === 0 || bridged.toolChoice === "none") return retold
+  return [{ role: "system", content: instruction(bridged) }, ...retold]
+}
+
+/** Whether a text is the block, or may still become it. */
+const blockVerdict = (text: string): "yes" | "maybe" | "no" => {
   let rest = text.trimStart()
   if ("```".startsWith(rest)) return "maybe"
   const fence = /^```[A-Za-z_]*\s*/.exec(rest)
   if (fence !== null) rest = rest.slice(fence[0].length)
-  const compact = rest.replace(/\s+/g, "").slice(0, opening.length)
-  return compact.length < opening.length
-    ? opening.startsWith(compact)
-      ? "maybe"
-      : "no"
-    : compact === opening
-      ? "yes"
-      : "no"
+  const start = rest.replace(/\s+/g, "").slice(0, opening.length)
+  if (start === opening) return "yes"
+  return opening.startsWith(start) ? "maybe" : "no"
 }
 
-export class BridgeReader {
+const noBlock = -1
+
+/** Reads an answer through the prompt, as deltas come. */
+export class PromptBridgeReader {
   private held = ""
-  private block = false
-  private fresh = true
-  private readonly known: ReadonlySet<string>
+  private isBlock = false
+
+  /** Nothing but white space has come yet. */
+  private atStart = true
+
+  private readonly toolNames: ReadonlySet<string>
 
   constructor(tools: ReadonlyArray<Tool>) {
-    this.known = new Set(tools.map(({ name }) => name))
+    this.toolNames = new Set(tools.map(({ name }) => name))
   }
 
   /** The part that is certainly text. */
-  push(text: string): string {
-    this.held += text
-    if (this.block) return ""
-    let out = ""
+  push(delta: string): string {
+    this.held += delta
+    if (this.isBlock) return ""
+    let text = ""
     for (;;) {
-      // A block may begin the answer bare, later only by its fence.
-      const at =
-        this.fresh && this.held.trimStart() !== "" && "`{".includes(this.held.trimStart()[0]!)
-          ? 0
-          : this.held.search(/`(?:``|`?$)/)
-      if (at < 0) {
-        if (this.fresh && this.held.trim() === "") return out
-        out += this.take(this.held.length)
-        return out
+      const start = this.blockStart()
+      if (start === noBlock) {
+        const waits = this.atStart && this.held.trim() === ""
+        return waits ? text : text + this.take(this.held.length)
       }
-      if (at > 0) out += this.take(at)
-      const verdict = couldBeBlock(this.held)
-      if (verdict === "yes") this.block = true
-      if (verdict !== "no") return out
-      const skip = /^\s*`*/.exec(this.held)![0].length
-      out += this.take(Math.max(1, skip))
-      if (this.held === "") return out
+      text += this.take(start)
+      const verdict = blockVerdict(this.held)
+      if (verdict === "yes") this.isBlock = true
+      if (verdict !== "no") return text
+      const passed = /^\s*`*/.exec(this.held)![0].length
+      text += this.take(Math.max(1, passed))
+      if (this.held === "") return text
     }
+  }
+
+  /** Where a block could begin: bare at the start of the answer, later only by its fence. */
+  private blockStart(): number {
+    const first = this.held.trimStart()[0]
+    if (this.atStart && (first === "`" || first === "{")) return 0
+    return this.held.search(/`(?:``|`?$)/)
   }
 
   private take(length: number): string {
     const taken = this.held.slice(0, length)
     this.held = this.held.slice(length)
-    if (taken !== "") this.fresh = false
+    if (taken !== "") this.atStart = false
     return taken
   }
 
@@ -128,24 +146,28 @@ export class BridgeReader {
   end(): { readonly text: string; readonly calls: ReadonlyArray<ToolCall> } {
     const { held } = this
     this.held = ""
-    if (!this.block) return { text: held, calls: [] }
-    try {
-      const value: unknown = JSON.parse(held.slice(held.indexOf("{"), held.lastIndexOf("}") + 1))
-      if (isObject(value) && Array.isArray(value["tool_calls"]) && value["tool_calls"].length > 0) {
-        const calls = value["tool_calls"].map((call: unknown): ToolCall | undefined =>
-          isObject(call) &&
-          typeof call["name"] === "string" &&
-          this.known.has(call["name"]) &&
-          isObject(call["arguments"] ?? {})
-            ? { id: newCallId(), name: call["name"], arguments: JSON.stringify(call["arguments"] ?? {}) }
-            : undefined
-        )
-        if (calls.every((call) => call !== undefined))
-          return { text: "", calls: calls as ReadonlyArray<ToolCall> }
-      }
-    } catch {
-      /* text */
+    const calls = this.isBlock ? this.callsIn(held) : undefined
+    return calls === undefined ? { text: held, calls: [] } : { text: "", calls }
+  }
+
+  /** undefined unless every call of the block is one of a tool that exists. */
+  private callsIn(text: string): ReadonlyArray<ToolCall> | undefined {
+    const block = parseOrText(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1))
+    const list = isObject(block) ? block["tool_calls"] : undefined
+    if (!Array.isArray(list) || list.length === 0) return undefined
+    const calls: Array<ToolCall> = []
+    for (const entry of list) {
+      const call = this.callOf(entry)
+      if (call === undefined) return undefined
+      calls.push(call)
     }
-    return { text: held, calls: [] }
+    return calls
+  }
+
+  private callOf(entry: unknown): ToolCall | undefined {
+    if (!isObject(entry)) return undefined
+    const { name, arguments: args } = entry
+    if (typeof name !== "string" || !this.toolNames.has(name) || !isObject(args ?? {})) return undefined
+    return { id: newCallId(), name, arguments: JSON.stringify(args ?? {}) }
   }
 }

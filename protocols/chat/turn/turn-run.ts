@@ -1,96 +1,51 @@
-/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer
- *  cannot stand), and the answer's end.
- *  Source: chat sections 7.4 to 7.6, 11, 13.6, 14. */
-import { createRequire } from "node:module"
-import type { Ajv } from "ajv"
+/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer cannot
+ *  stand), and the answer's end.
+ *
+ *    run ─► round ─► ask (retries, fallbacks) ─► settle ─► built-in calls?  ─► next round
+ *                                                       └► must be retried? ─► reset, next round
+ *                                                       └► finishes and usage into the output
+ *
+ *  Source: docs/spec/chat.md, sections 7.4 to 7.6, 11, 13.6 and 14. */
 import { signalOf, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { attempt, type AttemptOptions, type Caller } from "../../../actors/engines/chat/attempts.ts"
 import {
   badResponse,
   estimated,
-  type Hint,
   type Message,
   type ModelRequest,
-  type Part,
   type Tool,
   type Usage
 } from "../../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../../actors/engines/chat/upstreams.ts"
+import type { TurnSpec } from "../request/turn-spec.ts"
 import type { BuiltinTools } from "./builtin-tools.ts"
-import type { TurnSpec } from "../request/completions-request.ts"
-import { ChunkRewriter, renumbered, type Output, type RewriteRules } from "./chunk-rewriter.ts"
-import { unsupportedParameter, unsupportedValue } from "../problems.ts"
+import { fitToUpstream } from "./capabilities.ts"
+import { ChunkRewriter, sinkForChoice, type Output, type RewriteRules } from "./chunk-rewriter.ts"
+import { matchesSchema } from "./json-schema.ts"
 import { bridgeMessages } from "./prompt-bridge.ts"
-import { ToolNames } from "../request/tools.ts"
+import { ToolNames } from "./tool-names.ts"
 
 export interface TurnRunDeps extends AttemptOptions {
   readonly builtins: BuiltinTools
+  /** What happens to hints that a model lacks. */
   readonly unsupported: "drop" | "error"
 }
 
 export interface TurnResult {
   readonly usage: Usage
+  /** The upstream did not count: the usage is a guess. */
   readonly estimated: boolean
-}
-
-const holds = (messages: ReadonlyArray<Message>, type: Part["type"]): boolean =>
-  messages.some(
-    ({ content }) => typeof content === "object" && content?.some((part) => part.type === type) === true
-  )
-
-const hintsOf = {
-  seed: "seed",
-  frequencyPenalty: "frequency_penalty",
-  presencePenalty: "presence_penalty",
-  logitBias: "logit_bias",
-  hints: "hints"
-} as const satisfies Record<Hint, string>
-
-const everyHint = Object.keys(hintsOf) as ReadonlyArray<Hint>
-
-/** What the model lacks: hints go silently (or are refused, if so configured), what would change the answer's
- *  shape is refused. */
-export const fitToUpstream = (
-  request: ModelRequest,
-  target: Target,
-  unsupported: "drop" | "error"
-): ModelRequest => {
-  const may = supportsOf(target)
-  if (request.logprobs === true && may.logprobs === false)
-    throw unsupportedParameter("logprobs", "This model gives no 'logprobs'.")
-  if (request.audio !== undefined && may.audio !== true)
-    throw unsupportedValue("modalities", "This model makes no audio.")
-  if (may.images === false && holds(request.messages, "image"))
-    throw unsupportedValue("messages", "This model takes no images.")
-  if (may.audio === false && holds(request.messages, "audio"))
-    throw unsupportedValue("messages", "This model takes no audio.")
-  if (may.files === false && holds(request.messages, "file"))
-    throw unsupportedValue("messages", "This model takes no files.")
-  if (request.format?.type === "json_schema" && may.json_schema === false)
-    throw unsupportedParameter("response_format", "This model cannot follow a JSON schema.")
-  if (request.stop !== undefined && may.stop === false)
-    throw unsupportedParameter("stop", "This model takes no 'stop'.")
-  let fit = request
-  const lacks = may.hints === false ? everyHint : may.lacks
-  if (lacks !== undefined)
-    for (const name of lacks)
-      if (fit[name] !== undefined) {
-        if (unsupported === "error")
-          throw unsupportedParameter(name === "hints" ? Object.keys(fit.hints!)[0]! : hintsOf[name])
-        fit = { ...fit, [name]: undefined }
-      }
-  return fit
 }
 
 export interface TurnCaller extends Caller {
   /** Ends the signal from inside: the answer outgrows its limit. */
   onOutputTooLong(): void
-  /** The upstreams had it for so long; `usage` when they answered. */
+  /** Adds the time that the upstreams took; `usage` when they answered. */
   addUpstreamTime(ms: number, usage: Usage | undefined): void
 }
 
-/** Figures as upstreams give them: what is no count is none. */
-const whole = (figure: number): number =>
+/** A figure as an upstream counts it: what is no count is 0. */
+const countOf = (figure: number): number =>
   figure >= 0 && figure <= Number.MAX_SAFE_INTEGER ? Math.floor(figure) : 0
 
 const noTools: ReadonlyArray<Tool> = []
@@ -99,20 +54,36 @@ const noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> =>
   tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
+/** Models of this machine have tools of their own in their training: names that could collide get a prefix. */
+const hasPlainNames = ({ upstream: { record } }: Target): boolean =>
+  !(record.namespace ?? record.kind === "embedded")
+
+/** True when the tools go through the prompt. */
+const usesBridge = (target: Target): boolean =>
+  supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses"
+
 export class TurnRun {
   private readonly spec: TurnSpec
   private readonly output: Output
   private readonly deps: TurnRunDeps
   private readonly caller: TurnCaller
-  private extra: Array<Message> = []
-  private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
-  private guessed = false
-  private ran = false
-  private begun = false
-  private namespace: ToolNames | undefined
-  private retried = { unknown: false, required: false, schema: false, repair: false }
   private readonly signal: Abort
 
+  /** Messages that this turn adds to the request's: built-in calls with their results, and corrections. */
+  private readonly added: Array<Message> = []
+
+  private usage: Usage = { input: 0, output: 0, cached: 0, reasoning: 0 }
+  private usageEstimated = false
+
+  /** A built-in tool has run: its side effects forbid retries. */
+  private builtinRan = false
+
+  private cachedNames: ToolNames | undefined
+
+  /** Which corrections were tried; each is tried once. */
+  private readonly retried = { unknownTool: false, requiredCall: false, schema: false, arguments: false }
+
+  /** Positional, because there is one for every turn. */
   constructor(spec: TurnSpec, output: Output, deps: TurnRunDeps, caller: TurnCaller) {
     this.spec = spec
     this.output = output
@@ -123,323 +94,270 @@ export class TurnRun {
 
   /** Resolves when the whole answer, its finishes and usage included, is in the output. */
   async run(first: Target): Promise<TurnResult> {
-    const { spec, output } = this
-    const began = performance.now()
-    let target = first
+    const startedMs = performance.now()
     let answered = false
     try {
-      fitToUpstream(spec.request, first, this.deps.unsupported)
+      fitToUpstream(this.spec.request, first, this.deps.unsupported)
+      let target = first
       for (let round = 0; ; round++) {
-        const builtins = spec.external
-          ? noTools
-          : round < this.deps.builtins.roundsMax
-            ? this.deps.builtins.allowed
-            : noTools
-        const filter = new ChunkRewriter(this.output, this.rulesFor(target, builtins), this.begun)
+        const builtins = this.builtinsOf(round)
+        const rewriter = new ChunkRewriter(this.output, this.rulesFor(target, builtins))
         try {
-          target = await this.ask(target, filter, builtins)
+          target = await this.ask(target, rewriter, builtins)
         } catch (fault) {
-          if (!filter.cut) throw fault
-        } finally {
-          this.begun ||= filter.begunOnce
+          if (!rewriter.truncated) throw fault
         }
-        filter.settle()
-        this.count(filter, target)
-        if (filter.builtinCalls.length > 0) {
-          this.ran = true
-          const calls = filter.asToolCalls()
-          this.extra.push({ role: "assistant", content: filter.said === "" ? null : filter.said, calls })
-          for (const call of calls)
-            this.extra.push({
-              role: "tool",
-              callId: call.id,
-              content: await this.deps.builtins.run(call, signalOf(this.signal))
-            })
+        rewriter.settle()
+        this.addUsage(rewriter, target)
+        if (rewriter.builtinCalls.length > 0) {
+          await this.runBuiltins(rewriter)
           if (round <= this.deps.builtins.roundsMax) continue
         }
-        if (this.again(filter, target)) {
-          output.reset()
+        if (this.mustRetry(rewriter, target)) {
+          this.output.reset()
           continue
         }
-        for (const finish of filter.finishes()) output.event(finish)
-        output.event({ _tag: "usage", usage: this.usage })
-        output.flush()
+        this.finish(rewriter)
         answered = true
-        return { usage: this.usage, estimated: this.guessed }
+        return { usage: this.usage, estimated: this.usageEstimated }
       }
     } finally {
-      this.caller.addUpstreamTime(performance.now() - began, answered ? this.usage : undefined)
+      this.caller.addUpstreamTime(performance.now() - startedMs, answered ? this.usage : undefined)
     }
   }
 
-  private tools(): ReadonlyArray<Tool> {
-    const {
-      request: { tools },
-      choice
-    } = this.spec
-    return tools === undefined
-      ? noTools
-      : choice.allowed === undefined
-        ? tools
-        : tools.filter(({ name }) => choice.allowed!.has(name))
+  private finish(rewriter: ChunkRewriter): void {
+    for (const finish of rewriter.finishes()) this.output.event(finish)
+    this.output.event({ _tag: "usage", usage: this.usage })
+    this.output.flush()
   }
 
-  private plain(target: Target): boolean {
-    const { record } = target.upstream
-    return !(record.namespace ?? record.kind === "embedded")
+  /** The built-in tools that a round offers: none where the request has tools, or after the last round. */
+  private builtinsOf(round: number): ReadonlyArray<Tool> {
+    const { allowed, roundsMax } = this.deps.builtins
+    return this.spec.external || round >= roundsMax ? noTools : allowed
+  }
+
+  private async runBuiltins({ builtinCalls, text }: ChunkRewriter): Promise<void> {
+    this.builtinRan = true
+    const calls = builtinCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }))
+    this.added.push({ role: "assistant", content: text === "" ? null : text, calls })
+    for (const call of calls) {
+      const content = await this.deps.builtins.run(call, signalOf(this.signal))
+      this.added.push({ role: "tool", callId: call.id, content })
+    }
+  }
+
+  /** The request's tools, without those that its tool choice leaves out. */
+  private tools(): ReadonlyArray<Tool> {
+    const { tools } = this.spec.request
+    const { allowed } = this.spec.choice
+    if (tools === undefined) return noTools
+    return allowed === undefined ? tools : tools.filter(({ name }) => allowed.has(name))
   }
 
   private names(target: Target): ToolNames {
-    const plain = this.plain(target)
-    return this.namespace?.plain === plain
-      ? this.namespace
-      : (this.namespace = new ToolNames(this.tools(), this.spec.request.messages, plain))
-  }
-
-  private bridges(target: Target): boolean {
-    return supportsOf(target).native_tools === false && target.upstream.record.kind !== "openai-responses"
+    const plain = hasPlainNames(target)
+    if (this.cachedNames?.plain !== plain)
+      this.cachedNames = new ToolNames(this.tools(), this.spec.request.messages, plain)
+    return this.cachedNames
   }
 
   private rulesFor(target: Target, builtins: ReadonlyArray<Tool>): RewriteRules {
     const { request } = this.spec
     const tools = this.tools()
+    const dropCalls = request.toolChoice === "none"
+    const checksSchema = request.format?.type === "json_schema" && target.upstream.record.kind === "embedded"
     return {
       names: this.names(target),
-      external: request.toolChoice === "none" ? noNames : namesOf(tools),
+      external: dropCalls ? noNames : namesOf(tools),
       builtins: namesOf(builtins),
-      dropCalls: request.toolChoice === "none",
+      dropCalls,
       oneCall: request.parallel === false,
-      bridge:
-        this.bridges(target) && (tools.length > 0 || builtins.length > 0)
-          ? [
-              ...tools.map((tool) =>
-                this.plain(target) ? tool : new ToolNames(tools, [], false).tool(tool)
-              ),
-              ...builtins
-            ]
-          : undefined,
-      keepsText:
-        builtins.length > 0 ||
-        (request.format?.type === "json_schema" && target.upstream.record.kind === "embedded"),
+      bridge: usesBridge(target) ? this.bridgedTools(target, builtins) : undefined,
+      keepsText: builtins.length > 0 || checksSchema,
       onOutputTooLong: () => this.caller.onOutputTooLong()
     }
   }
 
+  private bridgedTools(target: Target, builtins: ReadonlyArray<Tool>): ReadonlyArray<Tool> | undefined {
+    const tools = this.tools()
+    if (tools.length + builtins.length === 0) return undefined
+    if (hasPlainNames(target)) return [...tools, ...builtins]
+    const names = new ToolNames(tools, [], false)
+    return [...tools.map((tool) => names.tool(tool)), ...builtins]
+  }
+
   /** The request in the target's terms. */
   private requestFor(target: Target, builtins: ReadonlyArray<Tool>): ModelRequest {
-    const { request: spec } = this.spec
-    const request = fitToUpstream(spec, target, this.deps.unsupported)
-    const tools = this.tools()
+    const { request: original } = this.spec
+    const fitted = fitToUpstream(original, target, this.deps.unsupported)
+    const supports = supportsOf(target)
     const names = this.names(target)
-    let messages = this.extra.length === 0 ? request.messages : [...request.messages, ...this.extra]
+    let messages = this.added.length === 0 ? fitted.messages : [...fitted.messages, ...this.added]
     if (!names.plain) messages = messages.map((message) => names.message(message))
-    const may = supportsOf(target)
-    const unoffered = may.tools === false || (spec.toolChoice === "none" && may.tool_choice_none === false)
-    let offered =
-      unoffered || tools.length + builtins.length === 0
-        ? noTools
-        : [...tools.map((tool) => names.tool(tool)), ...builtins]
+    let offered = this.offeredTools(target, builtins)
     const toolChoice =
-      typeof spec.toolChoice === "object" ? { name: names.inward(spec.toolChoice.name) } : spec.toolChoice
-    if (this.bridges(target)) {
-      messages = bridgeMessages(messages, offered, toolChoice, spec.parallel)
+      typeof original.toolChoice === "object"
+        ? { name: names.toInternal(original.toolChoice.name) }
+        : original.toolChoice
+    if (usesBridge(target)) {
+      messages = bridgeMessages(messages, { tools: offered, toolChoice, parallel: original.parallel })
       offered = noTools
     }
-    const none = offered.length === 0
+    const hasTools = offered.length > 0
     return {
-      ...request,
+      ...fitted,
       model: target.model,
       messages,
-      verbatim: messages === spec.messages ? spec.verbatim : undefined,
-      stream: spec.stream && may.stream !== false,
-      tools: none ? undefined : offered,
-      toolChoice: none ? undefined : toolChoice
+      verbatim: messages === original.messages ? original.verbatim : undefined,
+      stream: original.stream && supports.stream !== false,
+      tools: hasTools ? offered : undefined,
+      toolChoice: hasTools ? toolChoice : undefined
     }
+  }
+
+  private offeredTools(target: Target, builtins: ReadonlyArray<Tool>): ReadonlyArray<Tool> {
+    const supports = supportsOf(target)
+    const tools = this.tools()
+    if (tools.length + builtins.length === 0 || supports.tools === false) return noTools
+    if (this.spec.request.toolChoice === "none" && supports.tool_choice_none === false) return noTools
+    const names = this.names(target)
+    return [...tools.map((tool) => names.tool(tool)), ...builtins]
   }
 
   /** One round over retries and fallbacks; `n` answers by as many calls where the upstream cannot. */
-  private ask(target: Target, filter: ChunkRewriter, builtins: ReadonlyArray<Tool>): Promise<Target> {
-    const n = this.spec.request.n ?? 1
-    return n === 1 || supportsOf(target).n !== false
-      ? attempt(
-          target,
-          (to) => {
-            if (to !== target) filter.retarget(this.rulesFor(to, builtins))
-            return this.requestFor(to, builtins)
-          },
-          filter,
-          this.caller,
-          !this.ran,
-          this.deps
-        )
-      : this.askOften(n, target, filter, builtins)
+  private ask(target: Target, rewriter: ChunkRewriter, builtins: ReadonlyArray<Tool>): Promise<Target> {
+    const needsCalls = (this.spec.request.n ?? 1) > 1 && supportsOf(target).n === false
+    if (needsCalls) return this.askForEachChoice(target, rewriter, builtins)
+    const requestFor = (to: Target): ModelRequest => {
+      if (to !== target) rewriter.retarget(this.rulesFor(to, builtins))
+      return this.requestFor(to, builtins)
+    }
+    return attempt(target, requestFor, rewriter, this.caller, !this.builtinRan, this.deps)
   }
 
-  private async askOften(
-    n: number,
+  /** The first fault of one call ends all of them. */
+  private async askForEachChoice(
     target: Target,
-    filter: ChunkRewriter,
+    rewriter: ChunkRewriter,
     builtins: ReadonlyArray<Tool>
   ): Promise<Target> {
-    const many = new AbortController()
-    const all = AbortSignal.any([signalOf(this.signal), many.signal])
-    const caller: Caller = { signal: all, attempted: (to, retryOf) => this.caller.attempted(to, retryOf) }
+    const others = new AbortController()
+    const caller: Caller = {
+      signal: AbortSignal.any([signalOf(this.signal), others.signal]),
+      attempted: (to, retryOf) => this.caller.attempted(to, retryOf)
+    }
+    const requestFor = (to: Target): ModelRequest => ({ ...this.requestFor(to, builtins), n: undefined })
     let input = 0
     let output = 0
-    await Promise.all(
-      Array.from({ length: n }, (_, choice) =>
-        attempt(
-          target,
-          (to) => ({ ...this.requestFor(to, builtins), n: undefined }),
-          Object.defineProperty(
-            {
-              ...renumbered(filter, choice, (usage) => {
-                input = usage.input
-                output += usage.output
-              }),
-              firstEventSent: false,
-              reset: () => {}
-            },
-            "firstEventSent",
-            { get: () => filter.firstEventSent }
-          ),
-          caller,
-          false,
-          this.deps
-        ).catch((fault: unknown) => {
-          many.abort()
-          throw fault
-        })
-      )
-    )
-    if (input + output > 0) filter.event({ _tag: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
+    const askOnce = async (choice: number): Promise<void> => {
+      const sink = sinkForChoice(rewriter, choice, (usage) => {
+        input = usage.input
+        output += usage.output
+      })
+      const retrySink = {
+        ...sink,
+        get firstEventSent() {
+          return rewriter.firstEventSent
+        },
+        reset: () => {}
+      }
+      try {
+        await attempt(target, requestFor, retrySink, caller, false, this.deps)
+      } catch (fault) {
+        others.abort()
+        throw fault
+      }
+    }
+    await Promise.all(Array.from({ length: this.spec.request.n! }, (_, choice) => askOnce(choice)))
+    if (input + output > 0)
+      rewriter.event({ _tag: "usage", usage: { input, output, cached: 0, reasoning: 0 } })
     return target
   }
 
-  private count(filter: ChunkRewriter, target: Target): void {
-    let { usage } = filter
-    if (usage === undefined) {
-      this.guessed = true
-      usage = {
-        input: estimated(JSON.stringify(this.requestFor(target, []).messages)),
-        output: Math.ceil(filter.outputBytes / 4),
-        cached: 0,
-        reasoning: 0
-      }
+  /** Adds a round's usage to the turn's; where the upstream did not count, a guess. */
+  private addUsage(rewriter: ChunkRewriter, target: Target): void {
+    this.usageEstimated ||= rewriter.usage === undefined
+    const usage = rewriter.usage ?? {
+      input: estimated(JSON.stringify(this.requestFor(target, []).messages)),
+      output: Math.ceil(rewriter.outputBytes / 4),
+      cached: 0,
+      reasoning: 0
     }
     const { input, output, cached, reasoning } = this.usage
     this.usage = {
-      input: input + whole(usage.input),
-      output: output + whole(usage.output),
-      cached: cached + whole(usage.cached),
-      reasoning: reasoning + whole(usage.reasoning)
+      input: input + countOf(usage.input),
+      output: output + countOf(usage.output),
+      cached: cached + countOf(usage.cached),
+      reasoning: reasoning + countOf(usage.reasoning)
     }
   }
 
-  /** Whether the answer cannot stand and may be asked for once more; throws when it cannot stand at all. */
-  private again(filter: ChunkRewriter, target: Target): boolean {
-    const { request } = this.spec
-    const { output, retried } = this
-    if (filter.unknownCalls > 0 && filter.calls === 0 && !filter.content) {
-      if (output.firstEventSent || retried.unknown) throw badResponse("it calls a tool that does not exist")
-      retried.unknown = true
-      this.extra.push({
-        role: "system",
-        content: `Only these tools exist: ${
-          this.tools()
-            .map(({ name }) => name)
-            .join(", ") || "none"
-        }.`
-      })
-      return true
-    }
-    const forced = request.toolChoice === "required" || typeof request.toolChoice === "object"
-    if (forced && filter.calls === 0 && !output.firstEventSent && !retried.required) {
-      retried.required = true
-      this.extra.push({
-        role: "system",
-        content:
-          typeof request.toolChoice === "object"
-            ? `Call the tool ${request.toolChoice.name}.`
-            : "Call one of the tools."
-      })
-      return true
-    }
-    if (
-      !output.firstEventSent &&
-      !retried.repair &&
-      filter.bridged.some(({ name, arguments: text }) => {
-        const tool = this.tools().find((known) => known.name === name)
-        return tool !== undefined && !matchesSchema(tool.parameters, text)
-      })
-    ) {
-      retried.repair = true
-      this.extra.push({
-        role: "system",
-        content:
-          "The arguments of your tool call did not follow the tool's schema. Make the call again with arguments that do."
-      })
-      return true
-    }
-    return this.schemaFails(filter, target)
-  }
-
-  private schemaFails(filter: ChunkRewriter, { upstream }: Target): boolean {
-    const { format } = this.spec.request
-    if (
-      format?.type !== "json_schema" ||
-      upstream.record.kind !== "embedded" ||
-      filter.calls > 0 ||
-      matchesSchema(format.schema, filter.said)
+  /** True when the answer cannot stand and is asked for once more, with a correction; throws when it cannot stand
+   *  at all. */
+  private mustRetry(rewriter: ChunkRewriter, target: Target): boolean {
+    return (
+      this.retriesUnknownTool(rewriter) ||
+      this.retriesRequiredCall(rewriter) ||
+      this.retriesArguments(rewriter) ||
+      this.retriesSchema(rewriter, target)
     )
-      return false
+  }
+
+  private correct(content: string): true {
+    this.added.push({ role: "system", content })
+    return true
+  }
+
+  /** Nothing but calls of tools that do not exist. */
+  private retriesUnknownTool(rewriter: ChunkRewriter): boolean {
+    if (rewriter.unknownCalls === 0 || rewriter.callCount > 0 || rewriter.hasContent) return false
+    if (this.output.firstEventSent || this.retried.unknownTool)
+      throw badResponse("it calls a tool that does not exist")
+    this.retried.unknownTool = true
+    const names = this.tools().map(({ name }) => name)
+    return this.correct(`Only these tools exist: ${names.join(", ") || "none"}.`)
+  }
+
+  /** No call where the request forces one. */
+  private retriesRequiredCall(rewriter: ChunkRewriter): boolean {
+    const { toolChoice } = this.spec.request
+    const isForced = toolChoice === "required" || typeof toolChoice === "object"
+    if (!isForced || rewriter.callCount > 0) return false
+    if (this.output.firstEventSent || this.retried.requiredCall) return false
+    this.retried.requiredCall = true
+    return this.correct(
+      typeof toolChoice === "object" ? `Call the tool ${toolChoice.name}.` : "Call one of the tools."
+    )
+  }
+
+  /** A call through the prompt whose arguments do not follow the tool's schema. */
+  private retriesArguments({ bridgedCalls }: ChunkRewriter): boolean {
+    if (this.output.firstEventSent || this.retried.arguments) return false
+    const isBroken = bridgedCalls.some(({ name, arguments: text }) => {
+      const tool = this.tools().find((candidate) => candidate.name === name)
+      return tool !== undefined && !matchesSchema(tool.parameters, text)
+    })
+    if (!isBroken) return false
+    this.retried.arguments = true
+    return this.correct(
+      "The arguments of your tool call did not follow the tool's schema. Make the call again with arguments that do."
+    )
+  }
+
+  /** An answer of a model on this machine that does not follow the requested schema. */
+  private retriesSchema(rewriter: ChunkRewriter, { upstream }: Target): boolean {
+    const { format } = this.spec.request
+    if (format?.type !== "json_schema" || upstream.record.kind !== "embedded") return false
+    if (rewriter.callCount > 0 || matchesSchema(format.schema, rewriter.text)) return false
     if (!this.output.firstEventSent && !this.retried.schema) {
       this.retried.schema = true
-      this.extra.push({
-        role: "system",
-        content: `Answer with JSON of this schema and nothing else: ${JSON.stringify(format.schema)}`
-      })
-      return true
+      return this.correct(
+        `Answer with JSON of this schema and nothing else: ${JSON.stringify(format.schema)}`
+      )
     }
     if (format.strict === true) throw badResponse("it does not follow the schema")
     return false
   }
-}
-
-/** Loaded when a schema is first looked at. */
-let validator: Ajv | undefined
-
-const ajv = (): Ajv =>
-  (validator ??= new (createRequire(import.meta.url)("ajv") as { Ajv: typeof Ajv }).Ajv({
-    strict: false,
-    logger: false,
-    validateSchema: false
-  }))
-
-const schemasMax = 256
-const compiled = new Map<string, (value: unknown) => boolean>()
-
-/** A schema that is none holds for everything. */
-export const matchesSchema = (schema: object, text: string): boolean => {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return false
-  }
-  const key = JSON.stringify(schema)
-  let check = compiled.get(key)
-  if (check === undefined) {
-    try {
-      check = ajv().compile(schema) as (value: unknown) => boolean
-    } catch {
-      check = () => true
-    }
-    if (compiled.size >= schemasMax) {
-      compiled.clear()
-      ajv().removeSchema()
-    }
-    compiled.set(key, check)
-  }
-  return check(value)
 }

@@ -1,18 +1,20 @@
-/** Every turn under way: its signal, its limit of time, why it ended, and what is counted about it. A client
- *  that goes, a limit or a shutdown abort the same controller; `refusal` tells them apart. Source: chat
- *  sections 1.3, 17, 18. */
+/** Every turn under way: its signal, its time limit, why it was stopped, and what is counted about it. A client that
+ *  disconnects, a limit or a shutdown abort the same signal; `problem` tells them apart.
+ *  Guarantee: a turn that was begun is ended once, whatever becomes of it.
+ *  Source: docs/spec/chat.md, sections 1.3, 17 and 18. */
 import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { Deadlines, type Clock, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
-import type { Request } from "../../../runtime/http.ts"
-import type { BuiltinTools } from "./builtin-tools.ts"
-import type { TurnSpec } from "../request/completions-request.ts"
-import type { Output } from "./chunk-rewriter.ts"
+import type { Header, Request, Response } from "../../../runtime/http.ts"
 import type { ChatMetrics } from "../metrics.ts"
-import { clientGone, modelNotFound, overloaded, Refusal, refusalOf, shuttingDown } from "../problems.ts"
-import { TurnRun, type TurnCaller, type TurnRunDeps, type TurnResult } from "./turn-run.ts"
+import { problemResponse, Refusal, type Problem } from "../problems.ts"
+import type { TurnSpec } from "../request/turn-spec.ts"
+import { problemOf } from "../upstream-problems.ts"
+import type { BuiltinTools } from "./builtin-tools.ts"
+import type { Output } from "./chunk-rewriter.ts"
+import { TurnRun, type TurnCaller, type TurnResult, type TurnRunDeps } from "./turn-run.ts"
 
 export interface ChatSettings {
   readonly bodyBytesMax: number
@@ -33,6 +35,8 @@ type Client = Pick<Request, "onAborted">
 
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
 
+type StopReason = "disconnected" | "timeout" | "shutdown" | "cancelled"
+
 export interface TurnsDeps {
   readonly settings: ChatSettings
   readonly upstreams: Upstreams
@@ -45,33 +49,25 @@ export interface TurnsDeps {
 
 export class Turns {
   readonly deps: TurnsDeps
-
-  /** Of every turn. */
-  readonly options: TurnRunDeps
-
+  readonly runDeps: TurnRunDeps
   draining = false
   private readonly running = new IndexedSet<Turn>()
+  private onIdle: (() => void) | undefined
 
   constructor(deps: TurnsDeps) {
-    const {
-      upstreams,
-      deadlines,
-      clock,
-      builtins,
-      settings: { backoffMs, unsupported }
-    } = deps
+    const { upstreams, deadlines, clock, builtins, settings, log } = deps
     this.deps = deps
-    this.options = {
+    this.runDeps = {
       upstreams,
       deadlines,
       nowMs: () => clock.nowMs(),
-      backoffMs,
+      backoffMs: settings.backoffMs,
       builtins,
-      unsupported,
-      onBreakerChange: ({ record: { id }, lastError }, rests) =>
-        rests
-          ? deps.log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code })
-          : deps.log("info", "a chat upstream answers again", { upstream: id })
+      unsupported: settings.unsupported,
+      onBreakerChange: ({ record: { id }, lastError }, isOpen) =>
+        isOpen
+          ? log("warn", "a chat upstream rests after failures", { upstream: id, code: lastError?.code })
+          : log("info", "a chat upstream answers again", { upstream: id })
     }
   }
 
@@ -83,27 +79,26 @@ export class Turns {
     return Math.floor(this.deps.clock.nowMs() / 1_000)
   }
 
-  /** Counts a turn in, or refuses it. Whoever begins one ends it. `client`: its going aborts. */
+  /** Counts a turn in, or refuses it. Whoever begins one ends it. A client that disconnects aborts its turn; a turn
+   *  without a client runs on. */
   beginTurn(client: Client | undefined): Turn {
-    if (this.draining) throw shuttingDown()
-    if (this.running.size >= this.deps.settings.inFlightMax) throw overloaded()
+    if (this.draining) throw new Refusal({ _tag: "ShuttingDown" })
+    if (this.running.size >= this.deps.settings.inFlightMax) throw new Refusal({ _tag: "Overloaded" })
     const turn = new Turn(this, client, () => {
       this.running.delete(turn)
-      if (this.running.size === 0) this.idle?.()
+      if (this.running.size === 0) this.onIdle?.()
     })
     this.running.add(turn)
     return turn
   }
 
-  private idle: (() => void) | undefined
-
-  /** New turns are refused from now on; those under way get `graceMs`, then they are ended. Resolves when
-   *  none is left. */
+  /** Refuses new turns from now on. Those under way get `graceMs`, then they are stopped; resolves when none is
+   *  left. */
   async drain(graceMs: number): Promise<void> {
     this.draining = true
     if (this.running.size === 0) return
     const allEnded = new Promise<void>((resolve) => {
-      this.idle = resolve
+      this.onIdle = resolve
     })
     const grace = this.deps.deadlines.start(graceMs, () => {
       this.running.forEach((turn) => turn.stop("shutdown"))
@@ -120,34 +115,38 @@ export class Turn implements Indexed, TurnCaller {
   target: Target | undefined = undefined
   readonly startedMs = performance.now()
   private readonly aborter = new Aborter()
-  private stopReason: "gone" | "timeout" | "shutdown" | "cancelled" | undefined
   private readonly turns: Turns
   private readonly deadline: Deadline
   private readonly onEnd: () => void
+  private stopReason: StopReason | undefined
   private upstreamMs = 0
-  private firstMs: number | undefined
+
+  /** When the model gave its first sign of this answer; undefined until then. */
+  private firstEventMs: number | undefined
+
+  private ended = false
 
   constructor(turns: Turns, client: Client | undefined, onEnd: () => void) {
     this.turns = turns
     this.onEnd = onEnd
     this.signal = this.aborter
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
-    client?.onAborted(() => this.stop("gone"))
+    client?.onAborted(() => this.stop("disconnected"))
   }
 
-  stop(why: "gone" | "timeout" | "shutdown" | "cancelled"): void {
-    if (!this.ended) {
-      this.stopReason ??= why
-      this.aborter.abort()
-    }
+  stop(reason: StopReason): void {
+    if (this.ended) return
+    this.stopReason ??= reason
+    this.aborter.abort()
   }
 
   get disconnected(): boolean {
-    return this.stopReason === "gone"
+    return this.stopReason === "disconnected"
   }
 
+  /** By its client, with a word or by leaving. */
   get cancelled(): boolean {
-    return this.stopReason === "cancelled" || this.stopReason === "gone"
+    return this.stopReason === "cancelled" || this.stopReason === "disconnected"
   }
 
   get interrupted(): boolean {
@@ -156,7 +155,7 @@ export class Turn implements Indexed, TurnCaller {
 
   attempted(target: Target, retryOf: UpstreamFault | undefined): void {
     this.attempts++
-    // Counted for the one that failed.
+    // A retry is counted for the upstream that failed.
     if (retryOf !== undefined)
       this.turns.deps.metrics.retry((this.target ?? target).upstream.record.id, retryOf.reason)
     this.target = target
@@ -167,23 +166,22 @@ export class Turn implements Indexed, TurnCaller {
   }
 
   noteFirstEvent(): void {
-    this.firstMs ??= performance.now()
+    this.firstEventMs ??= performance.now()
   }
 
   /** The model's answer into the output. */
   run(spec: TurnSpec, output: Output): Promise<TurnResult> {
-    const found = this.turns.deps.upstreams.resolve(spec.model)
-    return found instanceof Promise
-      ? found.then((target) => this.ask(target, spec, output))
-      : this.ask(found, spec, output)
+    const target = this.turns.deps.upstreams.resolve(spec.model)
+    if (!(target instanceof Promise)) return this.ask(target, spec, output)
+    return target.then((resolved) => this.ask(resolved, spec, output))
   }
 
   private ask(target: Target | undefined, spec: TurnSpec, output: Output): Promise<TurnResult> {
-    if (target === undefined) return Promise.reject(modelNotFound(spec.model))
+    if (target === undefined) return Promise.reject(new Refusal({ _tag: "ModelNotFound", model: spec.model }))
     this.target = target
     if (this.signal.aborted)
       return Promise.reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
-    return new TurnRun(spec, output, this.turns.options, this).run(target)
+    return new TurnRun(spec, output, this.turns.runDeps, this).run(target)
   }
 
   addUpstreamTime(ms: number, usage: Usage | undefined): void {
@@ -191,47 +189,54 @@ export class Turn implements Indexed, TurnCaller {
     if (usage !== undefined) this.turns.deps.metrics.tokens(usage.input, usage.output)
   }
 
-  get headers(): ReadonlyArray<readonly [string, string]> {
+  /** Which model answered, and after how many attempts. */
+  get headers(): ReadonlyArray<Header> {
     const { target, attempts } = this
-    return target === undefined
-      ? []
-      : attempts === 0
-        ? [["x-proxy-model", publicId(target)]]
-        : [
-            ["x-proxy-model", publicId(target)],
-            ["x-proxy-attempts", String(attempts)]
-          ]
+    if (target === undefined) return []
+    const model: Header = ["x-proxy-model", publicId(target)]
+    return attempts === 0 ? [model] : [model, ["x-proxy-attempts", String(attempts)]]
   }
 
-  refusal(fault: unknown, model: string): Refusal {
-    if (this.stopReason === "gone" || this.stopReason === "cancelled") return clientGone()
-    if (this.stopReason === "shutdown") return shuttingDown()
-    if (this.stopReason === "timeout")
-      return refusalOf(new UpstreamFault({ reason: "timeout", detail: "the turn took too long" }))
-    const refusal = refusalOf(fault, model)
-    if (refusal.status === 500)
+  /** What was thrown in this turn, as the problem its client hears of: why the turn was stopped counts first.
+   *  A defect is logged. */
+  problem(thrown: unknown, model: string): Problem {
+    switch (this.stopReason) {
+      case "disconnected":
+      case "cancelled":
+        return { _tag: "ClientDisconnected" }
+      case "shutdown":
+        return { _tag: "ShuttingDown" }
+      case "timeout":
+        return { _tag: "UpstreamTimeout", shouldNotRetry: true }
+    }
+    const problem = problemOf(thrown, model)
+    if (problem._tag === "InternalError")
       this.turns.deps.log("error", "a turn failed", {
-        fault: fault instanceof Error ? fault.name : "unknown"
+        fault: thrown instanceof Error ? thrown.name : "unknown"
       })
-    return refusal
+    return problem
   }
 
-  private ended = false
+  /** The answer to a turn that failed before its headers were sent. */
+  problemResponse(problem: Problem): Response {
+    return problemResponse(problem, this.headers)
+  }
 
   end(outcome: Outcome): void {
     if (this.ended) return
     this.ended = true
     this.deadline.stop()
-    const { metrics } = this.turns.deps
-    const now = performance.now()
-    metrics.turn(
-      this.target?.upstream.record.id ?? "none",
-      this.target?.model ?? "none",
-      this.stopReason === "gone" ? "client_disconnect" : outcome
-    )
-    metrics.duration.observe((now - this.startedMs) / 1_000)
-    metrics.overhead.observe(Math.max(0, now - this.startedMs - this.upstreamMs) / 1_000)
-    if (this.firstMs !== undefined) metrics.firstToken.observe((this.firstMs - this.startedMs) / 1_000)
+    this.observe(this.disconnected ? "client_disconnect" : outcome)
     this.onEnd()
+  }
+
+  private observe(outcome: Outcome): void {
+    const { metrics } = this.turns.deps
+    const durationMs = performance.now() - this.startedMs
+    metrics.turn(this.target?.upstream.record.id ?? "none", this.target?.model ?? "none", outcome)
+    metrics.duration.observe(durationMs / 1_000)
+    metrics.overhead.observe(Math.max(0, durationMs - this.upstreamMs) / 1_000)
+    if (this.firstEventMs !== undefined)
+      metrics.firstToken.observe((this.firstEventMs - this.startedMs) / 1_000)
   }
 }

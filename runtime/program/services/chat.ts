@@ -12,11 +12,12 @@ import type { Engines } from "../../../actors/engines/ports.ts"
 import { endings, ProxySession } from "../../../actors/proxy-session.ts"
 import { Access, preflight, requestIdOf, withHeaders } from "../../../protocols/chat/access.ts"
 import { BackgroundResponses } from "../../../protocols/chat/answer/background-responses.ts"
-import { builtinTools, fetchImage, type FetchOptions } from "../../../protocols/chat/turn/builtin-tools.ts"
+import { builtinTools } from "../../../protocols/chat/turn/builtin-tools.ts"
+import { fetchImage, type FetchOptions } from "../../../protocols/chat/turn/public-fetch.ts"
 import { ChatMetrics } from "../../../protocols/chat/metrics.ts"
-import { answerOf, invalidKey, unknownUrl } from "../../../protocols/chat/problems.ts"
+import { problemResponse } from "../../../protocols/chat/problems.ts"
 import { ResponseRuns } from "../../../protocols/chat/answer/response-runs.ts"
-import { responsesApi } from "../../../protocols/chat/answer/responses.ts"
+import { ResponsesApi } from "../../../protocols/chat/answer/responses.ts"
 import { chat } from "../../../protocols/chat/routes.ts"
 import { Sessions } from "../../../protocols/chat/answer/sessions.ts"
 import { Turns, type ChatSettings } from "../../../protocols/chat/turn/turn.ts"
@@ -131,7 +132,12 @@ export const chatService = (
   )
   const metrics = new ChatMetrics()
   const access = new Access(keys)
-  const builtins = builtinTools(config.builtinTools, config.builtinRoundsMax, () => actors.nowMs(), outside)
+  const builtins = builtinTools({
+    allowlist: config.builtinTools,
+    roundsMax: config.builtinRoundsMax,
+    nowMs: () => actors.nowMs(),
+    fetch: outside
+  })
   const settings: ChatSettings = {
     bodyBytesMax: config.chatBodyBytesMax,
     turnMs: config.turnMs,
@@ -163,9 +169,9 @@ export const chatService = (
     if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
     return mode === "off" || (mode === "auth" && access.open)
-      ? answerOf(unknownUrl("GET", path))
+      ? problemResponse({ _tag: "UnknownUrl", method: "GET", path })
       : mode === "auth" && access.ownerOf(headers) === undefined
-        ? answerOf(invalidKey)
+        ? problemResponse({ _tag: "InvalidKey" })
         : undefined
   }
 
@@ -207,7 +213,7 @@ export const chatService = (
   loop.enable()
   const startedMs = performance.now()
   return {
-    service: chat({ turns, access, responses: responsesApi(runs, background) }),
+    service: chat({ turns, access, responses: new ResponsesApi(runs, background) }),
     probes: {
       draining: () => turns.draining,
       denied: barred,

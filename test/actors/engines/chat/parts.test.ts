@@ -10,12 +10,12 @@ import { ChunkReader } from "../../../../actors/engines/chat/openai-sse-chunks.t
 import { readRecords } from "../../../../actors/engines/chat/upstream-record.ts"
 import { SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
 import { targetOf, translating } from "../../../../actors/engines/chat/translator-model.ts"
-import { isPublicAddress, webFetch } from "../../../../protocols/chat/turn/builtin-tools.ts"
+import { isPublicAddress, webFetch } from "../../../../protocols/chat/turn/public-fetch.ts"
 import { CompletionChunks } from "../../../../protocols/chat/answer/completion-chunks.ts"
-import { memberText, readBody } from "../../../../protocols/chat/request/fields.ts"
+import { memberText, readBody } from "../../../../protocols/chat/request/json-body.ts"
 import { ChunkRewriter } from "../../../../protocols/chat/turn/chunk-rewriter.ts"
-import { BridgeReader } from "../../../../protocols/chat/turn/prompt-bridge.ts"
-import { ToolNames, ToolNameRestorer } from "../../../../protocols/chat/request/tools.ts"
+import { PromptBridgeReader } from "../../../../protocols/chat/turn/prompt-bridge.ts"
+import { ToolNames, ToolNameRestorer } from "../../../../protocols/chat/turn/tool-names.ts"
 import { scripted } from "../../../protocols/translation/harness.ts"
 
 const random = (seed: number) => () => {
@@ -233,20 +233,16 @@ it("an answer that outgrows its limit ends at the same word, learned or parsed",
         bytes += text.length
       }
     }
-    const filter = new ChunkRewriter(
-      output,
-      {
-        names: new ToolNames([], [], true),
-        external: new Set(),
-        builtins: new Set(),
-        dropCalls: false,
-        oneCall: false,
-        bridge: undefined,
-        keepsText: false,
-        onOutputTooLong: () => {}
-      },
-      true
-    )
+    const filter = new ChunkRewriter(output, {
+      names: new ToolNames([], [], true),
+      external: new Set(),
+      builtins: new Set(),
+      dropCalls: false,
+      oneCall: false,
+      bridge: undefined,
+      keepsText: false,
+      onOutputTooLong: () => {}
+    })
     for (let i = 0; i < 20; i++)
       if (as === "literal") filter.rawTextDelta!(piece, piece.length)
       else filter.event({ _tag: "text", choice: 0, text: piece })
@@ -267,20 +263,16 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
       event: () => {},
       rawTextDelta: () => {}
     }
-    const filter = new ChunkRewriter(
-      output,
-      {
-        names: new ToolNames([], [], true),
-        external: new Set(),
-        builtins: new Set(),
-        dropCalls: false,
-        oneCall: false,
-        bridge: undefined,
-        keepsText: false,
-        onOutputTooLong: () => {}
-      },
-      true
-    )
+    const filter = new ChunkRewriter(output, {
+      names: new ToolNames([], [], true),
+      external: new Set(),
+      builtins: new Set(),
+      dropCalls: false,
+      oneCall: false,
+      bridge: undefined,
+      keepsText: false,
+      onOutputTooLong: () => {}
+    })
     const reader = new ChunkReader(filter, learns)
     const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
     for (const content of words)
@@ -394,7 +386,7 @@ describe("the prompt bridge", () => {
     text: string,
     cut: () => number
   ): { readonly text: string; readonly calls: number; readonly early: string } => {
-    const reader = new BridgeReader([{ name: "f", parameters: {} }])
+    const reader = new PromptBridgeReader([{ name: "f", parameters: {} }])
     let out = ""
     for (let at = 0; at < text.length;) {
       const next = at + 1 + Math.floor(cut() * 6)

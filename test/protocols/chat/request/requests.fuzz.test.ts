@@ -3,8 +3,8 @@ import { expect, it } from "vitest"
 import { Deadlines } from "../../../../actors/engines/chat/deadlines.ts"
 import { chatBody } from "../../../../actors/engines/chat/openai-chat.ts"
 import { readCompletions } from "../../../../protocols/chat/request/completions-request.ts"
-import { readBody } from "../../../../protocols/chat/request/fields.ts"
-import { Refusal } from "../../../../protocols/chat/problems.ts"
+import { readBody } from "../../../../protocols/chat/request/json-body.ts"
+import { errorBodyOf, problemResponse, Refusal } from "../../../../protocols/chat/problems.ts"
 import { readResponses } from "../../../../protocols/chat/request/responses-request.ts"
 
 const random = (seed: number) => () => {
@@ -132,14 +132,13 @@ it.each<[string, object, (body: any, text: string) => unknown]>([
     "responses",
     responses,
     (body) =>
-      readResponses(
-        body,
-        (id) =>
+      readResponses(body, {
+        findItem: (id) =>
           id === "msg_1"
             ? { type: "message", id, role: "assistant", content: [{ type: "output_text", text: "x" }] }
             : undefined,
-        () => false
-      )
+        hasHostedTools: () => false
+      })
   ]
 ])("%s bodies", (_, whole, read) => {
   let taken = 0
@@ -152,7 +151,9 @@ it.each<[string, object, (body: any, text: string) => unknown]>([
       taken++
     } catch (cause) {
       expect(cause instanceof Refusal, `${seed}: ${String(cause)} ${body}`).toBe(true)
-      expect(((cause as Refusal).body.code ?? "") !== "" && (cause as Refusal).status < 500).toBe(true)
+      const { problem } = cause as Refusal
+      expect(errorBodyOf(problem).code ?? "").not.toBe("")
+      expect(problemResponse(problem).status).toBeLessThan(500)
       refused++
     }
   }
@@ -228,7 +229,7 @@ it("bytes that are no JSON, and nesting", () => {
         )
       )
     } catch (cause) {
-      expect((cause as Refusal).body.code).toBe("invalid_json")
+      expect(errorBodyOf((cause as Refusal).problem).code).toBe("invalid_json")
     }
   }
   expect(() => readBody(Buffer.from(`{"a":${"[".repeat(100_000)}`))).toThrow(Refusal)

@@ -1,0 +1,130 @@
+/** The body of a request: UTF-8, valid JSON, an object, not nested without end; and a member of it as the client
+ *  wrote it, so that it can be forwarded without being written anew.
+ *  Guarantee: the depth is limited before anything is parsed.
+ *  Source: docs/spec/chat.md, sections 3.5 and 19. */
+import { isUtf8 } from "node:buffer"
+import { Refusal } from "../problems.ts"
+
+export type Json = { readonly [name: string]: unknown }
+
+export const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const levelsMax = 64
+
+const quote = 34
+const backslash = 92
+const comma = 44
+const openBrace = 123
+const closeBrace = 125
+const openBracket = 91
+const closeBracket = 93
+
+/** True when there are no more brackets than levels allowed, strings included: then nobody has to look closer. */
+const opensAtMost = (body: Buffer, max: number): boolean => {
+  let opens = 0
+  for (const bracket of [openBrace, openBracket])
+    for (let index = body.indexOf(bracket); index >= 0; index = body.indexOf(bracket, index + 1))
+      if (++opens > max) return false
+  return true
+}
+
+/** The raw bytes are read, because a value of such a depth would already have cost its parse. */
+const tooDeep = (body: Buffer): boolean => {
+  if (opensAtMost(body, levelsMax)) return false
+  let depth = 0
+  let insideString = false
+  for (let i = 0; i < body.length; i++) {
+    const byte = body[i]!
+    if (insideString) {
+      if (byte === backslash) i++
+      else if (byte === quote) insideString = false
+      continue
+    }
+    if (byte === quote) insideString = true
+    else if (byte === openBrace || byte === openBracket) {
+      if (++depth > levelsMax) return true
+    } else if (byte === closeBrace || byte === closeBracket) depth--
+  }
+  return false
+}
+
+export interface JsonBody {
+  readonly object: Json
+  /** The text that the object was parsed from. */
+  readonly text: string
+}
+
+export const readBody = (bytes: Uint8Array): JsonBody => {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (body.length === 0) throw new Refusal({ _tag: "BodyEmpty" })
+  if (!isUtf8(body)) throw new Refusal({ _tag: "BodyNotUtf8" })
+  if (tooDeep(body)) throw new Refusal({ _tag: "BodyTooDeep", levelsMax })
+  const text = body.toString("utf8")
+  let object: unknown
+  try {
+    object = JSON.parse(text)
+  } catch {
+    throw new Refusal({ _tag: "BodyNotJson" })
+  }
+  if (!isObject(object)) throw new Refusal({ _tag: "BodyNotObject" })
+  return { object, text }
+}
+
+/** The index of the quote that closes the string which opens at `start`. */
+const stringEnd = (text: string, start: number): number => {
+  for (let end = text.indexOf('"', start + 1); ; end = text.indexOf('"', end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end
+  }
+}
+
+/** A member of an object's valid JSON text, as the client wrote it; the last of that name counts.
+ *  `strings` is how many strings it must hold, names included: a name that stands twice in it would be read here
+ *  as the last and elsewhere maybe not, so a member with another count is undefined. So is one in an object
+ *  where a name is escaped. One loop without helpers: it runs over every chat request. */
+export const memberText = (text: string, name: string, strings?: number): string | undefined => {
+  let depth = 0
+  let nameComes = false
+  let start = -1
+  let stringCount = 0
+  let found: string | undefined
+  const member = (end: number): string | undefined =>
+    strings === undefined || stringCount === strings ? text.slice(start, end) : undefined
+  for (let index = 0; index < text.length; index++) {
+    switch (text.charCodeAt(index)) {
+      case quote: {
+        const end = stringEnd(text, index)
+        if (depth === 1 && nameComes) {
+          nameComes = false
+          const written = text.slice(index + 1, end)
+          if (written.includes("\\")) return undefined
+          if (written === name) {
+            start = text.indexOf(":", end) + 1
+            stringCount = 0
+          }
+        } else stringCount++
+        index = end
+        break
+      }
+      case openBrace:
+      case openBracket:
+        if (++depth === 1) nameComes = true
+        break
+      case comma:
+        if (depth === 1) {
+          nameComes = true
+          if (start >= 0) {
+            found = member(index)
+            start = -1
+          }
+        }
+        break
+      case closeBrace:
+      case closeBracket:
+        if (--depth === 0 && start >= 0) return member(index)
+    }
+  }
+  return found
+}

@@ -1,0 +1,50 @@
+/** Whether a text is JSON of a schema. The validator is loaded when a schema is first looked at; compiled schemas
+ *  are cached. Guarantee: a schema that cannot be compiled holds for everything.
+ *  Source: docs/spec/chat.md, sections 7.6 and 11.6. */
+import { createRequire } from "node:module"
+import type { Ajv } from "ajv"
+
+type Check = (value: unknown) => boolean
+
+let validator: Ajv | undefined
+
+const loadValidator = (): Ajv => {
+  if (validator !== undefined) return validator
+  const module = createRequire(import.meta.url)("ajv") as { Ajv: typeof Ajv }
+  validator = new module.Ajv({ strict: false, logger: false, validateSchema: false })
+  return validator
+}
+
+const schemasMax = 256
+const compiled = new Map<string, Check>()
+
+const compile = (schema: object): Check => {
+  try {
+    return loadValidator().compile(schema) as Check
+  } catch {
+    return () => true
+  }
+}
+
+const checkOf = (schema: object): Check => {
+  const key = JSON.stringify(schema)
+  const cached = compiled.get(key)
+  if (cached !== undefined) return cached
+  const check = compile(schema)
+  if (compiled.size >= schemasMax) {
+    compiled.clear()
+    loadValidator().removeSchema()
+  }
+  compiled.set(key, check)
+  return check
+}
+
+export const matchesSchema = (schema: object, text: string): boolean => {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return false
+  }
+  return checkOf(schema)(value)
+}
