@@ -443,7 +443,7 @@ describe("test mode (translation 18)", () => {
   it("documents read their delays and failures from the session", async () => {
     const headers = session({ "doc-failure": 1, "doc-queue-time": 20, "doc-translate-time": 30 })
     await translate(headers)
-    expect(mode.sessions.known(headers["mock-server-session"]!)).toMatchObject({
+    expect(mode.sessions.find(headers["mock-server-session"]!)).toMatchObject({
       documentFailures: 1,
       documentQueueMs: 20,
       documentTranslateMs: 30

@@ -31,7 +31,7 @@ import {
   glossariesMax,
   glossariesOf,
   GlossaryEntries,
-  kept,
+  dictionaryRow,
   tsvOf,
   type Dictionary,
   type Glossary,
@@ -56,7 +56,7 @@ const unsupportedPair: Response = problem({
 })
 
 export const tooLarge: Response = problem({ _tag: "TooLarge" })
-export const gone: Response = notFound("Glossary")
+export const glossaryNotFound: Response = notFound("Glossary")
 const withoutDictionary: Response = notFound("Dictionary")
 
 export const nameIn = (params: Params): string | Response => {
@@ -68,9 +68,9 @@ export const nameIn = (params: Params): string | Response => {
 export const pairIn = (params: Params): { readonly source: string; readonly target: string } | Response => {
   const codes: Array<string> = []
   for (const name of ["source_lang", "target_lang"]) {
-    const given = params.string(name)
-    if (given === undefined || given === "") return badArgument(name)
-    codes.push(languageOf(given)?.base ?? "")
+    const language = params.string(name)
+    if (language === undefined || language === "") return badArgument(name)
+    codes.push(languageOf(language)?.base ?? "")
   }
   const [source, target] = codes as [string, string]
   return source === target || !glossaryLanguages.has(source) || !glossaryLanguages.has(target)
@@ -136,7 +136,7 @@ export class GlossaryRoutes {
       const id = idIn(request, "glossary_id")
       if (isResponse(id)) return id
       const glossary = Glossaries.get(this.store, [account.accountId, id])
-      return glossary === undefined ? gone : handle(glossary, request)
+      return glossary === undefined ? glossaryNotFound : handle(glossary, request)
     }
   }
 
@@ -145,11 +145,11 @@ export class GlossaryRoutes {
     if (isResponse(params)) return params
     const name = nameIn(params)
     if (isResponse(name)) return name
-    const given = objectsIn(params, "dictionaries") ?? []
+    const dictionaryInputs = objectsIn(params, "dictionaries") ?? []
     const fault = faultOf(params)
     if (fault !== undefined) return fault
     const dictionaries: Array<NewDictionary> = []
-    for (const one of given) {
+    for (const one of dictionaryInputs) {
       const dictionary = dictionaryIn(one)
       if (isResponse(dictionary)) return dictionary
       if (
@@ -177,24 +177,28 @@ export class GlossaryRoutes {
     if (isResponse(params)) return params
     const name = params.has("name") ? nameIn(params) : glossary.name
     if (isResponse(name)) return name
-    const given = objectsIn(params, "dictionaries") ?? []
+    const dictionaryInputs = objectsIn(params, "dictionaries") ?? []
     const fault = faultOf(params)
     if (fault !== undefined) return fault
-    if (given.length > 1)
+    if (dictionaryInputs.length > 1)
       return problem({
         _tag: "Refused",
         message: "Bad request",
         detail: "At most one dictionary can be changed in one request"
       })
-    if (given.length === 0 && !params.has("name")) return ok(glossaryJson(glossary))
-    if (given.length === 0) return this.keep({ ...glossary, name, edited: true }, [], ok)
-    const added = dictionaryIn(given[0]!)
+    if (dictionaryInputs.length === 0 && !params.has("name")) return ok(glossaryJson(glossary))
+    if (dictionaryInputs.length === 0) return this.keep({ ...glossary, name, edited: true }, [], ok)
+    const added = dictionaryIn(dictionaryInputs[0]!)
     if (isResponse(added)) return added
     const { glossaryId } = glossary
     const before = dictionaryOf(glossary, added.source, added.target)
     const merged = new Map(before === undefined ? [] : fromTsv(tsvOf(this.store, glossaryId, before)))
     for (const [source, target] of added.entries) merged.set(source, target)
-    const { dictionary, write, bytes } = kept(glossaryId, { ...added, entries: [...merged] }, randomUUID())
+    const { dictionary, write, bytes } = dictionaryRow(
+      glossaryId,
+      { ...added, entries: [...merged] },
+      randomUUID()
+    )
     if (bytes > dictionaryBytesMax) return tooLarge
     const dictionaries =
       before === undefined
@@ -212,16 +216,16 @@ export class GlossaryRoutes {
       this.store,
       [Glossaries.put([glossary.accountId, glossary.glossaryId], glossary, "present"), ...writes],
       () => answer(glossaryJson(glossary)),
-      () => gone
+      () => glossaryNotFound
     )
   }
 
   private readonly replace = (glossary: Glossary, request: Request): Response | Promise<Response> => {
     const params = bodyOf(request)
     if (isResponse(params)) return params
-    const given = dictionaryIn(params)
-    if (isResponse(given)) return given
-    const { dictionary, write, bytes } = kept(glossary.glossaryId, given, randomUUID())
+    const input = dictionaryIn(params)
+    if (isResponse(input)) return input
+    const { dictionary, write, bytes } = dictionaryRow(glossary.glossaryId, input, randomUUID())
     if (bytes > dictionaryBytesMax) return tooLarge
     return this.keep(
       { ...glossary, edited: true, dictionaries: [...without(glossary, dictionary), dictionary] },
@@ -231,7 +235,7 @@ export class GlossaryRoutes {
   }
 
   /** The dictionary a query names. */
-  private named(glossary: Glossary, request: Request): Dictionary | Response {
+  private requestedDictionary(glossary: Glossary, request: Request): Dictionary | Response {
     const query = queryOf(request)
     if (isResponse(query)) return query
     const pair = pairIn(query)
@@ -239,7 +243,7 @@ export class GlossaryRoutes {
   }
 
   private readonly entries = (glossary: Glossary, request: Request): Response => {
-    const dictionary = this.named(glossary, request)
+    const dictionary = this.requestedDictionary(glossary, request)
     if (isResponse(dictionary)) return dictionary
     const { source, target } = dictionary
     return ok({
@@ -255,7 +259,7 @@ export class GlossaryRoutes {
   }
 
   private readonly drop = (glossary: Glossary, request: Request): Response | Promise<Response> => {
-    const dictionary = this.named(glossary, request)
+    const dictionary = this.requestedDictionary(glossary, request)
     if (isResponse(dictionary)) return dictionary
     return this.keep(
       { ...glossary, edited: true, dictionaries: without(glossary, dictionary) },
@@ -289,8 +293,8 @@ export const createGlossary = (
   answer: (glossary: Glossary) => Response
 ): Response | Promise<Response> => {
   const glossaryId = randomUUID()
-  const made = dictionaries.map((one) => kept(glossaryId, one, randomUUID()))
-  if (made.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge
+  const stored = dictionaries.map((one) => dictionaryRow(glossaryId, one, randomUUID()))
+  if (stored.some(({ bytes }) => bytes > dictionaryBytesMax)) return tooLarge
   if (glossariesOf(store, accountId).length >= glossariesMax)
     return problem({ _tag: "QuotaExceeded", owner: "account" })
   const glossary: Glossary = {
@@ -299,11 +303,11 @@ export const createGlossary = (
     name,
     createdMs: nowMs,
     edited,
-    dictionaries: made.map(({ dictionary }) => dictionary)
+    dictionaries: stored.map(({ dictionary }) => dictionary)
   }
   return durable(
     store,
-    [Glossaries.put([accountId, glossaryId], glossary, "absent"), ...made.map(({ write }) => write)],
+    [Glossaries.put([accountId, glossaryId], glossary, "absent"), ...stored.map(({ write }) => write)],
     () => answer(glossary)
   )
 }

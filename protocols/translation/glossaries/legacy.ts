@@ -10,7 +10,7 @@ import {
   dictionaryIn,
   forget,
   glossaryBytesMax,
-  gone,
+  glossaryNotFound,
   nameIn,
   type GlossaryDeps
 } from "./glossaries.ts"
@@ -90,7 +90,9 @@ export class LegacyGlossaryRoutes {
       if (isResponse(id)) return id
       const glossary = Glossaries.get(this.store, [account.accountId, id])
       const dictionary = glossary?.dictionaries[0]
-      return glossary === undefined || dictionary === undefined ? gone : handle(glossary, dictionary, request)
+      return glossary === undefined || dictionary === undefined
+        ? glossaryNotFound
+        : handle(glossary, dictionary, request)
     }
   }
 

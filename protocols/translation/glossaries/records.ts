@@ -58,7 +58,7 @@ export interface NewDictionary {
 }
 
 /** The dictionary and the write that keeps its entries. */
-export const kept = (
+export const dictionaryRow = (
   glossaryId: string,
   { source, target, entries }: NewDictionary,
   version: string
@@ -86,24 +86,24 @@ export class TermCache {
   /** `used`: in order of priority. */
   of(used: ReadonlyArray<{ readonly glossaryId: string; readonly dictionary: Dictionary }>): Terms {
     const name = used.map(({ dictionary }) => dictionary.version).join(" ")
-    const known = this.ready.get(name)
-    if (known !== undefined) {
+    const cached = this.ready.get(name)
+    if (cached !== undefined) {
       this.ready.delete(name)
-      this.ready.set(name, known)
-      return known.terms
+      this.ready.set(name, cached)
+      return cached.terms
     }
     const texts = used.map(({ glossaryId, dictionary }) => tsvOf(this.store, glossaryId, dictionary))
-    const made = {
+    const index = {
       terms: termsOf(texts.map(fromTsv)),
       chars: texts.reduce((sum, text) => sum + text.length, 0)
     }
-    this.ready.set(name, made)
-    this.chars += made.chars
+    this.ready.set(name, index)
+    this.chars += index.chars
     for (const [oldest, { chars }] of this.ready) {
       if (this.chars <= charsMax || this.ready.size === 1) break
       this.ready.delete(oldest)
       this.chars -= chars
     }
-    return made.terms
+    return index.terms
   }
 }

@@ -93,14 +93,14 @@ export const termsOf = (dictionaries: ReadonlyArray<ReadonlyArray<Entry>>): Term
       if (exact.has(source)) continue
       exact.set(source, target)
       const key = fold(source)
-      const known = folded.get(key)
+      const existing = folded.get(key)
       folded.set(
         key,
-        known === undefined
+        existing === undefined
           ? { source, target, next: undefined }
-          : { ...known, next: { source, target, next: known.next } }
+          : { ...existing, next: { source, target, next: existing.next } }
       )
-      if (known !== undefined) continue
+      if (existing !== undefined) continue
       const run = firstRun(key)
       const list = lengths.get(run)
       if (list === undefined) lengths.set(run, [key.length])

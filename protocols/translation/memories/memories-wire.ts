@@ -22,14 +22,14 @@ export const memoryJson = ({ memoryId, name, source, targets, segments, createdM
   updated_time: time(updatedMs)
 })
 
-export interface SegmentShown {
+export interface SegmentView {
   readonly id: string
   readonly text: string
   readonly usedMs: number | undefined
   readonly targets: ReadonlyArray<{ readonly id: string; readonly language: string; readonly text: string }>
 }
 
-export const segmentJson = ({ id, text, usedMs, targets }: SegmentShown) => ({
+export const segmentJson = ({ id, text, usedMs, targets }: SegmentView) => ({
   source_segment_id: id,
   source_text: text,
   ...(usedMs === undefined ? {} : { last_used_time: time(usedMs) }),
@@ -50,15 +50,15 @@ interface Job {
   readonly updatedMs: number
 }
 
-export type JobShown = { readonly job: Job } & (
+export type JobView = { readonly job: Job } & (
   | { readonly _tag: "Awaiting" | "Importing" | "Exporting" | "Expired" }
   | { readonly _tag: "Imported"; readonly skipped: number }
   | { readonly _tag: "Exported"; readonly expiresMs: number; readonly fetched: boolean }
   | { readonly _tag: "Failed"; readonly message: string }
 )
 
-const resultOf = (shown: JobShown, downloadUrl: string): object => {
-  switch (shown._tag) {
+const resultOf = (view: JobView, downloadUrl: string): object => {
+  switch (view._tag) {
     case "Awaiting":
       return { status: "awaiting_input", status_metadata: { required_action: "Waiting for upload" } }
     case "Importing":
@@ -67,24 +67,24 @@ const resultOf = (shown: JobShown, downloadUrl: string): object => {
     case "Imported":
       return {
         status: "completed",
-        translation_memory_id: shown.job.memoryId,
-        skipped_segment_count: shown.skipped
+        translation_memory_id: view.job.memoryId,
+        skipped_segment_count: view.skipped
       }
     case "Exported":
       return {
-        status: shown.fetched ? "downloaded" : "completed",
+        status: view.fetched ? "downloaded" : "completed",
         download_url: downloadUrl,
-        expires_at: time(shown.expiresMs)
+        expires_at: time(view.expiresMs)
       }
     case "Failed":
-      return { status: "failed", error: { message: shown.message } }
+      return { status: "failed", error: { message: view.message } }
     case "Expired":
       return { status: "expired" }
   }
 }
 
-export const jobJson = (jobId: string, shown: JobShown, downloadUrl: string) => {
-  const { operation, memoryId, name, contentType, contentLength, createdMs, updatedMs } = shown.job
+export const jobJson = (jobId: string, view: JobView, downloadUrl: string) => {
+  const { operation, memoryId, name, contentType, contentLength, createdMs, updatedMs } = view.job
   return {
     job_id: jobId,
     product: "translation_memory",
@@ -97,6 +97,6 @@ export const jobJson = (jobId: string, shown: JobShown, downloadUrl: string) => 
           ...(name === null ? {} : { parameters: { display_name: name } })
         }
       : { parameters: { translation_memory_id: memoryId } }),
-    results: [resultOf(shown, downloadUrl)]
+    results: [resultOf(view, downloadUrl)]
   }
 }

@@ -211,10 +211,10 @@ export class MemoryRoutes {
       await yieldToEventLoop()
       if (request.signal.aborted) return unavailable
     }
-    const shown = found.slice(0, size)
-    const last = shown.at(-1)?.place
+    const page = found.slice(0, size)
+    const last = page.at(-1)?.place
     return ok({
-      segments: shown.map(({ place, text, targets }) =>
+      segments: page.map(({ place, text, targets }) =>
         segmentJson({
           id: sourceIdOf(memoryId, place),
           text,
@@ -288,11 +288,11 @@ export class MemoryRoutes {
     const accepted = (jobId: string, status: 200 | 202): Response =>
       ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)
     if (before !== undefined) {
-      const known = await this.ask<MemoryJobView>(before, "Read", {})
-      if ("fault" in known) return unavailable
-      if ("reply" in known && known.reply._tag === "Exporting")
+      const existing = await this.ask<MemoryJobView>(before, "Read", {})
+      if ("fault" in existing) return unavailable
+      if ("reply" in existing && existing.reply._tag === "Exporting")
         return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-      if ("reply" in known && known.reply._tag === "Exported" && clock() < known.reply.expiresMs)
+      if ("reply" in existing && existing.reply._tag === "Exported" && clock() < existing.reply.expiresMs)
         return accepted(before, 200)
     }
     const jobId = randomUUID()
@@ -309,11 +309,10 @@ export class MemoryRoutes {
       updatedMs: nowMs
     }
     const answer = await this.ask<void>(jobId, "Export", { job, after: before ?? null })
-    return "reply" in answer
-      ? accepted(jobId, 202)
-      : "refuse" in answer
-        ? problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-        : unavailable
+    if ("reply" in answer) return accepted(jobId, 202)
+    if ("refuse" in answer)
+      return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
+    return unavailable
   }
 
   private readonly job: Guarded = async (request, { account: { accountId } }) => {
@@ -336,7 +335,8 @@ export class MemoryRoutes {
     if (!sameSignature(request.params["signature"] ?? "", this.signature(jobId, what)))
       return problem({ _tag: "Forbidden" })
     const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? unknownJob : unavailable
+    if ("reply" in answer) return { jobId, view: answer.reply }
+    return "refuse" in answer ? unknownJob : unavailable
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {

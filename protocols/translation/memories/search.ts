@@ -60,16 +60,16 @@ export class MemorySearch {
 
   async find(
     { memory: { memoryId }, targets, threshold }: MemoryUse,
-    given: string
+    source: string
   ): Promise<MemoryHit | undefined> {
-    const text = normalized(given)
+    const text = normalized(source)
     if (text === "") return undefined
     const found: { best?: MemoryHit } = {}
     const measure = (place: number): void => {
       const segment = MemorySegments.get(this.store, [memoryId, place])
       if (segment === undefined) return
       const target = targets
-        .map((language) => segment.targets.find(([known]) => known === language))
+        .map((language) => segment.targets.find(([code]) => code === language))
         .find((found) => found !== undefined)
       if (target === undefined) return
       const similarity = similarityOf(text, normalized(segment.text))
@@ -102,11 +102,11 @@ export class MemorySearch {
   }
 
   private indexOf(memoryId: string): Promise<SimilarityIndex> {
-    const known = this.indexes.get(memoryId)
-    if (known !== undefined) {
+    const cached = this.indexes.get(memoryId)
+    if (cached !== undefined) {
       this.indexes.delete(memoryId)
-      this.indexes.set(memoryId, known)
-      return known.index
+      this.indexes.set(memoryId, cached)
+      return cached.index
     }
     const held = { index: this.build(memoryId), bytes: 0 }
     this.indexes.set(memoryId, held)

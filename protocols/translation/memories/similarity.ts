@@ -54,9 +54,9 @@ class Shelf {
 
   add(place: number, text: string): void {
     if (this.count === this.places.length) {
-      const grown = <A extends Uint32Array | Uint16Array>(old: A, made: A): A => {
-        made.set(old as any)
-        return made
+      const grown = <A extends Uint32Array | Uint16Array>(old: A, grownArray: A): A => {
+        grownArray.set(old as any)
+        return grownArray
       }
       const size = this.count * 2
       this.places = grown(this.places, new Uint32Array(size))

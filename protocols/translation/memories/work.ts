@@ -24,8 +24,8 @@ class Refused extends Error {}
 
 /** Our codes, lower case; the base where the variant is none of ours. */
 const codeOf = (language: string): string | undefined => {
-  const given = language.trim().replaceAll("_", "-")
-  return (languageOf(given) ?? languageOf(given.split("-")[0]!))?.code.toLowerCase()
+  const tag = language.trim().replaceAll("_", "-")
+  return (languageOf(tag) ?? languageOf(tag.split("-")[0]!))?.code.toLowerCase()
 }
 
 const baseOf = (code: string): string => code.split("-")[0]!
@@ -38,10 +38,10 @@ const run = <A>(work: () => Promise<A>): Effect.Effect<A, { readonly message: st
         throw cause // the store failing: the actor begins anew
       })
     ),
-    (made) =>
-      typeof made === "object" && made !== null && "failed" in made
-        ? Effect.fail({ message: String(made.failed) })
-        : Effect.succeed(made as A)
+    (outcome) =>
+      typeof outcome === "object" && outcome !== null && "failed" in outcome
+        ? Effect.fail({ message: String(outcome.failed) })
+        : Effect.succeed(outcome as A)
   )
 
 export const memoryWork = (
@@ -82,12 +82,12 @@ export const memoryWork = (
     return most[0]
   }
   const segmentOf = ({ variants }: TmxUnit, source: string): MemorySegment | undefined => {
-    const known = variants.map(({ language, text }) => ({ code: codeOf(language), text }))
-    if (known.some(({ code }) => code === undefined)) return undefined
-    const from = known.find(({ code }) => baseOf(code!) === source)
+    const coded = variants.map(({ language, text }) => ({ code: codeOf(language), text }))
+    if (coded.some(({ code }) => code === undefined)) return undefined
+    const from = coded.find(({ code }) => baseOf(code!) === source)
     if (from === undefined || from.text === "") return undefined
     const targets = new Map(
-      known
+      coded
         .filter(({ code, text }) => baseOf(code!) !== source && text !== "")
         .map(({ code, text }) => [code!, text])
     )
@@ -120,7 +120,7 @@ export const memoryWork = (
     }
     /** What this batch has written already, by text: it is not in the store yet. */
     let recent = new Map<string, { readonly place: number; readonly segment: MemorySegment }>()
-    const known = (text: string) =>
+    const existing = (text: string) =>
       recent.get(text) ??
       exactPlaces(store, memoryId, text).flatMap((at) => {
         const segment = MemorySegments.get(store, [memoryId, at])
@@ -133,7 +133,7 @@ export const memoryWork = (
           skipped++
           continue
         }
-        const before = known(segment.text)
+        const before = existing(segment.text)
         const at = before?.place ?? place++
         const joined: MemorySegment =
           before === undefined

@@ -38,18 +38,18 @@ const listsPerAccountMax = 100
 type Rules = StyleList["rules"]
 
 /** Known categories, rules and values, as an object without surprises; else the path of what is unknown. */
-export const rulesIn = (given: RawParams): Rules | { readonly unknown: string } => {
+export const rulesIn = (input: RawParams): Rules | { readonly unknown: string } => {
   const rules: Record<string, Record<string, string>> = {}
-  for (const [category, chosen] of Object.entries(given)) {
-    const known = Object.hasOwn(ruleValues, category) ? ruleValues[category]! : undefined
-    if (known === undefined || typeof chosen !== "object" || chosen === null || Array.isArray(chosen))
+  for (const [category, chosen] of Object.entries(input)) {
+    const allowed = Object.hasOwn(ruleValues, category) ? ruleValues[category]! : undefined
+    if (allowed === undefined || typeof chosen !== "object" || chosen === null || Array.isArray(chosen))
       return { unknown: category }
     const of: Record<string, string> = {}
     for (const [rule, value] of Object.entries(chosen)) {
       if (
-        !Object.hasOwn(known, rule) ||
+        !Object.hasOwn(allowed, rule) ||
         typeof value !== "string" ||
-        !known[rule]!.split("|").includes(value)
+        !allowed[rule]!.split("|").includes(value)
       )
         return { unknown: `${category}.${rule}` }
       of[rule] = value
@@ -59,8 +59,8 @@ export const rulesIn = (given: RawParams): Rules | { readonly unknown: string } 
   return rules
 }
 
-const checkedRules = (given: RawParams): Rules | Response => {
-  const rules = rulesIn(given)
+const checkedRules = (input: RawParams): Rules | Response => {
+  const rules = rulesIn(input)
   return "unknown" in rules && typeof rules["unknown"] === "string"
     ? invalid(`configured_rules.${rules["unknown"]}`)
     : (rules as Rules)
@@ -79,9 +79,9 @@ const textIn = (params: Params, name: string, charsMax: number): string => {
 const instructionIn = (params: Params, language: string, id: string): Instruction => {
   const label = textIn(params, "label", labelCharsMax)
   const prompt = textIn(params, "prompt", promptCharsMax)
-  const given = params.string("source_language")
-  const source = given === undefined || given === "" ? undefined : sourceOf(given)
-  if (given !== undefined && given !== "" && source === undefined) params.invalid("source_language")
+  const requested = params.string("source_language")
+  const source = requested === undefined || requested === "" ? undefined : sourceOf(requested)
+  if (requested !== undefined && requested !== "" && source === undefined) params.invalid("source_language")
   return { id, label, prompt, sourceLanguage: source?.code ?? language }
 }
 
@@ -234,14 +234,14 @@ export class StyleRoutes {
     if (language === undefined || language === "") params.missing("language")
     else if (!instructionLanguages.has(language)) params.invalid("language")
     const rules = checkedRules(objectIn(params, "configured_rules")?.raw ?? {})
-    const given = objectsIn(params, "custom_instructions") ?? []
+    const instructionInputs = objectsIn(params, "custom_instructions") ?? []
     const fault = faultOf(params)
     if (fault !== undefined) return fault
     if (isResponse(rules)) return rules
-    if (given.length > instructionsMax)
+    if (instructionInputs.length > instructionsMax)
       return invalid("custom_instructions", `At most ${instructionsMax} instructions.`)
     const instructions: Array<Instruction> = []
-    for (const one of given) {
+    for (const one of instructionInputs) {
       instructions.push(instructionIn(one, language!, randomUUID()))
       const wrong = faultOf(one)
       if (wrong !== undefined) return wrong

@@ -41,7 +41,7 @@ const phrases: Readonly<Record<Language, string>> = {
 }
 
 /** Longest first, so that one phrase does not hide another. */
-const known = [
+const phraseLanguages = [
   ...Object.entries(phrases).map(
     ([language, phrase]) => [phrase.toLowerCase(), language.split("-")[0]!] as const
   ),
@@ -52,7 +52,7 @@ const phraseIn = (target: Language): string =>
   phrases[target] ?? phrases[target.split("-")[0]!] ?? `proton beam (${target})`
 
 const detect = (text: string): Language =>
-  known.find(([phrase]) => text.trim().toLowerCase().startsWith(phrase))?.[1] ?? "en"
+  phraseLanguages.find(([phrase]) => text.trim().toLowerCase().startsWith(phrase))?.[1] ?? "en"
 
 const info = { id: "fixture", version: "1", tier: "embedded", licence: "MIT" } as const
 const ready = () => ({ ready: true }) as const
@@ -80,21 +80,15 @@ export const fixtureEngines = (): Engines => {
         engine: info.id,
         segments: segments.map(({ units }) => {
           const phrase = phraseIn(target)
-          let told = false
+          let phraseWritten = false
           return {
             units: units.flatMap((unit): ReadonlyArray<SegmentUnit> => {
               if (unit._tag === "opaque") return [unit]
-              const text =
-                unit.text.trim() === ""
-                  ? unit.text
-                  : told
-                    ? ""
-                    : unit.text
-                        .split("\n")
-                        .map((line) => (line.trim() === "" ? line : phrase))
-                        .join("\n")
-              told ||= unit.text.trim() !== ""
-              return text === "" ? [] : [{ _tag: "text", text }]
+              if (unit.text.trim() === "") return unit.text === "" ? [] : [unit]
+              if (phraseWritten) return []
+              phraseWritten = true
+              const lines = unit.text.split("\n").map((line) => (line.trim() === "" ? line : phrase))
+              return [{ _tag: "text", text: lines.join("\n") }]
             })
           }
         })

@@ -55,7 +55,7 @@ export class Sessions {
     const nowMs = this.clock()
     let session = this.byName.get(name)
     if (session === undefined || nowMs - session.usedMs >= idleMs)
-      this.byName.set(name, (session = made(name, request)))
+      this.byName.set(name, (session = sessionOf(name, request)))
     session.usedMs = nowMs
     if (this.byName.size > sessionsMax)
       for (const [other, { usedMs }] of this.byName) {
@@ -74,7 +74,7 @@ export class Sessions {
     return this.byAccount.get(accountId)
   }
 
-  known(name: string): Session | undefined {
+  find(name: string): Session | undefined {
     return this.byName.get(name)
   }
 
@@ -86,15 +86,16 @@ export class Sessions {
   }
 }
 
-const made = (name: string, { headers }: Pick<Request, "headers">): Session => {
+const sessionOf = (name: string, { headers }: Pick<Request, "headers">): Session => {
   const number = (header: string): number | undefined => {
     const text = headers.get(prefix + header)
     return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined
   }
   const status = number("5xx-status") ?? 503
   const limit = (header: string, initial: number | null): number | null => {
-    const given = number(header)
-    return given === undefined ? initial : given === 0 ? null : given
+    const value = number(header)
+    if (value === undefined) return initial
+    return value === 0 ? null : value
   }
   return {
     name,

@@ -49,7 +49,7 @@ export interface TestModeDeps extends Omit<TranslationDeps, "engines" | "fixture
   /** Documents over these engines; they read their delays and failures through `before`. */
   readonly documents?: (
     engines: Engines,
-    kept: Resources,
+    stored: Resources,
     before: NonNullable<DocumentDeps["before"]>
   ) => Promise<TranslationDeps["documents"]>
 }
@@ -59,14 +59,14 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
   const sessions = new Sessions(clock)
   const engines = fixtureEngines()
   await putFixtures(store)
-  const kept = createResources({
+  const stored = createResources({
     ...deps,
     ring,
     usage,
     engines,
     fixtures: { styles: [fixtureStyle], memories: new Set([fixtureMemoryId]) }
   })
-  const documents = await makeDocuments?.(engines, kept, (accountId) =>
+  const documents = await makeDocuments?.(engines, stored, (accountId) =>
     Effect.suspend(() => {
       const session = sessions.ofAccount(accountId)
       if (session === undefined) return Effect.void
@@ -82,7 +82,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
     ring,
     usage,
     engines,
-    resources: kept,
+    resources: stored,
     limits: { ...limitsDefault, calls: 1_000_000 },
     ...(documents === undefined ? {} : { documents })
   })
@@ -224,7 +224,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
           handle: (request) => {
             const name = request.headers.get("mock-server-session")
             if (name === undefined || name === "") return refusal(400, "Missing mock-server-session header")
-            const last = sessions.known(name)?.last
+            const last = sessions.find(name)?.last
             return last === undefined ? refusal(404, "No request of this session") : ok(last)
           }
         }

@@ -67,7 +67,7 @@ const billEveryMs = 10_000
 export class Connection {
   private readonly deps: VoiceDeps
   private readonly socket: Socket<SocketData>
-  private readonly gone: () => void
+  private readonly onClosed: () => void
   private readonly paceOf: (plain: boolean) => AudioRateLimiter
   private readonly session: Ref<typeof VoiceSession>
   private readonly openedMs: number
@@ -77,7 +77,7 @@ export class Connection {
   private pcm: PcmFormat | undefined
   private pace: AudioRateLimiter | undefined
   private sourceEnded = false
-  private over = false
+  private ended = false
   private using: KeyInUse | undefined
   private queue: Array<SessionEvent> = []
   private busy = false
@@ -99,12 +99,12 @@ export class Connection {
     deps: VoiceDeps,
     socket: Socket<SocketData>,
     paceOf: (plain: boolean) => AudioRateLimiter,
-    gone: () => void
+    onClosed: () => void
   ) {
     this.deps = deps
     this.socket = socket
     this.paceOf = paceOf
-    this.gone = gone
+    this.onClosed = onClosed
     this.openedMs = deps.clock()
     const { sessionId, token } = socket.data
     this.session = deps.actors.ref(VoiceSession, sessionId)
@@ -115,7 +115,7 @@ export class Connection {
   }
 
   private begin(config: VoiceConfig, sourceEnded: boolean): void {
-    if (this.over) return
+    if (this.ended) return
     this.config = config
     this.codec = codecOf(config.format)
     this.pcm = pcmFormatOf(config.contentType)
@@ -135,7 +135,7 @@ export class Connection {
   }
 
   message(message: Uint8Array, isText: boolean): void {
-    if (this.over) return
+    if (this.ended) return
     if (this.early !== undefined) {
       if (this.early.length < earlyMax) this.early.push({ message: message.slice(), isText })
       else this.fail("tooFast", "session")
@@ -176,7 +176,7 @@ export class Connection {
 
   /** Takes what the session says, unless the client is behind. */
   private pump(): void {
-    if (this.over || this.busy || this.socket.bufferedBytes > behindBytesMax) return
+    if (this.ended || this.busy || this.socket.bufferedBytes > behindBytesMax) return
     const events = this.session.lanes.events.takeNow()
     if (events.length === 0) return
     for (const event of events) this.queue.push(event)
@@ -192,7 +192,7 @@ export class Connection {
     let at = 0
     const { queue } = this
     this.socket.cork(() => {
-      while (at < queue.length && !this.busy && !this.over) this.say(queue[at++]!)
+      while (at < queue.length && !this.busy && !this.ended) this.say(queue[at++]!)
     })
     queue.splice(0, at)
     if (!this.busy && queue.length === 0 && this.session.lanes.events.depth > 0)
@@ -216,7 +216,7 @@ export class Connection {
         this.busy = true
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
-          if (this.over) {
+          if (this.ended) {
             // The connection went while this was being marked delivered: it comes after what was already
             // unread.
             if ("reply" in answer)
@@ -240,7 +240,7 @@ export class Connection {
     if (said.length === 0) return
     this.turn++
     for (const { to, spoken } of said) this.unread.push({ turn: this.turn, to, spoken })
-    for (let at = 0; at < said.length && !this.over;) {
+    for (let at = 0; at < said.length && !this.ended;) {
       const { to } = said[at]!
       let next = at
       while (next < said.length && said[next]!.to === to) next++
@@ -251,12 +251,12 @@ export class Connection {
       )
       at = next
     }
-    if (!this.over) this.socket.ping(String(this.turn))
+    if (!this.ended) this.socket.ping(String(this.turn))
   }
 
   pong(payload: string): void {
     const turn = Number(payload)
-    if (this.over || payload === "" || !Number.isInteger(turn)) return
+    if (this.ended || payload === "" || !Number.isInteger(turn)) return
     this.unread = this.unread.filter((sent) => sent.turn > turn)
     if (turn !== this.finishing) return
     this.leave()
@@ -309,7 +309,7 @@ export class Connection {
     for (const language of targets) this.send({ end_of_target_transcript: { language } })
     for (const language of mediaTargets) this.send({ end_of_target_media: { language } })
     this.send({ end_of_stream: {} })
-    if (this.over) return
+    if (this.ended) return
     // The session ends when the client has shown that it has read it all; else it stays for a reconnect.
     this.finishing = ++this.turn
     this.socket.ping(String(this.turn))
@@ -317,7 +317,7 @@ export class Connection {
 
   private send(message: ServerMessage): void {
     // More than the socket holds: a client that does not read is let go, its session stays resumable.
-    if (this.socket.send(this.codec.encode(message)) === "dropped" && !this.over) {
+    if (this.socket.send(this.codec.encode(message)) === "dropped" && !this.ended) {
       this.leave()
       this.socket.terminate()
       this.disconnected()
@@ -325,7 +325,7 @@ export class Connection {
   }
 
   private fail(fault: Fault, request: string): void {
-    if (this.over) return
+    if (this.ended) return
     this.leave()
     const [error_code, reason_code, close, error_message] = faults[fault]
     this.socket.send(
@@ -342,7 +342,7 @@ export class Connection {
 
   /** A new token was given: this connection goes, the session stays. */
   replaced(): void {
-    if (!this.over) {
+    if (!this.ended) {
       this.leave()
       this.restore()
       this.socket.close(4001, "replaced by a reconnect")
@@ -350,7 +350,7 @@ export class Connection {
   }
 
   sweep(): void {
-    if (this.over || this.pace === undefined) return
+    if (this.ended || this.pace === undefined) return
     const nowMs = this.deps.clock()
     if (this.using === undefined || this.using.key.deactivatedMs !== null)
       return this.fail("token", "session")
@@ -376,13 +376,13 @@ export class Connection {
   }
 
   private leave(): void {
-    this.over = true
+    this.ended = true
     if (this.pace !== undefined) {
       this.bill(this.pace)
       this.pace.leave(this.deps.clock())
       this.session.lanes.events.onReadable(undefined)
     }
-    this.gone()
+    this.onClosed()
   }
 
   private disconnected(): void {
@@ -398,7 +398,7 @@ export class Connection {
   }
 
   closed(): void {
-    if (this.over) return
+    if (this.ended) return
     this.leave()
     this.disconnected()
   }

@@ -13,7 +13,7 @@ import { dictionaryOf, Glossaries, TermCache } from "../glossaries/records.ts"
 import { Draft, protect, render } from "../text/segments.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
 
-export interface VoiceNamed {
+export interface VoiceCustomizationIds {
   readonly accountId: string
   readonly glossaryId?: string | undefined
   readonly spokenTermsId?: string | undefined
@@ -21,11 +21,11 @@ export interface VoiceNamed {
 
 export interface VoiceAids {
   readonly translate: (
-    named: VoiceNamed,
+    ids: VoiceCustomizationIds,
     request: TranslateRequest
   ) => Effect.Effect<TranslateResult, EngineFault>
   /** All terms, of the given language or of every one. */
-  readonly hints: (named: VoiceNamed, language: string | undefined) => ReadonlyArray<string>
+  readonly hints: (ids: VoiceCustomizationIds, language: string | undefined) => ReadonlyArray<string>
 }
 
 const baseOf = (language: string): string => language.split("-")[0]!
@@ -46,11 +46,11 @@ export const voiceAids = (store: Store, translator: Translator, cache = new Term
         return { draft, done: protect(draft, 0, terms.find, false) }
       })
       const left = drafts.filter(({ done }) => !done).map(({ draft }) => draft.segments[0]!)
-      const made =
+      const translated =
         left.length === 0
           ? Effect.succeed<TranslateResult>({ segments: [], engine: "" })
           : translator.translate({ ...request, segments: left })
-      return Effect.map(made, ({ segments, engine }) => {
+      return Effect.map(translated, ({ segments, engine }) => {
         let at = 0
         return {
           engine,

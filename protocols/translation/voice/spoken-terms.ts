@@ -54,7 +54,7 @@ const json = ({ termsId, name, lists, createdMs }: SpokenTerms) => ({
   creation_time: new Date(createdMs).toISOString()
 })
 
-const gone = notFound("Spoken terms")
+const termsNotFound = notFound("Spoken terms")
 
 const refused = (detail: string): Response =>
   problem({ _tag: "Refused", message: "Invalid spoken terms provided", detail })
@@ -82,17 +82,14 @@ const tooLong = (terms: ReadonlyArray<string>): { readonly wrong: string } | und
 
 const nameIn = (params: Params): string | Response => {
   const name = params.string("name")
-  return name === undefined || name === ""
-    ? problem({ _tag: "Missing", name: "name" })
-    : bytesOf(name) > nameBytesMax
-      ? invalid("name", `At most ${nameBytesMax} bytes.`)
-      : name
+  if (name === undefined || name === "") return problem({ _tag: "Missing", name: "name" })
+  return bytesOf(name) > nameBytesMax ? invalid("name", `At most ${nameBytesMax} bytes.`) : name
 }
 
 const languageIn = (params: Params): string | Response => {
-  const given = params.string("lang")
-  if (given === undefined || given === "") return problem({ _tag: "Missing", name: "lang" })
-  const base = languageOf(given)?.base
+  const requested = params.string("lang")
+  if (requested === undefined || requested === "") return problem({ _tag: "Missing", name: "lang" })
+  const base = languageOf(requested)?.base
   return base !== undefined && voiceSources.has(base) ? base : invalid("lang")
 }
 
@@ -145,7 +142,7 @@ export class SpokenTermsRoutes {
               this.store,
               [SpokenTermsTable.delete([accountId, termsId], "present")],
               () => noContent,
-              () => gone
+              () => termsNotFound
             )
           )
         )
@@ -155,7 +152,7 @@ export class SpokenTermsRoutes {
         path: `${one}/entries`,
         handle: voiced(
           this.with((terms, request) =>
-            this.named(terms, request, ({ language, terms: list }) =>
+            this.requestedList(terms, request, ({ language, terms: list }) =>
               ok({ lang: language, entries: list.join("\n") })
             )
           )
@@ -167,7 +164,7 @@ export class SpokenTermsRoutes {
         path: `${one}/term-lists`,
         handle: voiced(
           this.with((terms, request) =>
-            this.named(terms, request, (list) =>
+            this.requestedList(terms, request, (list) =>
               this.keep({ ...terms, lists: terms.lists.filter((other) => other !== list) }, () => noContent)
             )
           )
@@ -187,11 +184,11 @@ export class SpokenTermsRoutes {
       const id = idIn(request, "spoken_terms_id")
       if (isResponse(id)) return id
       const terms = SpokenTermsTable.get(this.store, [account.accountId, id])
-      return terms === undefined ? gone : handle(terms, request)
+      return terms === undefined ? termsNotFound : handle(terms, request)
     }
   }
 
-  private named(
+  private requestedList(
     terms: SpokenTerms,
     request: Request,
     handle: (list: TermList) => Response | Promise<Response>
@@ -204,21 +201,21 @@ export class SpokenTermsRoutes {
     return list === undefined ? notFound("Term list") : handle(list)
   }
 
-  private keep(terms: SpokenTerms, answer: (kept: SpokenTerms) => Response): Promise<Response> {
+  private keep(terms: SpokenTerms, answer: (stored: SpokenTerms) => Response): Promise<Response> {
     return durable(
       this.store,
       [SpokenTermsTable.put([terms.accountId, terms.termsId], terms, "present")],
       () => answer(terms),
-      () => gone
+      () => termsNotFound
     )
   }
 
   private listsIn(params: Params): ReadonlyArray<TermList> | Response {
-    const given = objectsIn(params, "term_lists") ?? []
+    const listInputs = objectsIn(params, "term_lists") ?? []
     const fault = faultOf(params)
     const lists: Array<TermList> = []
     if (fault !== undefined) return fault
-    for (const one of given) {
+    for (const one of listInputs) {
       const list = listIn(one)
       if (isResponse(list)) return list
       if (lists.some(({ language }) => language === list.language))
@@ -248,10 +245,10 @@ export class SpokenTermsRoutes {
     if (isResponse(params)) return params
     const name = params.has("name") ? nameIn(params) : terms.name
     if (isResponse(name)) return name
-    const given = this.listsIn(params)
-    if (isResponse(given)) return given
+    const changes = this.listsIn(params)
+    if (isResponse(changes)) return changes
     const lists = new Map(terms.lists.map(({ language, terms: list }) => [language, list]))
-    for (const { language, terms: added } of given) {
+    for (const { language, terms: added } of changes) {
       const merged = [...new Set([...(lists.get(language) ?? []), ...added])]
       const long = tooLong(merged)
       if (long !== undefined) return refused(long.wrong)
@@ -259,7 +256,7 @@ export class SpokenTermsRoutes {
     }
     return this.keep(
       { ...terms, name, lists: [...lists].map(([language, list]) => ({ language, terms: list })) },
-      (kept) => ok(json(kept))
+      (stored) => ok(json(stored))
     )
   }
 

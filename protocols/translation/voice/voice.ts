@@ -29,6 +29,14 @@ const messageBytesMax = 262_144
 const sweepMs = 1_000
 const noStore = [["Cache-Control", "no-store"]] as const
 
+const formalities = {
+  default: "default",
+  formal: "more",
+  more: "more",
+  informal: "less",
+  less: "less"
+} as const
+
 export class Voice {
   private readonly deps: VoiceDeps
   private readonly connections = new Map<string, Connection>()
@@ -91,8 +99,8 @@ export class Voice {
   }
 
   private paceOf(sessionId: string, plain: boolean): AudioRateLimiter {
-    const known = this.paces.get(sessionId)
-    if (known !== undefined) return known
+    const existing = this.paces.get(sessionId)
+    if (existing !== undefined) return existing
     const pace = new AudioRateLimiter(this.deps.clock(), plain)
     this.paces.set(sessionId, pace)
     this.deps.actors.watch("voice-session", sessionId, () => this.paces.delete(sessionId))
@@ -166,7 +174,7 @@ export class Voice {
     const format = params.choice("message_format", ["json", "msgpack"]) ?? "json"
     const mode = params.choice("source_language_mode", ["auto", "fixed"]) ?? "auto"
     const formality =
-      params.choice("formality", ["default", "formal", "more", "informal", "less"]) ?? "default"
+      params.choice("formality", Object.keys(formalities) as Array<keyof typeof formalities>) ?? "default"
     const voice = params.choice("target_media_voice", ["male", "female"]) ?? null
     const sourceLanguage = params.string("source_language") ?? null
     const listed = params.strings("target_languages") ?? []
@@ -183,9 +191,9 @@ export class Voice {
       return invalid("source_language")
     if (mode === "fixed" && source === undefined) return problem({ _tag: "Missing", name: "source_language" })
     const targets: Array<string> = []
-    const known = (spelled: string) =>
+    const isTarget = (spelled: string) =>
       targets.some((target) => target.toLowerCase() === spelled.toLowerCase())
-    for (const spelled of [...listed, ...media]) if (!known(spelled)) targets.push(spelled)
+    for (const spelled of [...listed, ...media]) if (!isTarget(spelled)) targets.push(spelled)
     if (targets.length > 5)
       return invalid("target_languages", "at most 5 target languages, those of media included")
     if (media.length > 1) return invalid("target_media_languages", "at most one")
@@ -234,12 +242,7 @@ export class Voice {
       ),
       mediaType,
       voice,
-      formality:
-        formality === "formal" || formality === "more"
-          ? "more"
-          : formality === "informal" || formality === "less"
-            ? "less"
-            : "default",
+      formality: formalities[formality],
       tag,
       ...(glossaryId === "" ? {} : { glossaryId }),
       ...(spokenTermsId === "" ? {} : { spokenTermsId })
@@ -249,9 +252,9 @@ export class Voice {
   private readonly renew: Guarded = (request, using) => {
     const query = readForm(request.query)
     if ("_tag" in query) return problem(query)
-    const shown = new Params(query.bag).string("token")
-    if (shown === undefined || shown === "") return problem({ _tag: "Missing", name: "token" })
-    const hash = this.deps.hashToken(shown)
+    const presented = new Params(query.bag).string("token")
+    if (presented === undefined || presented === "") return problem({ _tag: "Missing", name: "token" })
+    const hash = this.deps.hashToken(presented)
     const row = VoiceTokens.get(this.deps.store, [hash])
     if (row === undefined || row.accountId !== using.account.accountId) return problem({ _tag: "Forbidden" })
     const token = this.deps.newToken()
@@ -272,9 +275,9 @@ export class Voice {
 
   private upgrade(request: Request): { readonly accept: SocketData } | Response {
     const query = readForm(request.query)
-    const shown = "_tag" in query ? undefined : new Params(query.bag).string("token")
-    if (shown === undefined || shown === "") return problem({ _tag: "Forbidden" })
-    const token = this.deps.hashToken(shown)
+    const presented = "_tag" in query ? undefined : new Params(query.bag).string("token")
+    if (presented === undefined || presented === "") return problem({ _tag: "Forbidden" })
+    const token = this.deps.hashToken(presented)
     const row = VoiceTokens.get(this.deps.store, [token])
     if (row === undefined) return problem({ _tag: "Forbidden" })
     if (row.state !== "fresh") {

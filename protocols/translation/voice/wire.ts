@@ -89,6 +89,11 @@ const decoded = (text: string): Uint8Array | undefined =>
 
 const text = new TextDecoder("utf-8", { fatal: true })
 
+const paddingOf = (encoded: string): number => {
+  if (encoded.endsWith("==")) return 2
+  return encoded.endsWith("=") ? 1 : 0
+}
+
 export const jsonCodec: Codec = {
   decode: (message, isText) => {
     if (!isText) return { is: "frame" }
@@ -104,7 +109,7 @@ export const jsonCodec: Codec = {
       const encoded = bytes.toString("latin1", prefix.length, length - 3)
       const data = Buffer.from(encoded, "base64")
       // Node skips what is not base64; then the length tells.
-      const padding = encoded.endsWith("==") ? 2 : encoded.endsWith("=") ? 1 : 0
+      const padding = paddingOf(encoded)
       if (
         (encoded.length - padding) % 4 !== 1 &&
         (padding === 0 || encoded.length % 4 === 0) &&

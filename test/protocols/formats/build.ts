@@ -30,7 +30,7 @@ export const docxParts = (
   ...more
 })
 
-export const docxOf = (...given: Parameters<typeof docxParts>): Buffer => zipOf(docxParts(...given))
+export const docxOf = (...parts: Parameters<typeof docxParts>): Buffer => zipOf(docxParts(...parts))
 
 export const p = (...runs: ReadonlyArray<string>): string =>
   `<w:p>${runs.map((run) => (run.startsWith("<") ? run : `<w:r><w:t xml:space="preserve">${run}</w:t></w:r>`)).join("")}</w:p>`

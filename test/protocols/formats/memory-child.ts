@@ -35,11 +35,11 @@ const watch = setInterval(() => {
 
 const extraction = await format.extract(bytes, { target: "de", charactersMax: 10_000_000 })
 peak = Math.max(peak, process.memoryUsage().rss)
-const made = await extraction.rebuild((id) => `${extraction.segments[id]!.text.toUpperCase()} und mehr`)
+const rebuilt = await extraction.rebuild((id) => `${extraction.segments[id]!.text.toUpperCase()} und mehr`)
 peak = Math.max(peak, process.memoryUsage().rss)
 clearInterval(watch)
 const part = kind === "docx" ? new Zip(bytes).get(mainPart)!.size : 0
 
 console.log(
-  `peak ${Math.round((peak - before) / 1_048_576)} ${extraction.segments.length} ${made.length} ${part / 1_048_576}`
+  `peak ${Math.round((peak - before) / 1_048_576)} ${extraction.segments.length} ${rebuilt.length} ${part / 1_048_576}`
 )

@@ -12,28 +12,28 @@ it("text is replaced in its place, the source is gone, numbers and pages stay", 
     [{ text: "The first line of the page", colour: [1, 0, 0] }, { text: "12345" }],
     [{ text: "Second page here" }]
   ])
-  const made = await changed("pdf", Buffer.from(bytes), upper)
-  const [one, two] = await pdfText(made)
+  const rebuilt = await changed("pdf", Buffer.from(bytes), upper)
+  const [one, two] = await pdfText(rebuilt)
   expect(one).toContain("THE FIRST LINE OF THE PAGE")
   expect(one).toContain("12345")
   expect(two).toContain("SECOND PAGE HERE")
   expect(`${one} ${two}`).not.toMatch(/first line|Second page/)
-  const doc = await PDFDocument.load(made)
+  const doc = await PDFDocument.load(rebuilt)
   expect(doc.getPageCount()).toBe(2)
   expect(doc.getPage(0).getSize()).toEqual({ width: 595, height: 842 })
 })
 
 it("Greek and Cyrillic come back as Unicode", async () => {
-  const made = await changed("pdf", await pdfOf([[{ text: "A line" }]]), () => "Μια γραμμή, одна строка")
-  expect((await pdfText(made))[0]!.replace(/\s+/g, " ")).toContain("Μια γραμμή, одна строка")
+  const rebuilt = await changed("pdf", await pdfOf([[{ text: "A line" }]]), () => "Μια γραμμή, одна строка")
+  expect((await pdfText(rebuilt))[0]!.replace(/\s+/g, " ")).toContain("Μια γραμμή, одна строка")
 })
 
 it("a line that has grown is broken or set smaller, never lost", async () => {
   const words = Array.from({ length: 60 }, (_, i) => `word${i}x`).join(" ")
-  const made = (
+  const rebuilt = (
     await pdfText(await changed("pdf", await pdfOf([[{ text: "Short enough" }]]), () => words))
   )[0]!.replace(/\s+/g, " ")
-  for (const word of words.split(" ")) expect(made).toContain(word)
+  for (const word of words.split(" ")) expect(rebuilt).toContain(word)
 })
 
 it("pdf → docx: paragraphs and headings, readable by another program; watermark once however often", async () => {
@@ -43,11 +43,11 @@ it("pdf → docx: paragraphs and headings, readable by another program; watermar
       { text: "Some body text that is long enough", y: 700 }
     ]
   ])
-  const made = await changed("pdf", bytes, upper, { convertTo: "docx", watermark: "Translated by Troupe" })
-  const { value } = await mammoth.extractRawText({ buffer: made })
+  const rebuilt = await changed("pdf", bytes, upper, { convertTo: "docx", watermark: "Translated by Troupe" })
+  const { value } = await mammoth.extractRawText({ buffer: rebuilt })
   expect(value).toContain("A BIG TITLE")
   expect(value).toContain("SOME BODY TEXT")
-  expect((await mammoth.convertToHtml({ buffer: made })).value).toContain("<h1>")
+  expect((await mammoth.convertToHtml({ buffer: rebuilt })).value).toContain("<h1>")
   expect(latin(value)).not.toContain("body")
 })
 
@@ -67,14 +67,14 @@ it("watermark in a pdf: at the edge of each page, not twice", async () => {
 it("content streams: strings, arrays, inline images and comments are not taken for operators", () => {
   const text =
     "q BT /F1 12 Tf 1 0 0 1 10 20 Tm (a\\)Tj) Tj [(b) -20 (c)] TJ T* (d) ' ET % (x) Tj\nBI /W 1 ID \u0001Tj(\u0002 EI\n1 0 0 rg BT 5 6 Td <00> Tj ET Q"
-  const { textOperators: shown } = readContent(text)
-  expect(shown.map(({ operator, x, y, colour }) => [operator, x, y, colour])).toEqual([
+  const { textOperators: operators } = readContent(text)
+  expect(operators.map(({ operator, x, y, colour }) => [operator, x, y, colour])).toEqual([
     ["Tj", 10, 20, "0 g"],
     ["TJ", 10, 20, "0 g"],
     ["'", 10, 20, "0 g"],
     ["Tj", 5, 6, "1 0 0 rg"]
   ])
-  expect(withoutOperators(text, shown)).toBe(
+  expect(withoutOperators(text, operators)).toBe(
     "q BT /F1 12 Tf 1 0 0 1 10 20 Tm     T* T* ET % (x) Tj\nBI /W 1 ID \u0001Tj(\u0002 EI\n1 0 0 rg BT 5 6 Td   ET Q".replace(
       "Tm     T*",
       "Tm     T*"

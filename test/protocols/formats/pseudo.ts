@@ -30,14 +30,14 @@ export const changed = async (
   options: Partial<ExtractOptions> = {}
 ): Promise<Buffer> => {
   const extraction = await extracted(extension, bytes, options)
-  const made = await extraction.rebuild((id) =>
+  const rebuilt = await extraction.rebuild((id) =>
     textOf(
       piecesOf(extraction.segments[id]!.text).map((piece) =>
         typeof piece === "string" ? change(piece) : piece
       )
     )
   )
-  return Buffer.from(made.buffer, made.byteOffset, made.byteLength)
+  return Buffer.from(rebuilt.buffer, rebuilt.byteOffset, rebuilt.byteLength)
 }
 
 export const identity = (text: string): string => text

@@ -56,10 +56,10 @@ it("repair is total: 20,000 random trees with random damage come back well neste
   for (let round = 0; round < 20_000; round++) {
     const codes = new Map<number, Code>()
     const source = tree(3, codes)
-    const made = repaired(source, damaged(source), codes)
+    const mended = repaired(source, damaged(source), codes)
     const open: Array<number> = []
     const seen = new Set<string>()
-    for (const piece of made) {
+    for (const piece of mended) {
       if (typeof piece === "string") continue
       const key = `${piece.code} ${piece.edge}`
       if (seen.has(key)) throw new Error(`${key} twice in round ${round}`)

@@ -60,10 +60,10 @@ describe("R1 identity: the same bytes come back", () => {
 describe("R2, R4, R5: only text changes, parts stay well-formed, twice the same", () => {
   it.each(packages)("%s", async (path, folder) => {
     const bytes = sample(path)
-    const made = await changed(folder, clone(bytes), pseudo)
-    expect(made.equals(await changed(folder, clone(bytes), pseudo))).toBe(true)
+    const rebuilt = await changed(folder, clone(bytes), pseudo)
+    expect(rebuilt.equals(await changed(folder, clone(bytes), pseudo))).toBe(true)
     const before = new Map(xmlParts(bytes))
-    const after = xmlParts(made)
+    const after = xmlParts(rebuilt)
     expect(after.map(([name]) => name)).toEqual([...before.keys()])
     for (const [name, text] of after) {
       if (text === before.get(name)) continue
@@ -71,7 +71,7 @@ describe("R2, R4, R5: only text changes, parts stay well-formed, twice the same"
       if (path !== "xlsx/japanese_phonetic_run_property.xlsx")
         expect(skeleton(text), name).toBe(skeleton(before.get(name)!))
     }
-    if (folder === "idml") expect(made.toString("latin1", 30, 38)).toBe("mimetype")
+    if (folder === "idml") expect(rebuilt.toString("latin1", 30, 38)).toBe("mimetype")
   })
 })
 
@@ -92,7 +92,7 @@ describe("R3 completeness: an independent reader finds no source word", () => {
     "xlsx/%s by another reader: same grid and formulas, other texts",
     async (name) => {
       const bytes = sample(`xlsx/${name}`)
-      const made = await changed("xlsx", clone(bytes), pseudo)
+      const rebuilt = await changed("xlsx", clone(bytes), pseudo)
       const grid = (buffer: Buffer) => {
         const book = XLSX.read(buffer, { cellFormula: true })
         return Object.entries(book.Sheets).map(([sheet, cells]) => [
@@ -100,14 +100,14 @@ describe("R3 completeness: an independent reader finds no source word", () => {
           Object.entries(cells).map(([at, cell]) => [at, cell.f, cell.t])
         ])
       }
-      expect(grid(made)).toEqual(grid(bytes))
+      expect(grid(rebuilt)).toEqual(grid(bytes))
     }
   )
   it.each(["pptx", "docx"].flatMap((folder) => sampleFiles(folder).map((name) => `${folder}/${name}`)))(
     "%s: every w:t and a:t of its text parts",
     async (path) => {
-      const made = await changed(path.split("/")[0]!, sample(path), pseudo)
-      const left = xmlParts(made)
+      const rebuilt = await changed(path.split("/")[0]!, sample(path), pseudo)
+      const left = xmlParts(rebuilt)
         .filter(([name]) =>
           /^(?:word|ppt)\/(?:document|header|footer|footnotes|endnotes|comments|slides\/|notesSlides\/|diagrams\/data)/.test(
             name
@@ -133,18 +133,18 @@ describe("R3 completeness: an independent reader finds no source word", () => {
 describe("xliff: targets are created, the rest is as it was", () => {
   it.each(sampleFiles("xliff"))("%s", async (name) => {
     const bytes = sample(`xliff/${name}`)
-    const made = (await changed("xlf", clone(bytes), pseudo)).toString("utf8")
+    const rebuilt = (await changed("xlf", clone(bytes), pseudo)).toString("utf8")
     const source = bytes.toString("utf8")
-    wellFormed(made)
+    wellFormed(rebuilt)
     const bare = (text: string): string =>
       text
         .replace(/\s*<((?:[\w]+:)?)target\b[^>]*?(?:\/>|>[\s\S]*?<\/\1target>)/g, "")
         .replace(/\s(?:target-language|trgLang|state|subState|approved)="[^"]*"/g, "")
     const withoutAlternatives = (text: string): string =>
       bare(text.replace(/<alt-trans[\s\S]*?<\/alt-trans>|<mtc:matches[\s\S]*?<\/mtc:matches>/g, ""))
-    expect(withoutAlternatives(made)).toBe(withoutAlternatives(source))
+    expect(withoutAlternatives(rebuilt)).toBe(withoutAlternatives(source))
     const { segments } = await extracted("xlf", clone(bytes))
-    if (segments.length > 0) expect(made).toMatch(/<(?:\w+:)?target/)
+    if (segments.length > 0) expect(rebuilt).toMatch(/<(?:\w+:)?target/)
   })
 })
 

@@ -24,8 +24,8 @@ describe("parameters 1.2", () => {
     [2, "invalid"],
     [{}, "invalid"],
     [["1", "0"], true]
-  ])("1.2.4 boolean %j → %j", (given, value) =>
-    expect(read(given, (params) => params.boolean("a"))).toBe(value)
+  ])("1.2.4 boolean %j → %j", (input, value) =>
+    expect(read(input, (params) => params.boolean("a"))).toBe(value)
   )
   it.each<[unknown, unknown]>([
     [5, 5],
@@ -41,8 +41,8 @@ describe("parameters 1.2", () => {
     ["", "invalid"],
     ["1e2", "invalid"],
     [null, undefined]
-  ])("1.2.5 integer 0–100 %j → %j", (given, value) =>
-    expect(read(given, (params) => params.integer("a", 0, 100))).toBe(value)
+  ])("1.2.5 integer 0–100 %j → %j", (input, value) =>
+    expect(read(input, (params) => params.integer("a", 0, 100))).toBe(value)
   )
   it.each<[unknown, ReadonlyArray<string>]>([
     ["a,b", ["a", "b"]],
@@ -54,8 +54,8 @@ describe("parameters 1.2", () => {
     [[], []],
     [null, []],
     ["", []]
-  ])("1.2.6 tag lists %j → %j", (given, value) =>
-    expect(read(given, (params) => params.names("a"))).toEqual(value)
+  ])("1.2.6 tag lists %j → %j", (input, value) =>
+    expect(read(input, (params) => params.names("a"))).toEqual(value)
   )
   it("1.2.7 scalar given several times: the first value counts", () =>
     expect(read(["x", "y"], (params) => params.string("a"))).toBe("x"))

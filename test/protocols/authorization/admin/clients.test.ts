@@ -9,15 +9,15 @@ const rowOf = (world: World, id: string) => world.books.get(Clients, [id])!
 
 it("POST: 201 with the whole client and its secret, once; copies of id and name", async () => {
   const world = new World()
-  const made = await world.client({
+  const created = await world.client({
     client_name: "enterprise-backend",
     token_endpoint_auth_method: "client_secret_post",
     scope: "files:read files:write files:read"
   })
-  const { client_secret, ...view } = made
+  const { client_secret, ...view } = created
   expect(view).toEqual({
-    client_id: made.client_id,
-    id: made.client_id,
+    client_id: created.client_id,
+    id: created.client_id,
     client_name: "enterprise-backend",
     name: "enterprise-backend",
     redirect_uris: [],
@@ -34,8 +34,8 @@ it("POST: 201 with the whole client and its secret, once; copies of id and name"
     issued_at: "2026-09-01T10:00:00.000Z",
     updated_at: "2026-09-01T10:00:00.000Z"
   })
-  expect(secretMatches(world.authority, rowOf(world, made.client_id), client_secret)).toBe(true)
-  expect(await world.did("GET", `/admin/clients/${made.client_id}`)).toEqual(view)
+  expect(secretMatches(world.authority, rowOf(world, created.client_id), client_secret)).toBe(true)
+  expect(await world.did("GET", `/admin/clients/${created.client_id}`)).toEqual(view)
 })
 
 it("POST: defaults, a public client, an agent, a fixed id that can be taken once", async () => {
@@ -245,17 +245,17 @@ it("a suspension stops the client's tokens while it lasts; revocation for good",
 
 it("rotate-secret: a new one at once, the old one for as long as asked, at most a day", async () => {
   const world = new World()
-  const made = await world.client()
-  const at = `/admin/clients/${made.client_id}/rotate-secret`
+  const created = await world.client()
+  const at = `/admin/clients/${created.client_id}/rotate-secret`
   const works = (secret: string): boolean =>
-    secretMatches(world.authority, rowOf(world, made.client_id), secret)
-  const kept = await world.did("POST", at, { keep_previous_for: "1h" })
-  expect(Object.keys(kept)).toEqual(["client_id", "client_secret"])
-  expect([works(made.client_secret), works(kept.client_secret)]).toEqual([true, true])
+    secretMatches(world.authority, rowOf(world, created.client_id), secret)
+  const rotated = await world.did("POST", at, { keep_previous_for: "1h" })
+  expect(Object.keys(rotated)).toEqual(["client_id", "client_secret"])
+  expect([works(created.client_secret), works(rotated.client_secret)]).toEqual([true, true])
   world.nowMs += 3_600_000
-  expect([works(made.client_secret), works(kept.client_secret)]).toEqual([false, true])
+  expect([works(created.client_secret), works(rotated.client_secret)]).toEqual([false, true])
   const bare = await world.did("POST", at)
-  expect([works(kept.client_secret), works(bare.client_secret)]).toEqual([false, true])
+  expect([works(rotated.client_secret), works(bare.client_secret)]).toEqual([false, true])
   expect(world.lastAudit.action).toBe("client.secret_rotated")
   for (const keep_previous_for of ["25h", "1d", "", "-1h", "1h ", 3_600])
     await world.refused("POST", at, { keep_previous_for }, 400, "invalid_request", "keep_previous_for")

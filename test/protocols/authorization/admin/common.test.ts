@@ -322,7 +322,7 @@ describe("lists", () => {
 
 describe("Idempotency-Key", () => {
   const body = { client_name: "Once", grant_types: ["client_credentials"] }
-  const asked = (given: unknown, key = "key-1") => ({ body: given, headers: { "idempotency-key": key } })
+  const asked = (body: unknown, key = "key-1") => ({ body: body, headers: { "idempotency-key": key } })
   it("the same key and body: the first answer, without its secret, and one row", async () => {
     const world = new World()
     const first = await world.ask("POST", "/admin/clients", asked(body))

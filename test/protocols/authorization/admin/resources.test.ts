@@ -5,11 +5,11 @@ import { World } from "./world.ts"
 describe("resources", () => {
   it("POST: 201 with the whole resource; connect is for Broker resources", async () => {
     const world = new World()
-    const made = await world.resource({
+    const created = await world.resource({
       scopes: [{ name: "files:read", description: "Read files" }, { name: "files:write" }]
     })
-    expect(made).toEqual({
-      id: made.id,
+    expect(created).toEqual({
+      id: created.id,
       slug: "files",
       uri: "https://mcp.example.com/mcp",
       backend_kind: "mint",
@@ -20,7 +20,10 @@ describe("resources", () => {
       created_at: "2026-09-01T10:00:00.000Z",
       updated_at: "2026-09-01T10:00:00.000Z"
     })
-    expect(world.lastAudit).toMatchObject({ action: "resource.created", detail: `id=${made.id} slug=files` })
+    expect(world.lastAudit).toMatchObject({
+      action: "resource.created",
+      detail: `id=${created.id} slug=files`
+    })
     const provider = await world.provider()
     const broker = await world.did("POST", "/admin/resources", {
       slug: "gh",

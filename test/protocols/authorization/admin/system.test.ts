@@ -202,7 +202,7 @@ it("AS-149: no answer and no audit event holds a secret hash, a password, a cred
   await world.consent(ann.id, client.client_id, resource.id)
   await world.issuance({ clientId: client.client_id, userId: ann.id })
   await world.did("POST", "/admin/keys/rotate", {})
-  const shown = world.said.length
+  const logLength = world.said.length
   for (const path of [
     "clients",
     `clients/${client.client_id}`,
@@ -230,7 +230,7 @@ it("AS-149: no answer and no audit event holds a secret hash, a password, a cred
   await world.did("PATCH", `/admin/clients/${client.client_id}`, { client_name: "x" })
   await world.did("PATCH", `/admin/users/${ann.id}`, { password: "another long password" })
   await world.did("PATCH", `/admin/broker-providers/${provider.id}`, { display_name: "x" })
-  const all = world.said.slice(shown).join("\n") + JSON.stringify(world.audits())
+  const all = world.said.slice(logLength).join("\n") + JSON.stringify(world.audits())
   const row = Clients.get(world.store, [client.client_id])!
   for (const secret of [
     client.client_secret,

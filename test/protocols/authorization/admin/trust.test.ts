@@ -23,7 +23,7 @@ describe("broker providers", () => {
   const config = { client_id: "us", authorize_url: "https://up.example/a", token_url: "https://up.example/t" }
   it("AS-149: the secret is sealed under the provider, and shown nowhere", async () => {
     const world = new World()
-    const made = await world.provider({
+    const created = await world.provider({
       config_data: {
         ...config,
         client_secret: "upstream-secret",
@@ -34,8 +34,8 @@ describe("broker providers", () => {
         pkce: false
       }
     })
-    expect(made).toEqual({
-      id: made.id,
+    expect(created).toEqual({
+      id: created.id,
       slug: "github",
       display_name: "github",
       protocol: "oauth",
@@ -51,7 +51,7 @@ describe("broker providers", () => {
         client_secret_set: true
       }
     })
-    const row = Providers.get(world.store, [made.id])!
+    const row = Providers.get(world.store, [created.id])!
     expect(secretOf(row, world.authority.seal, {})).toBe("upstream-secret")
     expect(secretOf({ ...row, id: "another" }, world.authority.seal, {})).toBeUndefined()
     expect(Buffer.from(row.sealedSecret!).toString("latin1") + JSON.stringify(row.config)).not.toContain(
@@ -247,9 +247,9 @@ describe("IdPs", () => {
   const idp = { name: "Corp", issuer: "https://idp.example" }
   it("POST, GET, list, PUT with absent members unchanged", async () => {
     const world = new World()
-    const made = await world.did("POST", "/admin/idps", idp)
-    expect(made).toEqual({
-      id: made.id,
+    const created = await world.did("POST", "/admin/idps", idp)
+    expect(created).toEqual({
+      id: created.id,
       ...idp,
       jwks_uri: "",
       audience: "http://localhost:8080",
@@ -258,27 +258,27 @@ describe("IdPs", () => {
       created_at: "2026-09-01T10:00:00.000Z",
       updated_at: "2026-09-01T10:00:00.000Z"
     })
-    expect(await world.did("GET", `/admin/idps/${made.id}`)).toEqual(made)
-    expect(await world.did("PUT", `/admin/idps/${made.id}`, { enabled: false })).toMatchObject({
+    expect(await world.did("GET", `/admin/idps/${created.id}`)).toEqual(created)
+    expect(await world.did("PUT", `/admin/idps/${created.id}`, { enabled: false })).toMatchObject({
       name: "Corp",
       enabled: false,
       audience: "http://localhost:8080"
     })
     expect(world.forgotten).toEqual([])
     expect(
-      await world.did("PUT", `/admin/idps/${made.id}`, {
+      await world.did("PUT", `/admin/idps/${created.id}`, {
         jwks_uri: "https://idp.example/keys",
         name: "New",
         audience: "x"
       })
     ).toMatchObject({ name: "New", jwks_uri: "https://idp.example/keys", audience: "x", enabled: false })
-    expect(world.forgotten).toEqual([made.id])
+    expect(world.forgotten).toEqual([created.id])
     expect((await world.did("GET", "/admin/idps?enabled=true")).idps).toEqual([])
     expect((await world.did("GET", "/admin/idps?enabled=false")).idps).toHaveLength(1)
   })
   it("what is refused: a duplicate issuer byte for byte, no https, another issuer in PUT", async () => {
     const world = new World()
-    const made = await world.did("POST", "/admin/idps", idp)
+    const created = await world.did("POST", "/admin/idps", idp)
     await world.refused("POST", "/admin/idps", { ...idp, name: "x" }, 409, "conflict")
     await world.did("POST", "/admin/idps", { ...idp, issuer: "https://idp.example/" })
     for (const [body, naming] of [
@@ -292,7 +292,7 @@ describe("IdPs", () => {
     }
     await world.refused(
       "PUT",
-      `/admin/idps/${made.id}`,
+      `/admin/idps/${created.id}`,
       { issuer: "https://other.example" },
       400,
       "invalid_request",
@@ -347,9 +347,9 @@ describe("IdPs", () => {
         }
       }
     )
-    const made = await broken.did("POST", "/admin/idps", idp)
-    expect(made.keys_fetched_at).toBe("1970-01-01T00:00:00.000Z")
-    const answer = await broken.ask("POST", `/admin/idps/${made.id}/refresh-keys`)
+    const created = await broken.did("POST", "/admin/idps", idp)
+    expect(created.keys_fetched_at).toBe("1970-01-01T00:00:00.000Z")
+    const answer = await broken.ask("POST", `/admin/idps/${created.id}/refresh-keys`)
     expect([answer.status, answer.body.error, answer.text.includes("10.0.0.1")]).toEqual([
       502,
       "server_error",
@@ -362,15 +362,15 @@ describe("policies and mappings", () => {
   it("policies: POST, GET, filter, PUT with absent members unchanged, DELETE", async () => {
     const world = new World()
     const idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" })
-    const made = await world.did("POST", "/admin/xaa/policies", {
+    const created = await world.did("POST", "/admin/xaa/policies", {
       name: "p",
       idp_id: idp.id,
       client_ids: ["c"],
       scopes: ["a"]
     })
-    const at = `/admin/xaa/policies/${made.id}`
-    expect(made).toEqual({
-      id: made.id,
+    const at = `/admin/xaa/policies/${created.id}`
+    expect(created).toEqual({
+      id: created.id,
       name: "p",
       idp_id: idp.id,
       client_ids: ["c"],
@@ -410,9 +410,9 @@ describe("policies and mappings", () => {
     const idp = await world.did("POST", "/admin/idps", { name: "Corp", issuer: "https://idp.example" })
     const user = await world.user()
     const body = { idp_id: idp.id, idp_subject: "sub 1", local_user_id: user.id }
-    const made = await world.did("POST", "/admin/xaa/subject-mappings", body)
-    expect(made).toEqual({
-      id: made.id,
+    const created = await world.did("POST", "/admin/xaa/subject-mappings", body)
+    expect(created).toEqual({
+      id: created.id,
       ...body,
       created_at: "2026-09-01T10:00:00.000Z",
       updated_at: "2026-09-01T10:00:00.000Z"
@@ -450,8 +450,8 @@ describe("policies and mappings", () => {
       await found(`local_user_id=${user.id}`),
       await found("local_user_id=x")
     ]).toEqual([1, 1, 0])
-    expect((await world.ask("DELETE", `/admin/xaa/subject-mappings/${made.id}`)).status).toBe(204)
-    await world.refused("DELETE", `/admin/xaa/subject-mappings/${made.id}`, undefined, 404, "not_found")
+    expect((await world.ask("DELETE", `/admin/xaa/subject-mappings/${created.id}`)).status).toBe(204)
+    await world.refused("DELETE", `/admin/xaa/subject-mappings/${created.id}`, undefined, 404, "not_found")
     await world.did("POST", "/admin/xaa/subject-mappings", body)
   })
 })

@@ -18,9 +18,9 @@ const activeOf = async (world: World, filter: string): Promise<number> =>
 describe("users", () => {
   it("POST: 201, never a hash; the e-mail is unique without case", async () => {
     const world = new World()
-    const made = await world.user({ password, role: "admin" })
-    expect(made).toEqual({
-      id: made.id,
+    const created = await world.user({ password, role: "admin" })
+    expect(created).toEqual({
+      id: created.id,
       email: "Ann@Example.com",
       name: "Ann",
       role: "admin",
@@ -30,8 +30,8 @@ describe("users", () => {
       updated_at: "2026-09-01T10:00:00.000Z",
       last_login_at: null
     })
-    expect(Users.get(world.store, [made.id])!.passwordHash).toBe(`hashed:${password.length}`)
-    expect(world.lastAudit).toMatchObject({ action: "user.created", detail: `id=${made.id}` })
+    expect(Users.get(world.store, [created.id])!.passwordHash).toBe(`hashed:${password.length}`)
+    expect(world.lastAudit).toMatchObject({ action: "user.created", detail: `id=${created.id}` })
     await world.refused("POST", "/admin/users", { email: "ann@example.COM" }, 409, "conflict")
   })
   it("POST: what is refused", async () => {
@@ -216,14 +216,14 @@ describe("users", () => {
     const ann = await world.user()
     const [one, two] = [await world.client(), await world.client()]
     const [files, other] = [await world.resource(), await world.resource({ slug: "other", uri: "" })]
-    const kept = await world.consent(ann.id, one.client_id, files.id)
+    const remaining = await world.consent(ann.id, one.client_id, files.id)
     await world.consent(ann.id, two.client_id, files.id)
     await world.consent(ann.id, one.client_id, other.id)
     await world.did("PATCH", `/admin/clients/${two.client_id}/revoke`)
     await world.did("DELETE", "/admin/resources/other")
     expect(
       (await world.did("GET", `/admin/users/${ann.id}/grants`)).consent_grants.map((row: any) => row.id)
-    ).toEqual([kept.id])
+    ).toEqual([remaining.id])
     await world.did("PATCH", `/admin/clients/${one.client_id}/suspend`)
     expect((await world.did("GET", `/admin/users/${ann.id}/grants`)).consent_grants).toHaveLength(1)
   })
@@ -235,7 +235,7 @@ describe("users", () => {
     const resource = await world.resource()
     const provider = await world.provider()
     const consent = await world.consent(ann.id, client.client_id, resource.id)
-    const kept = await world.consent(bob.id, client.client_id, resource.id)
+    const remaining = await world.consent(bob.id, client.client_id, resource.id)
     await world.brokerGrant(ann.id, provider.id)
     await world.issuance({ clientId: client.client_id, userId: ann.id, consentId: consent.id })
     expect((await world.ask("DELETE", `/admin/users/${ann.id}`)).status).toBe(204)
@@ -245,7 +245,7 @@ describe("users", () => {
       BrokerGrants.range(world.store, { limit: 9 }).length,
       ConsentKeys.range(world.store, { limit: 9 }).length,
       Consents.get(world.store, [consent.id])!.revokedMs,
-      Consents.get(world.store, [kept.id])!.revokedMs,
+      Consents.get(world.store, [remaining.id])!.revokedMs,
       world.upstream.length
     ]).toEqual([0, 0, 1, world.nowMs, null, 1])
     await world.refused("DELETE", `/admin/users/${ann.id}`, undefined, 404, "not_found")

@@ -67,7 +67,7 @@ export class World {
   private readonly register: ReturnType<typeof register>
 
   constructor(
-    given: SettingsGiven = {},
+    settings: SettingsGiven = {},
     ports: Partial<AdminPorts> & RegisterPorts = {},
     store: Store = openMemory()
   ) {
@@ -76,7 +76,7 @@ export class World {
     const settings = settingsOf({
       adminApiKey: adminKey,
       clientSecretPepper: "a pepper of some length",
-      ...given
+      ...settings
     })
     this.authority = {
       settings,
@@ -104,11 +104,11 @@ export class World {
       },
       hashPassword: async (password) => `hashed:${password.length}`,
       rotateKey: async (algorithm = "ES256", also) => {
-        const made = { kid: `kid-${this.said.length}`, alg: algorithm }
-        this.said.push(made.kid)
+        const key = { kid: `kid-${this.said.length}`, alg: algorithm }
+        this.said.push(key.kid)
         await committed(store, [
-          SigningKeys.put([made.kid], {
-            kid: made.kid,
+          SigningKeys.put([key.kid], {
+            kid: key.kid,
             algorithm,
             privateKey: new Uint8Array(8),
             publicJwk: { kty: "EC" },
@@ -117,9 +117,9 @@ export class World {
             activatedMs: this.nowMs,
             retiredMs: null
           }),
-          ...also(made)
+          ...also(key)
         ])
-        return made
+        return key
       },
       idpKeys: {
         refresh: async () => 2,
@@ -173,10 +173,10 @@ export class World {
     target: string,
     { body, key = adminKey, headers = {}, type, client = "127.0.0.1" }: Asked
   ): Request {
-    const given = new Map(Object.entries(headers))
+    const headerMap = new Map(Object.entries(headers))
     const [path = "", query = ""] = target.split("?")
-    if (key !== "") given.set("authorization", `Bearer ${key}`)
-    if (body !== undefined) given.set("content-type", type ?? "application/json")
+    if (key !== "") headerMap.set("authorization", `Bearer ${key}`)
+    if (body !== undefined) headerMap.set("content-type", type ?? "application/json")
     const bytes =
       body === undefined
         ? new Uint8Array(0)
@@ -188,7 +188,7 @@ export class World {
       path,
       query,
       params: {},
-      headers: { get: (name) => given.get(name), entries: () => given.entries() },
+      headers: { get: (name) => headerMap.get(name), entries: () => headerMap.entries() },
       client,
       scheme: "http",
       traceId: "0".repeat(32),
@@ -206,7 +206,7 @@ export class World {
       status: response.status,
       text,
       body: text === "" ? undefined : JSON.parse(text),
-      header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1]
+      header: (name) => response.headers?.find(([header]) => header.toLowerCase() === name.toLowerCase())?.[1]
     }
   }
 
@@ -287,24 +287,24 @@ export class World {
     return this.audits().at(-1)!
   }
 
-  async client(given: Readonly<Record<string, unknown>> = {}): Promise<any> {
+  async client(overrides: Readonly<Record<string, unknown>> = {}): Promise<any> {
     return this.did("POST", "/admin/clients", {
       client_name: "Backend",
       grant_types: ["client_credentials"],
-      ...given
+      ...overrides
     })
   }
 
-  async resource(given: Readonly<Record<string, unknown>> = {}): Promise<any> {
+  async resource(overrides: Readonly<Record<string, unknown>> = {}): Promise<any> {
     return this.did("POST", "/admin/resources", {
       slug: "files",
       uri: "https://mcp.example.com/mcp",
       scopes: [{ name: "files:read" }],
-      ...given
+      ...overrides
     })
   }
 
-  async provider(given: Readonly<Record<string, unknown>> = {}): Promise<any> {
+  async provider(overrides: Readonly<Record<string, unknown>> = {}): Promise<any> {
     return this.did("POST", "/admin/broker-providers", {
       slug: "github",
       protocol: "oauth",
@@ -314,24 +314,24 @@ export class World {
         authorize_url: "https://up.example/a",
         token_url: "https://up.example/t"
       },
-      ...given
+      ...overrides
     })
   }
 
-  async user(given: Readonly<Record<string, unknown>> = {}): Promise<any> {
-    return this.did("POST", "/admin/users", { email: "Ann@Example.com", name: "Ann", ...given })
+  async user(overrides: Readonly<Record<string, unknown>> = {}): Promise<any> {
+    return this.did("POST", "/admin/users", { email: "Ann@Example.com", name: "Ann", ...overrides })
   }
 
-  async issuance(given: Partial<Issuance> & { readonly clientId: string }): Promise<Issuance> {
+  async issuance(overrides: Partial<Issuance> & { readonly clientId: string }): Promise<Issuance> {
     const jti = this.books.id()
-    const user = given.userId === undefined ? undefined : this.books.get(Users, [given.userId])
+    const user = overrides.userId === undefined ? undefined : this.books.get(Users, [overrides.userId])
     const row: Issuance = {
       jti,
       grantType: "authorization_code",
-      sub: given.userId ?? given.clientId,
+      sub: overrides.userId ?? overrides.clientId,
       userId: "",
       userEpoch: user?.epoch ?? 0,
-      clientIssuedMs: this.books.get(Clients, [given.clientId])?.issuedMs ?? 0,
+      clientIssuedMs: this.books.get(Clients, [overrides.clientId])?.issuedMs ?? 0,
       consentClientId: "",
       consentId: "",
       resourceId: "",
@@ -350,7 +350,7 @@ export class World {
       expiresMs: this.nowMs + 900_000,
       revokedMs: null,
       revokedReason: "",
-      ...given
+      ...overrides
     }
     await this.books.write([Issuances.put([jti], row)])
     return row

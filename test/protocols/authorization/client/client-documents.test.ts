@@ -485,7 +485,7 @@ describe("cache", () => {
     expect(told(await documents.resolve(server.at("/c")))).toBe("client Example")
   })
   it("bounded: the least recently used goes first, by number and by bytes", () => {
-    const kept = (
+    const cacheLifetime = (
       value: string,
       bytes = 1
     ): { value: string; firstMs: number; freshUntilMs: number; bytes: number } => ({
@@ -495,18 +495,18 @@ describe("cache", () => {
       bytes
     })
     const few = new Documents<string>({ entriesMax: 2 })
-    few.put("a", kept("1"))
-    few.put("b", kept("2"))
+    few.put("a", cacheLifetime("1"))
+    few.put("b", cacheLifetime("2"))
     few.get("a")
-    few.put("c", kept("3"))
+    few.put("c", cacheLifetime("3"))
     expect(["a", "b", "c"].map((name) => few.get(name)?.value)).toEqual(["1", undefined, "3"])
     const small = new Documents<string>({ bytesMax: 10 })
-    small.put("a", kept("1", 4))
-    small.put("b", kept("2", 4))
-    small.put("b", kept("2", 3))
-    small.put("c", kept("3", 4))
+    small.put("a", cacheLifetime("1", 4))
+    small.put("b", cacheLifetime("2", 4))
+    small.put("b", cacheLifetime("2", 3))
+    small.put("c", cacheLifetime("3", 4))
     expect(["a", "b", "c"].map((name) => small.get(name)?.value)).toEqual([undefined, "2", "3"])
-    small.put("d", kept("4", 100))
+    small.put("d", cacheLifetime("4", 100))
     expect(small.get("d")).toBeUndefined()
   })
   it("20 new URLs per source and minute; the 21st waits, known ones and other sources do not", async () => {

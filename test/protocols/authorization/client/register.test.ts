@@ -271,12 +271,12 @@ it("clients that registered and never had a code are removed after the time allo
   const idle = (await world.join({ redirect_uris: [uri] })).body.client_id
   const used = (await world.join({ redirect_uris: [uri] })).body.client_id
   await world.books.write([Clients.put([used], { ...Clients.get(world.store, [used])!, used: true })])
-  const made = (await world.client()).client_id
+  const created = (await world.client()).client_id
   world.nowMs += 30 * 86_400_000
   expect(await sweep()).toBe(0)
   world.nowMs += 1
   expect(await sweep()).toBe(1)
-  expect([idle, used, made].map((id) => world.books.get(Clients, [id]) !== undefined)).toEqual([
+  expect([idle, used, created].map((id) => world.books.get(Clients, [id]) !== undefined)).toEqual([
     false,
     true,
     true

@@ -197,13 +197,15 @@ describe("start", () => {
   })
   it("AS-154 a resource that is not one of the provider: invalid_target", async () => {
     const one = await Connecting.open()
-    for (const named of ["minted", "else", "unknown", "https://api.example/else"])
+    for (const resource of ["minted", "else", "unknown", "https://api.example/else"])
       expect(
-        problemOf(await one.get(`/connect/hub?resource=${encodeURIComponent(named)}`)).error,
-        named
+        problemOf(await one.get(`/connect/hub?resource=${encodeURIComponent(resource)}`)).error,
+        resource
       ).toBe("invalid_target")
-    for (const named of ["code", "https://api.example/code"])
-      expect((await one.get(`/connect/hub?resource=${encodeURIComponent(named)}`)).status, named).toBe(302)
+    for (const resource of ["code", "https://api.example/code"])
+      expect((await one.get(`/connect/hub?resource=${encodeURIComponent(resource)}`)).status, resource).toBe(
+        302
+      )
   })
   it("AS-153 return_url: exactly one that is listed, else 400 and never a redirect", async () => {
     const one = await Connecting.open()

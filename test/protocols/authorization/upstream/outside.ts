@@ -220,6 +220,6 @@ export const routed = async (
 }
 
 export const header = (response: Response, name: string): string | undefined =>
-  response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1]
+  response.headers?.find(([header]) => header.toLowerCase() === name.toLowerCase())?.[1]
 
 export const problemOf = (response: Response): any => JSON.parse(response.body as string)

@@ -43,7 +43,7 @@ const fault = (
   more: object,
   drop: ReadonlyArray<string> = [],
   local = false,
-  kept = false
+  secretStored = false
 ): string | undefined =>
   providerConfigFault(
     protocol,
@@ -51,7 +51,7 @@ const fault = (
       Object.entries({ ...valid[protocol], ...more }).filter(([name]) => !drop.includes(name))
     ),
     local,
-    kept
+    secretStored
   )
 
 describe("accepted", () => {
@@ -174,12 +174,15 @@ describe("secrets", () => {
     const {
       authority: { seal }
     } = new World()
-    const named = provider({ ...splitSecrets(valid.oauth).config, client_secret_ref: "CONNECTOR_UP" }, null)
+    const referenced = provider(
+      { ...splitSecrets(valid.oauth).config, client_secret_ref: "CONNECTOR_UP" },
+      null
+    )
     expect([
-      secretOf(named, seal, { CONNECTOR_UP: "from-env" }),
-      secretOf(named, seal, {}),
-      secretOf(named, seal, { CONNECTOR_UP: "" }),
-      maskedConfig(named)["client_secret_ref"]
+      secretOf(referenced, seal, { CONNECTOR_UP: "from-env" }),
+      secretOf(referenced, seal, {}),
+      secretOf(referenced, seal, { CONNECTOR_UP: "" }),
+      maskedConfig(referenced)["client_secret_ref"]
     ]).toEqual(["from-env", undefined, undefined, "CONNECTOR_UP"])
   })
 })

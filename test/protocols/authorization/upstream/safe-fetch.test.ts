@@ -194,9 +194,9 @@ describe("where it connects", () => {
         }).fetch(outbound("http://nowhere.example:8080/"))
       )
     ).toBe("lookup")
-    const gone = await Upstream.open(() => ({}))
-    const url = gone.at("/")
-    await gone.close()
+    const closed = await Upstream.open(() => ({}))
+    const url = closed.at("/")
+    await closed.close()
     expect(reason(await client().fetch(outbound(url)))).toBe("connect")
   })
   it.each([

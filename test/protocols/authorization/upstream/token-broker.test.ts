@@ -52,7 +52,7 @@ class Vaulted {
   }
 
   async granted(
-    given: Partial<Credential> = {},
+    overrides: Partial<Credential> = {},
     scopesGranted: ReadonlyArray<string> = ["repo"],
     userId = "u-1"
   ): Promise<BrokerGrant> {
@@ -64,7 +64,7 @@ class Vaulted {
       expiresMs: nowMs + 3_600_000,
       tokenType: "Bearer",
       scope: "",
-      ...given
+      ...overrides
     }
     const row: BrokerGrant = {
       id: "g-1",
@@ -257,9 +257,9 @@ describe("an oauth token", () => {
       expect(await vaulted.take()).toMatchObject(unavailable)
       expect(vaulted.row()).toMatchObject({ revokedMs: null, version: 1 })
     }
-    const gone = await tokens(() => ({}))
-    const url = gone.at("/token")
-    await gone.close()
+    const closed = await tokens(() => ({}))
+    const url = closed.at("/token")
+    await closed.close()
     const one = new Vaulted(url)
     await one.granted({ expiresMs: 0 })
     expect(await one.take()).toMatchObject(unavailable)
@@ -307,12 +307,12 @@ describe("api keys and service accounts", () => {
   it("an api key is the credential, for as long as it says; without one, 503", async () => {
     const one = new Vaulted("", { protocol: "api_key", config: { expires_in: 900 } })
     expect(await one.take("anyone")).toEqual({ accessToken: "s3cret", expiresIn: 900 })
-    const named = new Vaulted("", {
+    const withReference = new Vaulted("", {
       protocol: "api_key",
       config: { key_ref: "CONNECTOR_X" },
       sealedSecret: null
     })
-    expect(await named.take()).toMatchObject(unavailable)
+    expect(await withReference.take()).toMatchObject(unavailable)
   })
   const key = generateKeyPairSync("ec", { namedCurve: "P-256" })
   const account = (tokenUrl: string): Vaulted => {

@@ -19,7 +19,7 @@ const v2 = (
   more: { body?: unknown; headers?: Record<string, string> } = {}
 ): Promise<Answer> => world.call({ method, path: `/v2/glossaries${path}`, ...more })
 
-const made = async (entries = "hello\thallo", more: object = {}): Promise<string> => {
+const createGlossary = async (entries = "hello\thallo", more: object = {}): Promise<string> => {
   const answer = await v3("POST", "", {
     body: {
       name: "mine",
@@ -69,13 +69,13 @@ describe("glossaries v3 (translation 7)", () => {
     expect(answer.body.dictionaries).toEqual([{ source_lang: "en", target_lang: "fr", entry_count: 1 }])
   })
   it("7.2 GET lists all, newest last", async () => {
-    const first = await made()
+    const first = await createGlossary()
     world.nowMs += 1
-    const second = await made()
+    const second = await createGlossary()
     expect((await v3("GET")).body.glossaries.map((one: any) => one.glossary_id)).toEqual([first, second])
   })
   it("7.2 PATCH merges the one dictionary: new sources added, existing get the new target, others stay; a missing pair is created", async () => {
-    const id = await made("a\t1\nb\t2")
+    const id = await createGlossary("a\t1\nb\t2")
     const answer = await v3("PATCH", `/${id}`, {
       body: { name: "other", dictionaries: [{ source_lang: "en", target_lang: "de", entries: "b\t3\nc\t4" }] }
     })
@@ -98,7 +98,7 @@ describe("glossaries v3 (translation 7)", () => {
     ).toHaveLength(2)
   })
   it("7.2 PATCH with neither member changes nothing; with two dictionaries 400", async () => {
-    const id = await made()
+    const id = await createGlossary()
     const before = (await v3("GET", `/${id}`)).body
     expect((await v3("PATCH", `/${id}`, { body: {} })).body).toEqual(before)
     const one = { source_lang: "en", target_lang: "de", entries: "x\ty" }
@@ -108,7 +108,7 @@ describe("glossaries v3 (translation 7)", () => {
     expect((await v3("GET", `/${id}`)).body).toEqual(before)
   })
   it("7.2 PUT replaces or creates; the replaced dictionary moves to the end", async () => {
-    const id = await made()
+    const id = await createGlossary()
     await v3("PUT", `/${id}/dictionaries`, {
       body: { source_lang: "en", target_lang: "fr", entries: "a\tb" }
     })
@@ -129,7 +129,7 @@ describe("glossaries v3 (translation 7)", () => {
     ).toBe("x\ty")
   })
   it("7.2 DELETE of a dictionary and of a glossary: 204, then 404", async () => {
-    const id = await made()
+    const id = await createGlossary()
     const pair = { query: "source_lang=en&target_lang=de" }
     expect((await v3("DELETE", `/${id}/dictionaries`, pair)).status).toBe(204)
     expect([
@@ -146,7 +146,7 @@ describe("glossaries v3 (translation 7)", () => {
     expect((await v3(method, `/${nobody}${path}`, { query })).status).toBe(404)
   })
   it("a glossary of another account is unknown (1.3 isolation)", async () => {
-    const id = await made()
+    const id = await createGlossary()
     const other = await TranslationHarness.open()
     expect((await other.call({ method: "GET", path: `/v3/glossaries/${id}` })).status).toBe(404)
   })
@@ -225,7 +225,7 @@ describe("glossaries v3 (translation 7)", () => {
       dictionaries: [{ source_lang: "en", target_lang: "de", entries }]
     })
     expect((await v3("POST", "", { body: body(block("a", 10_600)) })).status).toBe(413)
-    const id = await made(block("a", 10_000))
+    const id = await createGlossary(block("a", 10_000))
     expect((await v3("PATCH", `/${id}`, { body: body(block("b", 1_000)) })).status).toBe(413)
     expect((await v3("GET", `/${id}`)).body.dictionaries[0].entry_count).toBe(10_000)
   })
@@ -314,27 +314,27 @@ describe("glossaries v2 (translation 8)", () => {
 })
 
 describe("terms in text (translation 3.3.3–4)", () => {
-  const text = (id: string | undefined, given: string, more: object = {}) =>
+  const text = (id: string | undefined, source: string, more: object = {}) =>
     world.text({
-      text: [given],
+      text: [source],
       source_lang: "en",
       target_lang: "de",
       ...(id === undefined ? {} : { glossary_id: id }),
       ...more
     })
   it("the whole text, or a whole line, equal to an entry gives the target exactly", async () => {
-    const id = await made("Hello. World.\thallo, Welt\nline two\tZeile zwei")
+    const id = await createGlossary("Hello. World.\thallo, Welt\nline two\tZeile zwei")
     expect(await text(id, "Hello. World.")).toBe("hallo, Welt")
     expect(await text(id, "one\n  line two \nthree\n")).toBe("ONE\n  Zeile zwei \nTHREE\n")
   })
   it("terms stand in the sentence, the longest first, at word borders only", async () => {
-    const id = await made("new york\tNeu-York\nyork\tJork\ncat\tKatze")
+    const id = await createGlossary("new york\tNeu-York\nyork\tJork\ncat\tKatze")
     expect(await text(id, "I saw New York and york, concatenate no cat.")).toBe(
       "I SAW Neu-York AND Jork, CONCATENATE NO Katze."
     )
   })
   it("without case, the case carried over when the match is not exact", async () => {
-    const id = await made("hello\thallo\nWorld\tWelt\nNASA\tEsa")
+    const id = await createGlossary("hello\thallo\nWorld\tWelt\nNASA\tEsa")
     expect(await text(id, "so HELLO, Hello, hello, world, nasa, NASA ok")).toBe(
       "SO HALLO, Hallo, hallo, Welt, Esa, Esa OK"
     )
@@ -353,7 +353,7 @@ describe("terms in text (translation 3.3.3–4)", () => {
     ).toBe("強いProton線です")
   })
   it("glossary_ids: the first that has the term wins; each must hold the pair", async () => {
-    const [one, two] = [await made("cat\tKatze"), await made("cat\tMieze\ndog\tHund")]
+    const [one, two] = [await createGlossary("cat\tKatze"), await createGlossary("cat\tMieze\ndog\tHund")]
     expect(await text(undefined, "a cat, a dog", { glossary_ids: [one, two] })).toBe("A Katze, A Hund")
     const french = (
       await v3("POST", "", {
@@ -382,7 +382,7 @@ describe("terms in text (translation 3.3.3–4)", () => {
     ).toBe("EINE kitty")
   })
   it("never inside ignore_tags; escaped in markup; tags stay", async () => {
-    const id = await made("cat\tKatze & <Kater>")
+    const id = await createGlossary("cat\tKatze & <Kater>")
     expect(
       await text(id, "<d>a cat <x>cat</x> <b>cat</b></d>", { tag_handling: "xml", ignore_tags: ["x"] })
     ).toBe(
@@ -391,7 +391,7 @@ describe("terms in text (translation 3.3.3–4)", () => {
   })
   it("unknown glossary 404; without source_lang 400 naming it; an edit is seen by the next request", async () => {
     expect((await world.translate({ text: ["a"], source_lang: "en", glossary_id: nobody })).status).toBe(404)
-    const id = await made("cat\tKatze")
+    const id = await createGlossary("cat\tKatze")
     const answer = await world.translate({ text: ["a"], glossary_id: id })
     expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining("source_lang")])
     expect(await text(id, "a cat")).toBe("A Katze")

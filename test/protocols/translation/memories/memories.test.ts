@@ -421,12 +421,12 @@ describe("export (translation 9.7, 9.8)", () => {
     )
     expect((await fetch()).text).toBe(file.text)
     const copy = (await imported(file.text)).results[0].translation_memory_id
-    const shown = async (memory: string) =>
+    const segmentsOf = async (memory: string) =>
       (await call("GET", `/${memory}/segments`)).body.segments.map(({ source_text, targets }: any) => [
         source_text,
         targets.map((one: any) => [one.target_language, one.target_text])
       ])
-    expect(await shown(copy)).toEqual(await shown(id))
+    expect(await segmentsOf(copy)).toEqual(await segmentsOf(id))
   })
   it("after expires_at: 410, then a new job", async () => {
     const id = await memoryOf(small)

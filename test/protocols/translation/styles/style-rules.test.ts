@@ -16,7 +16,7 @@ const call = (
   more: { body?: unknown; query?: string; type?: string; key?: string } = {}
 ): Promise<Answer> => world.call({ method, path: `/v3/style_rules${path}`, ...more })
 
-const made = async (more: object = {}): Promise<any> => {
+const createList = async (more: object = {}): Promise<any> => {
   const answer = await call("POST", "", { body: { name: "mine", language: "de", ...more } })
   expect(answer.status).toBe(201)
   return answer.body
@@ -28,7 +28,7 @@ const instruction = { label: "tone", prompt: "Be brief." }
 describe("style rules (translation 10)", () => {
   it("10.1 POST 201 full record; version 1; an instruction's source_language defaults to the list's language", async () => {
     expect(
-      await made({
+      await createList({
         configured_rules: { punctuation: { ellipsis: "use_ellipsis_character" } },
         custom_instructions: [instruction]
       })
@@ -45,7 +45,7 @@ describe("style rules (translation 10)", () => {
   })
   it("10.2 GET: pages of 10 by default, 25 at most; without `detailed` rules and instructions are absent", async () => {
     for (let i = 0; i < 12; i++) {
-      await made({ name: `n${i}` })
+      await createList({ name: `n${i}` })
       world.nowMs++
     }
     const names = async (query: string) =>
@@ -64,7 +64,7 @@ describe("style rules (translation 10)", () => {
       expect((await call("GET", "", { query })).status).toBe(400)
   })
   it("10.1 version rises by 1 with every change of name, rules or instructions; updated_time follows", async () => {
-    const { style_id: id } = await made()
+    const { style_id: id } = await createList()
     const at = (path: string) => `/${id}${path}`
     let version = 1
     const rises = async (answer: Answer): Promise<any> => {
@@ -105,12 +105,12 @@ describe("style rules (translation 10)", () => {
       { id: added.body.id, label: "l", prompt: "p", source_language: "de" }
     ])
     await rises(changed)
-    const gone = await call("DELETE", at(`/custom_instructions/${added.body.id}`))
-    expect([gone.status, gone.text]).toEqual([204, ""])
-    expect((await rises(gone)).custom_instructions).toEqual([])
+    const deleted = await call("DELETE", at(`/custom_instructions/${added.body.id}`))
+    expect([deleted.status, deleted.text]).toEqual([204, ""])
+    expect((await rises(deleted)).custom_instructions).toEqual([])
   })
   it("10.2 DELETE 204, then 404; unknown list or instruction 404; malformed id 400", async () => {
-    const { style_id: id } = await made()
+    const { style_id: id } = await createList()
     expect((await call("GET", `/${id}/custom_instructions/${nobody}`)).status).toBe(404)
     expect((await call("PUT", `/${id}/custom_instructions/${nobody}`, { body: instruction })).status).toBe(
       404
@@ -162,16 +162,16 @@ describe("style rules (translation 10)", () => {
   })
   it("2.5 name of 1024, label of 100, prompt of 300 and 200 instructions are allowed; the 201st: 400; the 101st list: 456", async () => {
     const full = { label: "x".repeat(100), prompt: "💜".repeat(300) }
-    const { style_id: id } = await made({
+    const { style_id: id } = await createList({
       name: "ä".repeat(1_024),
       custom_instructions: Array.from({ length: 200 }, () => full)
     })
     expect((await call("POST", `/${id}/custom_instructions`, { body: instruction })).status).toBe(400)
-    for (let i = 1; i < 100; i++) await made()
+    for (let i = 1; i < 100; i++) await createList()
     expect((await call("POST", "", { body: { name: "a", language: "de" } })).status).toBe(456)
   })
   it("free accounts: 403; another account's list: 404; scopes", async () => {
-    const { style_id: id } = await made()
+    const { style_id: id } = await createList()
     const free = await TranslationHarness.open({}, { account: { tier: "free" } })
     const other = await TranslationHarness.open()
     expect((await free.call({ method: "GET", path: "/v3/style_rules" })).status).toBe(403)
@@ -197,14 +197,14 @@ describe("style rules (translation 10)", () => {
 
 describe("style_id in a translation (translation 3.1)", () => {
   it("of another language than the target's base: 400; unknown: 404; deleted: 404", async () => {
-    const { style_id } = await made()
+    const { style_id } = await createList()
     expect((await world.translate({ text: ["a"], target_lang: "FR", style_id })).status).toBe(400)
     expect((await world.translate({ text: ["a"], style_id: nobody })).status).toBe(404)
     await call("DELETE", `/${style_id}`)
     expect((await world.translate({ text: ["a"], style_id })).status).toBe(404)
   })
   it("rules and instructions reach the engine as instructions; rules of characters are applied; a change is seen at once", async () => {
-    const { style_id } = await made({
+    const { style_id } = await createList({
       configured_rules: {
         punctuation: { ellipsis: "use_ellipsis_character" },
         style_and_tone: { tone: ruleValues["style_and_tone"]!["tone"]!.split("|")[0] }

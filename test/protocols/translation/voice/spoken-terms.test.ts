@@ -14,7 +14,7 @@ const call = (
   more: { body?: unknown; query?: string; key?: string; type?: string } = {}
 ): Promise<Answer> => world.call({ method, path: `/v3/spoken-terms${path}`, ...more })
 
-const made = async (entries = "DeepL\nAPI"): Promise<string> =>
+const createTerms = async (entries = "DeepL\nAPI"): Promise<string> =>
   (await call("POST", "", { body: { name: "mine", term_lists: [{ lang: "en", entries }] } })).body
     .spoken_terms_id
 
@@ -58,7 +58,7 @@ describe("spoken terms (translation 11)", () => {
     ).toEqual([{ lang: "en", entry_count: 1 }])
   })
   it("PATCH merges, terms already there are kept once; PUT creates or replaces; DELETE of a list and of all 204", async () => {
-    const id = await made()
+    const id = await createTerms()
     const patched = await call("PATCH", `/${id}`, {
       body: {
         name: "new",
@@ -121,7 +121,7 @@ describe("spoken terms (translation 11)", () => {
     expect((await call("GET")).body.spoken_terms).toEqual([])
   })
   it("300 characters are allowed; a merge above it: 400 and nothing changed", async () => {
-    const id = await made("💜".repeat(299))
+    const id = await createTerms("💜".repeat(299))
     expect(
       (await call("PATCH", `/${id}`, { body: { term_lists: [{ lang: "en", entries: "x" }] } })).status
     ).toBe(400)
@@ -131,13 +131,13 @@ describe("spoken terms (translation 11)", () => {
     ).toBe(200)
   })
   it("the 101st collection: 456 Spoken Terms quota exhausted", async () => {
-    for (let i = 0; i < 100; i++) await made()
+    for (let i = 0; i < 100; i++) await createTerms()
     const answer = await call("POST", "", { body: { name: "a" } })
     expect([answer.status, answer.body.message]).toEqual([456, "Spoken Terms quota exhausted"])
   })
   it("free accounts 403 with its text; scoped keys 403; malformed id 400, unknown or foreign 404; 415", async () => {
     const free = await TranslationHarness.open({}, { account: { tier: "free" } })
-    const id = await made()
+    const id = await createTerms()
     const refused = await free.call({ method: "GET", path: "/v3/spoken-terms" })
     expect([refused.status, refused.body.message]).toEqual([
       403,

@@ -249,11 +249,11 @@ export class VoiceWorld {
   async connect(
     body: Record<string, unknown> = {}
   ): Promise<{ listener: Listener; token: string; session: string }> {
-    const { status, body: made } = await this.create(body)
-    if (status !== 200) throw new Error(JSON.stringify(made))
-    const listener = this.listen(made, body["message_format"] === "msgpack")
+    const { status, body: created } = await this.create(body)
+    if (status !== 200) throw new Error(JSON.stringify(created))
+    const listener = this.listen(created, body["message_format"] === "msgpack")
     await listener.opened
-    return { listener, token: made.token, session: made.session_id }
+    return { listener, token: created.token, session: created.session_id }
   }
 
   live(session: string) {
