@@ -67,7 +67,7 @@ export class World {
   private readonly register: ReturnType<typeof register>
 
   constructor(
-    settings: SettingsGiven = {},
+    overrides: SettingsGiven = {},
     ports: Partial<AdminPorts> & RegisterPorts = {},
     store: Store = openMemory()
   ) {
@@ -76,7 +76,7 @@ export class World {
     const settings = settingsOf({
       adminApiKey: adminKey,
       clientSecretPepper: "a pepper of some length",
-      ...settings
+      ...overrides
     })
     this.authority = {
       settings,
