@@ -1,5 +1,4 @@
-/** For programs that do not choose a port themselves: a free one, and waiting until somebody listens there.
- *  */
+/** Free ports, and waiting until a server listens: for programs that do not choose a port themselves. */
 import net from "node:net"
 
 export const freePort = (): Promise<number> =>

@@ -47,12 +47,12 @@ await Effect.runPromise(
       const system = yield* Actors.make({ store: openMemory() })
       const starts = new Map()
       system.host(EngineProcess, Context.make(EngineStarts, starts))
-      const ear = pocketsphinx({ system, starts, cacheFolder, sessionsMax: 1 })
+      const recognizer = pocketsphinx({ system, starts, cacheFolder, sessionsMax: 1 })
       const totals = new Map<string, { errors: number; words: number; audioMs: number; tookMs: number }>()
       for (const { set, text, pcm } of [...spoken, ours]) {
-        const began = performance.now()
-        const heard = yield* Stream.runCollect(
-          ear.recognize(
+        const startedMs = performance.now()
+        const events = yield* Stream.runCollect(
+          recognizer.recognize(
             Stream.fromIterable(
               Array.from({ length: Math.ceil(pcm.length / 3_200) }, (_, i) =>
                 pcm.slice(i * 3_200, (i + 1) * 3_200)
@@ -61,15 +61,15 @@ await Effect.runPromise(
             { language: "en" }
           )
         )
-        const said = heard.flatMap((item) => (item._tag === "final" ? [item.text] : [])).join(" ")
+        const recognized = events.flatMap((item) => (item._tag === "final" ? [item.text] : [])).join(" ")
         const expected = wordsOf(text)
         const total = totals.get(set) ?? { errors: 0, words: 0, audioMs: 0, tookMs: 0 }
-        total.errors += wordErrors(expected, wordsOf(said))
+        total.errors += wordErrors(expected, wordsOf(recognized))
         total.words += expected.length
         total.audioMs += pcm.length / 16
-        total.tookMs += performance.now() - began
+        total.tookMs += performance.now() - startedMs
         totals.set(set, total)
-        console.log(`expected  ${text}\nheard     ${said}\n`)
+        console.log(`expected  ${text}\nheard     ${recognized}\n`)
       }
       for (const [set, { errors, words, audioMs, tookMs }] of totals)
         console.log(

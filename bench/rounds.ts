@@ -48,7 +48,7 @@ export interface Session {
   /** The first is the floor, unless it is compared itself. */
   readonly candidates: ReadonlyArray<Candidate>
   readonly close?: () => void
-  /** What stands beside a candidate's figures; else what its last round said. */
+  /** What stands beside a candidate's figures; else the `extra` of its last round. */
   readonly describe?: (name: string, results: Results) => string
   /** A remark about the whole bench. */
   readonly note?: string

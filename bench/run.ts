@@ -7,7 +7,7 @@ import { checkOut, thisTree } from "./checkout.ts"
 import { comparedTable, machine, store, table } from "./report.ts"
 import { beforeAndAfter, sideBySide, type ComparedRow, type Row, type Size } from "./rounds.ts"
 
-const fail = (text: string): never => {
+function fail(text: string): never {
   console.error(text)
   process.exit(2)
 }
@@ -18,17 +18,25 @@ interface Options {
   readonly size: Size
 }
 
+const parse = () => {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        against: { type: "string" },
+        rounds: { type: "string" },
+        names: { type: "string" },
+        smoke: { type: "boolean", default: false },
+        list: { type: "boolean", default: false }
+      }
+    })
+  } catch (cause) {
+    return fail((cause as Error).message)
+  }
+}
+
 const readOptions = (): Options => {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      against: { type: "string" },
-      rounds: { type: "string" },
-      names: { type: "string" },
-      smoke: { type: "boolean", default: false },
-      list: { type: "boolean", default: false }
-    }
-  })
+  const { values, positionals } = parse()
   if (values.list) {
     console.log(Object.keys(benches).join("\n"))
     process.exit(0)

@@ -8,15 +8,15 @@ export const wordsOf = (text: string): ReadonlyArray<string> =>
     .filter((word) => word !== "")
 
 /** Substitutions, insertions and deletions. */
-export const wordErrors = (expected: ReadonlyArray<string>, heard: ReadonlyArray<string>): number => {
-  let row = Array.from({ length: heard.length + 1 }, (_, i) => i)
+export const wordErrors = (expected: ReadonlyArray<string>, recognized: ReadonlyArray<string>): number => {
+  let row = Array.from({ length: recognized.length + 1 }, (_, i) => i)
   for (let i = 1; i <= expected.length; i++) {
     const next = [i]
-    for (let j = 1; j <= heard.length; j++)
+    for (let j = 1; j <= recognized.length; j++)
       next.push(
-        Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (expected[i - 1] === heard[j - 1] ? 0 : 1))
+        Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (expected[i - 1] === recognized[j - 1] ? 0 : 1))
       )
     row = next
   }
-  return row[heard.length]!
+  return row[recognized.length]!
 }

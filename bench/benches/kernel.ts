@@ -1,4 +1,4 @@
-/** Actors and storage in one process: told and asked, idle, limited, durable, and recovered. The floor is
+/** Actors and storage in one process: messages, asks, idle actors, limits, durability, recovery. The floor is
  *  hand-written beside each (bench/programs/micro.ts). */
 import { run, serverCore } from "../processes.ts"
 import type { Bench, Measured } from "../rounds.ts"

@@ -25,15 +25,16 @@ const whole = JSON.stringify({
 const chunk = (content: string, finish: string | null = null): string =>
   `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1800000000,"model":"m","choices":[{"index":0,"delta":${finish === null ? `{"content":"${content}"}` : "{}"},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`
 
-interface Live {
+/** A stream that has words left. */
+interface OpenStream {
   readonly res: uWS.HttpResponse
   left: number
-  gone: boolean
+  aborted: boolean
 }
 
-const slots: ReadonlyArray<Set<Live>> = Array.from(
+const slots: ReadonlyArray<Set<OpenStream>> = Array.from(
   { length: Math.max(1, Math.round(1_000 / rate)) },
-  () => new Set<Live>()
+  () => new Set<OpenStream>()
 )
 
 let next = 0
@@ -42,18 +43,18 @@ let wheel = Math.floor(now())
 setInterval(() => {
   for (const until = Math.floor(now()); wheel < until; wheel++) {
     const slot = slots[wheel % slots.length]!
-    for (const live of slot) {
-      if (live.gone) {
-        slot.delete(live)
+    for (const stream of slot) {
+      if (stream.aborted) {
+        slot.delete(stream)
         continue
       }
-      live.res.cork(() => {
-        if (--live.left > 0) {
-          live.res.write(chunk(` t=${now().toFixed(3)} `))
+      stream.res.cork(() => {
+        if (--stream.left > 0) {
+          stream.res.write(chunk(` t=${now().toFixed(3)} `))
           return
         }
-        live.res.end(`${chunk("", "stop")}data: [DONE]\n\n`)
-        slot.delete(live)
+        stream.res.end(`${chunk("", "stop")}data: [DONE]\n\n`)
+        slot.delete(stream)
       })
     }
   }
@@ -67,9 +68,9 @@ App()
   })
   .post("/v1/chat/completions", (res) => {
     let body = ""
-    const live: Live = { res, left: tokens, gone: false }
+    const stream: OpenStream = { res, left: tokens, aborted: false }
     res.onAborted(() => {
-      live.gone = true
+      stream.aborted = true
     })
     res.onData((part, last) => {
       body += Buffer.from(part).toString("latin1")
@@ -80,7 +81,7 @@ App()
           return
         }
         res.writeHeader("content-type", "text/event-stream").write("")
-        slots[next]!.add(live)
+        slots[next]!.add(stream)
         next = (next + 1) % slots.length
       })
     })

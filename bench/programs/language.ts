@@ -25,7 +25,12 @@ const sentence = (words: number): string =>
 
 type Work = (operations: number) => number | Promise<number>
 
-const tags = (): { readonly work: Work; readonly operations: number } => {
+interface Repeated {
+  readonly work: Work
+  readonly operations: number
+}
+
+const tags = (): Repeated => {
   const text = `<doc>${Array.from({ length: 40 }, (_, i) => `<p id="${i}">${sentence(8)} <b>${sentence(2)}</b> &amp; <x>keep</x> {name} ${sentence(4)}.</p>`).join("\n")}</doc>`
   const markup = {
     kind: "xml" as const,
@@ -53,9 +58,9 @@ const tags = (): { readonly work: Work; readonly operations: number } => {
 }
 
 /** 60 % of the questions have a segment that is near, the others none. */
-const memory = (): { readonly work: Work; readonly operations: number } => {
+const memory = (): Repeated => {
   const texts = Array.from({ length: size }, () => sentence(4 + next(14)))
-  const asked = Array.from({ length: 64 }, (_, i) => {
+  const questions = Array.from({ length: 64 }, (_, i) => {
     if (i % 5 > 2) return sentence(12)
     const from = texts[next(size)]!
     const at = next(from.length)
@@ -67,7 +72,7 @@ const memory = (): { readonly work: Work; readonly operations: number } => {
       work: (n) => {
         let sum = 0
         for (let i = 0; i < n; i++) {
-          const text = asked[i % 64]!
+          const text = questions[i % 64]!
           let best = 0
           for (const one of texts)
             if (Math.abs(one.length - text.length) <= text.length / 4)
@@ -85,7 +90,7 @@ const memory = (): { readonly work: Work; readonly operations: number } => {
     work: async (n) => {
       let sum = 0
       for (let i = 0; i < n; i++) {
-        const text = asked[i % 64]!
+        const text = questions[i % 64]!
         let best = 0
         for (const { place, ceiling } of await index.likely(text, 75, () => Promise.resolve())) {
           if (ceiling <= best) break
@@ -98,7 +103,7 @@ const memory = (): { readonly work: Work; readonly operations: number } => {
   }
 }
 
-const glossary = (): { readonly work: Work; readonly operations: number } => {
+const glossary = (): Repeated => {
   const entries: Array<readonly [string, string]> = []
   for (let bytes = 0, i = 0; bytes < size; i++) {
     const entry = [`${sentence(1 + (i % 3))} ${i}`, sentence(2)] as const
@@ -134,7 +139,8 @@ const glossary = (): { readonly work: Work; readonly operations: number } => {
   }
 }
 
-const { work, operations } = bench === "tags" ? tags() : bench === "memory" ? memory() : glossary()
+const benches: Readonly<Record<string, () => Repeated>> = { tags, memory, glossary }
+const { work, operations } = benches[bench!]!()
 await work(Math.ceil(operations / 4))
 const cpu = process.cpuUsage()
 const checksum = await work(operations)

@@ -3,19 +3,13 @@
  *  `whole`: a closed loop, each connection asks again when its answer is in. `paced`: an open loop, each
  *  connection asks 100 times a second, and what
  *  it waits is counted from when it should have asked. node load-chat.js PORT CONNECTIONS SECONDS
- *  stream|whole|paced [UPSTREAM_PORT, for gateways that are told by headers]  */
-import { build } from "hdr-histogram-js"
+ *  stream|whole|paced [UPSTREAM_PORT, for gateways that read it from headers]  */
 import net from "node:net"
+import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 
 const [, , port, connections, seconds, mode, upstream] = process.argv
 
-const histogram = build({
-  lowestDiscernibleValue: 1,
-  highestTrackableValue: 60_000_000,
-  numberOfSignificantValueDigits: 3
-})
-
-const now = (): number => Number(process.hrtime.bigint()) / 1e6
+const histogram = newHistogram()
 
 const body = JSON.stringify({
   model: "m",
@@ -34,9 +28,9 @@ const streaming = (wire: net.Socket): void => {
   let rest: Buffer | undefined
   let fresh = true
   wire.on("connect", () => wire.write(request))
-  wire.on("data", (given) => {
-    const data = rest === undefined ? given : Buffer.concat([rest, given])
-    const at = now()
+  wire.on("data", (received) => {
+    const data = rest === undefined ? received : Buffer.concat([rest, received])
+    const at = nowMs()
     rest = undefined
     if (fresh) {
       fresh = false
@@ -51,9 +45,7 @@ const streaming = (wire: net.Socket): void => {
       units++
       if (recording) {
         recorded++
-        histogram.recordValue(
-          Math.max(1, Math.round((at - Number(data.toString("latin1", i + 2, end))) * 1_000))
-        )
+        recordMs(histogram, at - Number(data.toString("latin1", i + 2, end)))
       }
     }
     if (data.includes("[DONE]")) {
@@ -64,11 +56,7 @@ const streaming = (wire: net.Socket): void => {
   })
 }
 
-const lateness = build({
-  lowestDiscernibleValue: 1,
-  highestTrackableValue: 60_000_000,
-  numberOfSignificantValueDigits: 3
-})
+const lateness = newHistogram()
 
 const paceMs = 10
 
@@ -80,25 +68,25 @@ const closed = (wire: net.Socket): void => {
   let dueMs = 0
   const send = (): void => {
     busy = true
-    sentAt = now()
+    sentAt = nowMs()
     wire.write(request)
   }
   /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond,
    *  which timers miss. */
   const pace = (inTime: boolean): void => {
-    const left = dueMs - now()
+    const left = dueMs - nowMs()
     if (left > 1) {
       setTimeout(pace, left - 1, true)
       return
     }
-    while (now() < dueMs);
-    if (recording && inTime) lateness.recordValue(Math.max(1, Math.round((now() - dueMs) * 1_000)))
+    while (nowMs() < dueMs);
+    if (recording && inTime) recordMs(lateness, nowMs() - dueMs)
     send()
     sentAt = dueMs
   }
   wire.on("connect", () => {
     if (mode === "paced") {
-      dueMs = now() + paceMs
+      dueMs = nowMs() + paceMs
       pace(true)
     } else send()
   })
@@ -115,11 +103,11 @@ const closed = (wire: net.Socket): void => {
     units++
     if (recording) {
       recorded++
-      histogram.recordValue(Math.max(1, Math.round((now() - sentAt) * 1_000)))
+      recordMs(histogram, nowMs() - sentAt)
     }
     if (mode !== "paced") return send()
     dueMs += paceMs
-    pace(now() < dueMs)
+    pace(nowMs() < dueMs)
   })
 }
 
@@ -138,29 +126,29 @@ await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(second
 /** A crowded machine may be slow to begin; nothing is measured before something has come. */
 const firstMsMax = 20_000
 
-const came = async (than: number): Promise<void> => {
-  for (const until = now() + firstMsMax; units <= than && now() < until;)
+const waitForMoreThan = async (count: number): Promise<void> => {
+  for (const until = nowMs() + firstMsMax; units <= count && nowMs() < until;)
     await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
-await came(0)
+await waitForMoreThan(0)
 console.log("connected")
 recording = true
-const from = now()
+const from = nowMs()
 const before = units
 await new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
-await came(before)
+await waitForMoreThan(before)
 recording = false
-const elapsed = (now() - from) / 1_000
+const elapsed = (nowMs() - from) / 1_000
 
 console.log(
   JSON.stringify({
     perSecond: recorded / elapsed,
     all: units - before,
     wrong,
-    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
-    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
-    lateP99Ms: lateness.totalCount === 0 ? 0 : lateness.getValueAtPercentile(99) / 1_000
+    p50Ms: percentileMs(histogram, 50),
+    p99Ms: percentileMs(histogram, 99),
+    lateP99Ms: percentileMs(lateness, 99)
   })
 )
 

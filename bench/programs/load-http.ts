@@ -1,16 +1,12 @@
 /** Closed loop over raw keep-alive sockets: each connection sends its next request when the answer is in,
  *  every answer is checked.
  *  node load-http.js PORT KEY CONNECTIONS SECONDS hit|miss|same|store-list|store-read|store-create */
-import { build } from "hdr-histogram-js"
 import net from "node:net"
+import { newHistogram, percentileMs, recordMs } from "../load/latencies.ts"
 
 const [, , port, key, connections, seconds, mode] = process.argv
 
-const histogram = build({
-  lowestDiscernibleValue: 1,
-  highestTrackableValue: 60_000_000,
-  numberOfSignificantValueDigits: 3
-})
+const histogram = newHistogram()
 
 let recording = false
 let answered = 0
@@ -43,10 +39,15 @@ const storeRequest = (): { readonly bytes: string; readonly text: string } => {
   }
 }
 
+/** A thousand texts in turn, or a text that was never sent before, or the same again. */
+const nextText = (): string => {
+  if (mode === "same") return sentence
+  return `${sentence} ${mode === "hit" ? next++ % 1_000 : next++}`
+}
+
 const requestOf = (): { readonly bytes: string; readonly text: string } => {
   if (mode!.startsWith("store-")) return storeRequest()
-  const text =
-    mode === "same" ? sentence : mode === "hit" ? `${sentence} ${next++ % 1_000}` : `${sentence} ${next++}`
+  const text = nextText()
   const body = JSON.stringify({ text: [text], target_lang: "DE" })
   return {
     text,
@@ -80,7 +81,7 @@ for (let i = 0; i < Number(connections); i++) {
     all++
     if (recording) {
       answered++
-      histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000)))
+      recordMs(histogram, performance.now() - sentAt)
     }
     send()
   })
@@ -100,8 +101,8 @@ console.log(
     perSecond: answered / elapsed,
     all,
     wrong,
-    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
-    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
+    p50Ms: percentileMs(histogram, 50),
+    p99Ms: percentileMs(histogram, 99),
     loadBusy: (used.user + used.system) / 1e6 / elapsed
   })
 )

@@ -2,17 +2,13 @@
  *  path, tokens and what an answer must hold. A refresh connection is a chain: it sends the newest token it
  *  was given. It goes on beyond SECONDS until ANSWERS are in: a busy machine makes it longer, not wronger.
  *  node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND ANSWERS */
-import { build } from "hdr-histogram-js"
 import net from "node:net"
+import { newHistogram, percentileMs, recordMs } from "../load/latencies.ts"
 import type { Seeds } from "../candidates/oauth/shared.ts"
 
 const [, , port, authorization, connections, seconds, kind, answers] = process.argv
 
-const histogram = build({
-  lowestDiscernibleValue: 1,
-  highestTrackableValue: 60_000_000,
-  numberOfSignificantValueDigits: 3
-})
+const histogram = newHistogram()
 
 let recording = false
 let answered = 0
@@ -27,6 +23,11 @@ const { path, tokens, expect } = (await (
 
 const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: ${authorization}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: `
 
+const bodyOf = (token: string): string => {
+  if (kind === "refresh") return `grant_type=refresh_token&refresh_token=${token}`
+  return kind === "client-credentials" ? "grant_type=client_credentials&scope=read" : `token=${token}`
+}
+
 const memberOf = (body: string, name: string): string =>
   new RegExp(`"${name}":"([^"]+)"`).exec(body)?.[1] ?? ""
 
@@ -38,12 +39,7 @@ for (let i = 0; i < Number(connections); i++) {
   let sentAt = 0
   let pending = ""
   const send = (): void => {
-    const body =
-      kind === "refresh"
-        ? `grant_type=refresh_token&refresh_token=${token}`
-        : kind === "client-credentials"
-          ? "grant_type=client_credentials&scope=read"
-          : `token=${token}`
+    const body = bodyOf(token)
     sentAt = performance.now()
     wire.write(`${head}${body.length}\r\n\r\n${body}`)
   }
@@ -83,7 +79,7 @@ for (let i = 0; i < Number(connections); i++) {
     all++
     if (recording) {
       answered++
-      histogram.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1_000)))
+      recordMs(histogram, performance.now() - sentAt)
     }
     // A chain that broke stays broken: it would only repeat its fault.
     if (isRight(status, body)) send()
@@ -116,8 +112,8 @@ console.log(
     perSecond: answered / elapsed,
     all,
     wrong: wrong + wrongs.size,
-    p50Ms: histogram.getValueAtPercentile(50) / 1_000,
-    p99Ms: histogram.getValueAtPercentile(99) / 1_000,
+    p50Ms: percentileMs(histogram, 50),
+    p99Ms: percentileMs(histogram, 99),
     loadBusy: (used.user + used.system) / 1e6 / elapsed
   })
 )

@@ -1,18 +1,14 @@
 /** Open loop over raw keep-alive sockets (H1o): arrivals at a fixed rate whatever the server does; latency
  *  counts from the intended time, so a stalled server is charged for the queue it caused; own lateness beside
  *  it. node load-open.js PORT KEY CONNECTIONS SECONDS RATE */
-import { build } from "hdr-histogram-js"
 import net from "node:net"
+import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 
 const [, , port, key, ...numbers] = process.argv
 const [connections, seconds, rate] = numbers.map(Number) as [number, number, number]
 
-const histogram = () =>
-  build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-
-const latency = histogram()
-const lateness = histogram()
-const now = (): number => Number(process.hrtime.bigint()) / 1e6
+const latency = newHistogram()
+const lateness = newHistogram()
 const text = "Hello, world! The quick brown fox jumps over the lazy dog."
 const body = JSON.stringify({ text: [text], target_lang: "DE" })
 const request = `POST /v2/translate HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: DeepL-Auth-Key ${key}\r\nUser-Agent: bench\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
@@ -62,7 +58,7 @@ const open = (): Promise<void> =>
       answered++
       if (wire.intendedMs >= recordFrom) {
         recorded++
-        latency.recordValue(Math.max(1, Math.round((now() - wire.intendedMs) * 1_000)))
+        recordMs(latency, nowMs() - wire.intendedMs)
       }
       const next = queue.shift()
       if (next === undefined) free.push(wire)
@@ -72,21 +68,21 @@ const open = (): Promise<void> =>
 
 await Promise.all(Array.from({ length: connections }, open))
 console.log("connected")
-const startedMs = now() + 20
+const startedMs = nowMs() + 20
 const endMs = startedMs + warmMs + seconds * 1_000
 recordFrom = startedMs + warmMs
 let arrivals = 0
 
 await new Promise<void>((resolve) => {
   const tick = (): void => {
-    const at = now()
+    const at = nowMs()
     if (at >= endMs) return resolve()
     for (
       let due = startedMs + (arrivals * 1_000) / rate;
       due <= at;
       due = startedMs + (++arrivals * 1_000) / rate
     ) {
-      if (due >= recordFrom) lateness.recordValue(Math.max(1, Math.round((at - due) * 1_000)))
+      if (due >= recordFrom) recordMs(lateness, at - due)
       const wire = free.pop()
       if (wire === undefined) {
         queue.push(due)
@@ -103,18 +99,15 @@ const drainMsMax = 5_000
 for (let waited = 0; waited < drainMsMax && answered + wrong < arrivals; waited += 10)
   await new Promise((resolve) => setTimeout(resolve, 10))
 
-const at = (of: ReturnType<typeof histogram>, percentile: number): number =>
-  of.getValueAtPercentile(percentile) / 1_000
-
 console.log(
   JSON.stringify({
     all: answered,
     recorded,
     wrong: wrong + Math.max(0, arrivals - answered - wrong),
     queueMax,
-    p50Ms: at(latency, 50),
-    p99Ms: at(latency, 99),
-    lateP99Ms: at(lateness, 99)
+    p50Ms: percentileMs(latency, 50),
+    p99Ms: percentileMs(latency, 99),
+    lateP99Ms: percentileMs(lateness, 99)
   })
 )
 

@@ -1,20 +1,16 @@
 /** Open loop over raw WebSockets: N sessions, each sends a JSON audio chunk at its fixed times; latency of an
  *  update counts from the intended time of the chunk that caused it. node load-voice.js PORT SESSIONS RATE
  *  BYTES SECONDS PATH(with {} for the number) */
-import { build } from "hdr-histogram-js"
 import net from "node:net"
+import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 
 const [, , port, sized, rated, sized2, seconds, path] = process.argv
 const sessions = Number(sized)
 const rate = Number(rated)
 const bytes = Number(sized2)
 
-const histogram = () =>
-  build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 })
-
-const latency = histogram()
-const lateness = histogram()
-const now = (): number => Number(process.hrtime.bigint()) / 1e6
+const latency = newHistogram()
+const lateness = newHistogram()
 let updates = 0
 let recording = false
 let errors = 0
@@ -96,12 +92,7 @@ const open = (i: number): Promise<net.Socket> =>
           if (stamp > 0 && stamp < at + head + length) {
             updates++
             if (recording)
-              latency.recordValue(
-                Math.max(
-                  1,
-                  Math.round((now() - parseFloat(all.toString("latin1", stamp + 2, stamp + 26))) * 1_000)
-                )
-              )
+              recordMs(latency, nowMs() - parseFloat(all.toString("latin1", stamp + 2, stamp + 26)))
           } else if (all.toString("latin1", at + head, at + head + length).includes("error")) errors++
         } else if (op === 8) errors++
         at += head + length
@@ -123,14 +114,14 @@ console.log("connected")
 
 const warmMs = 1_000
 const step = 1_000 / rate / sessions
-const startedMs = now() + 50
+const startedMs = nowMs() + 50
 const endMs = startedMs + warmMs + Number(seconds) * 1_000
 let sent = 0
 let from = 0
 
 await new Promise<void>((resolve) => {
   const tick = (): void => {
-    const t = now()
+    const t = nowMs()
     if (!recording && t >= startedMs + warmMs) {
       recording = true
       from = sent
@@ -142,7 +133,7 @@ await new Promise<void>((resolve) => {
       due = startedMs + sent * step, burst++
     ) {
       wires[sent % sessions]!.write(chunkOf(due))
-      if (recording) lateness.recordValue(Math.max(1, Math.round((t - due) * 1_000)))
+      if (recording) recordMs(lateness, t - due)
       sent++
     }
     setTimeout(tick, 1)
@@ -162,9 +153,9 @@ console.log(
     updates,
     expected,
     errors,
-    p50Ms: latency.getValueAtPercentile(50) / 1_000,
-    p99Ms: latency.getValueAtPercentile(99) / 1_000,
-    lateP99Ms: lateness.getValueAtPercentile(99) / 1_000
+    p50Ms: percentileMs(latency, 50),
+    p99Ms: percentileMs(latency, 99),
+    lateP99Ms: percentileMs(lateness, 99)
   })
 )
 

@@ -5,14 +5,14 @@ import { createRequire } from "node:module"
 import { freePort, listening } from "../port.ts"
 
 const port = await freePort()
-const plain = globalThis.fetch
+const nativeFetch = globalThis.fetch
 
-globalThis.fetch = async (...given) => {
-  const { body, status, statusText, headers } = await plain(...given)
+globalThis.fetch = async (...request) => {
+  const { body, status, statusText, headers } = await nativeFetch(...request)
   return new Response(body, { status, statusText, headers: new Headers(headers) })
 }
 
-// It draws while it starts, and tells of each stream that its client left; only the port may be heard.
+// It draws while it starts, and reports each stream that its client left; only the port may be printed.
 const write = process.stdout.write.bind(process.stdout)
 
 process.stdout.write = () => true

@@ -58,7 +58,7 @@ if (!existsSync(join(folder, "store.lmdb"))) {
   spawnSync(process.execPath, [process.argv[1]!, "fill", String(states)], { stdio: "inherit" })
 }
 
-const began = performance.now()
+const startedMs = performance.now()
 const cpu = process.cpuUsage()
 const store = await openLmdb({ folder })
 const system = new ActorSystem({ store, nowMs: Date.now, residentMax: 2_000_000 })
@@ -72,7 +72,7 @@ const ask = (i: number): void =>
 if (mode === "lazy") ask(states >> 1)
 else for (let i = 0; i < states; i++) ask(i)
 
-const value = performance.now() - began
+const value = performance.now() - startedMs
 const used = process.cpuUsage(cpu)
 
 console.log(

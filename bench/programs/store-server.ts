@@ -90,9 +90,9 @@ await Effect.runPromise(
           })
         })
         .post("/api/v1/products", (res) => {
-          let gone = false
+          let aborted = false
           res.onAborted(() => {
-            gone = true
+            aborted = true
           })
           res.onData((chunk, isLast) => {
             if (!isLast) return
@@ -102,7 +102,7 @@ await Effect.runPromise(
               .put(id, Buffer.from(text))
               .then(() => db.flushed)
               .then(() => {
-                if (!gone)
+                if (!aborted)
                   res.cork(() => {
                     res.writeStatus("201 Created")
                     head(res).end(text)
