@@ -115,9 +115,7 @@ const participlesLeft: Readonly<Record<string, number>> = {
   "protocols/formats": 44,
   "protocols/shared": 6,
   "protocols/store": 129,
-  "protocols/translation": 143,
-  runtime: 38,
-  storage: 1
+  "protocols/translation": 143
 }
 
 const roomOf = (file: string): string => {
@@ -130,7 +128,8 @@ const roomOf = (file: string): string => {
 
 it("names: the eight participles are nobody's", () => {
   const found = new Map<string, Array<string>>()
-  for (const file of [...sources, ...filesBelow("bench"), ...filesBelow("test")]) {
+  const files = [...sources, ...filesBelow("bench"), ...filesBelow("test")]
+  for (const file of files.filter((path) => !path.startsWith("test/samples/"))) {
     const text = readFileSync(join(root, file), "utf8")
     if (!mayDeclareParticiple(text)) continue
     const stored = participlesStored[file]?.names ?? []

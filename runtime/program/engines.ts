@@ -29,7 +29,7 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Map<st
     enabled: config.apertium === "auto",
     pairsWarm: config.pairsWarm
   })
-  const known: Record<string, () => Translator | undefined> = {
+  const factories: Record<string, () => Translator | undefined> = {
     deepl: () =>
       config.deeplUpstreamUrl === undefined
         ? undefined
@@ -45,7 +45,7 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Map<st
     firefox: () => firefox({ system, starts, folder: join(config.modelsDir, "mt") }),
     apertium: () => pipelines
   }
-  const translators = config.enginesTranslate.flatMap((name) => known[name]?.() ?? [])
+  const translators = config.enginesTranslate.flatMap((name) => factories[name]?.() ?? [])
   const listeners: Array<Recognizer> = []
   if (config.openaiBaseUrl !== undefined && config.openaiSttModel !== undefined) {
     listeners.push(

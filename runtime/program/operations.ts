@@ -47,6 +47,7 @@ export interface Probes {
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
 const fail = (status: number, message: string): Response => json(status, { message }, noStore)
+const refusalMessages: Readonly<Record<number, string>> = { 404: "Not found", 405: "Method not allowed" }
 const bodyBytesMax = 65_536
 const listMax = 1_000
 const startedMs = Date.now()
@@ -107,14 +108,10 @@ export const operations = ({
     name: "operations",
     prefixes: ["/"],
     refused: (status, _, allow) =>
-      json(
-        status,
-        {
-          message:
-            status === 404 ? "Not found" : status === 405 ? "Method not allowed" : `Refused (${status})`
-        },
-        [...noStore, ...(allow === undefined ? [] : [["Allow", allow] as const])]
-      ),
+      json(status, { message: refusalMessages[status] ?? `Refused (${status})` }, [
+        ...noStore,
+        ...(allow === undefined ? [] : [["Allow", allow] as const])
+      ]),
     routes: [
       { method: "GET", path: "/livez", handle: () => ok({ status: "ok" }) },
       {

@@ -71,10 +71,10 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
         config.publicBase === undefined ? config.host.toLowerCase() : new URL(config.publicBase).hostname
       )
     let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal)
-    let made: LocalSecrets | undefined
+    let createdSecrets: LocalSecrets | undefined
     const keep = (more: Partial<LocalSecrets> | undefined): void => {
       if (more === undefined || (secrets === undefined && more.accountId === undefined)) return
-      made = secrets = { ...(secrets ?? { operatorToken: randomToken() }), ...more } as LocalSecrets
+      createdSecrets = secrets = { ...(secrets ?? { operatorToken: randomToken() }), ...more } as LocalSecrets
       writeLocalSecrets(config.data, seal, secrets)
     }
     if (local && secrets === undefined) keep(await createDemoTranslation(store, seal))
@@ -174,7 +174,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     return {
       url,
       port: server.port,
-      createdSecrets: made,
+      createdSecrets: createdSecrets,
       notes: [
         ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
         ...(authorization !== undefined || config["authorization.enabled"] === "off"

@@ -204,10 +204,12 @@ describe("LMDB on disk", () => {
 describe("secrets at rest", () => {
   it("the master key: from the environment as base64 or hex, else a file of mode 0600 that stays", () => {
     const at = folder()
-    const made = masterKey(at, undefined)
-    expect(masterKey(at, "").equals(made)).toBe(true)
+    const created = masterKey(at, undefined)
+    expect(masterKey(at, "").equals(created)).toBe(true)
     expect(statSync(join(at, "master.key")).mode & 0o777).toBe(0o600)
-    expect(masterKey(at, made.toString("hex")).equals(masterKey(at, made.toString("base64")))).toBe(true)
+    expect(masterKey(at, created.toString("hex")).equals(masterKey(at, created.toString("base64")))).toBe(
+      true
+    )
     expect(() => masterKey(at, "short")).toThrow(SealFault)
     writeFileSync(join(at, "master.key"), "nonsense")
     expect(() => masterKey(at, undefined)).toThrow(SealFault)

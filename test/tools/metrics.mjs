@@ -24,7 +24,8 @@ const isPiped = () => {
 
 const filesToMeasure = () => {
   const piped = isPiped() ? lines(readFileSync(0, "utf8")) : []
-  return (piped.length > 0 ? piped : listed()).filter((file) => !generated.has(file) && existsSync(file))
+  const files = new Set(piped.length > 0 ? piped : listed())
+  return [...files].filter((file) => !generated.has(file) && existsSync(file))
 }
 
 /** `protocols/chat`, `runtime`, `test/protocols/chat`. */

@@ -86,6 +86,24 @@ class ChatConfigFault extends ConfigFault {
   readonly exitCode = 78
 }
 
+/** Names of the breaker's phases in health details. */
+const breakerStates: Readonly<Record<string, string>> = { Open: "open", Probing: "half_open" }
+
+/** An upstream is down while its breaker is open, or when its last answer was an error. */
+const upstreamState = (
+  lastSuccessMs: number | undefined,
+  lastErrorMs: number | undefined,
+  phase: string
+): "unknown" | "up" | "down" => {
+  if (lastSuccessMs === undefined && lastErrorMs === undefined) return "unknown"
+  return phase === "Open" || (lastErrorMs ?? -1) > (lastSuccessMs ?? -1) ? "down" : "up"
+}
+
+const healthOf = (
+  views: ReadonlyArray<{ readonly state: string; readonly breaker: string }>
+): "degraded" | "ok" =>
+  views.some(({ state, breaker }) => state === "down" || breaker !== "closed") ? "degraded" : "ok"
+
 const builtIn = [{ id: "local", kind: "embedded" }]
 const version = "0.1.0"
 
@@ -101,8 +119,8 @@ export const chatService = (
     .filter((key) => key !== "")
   if (keys.length === 0 && !isLoopbackHost(config.host.toLowerCase()))
     log("warn", "chat answers without a key on an address that others can reach: set API_KEY")
-  for (const { id, api_key: given, api_key_env: name } of records)
-    if (given === undefined && name !== undefined && (process.env[name] ?? "") === "")
+  for (const { id, api_key: apiKey, api_key_env: name } of records)
+    if (apiKey === undefined && name !== undefined && (process.env[name] ?? "") === "")
       log("warn", "a chat upstream is called without a key: its api_key_env is not set", {
         upstream: id,
         variable: name
@@ -165,14 +183,13 @@ export const chatService = (
   })
   const runs = new ResponseRuns(turns, sessions)
   const background = new BackgroundResponses(runs)
-  const barred = (path: string, headers: Headers): Response | undefined => {
+  const denied = (path: string, headers: Headers): Response | undefined => {
     if (path === "/health") return undefined
     const mode = path === "/metrics" ? config.metricsMode : config.healthDetailsMode
-    return mode === "off" || (mode === "auth" && access.open)
-      ? problemResponse({ _tag: "UnknownUrl", method: "GET", path })
-      : mode === "auth" && access.ownerOf(headers) === undefined
-        ? problemResponse({ _tag: "InvalidKey" })
-        : undefined
+    if (mode === "off" || (mode === "auth" && access.open))
+      return problemResponse({ _tag: "UnknownUrl", method: "GET", path })
+    const isRefused = mode === "auth" && access.ownerOf(headers) === undefined
+    return isRefused ? problemResponse({ _tag: "InvalidKey" }) : undefined
   }
 
   const upstreamViews = () =>
@@ -183,13 +200,8 @@ export const chatService = (
         return {
           id: record.id,
           kind: record.kind,
-          state:
-            lastSuccessMs === undefined && lastError === undefined
-              ? "unknown"
-              : phase === "Open" || (lastError?.atMs ?? -1) > (lastSuccessMs ?? -1)
-                ? "down"
-                : "up",
-          breaker: phase === "Open" ? "open" : phase === "Probing" ? "half_open" : "closed",
+          state: upstreamState(lastSuccessMs, lastError?.atMs, phase),
+          breaker: breakerStates[phase] ?? "closed",
           in_flight: gate.running,
           queued: gate.queued,
           models: offered?.length ?? 0,
@@ -216,14 +228,13 @@ export const chatService = (
     service: chat({ turns, access, responses: new ResponsesApi(runs, background) }),
     probes: {
       draining: () => turns.draining,
-      denied: barred,
+      denied,
       preflight,
       withHeaders: (response, headers) => withHeaders(response, requestIdOf(headers), performance.now()),
       details: async () => {
         const views = await upstreamViews()
-        const degraded = views.some(({ state, breaker }) => state === "down" || breaker !== "closed")
         return {
-          status: turns.draining ? "draining" : degraded ? "degraded" : "ok",
+          status: turns.draining ? "draining" : healthOf(views),
           version,
           uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000),
           timestamp: new Date().toISOString(),

@@ -13,7 +13,7 @@ export const documentCustomizations = ({
   customizations: aids,
   memories
 }: Resources): Required<Pick<DocumentDeps, "references" | "customizations">> => {
-  const named = (
+  const resolveCustomizations = (
     accountId: string,
     source: ReturnType<typeof languageOf>,
     target: NonNullable<typeof source>,
@@ -29,13 +29,13 @@ export const documentCustomizations = ({
     })
   return {
     references: (accountId, { source, target, steering }) => {
-      const aid = named(accountId, source, target, steering)
+      const aid = resolveCustomizations(accountId, source, target, steering)
       return "_tag" in aid ? aid : undefined
     },
     customizations: {
       memories,
       of: ({ accountId, source, target, options }) =>
-        named(accountId, languageOf(source), languageOf(target)!, options)
+        resolveCustomizations(accountId, languageOf(source), languageOf(target)!, options)
     }
   }
 }

@@ -93,20 +93,33 @@ export const startTranslation = async ({
     newToken: randomToken,
     ...(publicBase === undefined ? {} : { publicBase })
   })
-  const documentsOver = (over: Engines, kept: Resources, before?: NonNullable<DocumentDeps["before"]>) =>
+  const documentsOver = (
+    documentEngines: Engines,
+    documentResources: Resources,
+    before?: NonNullable<DocumentDeps["before"]>
+  ) =>
     documentService({
       store,
       actors: system,
-      engines: over,
+      engines: documentEngines,
       usage,
       ring,
       clock,
       log,
-      ...documentCustomizations(kept),
+      ...documentCustomizations(documentResources),
       ...(before === undefined ? {} : { before })
     })
   const make = async (): Promise<Service> => {
-    const kept = createResources({ store, actors: system, engines, usage, ring, clock, hashKey, publicBase })
+    const customerResources = createResources({
+      store,
+      actors: system,
+      engines,
+      usage,
+      ring,
+      clock,
+      hashKey,
+      publicBase
+    })
     return translation({
       store,
       actors: system,
@@ -116,9 +129,9 @@ export const startTranslation = async ({
       ring,
       usage,
       cache: new TranslationCache(),
-      resources: kept,
+      resources: customerResources,
       voice,
-      documents: await documentsOver(engines, kept),
+      documents: await documentsOver(engines, customerResources),
       publicBase,
       limits: { calls: config.rateCalls, windowMs: config.rateWindowMs, inFlight: config.callsInFlight },
       corsOrigins: config.corsOrigins

@@ -23,7 +23,7 @@ const until = async (what: () => boolean): Promise<void> => {
 
 interface Seen {
   aborted: number
-  gone: number
+  aborts: number
   closes: Array<number>
   drains: number
   sockets: Array<Socket<any>>
@@ -128,9 +128,9 @@ const makeService = (seen: Seen): Service => ({
             seen.aborted++
           })
           r.onAborted(() => {
-            seen.gone++
+            seen.aborts++
             r.onAborted(() => {
-              seen.gone++
+              seen.aborts++
             })
           })
         })
@@ -235,7 +235,7 @@ for (const [name, listen] of adapters)
     let server: Server
     const seen: Seen = {
       aborted: 0,
-      gone: 0,
+      aborts: 0,
       closes: [],
       drains: 0,
       sockets: [],
@@ -482,14 +482,14 @@ for (const [name, listen] of adapters)
     })
     it("a client that goes aborts the request's signal, and is told to who asked, or asks afterwards", async () => {
       const before = seen.aborted
-      const goneBefore = seen.gone
+      const goneBefore = seen.aborts
       const wire = net.connect(server.port, "127.0.0.1", () =>
         wire.write("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
       )
       await tick(30)
       wire.destroy()
       await until(() => seen.aborted === before + 1)
-      expect(seen.gone - goneBefore).toBe(2)
+      expect(seen.aborts - goneBefore).toBe(2)
     })
     it("a streamed response arrives whole, and its end tells that the last byte was handed over", async () => {
       seen.ended = []

@@ -20,14 +20,18 @@ interface Ran {
   readonly err: string
 }
 
+const exitCodeOf = (cause: { readonly code?: unknown } | null): number => {
+  if (cause === null) return 0
+  return typeof cause.code === "number" ? cause.code : -1
+}
+
 const troupe = (words: ReadonlyArray<string>, more: Record<string, string> = {}): Promise<Ran> =>
   new Promise((resolve) => {
     execFile(
       process.execPath,
       [program, ...words],
       { env: { ...env, ...more }, cwd: home, timeout: 90_000 },
-      (cause, out, err) =>
-        resolve({ code: cause === null ? 0 : typeof cause.code === "number" ? cause.code : -1, out, err })
+      (cause, out, err) => resolve({ code: exitCodeOf(cause), out, err })
     )
   })
 
@@ -74,13 +78,13 @@ describe("a first start with nothing configured", () => {
   })
   it("no secret lies in the open in the data folder, or in the log", async () => {
     const { developerKey, operatorToken } = JSON.parse((await troupe(["keys", "--json"])).out)
-    const kept =
+    const keys =
       readFileSync(join(home, "data/store.lmdb"), "latin1") +
       readFileSync(join(home, "data/local.sealed"), "latin1") +
       server.err()
     for (const secret of [developerKey, operatorToken]) {
       expect(secret.length).toBeGreaterThan(30)
-      expect(kept).not.toContain(secret)
+      expect(keys).not.toContain(secret)
     }
   })
   it("health, readiness, metrics and details answer; unknown paths are 404 with a trace id", async () => {
@@ -109,12 +113,14 @@ describe("a first start with nothing configured", () => {
     }
   })
   it("keys: shown, listed, made, deactivated; a deactivated key is refused at once", async () => {
-    const made = JSON.parse((await troupe(["keys", "create", "mine", "--json"])).out)
+    const created = JSON.parse((await troupe(["keys", "create", "mine", "--json"])).out)
     const ask = () =>
-      fetch(`http://localhost:${port}/v2/usage`, { headers: { Authorization: `DeepL-Auth-Key ${made.key}` } })
+      fetch(`http://localhost:${port}/v2/usage`, {
+        headers: { Authorization: `DeepL-Auth-Key ${created.key}` }
+      })
     expect((await ask()).status).toBe(200)
     expect((await troupe(["keys", "list"])).out).toMatch(/mine\s+\S{4}\*{4}\S{4}\s+active/)
-    expect((await troupe(["keys", "deactivate", made.keyId])).code).toBe(0)
+    expect((await troupe(["keys", "deactivate", created.keyId])).code).toBe(0)
     expect((await ask()).status).toBe(403)
     expect((await troupe(["keys", "deactivate", "nobody"])).code).toBe(1)
   })
