@@ -1,9 +1,9 @@
 /** One job of a translation memory: an import that waits for its file and reads it, or an export that writes
- *  one. Guarantee: what a job has answered survives a crash, work cut short begins anew by itself, and a
- *  memory exists only once it is whole. What the work is comes from outside (MemoryWork). Source: translation
- *  sections 9.5–9.8 and 17. */
+ *  one. It guarantees that what a job has answered survives a crash, that work cut short begins anew by
+ *  itself, and that a memory exists only once it is whole. The work itself comes from outside (MemoryPort).
+ *  Source: docs/spec/translation.md, sections 9.5–9.8 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import { Garbage } from "./garbage.ts"
 
@@ -23,7 +23,7 @@ export type Memory = typeof Memory.Type
 /** [accountId, memoryId] */
 export const Memories = table("translation-memories", Memory)
 
-/** [memoryId] → its newest export's job */
+/** [memoryId] → the job of its newest export */
 export const MemoryExports = table("translation-memory-exports", Schema.String)
 
 export const uploadWithinMs = 3_600_000
@@ -35,7 +35,7 @@ export const exportBlob = (jobId: string): string => `tmx-${jobId}`
 const Job = Schema.Struct({
   accountId: Schema.String,
   operation: Schema.Literals(["import", "export"]),
-  /** Made by an import, read by an export. */
+  /** The memory that an import creates and an export reads. */
   memoryId: Schema.String,
   name: Schema.NullOr(Schema.String),
   fileName: Schema.String,
@@ -46,63 +46,78 @@ const Job = Schema.Struct({
 })
 
 export type Job = typeof Job.Type
-const of = { job: Job }
+const withJob = { job: Job }
 
 const State = Schema.TaggedUnion({
   Absent: {},
-  Awaiting: of,
-  Importing: { ...of, blob: Schema.String },
-  Exporting: of,
-  Imported: { ...of, skipped: Schema.Int },
-  Exported: { ...of, blob: Schema.String, expiresMs: Schema.Int, fetched: Schema.Boolean },
-  Failed: { ...of, message: Schema.String },
-  Expired: of,
+  Awaiting: withJob,
+  Importing: { ...withJob, blob: Schema.String },
+  Exporting: withJob,
+  Imported: { ...withJob, skipped: Schema.Int },
+  Exported: { ...withJob, blob: Schema.String, expiresMs: Schema.Int, fetched: Schema.Boolean },
+  Failed: { ...withJob, message: Schema.String },
+  Expired: withJob,
   Forgotten: {}
 })
 
 type State = typeof State.Type
+type Awaiting = Extract<State, { _tag: "Awaiting" }>
+type Importing = Extract<State, { _tag: "Importing" }>
+type Exporting = Extract<State, { _tag: "Exporting" }>
+type Exported = Extract<State, { _tag: "Exported" }>
 export type MemoryJobView = Exclude<State, { _tag: "Absent" } | { _tag: "Forgotten" }>
 
 const View = Schema.TaggedUnion({
-  Awaiting: of,
-  Importing: { ...of, blob: Schema.String },
-  Exporting: of,
-  Imported: { ...of, skipped: Schema.Int },
-  Exported: { ...of, blob: Schema.String, expiresMs: Schema.Int, fetched: Schema.Boolean },
-  Failed: { ...of, message: Schema.String },
-  Expired: of
+  Awaiting: withJob,
+  Importing: { ...withJob, blob: Schema.String },
+  Exporting: withJob,
+  Imported: { ...withJob, skipped: Schema.Int },
+  Exported: { ...withJob, blob: Schema.String, expiresMs: Schema.Int, fetched: Schema.Boolean },
+  Failed: { ...withJob, message: Schema.String },
+  Expired: withJob
 })
 
-const Unknown = Schema.TaggedStruct("JobUnknown", {})
-const Settled = Schema.TaggedStruct("JobSettled", { phase: Schema.String })
+const JobUnknown = Schema.TaggedStruct("JobUnknown", {})
+const JobSettled = Schema.TaggedStruct("JobSettled", { phase: Schema.String })
 const unknown = () => refuse({ _tag: "JobUnknown" })
 const done = () => reply(undefined)
 const settled = (state: { readonly _tag: string }) => refuse({ _tag: "JobSettled", phase: state._tag })
 const view = (state: MemoryJobView) => reply(state)
+
+interface Failure {
+  readonly message: string
+}
+
+interface ExportRequest {
+  readonly job: Job
+  readonly after: string | null
+}
 
 export interface Imported {
   readonly memory: Memory
   readonly skipped: number
 }
 
-/** Reading and writing the file: may begin anew at any time. Fails with a text for the customer; dies when it
- *  may work the next time. */
+/** Reading and writing the file may begin anew at any time. They fail with a text for the customer; they die
+ *  where the next try may work. */
 export interface MemoryPort {
   readonly read: (job: Job, blob: string) => Effect.Effect<Imported, { readonly message: string }>
   readonly write: (
     job: Job,
     jobId: string
   ) => Effect.Effect<{ readonly blob: string }, { readonly message: string }>
-  /** Removes garbage; started after every job's end. */
+  /** Removes garbage; it is started after every job's end. */
   readonly clean: Effect.Effect<void>
 }
 
 export class MemoryWork extends Context.Service<MemoryWork, MemoryPort>()("actors/MemoryWork") {}
 
-const endsAt = (state: State): number | undefined => {
+const uploadUntilMs = ({ job }: Awaiting): number => job.createdMs + uploadWithinMs
+
+const expiresAt = (state: State): number | undefined => {
   switch (state._tag) {
     case "Awaiting":
-      return state.job.createdMs + uploadWithinMs
+      return uploadUntilMs(state)
     case "Exported":
       return state.expiresMs
     case "Imported":
@@ -116,16 +131,70 @@ const endsAt = (state: State): number | undefined => {
 
 const forget = persist({ _tag: "Forgotten" }).reply(undefined)
 
-const later = (state: State, _: unknown, { nowMs }: { readonly nowMs: number }) =>
-  nowMs >= (endsAt(state) ?? Infinity) ? forget : reply(undefined)
+/** The record of a job that has ended is kept for a week. */
+const expireRecord = (state: State, _: unknown, { nowMs }: Facts) =>
+  nowMs >= (expiresAt(state) ?? Infinity) ? forget : reply(undefined)
+
+/** The memory must still exist, and `after` must be its newest export: of two at once, one is refused. */
+const startExport = (_: unknown, { job, after }: ExportRequest, { id }: Facts) =>
+  persist({ _tag: "ExportBegun", job })
+    .with(
+      Memories.check([job.accountId, job.memoryId], "present"),
+      MemoryExports.put([job.memoryId], id, after === null ? "absent" : MemoryExports.unchanged(after))
+    )
+    .otherwise(refuse({ _tag: "JobSettled", phase: "Exporting" }))
+    .reply(undefined)
+
+const upload = (state: Awaiting, { blob }: { readonly blob: string }, { nowMs }: Facts) =>
+  nowMs >= uploadUntilMs(state)
+    ? refuse({ _tag: "JobSettled", phase: "Expired" })
+    : persist({ _tag: "Uploaded", blob, atMs: nowMs }).reply(undefined)
+
+const expireAwaiting = (state: Awaiting, _: unknown, { nowMs }: Facts) =>
+  nowMs >= uploadUntilMs(state)
+    ? persist({ _tag: "Expired", atMs: nowMs }).reply(undefined)
+    : reply(undefined)
+
+/** The memory appears with the end of its import, in one commit. */
+const completeImport = ({ blob }: Importing, { memory, skipped }: Imported, { nowMs }: Facts) =>
+  persist({ _tag: "ReadWhole", skipped, atMs: nowMs })
+    .with(Memories.put([memory.accountId, memory.memoryId], memory), Garbage.put(["blob", blob], true))
+    .reply(undefined)
+
+const failImport = ({ blob, job }: Importing, { message }: Failure, { nowMs }: Facts) =>
+  persist({ _tag: "Broken", message, atMs: nowMs })
+    .with(Garbage.put(["blob", blob], true), Garbage.put(["memory", job.memoryId], true))
+    .reply(undefined)
+
+/** An export whose memory was deleted meanwhile does not finish. */
+const finishExport = ({ job }: Exporting, { blob }: { readonly blob: string }, { nowMs }: Facts) =>
+  persist({ _tag: "Written", blob, atMs: nowMs })
+    .with(Memories.check([job.accountId, job.memoryId], "present"))
+    .otherwise(reply(undefined))
+    .reply(undefined)
+
+const failExport = ({ job }: Exporting, { message }: Failure, { id, nowMs }: Facts) =>
+  persist({ _tag: "Broken", message, atMs: nowMs })
+    .with(MemoryExports.delete([job.memoryId]), Garbage.put(["blob", exportBlob(id)], true))
+    .reply(undefined)
+
+const fetch = ({ fetched }: Exported, _: unknown, { nowMs }: Facts) =>
+  fetched ? reply(undefined) : persist({ _tag: "Fetched", atMs: nowMs }).reply(undefined)
+
+const expireExported = ({ expiresMs, blob }: Exported, _: unknown, { nowMs }: Facts) =>
+  nowMs < expiresMs
+    ? reply(undefined)
+    : persist({ _tag: "Expired", atMs: nowMs })
+        .with(Garbage.put(["blob", blob], true))
+        .reply(undefined)
 
 const cleaning = () => Stream.unwrap(Effect.map(MemoryWork, ({ clean }) => Stream.fromEffectDrain(clean)))
 
 export const MemoryJob = defineActor("memory-job", {
   state: State,
   event: Schema.TaggedUnion({
-    Declared: of,
-    ExportBegun: of,
+    Declared: withJob,
+    ExportBegun: withJob,
     Uploaded: { blob: Schema.String, atMs: Schema.Int },
     ReadWhole: { skipped: Schema.Int, atMs: Schema.Int },
     Written: { blob: Schema.String, atMs: Schema.Int },
@@ -135,13 +204,16 @@ export const MemoryJob = defineActor("memory-job", {
     Forgotten: {}
   }),
   commands: {
-    Declare: command(of, { reply: Schema.Void }),
-    /** Refused while the memory's last export, `after`, is not the newest any more. */
-    Export: command({ ...of, after: Schema.NullOr(Schema.String) }, { reply: Schema.Void, refusal: Settled }),
-    Read: command({}, { reply: View, refusal: Unknown }),
+    Declare: command(withJob, { reply: Schema.Void }),
+    /** It is refused when `after`, the export that the asker has seen, is not the memory's newest any more. */
+    Export: command(
+      { ...withJob, after: Schema.NullOr(Schema.String) },
+      { reply: Schema.Void, refusal: JobSettled }
+    ),
+    Read: command({}, { reply: View, refusal: JobUnknown }),
     Upload: command(
       { blob: Schema.String },
-      { reply: Schema.Void, refusal: Schema.Union([Unknown, Settled]) }
+      { reply: Schema.Void, refusal: Schema.Union([JobUnknown, JobSettled]) }
     ),
     Complete: command({ memory: Memory, skipped: Schema.Int }, { reply: Schema.Void }),
     Finish: command({ blob: Schema.String }, { reply: Schema.Void }),
@@ -153,7 +225,7 @@ export const MemoryJob = defineActor("memory-job", {
   mailbox: { capacity: 64 },
   restart: { times: 3, within: "1 minute" },
   passivateAfter: "1 minute",
-  expiresAt: endsAt,
+  expiresAt,
   endsIn: ["Forgotten"],
   resume: ["Importing", "Exporting"]
 }).behaves<MemoryWork>({
@@ -161,14 +233,7 @@ export const MemoryJob = defineActor("memory-job", {
   on: {
     Absent: {
       Declare: (_, { job }) => persist({ _tag: "Declared", job }).reply(undefined),
-      Export: (_, { job, after }, { id }) =>
-        persist({ _tag: "ExportBegun", job })
-          .with(
-            Memories.check([job.accountId, job.memoryId], "present"),
-            MemoryExports.put([job.memoryId], id, after === null ? "absent" : MemoryExports.unchanged(after))
-          )
-          .otherwise(refuse({ _tag: "JobSettled", phase: "Exporting" }))
-          .reply(undefined),
+      Export: startExport,
       Read: unknown,
       Upload: unknown,
       Complete: done,
@@ -181,33 +246,21 @@ export const MemoryJob = defineActor("memory-job", {
       Declare: done,
       Export: settled,
       Read: view,
-      Upload: (state, { blob }, { nowMs }) =>
-        nowMs >= endsAt(state)!
-          ? refuse({ _tag: "JobSettled", phase: "Expired" })
-          : persist({ _tag: "Uploaded", blob, atMs: nowMs }).reply(undefined),
+      Upload: upload,
       Complete: done,
       Finish: done,
       Fail: done,
       Fetch: done,
-      Expire: (state, _, { nowMs }) =>
-        nowMs >= endsAt(state)!
-          ? persist({ _tag: "Expired", atMs: nowMs }).reply(undefined)
-          : reply(undefined)
+      Expire: expireAwaiting
     },
     Importing: {
       Declare: done,
       Export: settled,
       Read: view,
       Upload: settled,
-      Complete: ({ blob }, { memory, skipped }, { nowMs }) =>
-        persist({ _tag: "ReadWhole", skipped, atMs: nowMs })
-          .with(Memories.put([memory.accountId, memory.memoryId], memory), Garbage.put(["blob", blob], true))
-          .reply(undefined),
+      Complete: completeImport,
       Finish: done,
-      Fail: ({ blob, job }, { message }, { nowMs }) =>
-        persist({ _tag: "Broken", message, atMs: nowMs })
-          .with(Garbage.put(["blob", blob], true), Garbage.put(["memory", job.memoryId], true))
-          .reply(undefined),
+      Fail: failImport,
       Fetch: done,
       Expire: done
     },
@@ -217,15 +270,8 @@ export const MemoryJob = defineActor("memory-job", {
       Read: view,
       Upload: settled,
       Complete: done,
-      Finish: ({ job }, { blob }, { nowMs }) =>
-        persist({ _tag: "Written", blob, atMs: nowMs })
-          .with(Memories.check([job.accountId, job.memoryId], "present"))
-          .otherwise(reply(undefined))
-          .reply(undefined),
-      Fail: ({ job }, { message }, { id, nowMs }) =>
-        persist({ _tag: "Broken", message, atMs: nowMs })
-          .with(MemoryExports.delete([job.memoryId]), Garbage.put(["blob", exportBlob(id)], true))
-          .reply(undefined),
+      Finish: finishExport,
+      Fail: failExport,
       Fetch: done,
       Expire: done
     },
@@ -238,7 +284,7 @@ export const MemoryJob = defineActor("memory-job", {
       Finish: done,
       Fail: done,
       Fetch: done,
-      Expire: later
+      Expire: expireRecord
     },
     Exported: {
       Declare: done,
@@ -248,14 +294,8 @@ export const MemoryJob = defineActor("memory-job", {
       Complete: done,
       Finish: done,
       Fail: done,
-      Fetch: ({ fetched }, _, { nowMs }) =>
-        fetched ? reply(undefined) : persist({ _tag: "Fetched", atMs: nowMs }).reply(undefined),
-      Expire: (state, _, { nowMs }) =>
-        nowMs < state.expiresMs
-          ? reply(undefined)
-          : persist({ _tag: "Expired", atMs: nowMs })
-              .with(Garbage.put(["blob", state.blob], true))
-              .reply(undefined)
+      Fetch: fetch,
+      Expire: expireExported
     },
     Failed: {
       Declare: done,
@@ -266,7 +306,7 @@ export const MemoryJob = defineActor("memory-job", {
       Finish: done,
       Fail: done,
       Fetch: done,
-      Expire: later
+      Expire: expireRecord
     },
     Expired: {
       Declare: done,
@@ -277,7 +317,7 @@ export const MemoryJob = defineActor("memory-job", {
       Finish: done,
       Fail: done,
       Fetch: done,
-      Expire: later
+      Expire: expireRecord
     },
     Forgotten: {
       Declare: done,

@@ -1,9 +1,9 @@
 /** A chat session: the tree of its stored responses and when it expires. What is committed here is durable
  *  before its answer leaves, response row and session in one transaction. Expiry is a time in the state,
  *  compared at each use; a turn under way near its end holds it.
- *  Source: chat sections 15 and 16. */
+ *  Source: docs/spec/chat.md, sections 15 and 16. */
 import { Schema } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
 
 export const Status = Schema.Literals([
@@ -22,16 +22,16 @@ export const ResponseRecord = Schema.Struct({
   owner: Schema.String,
   parentId: Schema.NullOr(Schema.String),
   status: Status,
-  /** Deleted, but still part of what its descendants say. */
+  /** The response is deleted, but still part of the context of its descendants. */
   hidden: Schema.Boolean,
   background: Schema.Boolean,
   streamed: Schema.Boolean,
-  /** JSON: the response object; the input items in normal form; this turn's messages for the context of the
-   *  next. */
+  /** Three texts of JSON: the response object, the input items in normal form, and this turn's messages for the
+   *  context of the next. */
   object: Schema.String,
   input: Schema.String,
   messages: Schema.String,
-  /** Of this turn, for the limit of a chain. */
+  /** The size of this turn, for the limit of a chain. */
   bytes: Schema.Int,
   /** The upstream's own session or response, to be forgotten at the end. */
   upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String }))
@@ -42,22 +42,22 @@ export type ResponseRecord = typeof ResponseRecord.Type
 /** [response id] */
 export const Responses = table("chat-responses", ResponseRecord)
 
-/** [response id]: what a background response still has to do. JSON of the request. */
+/** [response id] → the request of a background response that is not at its end; `body` is its JSON. */
 export const BackgroundWork = table(
   "chat-background",
   Schema.Struct({ owner: Schema.String, sessionId: Schema.String, body: Schema.String })
 )
 
-/** [response id, sequence number]: events of a background stream, JSON. */
+/** [response id, sequence number] → an event of a background stream; `data` is JSON. */
 export const BackgroundEvents = table(
   "chat-events",
   Schema.Struct({ type: Schema.String, data: Schema.String })
 )
 
-/** [upstream, its session]: to be forgotten there, best effort. */
+/** [upstream, its session] → attempts. The session is to be forgotten there, best effort. */
 export const Forgotten = table("chat-forgotten", Schema.Struct({ attempts: Schema.Int }))
 
-/** Counts the sessions there are, and why others ended. */
+/** The counter of live sessions. Beside it, one per ending counts those that ended so. */
 export const sessionsCounter = { table: "chat-sessions", key: ["live"] } as const
 
 export const endings = ["retention", "lru", "deleted"] as const
@@ -65,12 +65,15 @@ export type Ending = (typeof endings)[number]
 
 const eventsMax = 100_000
 
-const Known = Schema.Struct({
+/** What a session remembers of one of its responses. */
+const ResponseSummary = Schema.Struct({
   status: Status,
   hidden: Schema.Boolean,
   events: Schema.Int,
   upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String }))
 })
+
+type ResponseSummary = typeof ResponseSummary.Type
 
 const State = Schema.TaggedUnion({
   Absent: {},
@@ -78,7 +81,7 @@ const State = Schema.TaggedUnion({
     owner: Schema.String,
     expiresAtMs: Schema.Int,
     heldUntilMs: Schema.Int,
-    responses: Schema.Record(Schema.String, Known)
+    responses: Schema.Record(Schema.String, ResponseSummary)
   },
   Expired: {}
 })
@@ -86,19 +89,30 @@ const State = Schema.TaggedUnion({
 type State = typeof State.Type
 type Active = Extract<State, { _tag: "Active" }>
 
-/** Never existed, expired, deleted, of another owner: not told apart. */
-const UnknownResponse = Schema.TaggedStruct("ResponseUnknown", {})
+interface Begin {
+  readonly owner: string
+  readonly previousId: string
+  readonly holdMs: number
+}
 
-const NotReady = Schema.TaggedStruct("ResponseNotReady", {})
+interface OfOwner {
+  readonly owner: string
+  readonly id: string
+}
+
+/** A response that never existed, is expired or deleted, or is another owner's: they are not told apart. */
+const ResponseUnknown = Schema.TaggedStruct("ResponseUnknown", {})
+
+const ResponseNotReady = Schema.TaggedStruct("ResponseNotReady", {})
 const unknown = () => refuse({ _tag: "ResponseUnknown" })
 const done = () => reply(undefined)
 
 const dueMs = ({ expiresAtMs, heldUntilMs }: Active): number => Math.max(expiresAtMs, heldUntilMs)
-const counted = (amount: 1 | -1): Write => ({ _tag: "add", ...sessionsCounter, amount })
+const countLive = (amount: 1 | -1): Write => ({ _tag: "add", ...sessionsCounter, amount })
 
 const ended = (state: Active, why: Ending) =>
   persist({ _tag: "Expired" }).with(
-    counted(-1),
+    countLive(-1),
     { _tag: "add", table: sessionsCounter.table, key: [why], amount: 1 },
     ...Object.entries(state.responses).flatMap(([id, { events, upstream }]): ReadonlyArray<Write> => [
       Responses.delete([id]),
@@ -112,9 +126,9 @@ const committed = Schema.Struct({
   id: Schema.String,
   record: ResponseRecord,
   retentionMs: Schema.Int,
-  /** Other turns of the session are under way. */
+  /** `others` says that other turns of the session are under way. */
   others: Schema.Boolean,
-  /** Background: stays to be worked on; its events so far. */
+  /** The request of a background response that stays to be worked on, and its events so far. */
   work: Schema.NullOr(Schema.String),
   events: Schema.Array(Schema.Struct({ type: Schema.String, data: Schema.String })),
   eventsFrom: Schema.Int
@@ -130,11 +144,13 @@ const rowsOf = ({ id, record, work, events, eventsFrom }: Committed): ReadonlyAr
   ...events.map((event, i) => BackgroundEvents.put([id, eventsFrom + i], event))
 ]
 
-/** Events of a run that starts over. */
-const stale = ({ responses }: Active, { id, events, eventsFrom }: Committed): ReadonlyArray<Write> => {
-  const kept = eventsFrom + events.length
+/** A run that starts over leaves events behind: those beyond its own are deleted. */
+const staleEvents = ({ responses }: Active, { id, events, eventsFrom }: Committed): ReadonlyArray<Write> => {
+  const count = eventsFrom + events.length
   const before = responses[id]?.events ?? 0
-  return Array.from({ length: Math.max(0, before - kept) }, (_, i) => BackgroundEvents.delete([id, kept + i]))
+  return Array.from({ length: Math.max(0, before - count) }, (_, i) =>
+    BackgroundEvents.delete([id, count + i])
+  )
 }
 
 const eventOf = (
@@ -152,6 +168,51 @@ const eventOf = (
     others,
     events: eventsFrom + events.length
   }) as const
+
+const open = (_: unknown, commit: Committed, { nowMs }: Facts) =>
+  persist(eventOf(commit, nowMs))
+    .with(countLive(1), ...rowsOf(commit))
+    .reply(undefined)
+
+/** The response as the owner may see it now: not after the session's end, and not once it is deleted. */
+const visible = (state: Active, owner: string, id: string, nowMs: number): ResponseSummary | undefined => {
+  if (nowMs >= dueMs(state) || state.owner !== owner) return undefined
+  const response = state.responses[id]
+  return response === undefined || response.hidden ? undefined : response
+}
+
+const begin = (state: Active, { owner, previousId, holdMs }: Begin, { nowMs }: Facts) => {
+  const previous = visible(state, owner, previousId, nowMs)
+  if (previous === undefined || previous.status === "failed") return unknown()
+  if (previous.status === "queued" || previous.status === "in_progress")
+    return refuse({ _tag: "ResponseNotReady" })
+  return dueMs(state) - nowMs < holdMs
+    ? persist({ _tag: "Held", untilMs: nowMs + holdMs }).reply(undefined)
+    : reply(undefined)
+}
+
+const inspect = (state: Active, { owner, id }: OfOwner, { nowMs }: Facts) =>
+  visible(state, owner, id, nowMs) === undefined ? unknown() : reply(undefined)
+
+const commit = (state: Active, committed: Committed, { nowMs }: Facts) =>
+  state.responses[committed.id]?.hidden === true
+    ? unknown()
+    : persist(eventOf(committed, nowMs))
+        .with(...rowsOf(committed), ...staleEvents(state, committed))
+        .reply(undefined)
+
+/** The last response that can be seen takes the session with it. */
+const remove = (state: Active, { owner, id }: OfOwner, { nowMs }: Facts) => {
+  if (visible(state, owner, id, nowMs) === undefined) return unknown()
+  const othersLeft = Object.entries(state.responses).some(([other, { hidden }]) => other !== id && !hidden)
+  if (!othersLeft) return ended(state, "deleted").reply(undefined)
+  return persist({ _tag: "Deleted", id })
+    .with(BackgroundWork.delete([id]))
+    .reply(undefined)
+}
+
+const expire = (state: Active, _: unknown, { nowMs }: Facts) =>
+  nowMs >= dueMs(state) ? ended(state, "retention").reply(undefined) : reply(undefined)
 
 export const ProxySession = defineActor("proxy-session", {
   state: State,
@@ -174,20 +235,20 @@ export const ProxySession = defineActor("proxy-session", {
     /** A turn that continues `previousId` begins; it may take `holdMs`. */
     Begin: command(
       { owner: Schema.String, previousId: Schema.String, holdMs: Schema.Int },
-      { reply: Schema.Void, refusal: Schema.Union([UnknownResponse, NotReady]) }
+      { reply: Schema.Void, refusal: Schema.Union([ResponseUnknown, ResponseNotReady]) }
     ),
-    /** Whether a response can be seen now. */
+    /** The reply says that the response can be seen now. */
     Inspect: command(
       { owner: Schema.String, id: Schema.String },
-      { reply: Schema.Void, refusal: UnknownResponse }
+      { reply: Schema.Void, refusal: ResponseUnknown }
     ),
     /** A response was accepted (background) or reached its end. */
-    Commit: command(committed.fields, { reply: Schema.Void, refusal: UnknownResponse }),
+    Commit: command(committed.fields, { reply: Schema.Void, refusal: ResponseUnknown }),
     Delete: command(
       { owner: Schema.String, id: Schema.String },
-      { reply: Schema.Void, refusal: UnknownResponse }
+      { reply: Schema.Void, refusal: ResponseUnknown }
     ),
-    /** Room is wanted. */
+    /** The session has to make room for another. */
     Evict: command({}, { reply: Schema.Boolean }),
     Expire: command({}, { reply: Schema.Void })
   },
@@ -204,58 +265,18 @@ export const ProxySession = defineActor("proxy-session", {
     Absent: {
       Begin: unknown,
       Inspect: unknown,
+      Commit: open,
       Delete: unknown,
       Evict: () => reply(false),
-      Expire: done,
-      Commit: (_, given, { nowMs }) =>
-        persist(eventOf(given, nowMs))
-          .with(counted(1), ...rowsOf(given))
-          .reply(undefined)
+      Expire: done
     },
     Active: {
-      Begin: (state, { owner, previousId, holdMs }, { nowMs }) => {
-        const known = state.responses[previousId]
-        if (
-          nowMs >= dueMs(state) ||
-          state.owner !== owner ||
-          known === undefined ||
-          known.hidden ||
-          known.status === "failed"
-        )
-          return refuse({ _tag: "ResponseUnknown" })
-        if (known.status === "queued" || known.status === "in_progress")
-          return refuse({ _tag: "ResponseNotReady" })
-        return dueMs(state) - nowMs < holdMs
-          ? persist({ _tag: "Held", untilMs: nowMs + holdMs }).reply(undefined)
-          : reply(undefined)
-      },
-      Inspect: (state, { owner, id }, { nowMs }) =>
-        nowMs >= dueMs(state) ||
-        state.owner !== owner ||
-        state.responses[id] === undefined ||
-        state.responses[id].hidden
-          ? refuse({ _tag: "ResponseUnknown" })
-          : reply(undefined),
-      Commit: (state, given, { nowMs }) =>
-        state.responses[given.id]?.hidden === true
-          ? refuse({ _tag: "ResponseUnknown" })
-          : persist(eventOf(given, nowMs))
-              .with(...rowsOf(given), ...stale(state, given))
-              .reply(undefined),
-      Delete: (state, { owner, id }, { nowMs }) => {
-        const known = state.responses[id]
-        if (nowMs >= dueMs(state) || state.owner !== owner || known === undefined || known.hidden)
-          return refuse({ _tag: "ResponseUnknown" })
-        const left = Object.entries(state.responses).some(([other, { hidden }]) => other !== id && !hidden)
-        return left
-          ? persist({ _tag: "Deleted", id })
-              .with(BackgroundWork.delete([id]))
-              .reply(undefined)
-          : ended(state, "deleted").reply(undefined)
-      },
+      Begin: begin,
+      Inspect: inspect,
+      Commit: commit,
+      Delete: remove,
       Evict: (state) => ended(state, "lru").reply(true),
-      Expire: (state, _, { nowMs }) =>
-        nowMs >= dueMs(state) ? ended(state, "retention").reply(undefined) : reply(undefined)
+      Expire: expire
     },
     Expired: {
       Begin: unknown,

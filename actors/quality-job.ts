@@ -1,43 +1,47 @@
-/** One quality evaluation: accepted with its segments in a file, evaluated, kept a day. Guarantee: an
- *  accepted job survives a crash and is begun anew. What evaluating is comes from outside (QualityWork).
- *  Source: translation sections 14 and 17. */
+/** One quality evaluation: accepted with its segments in a file, evaluated, kept a day. It guarantees that an
+ *  accepted job survives a crash and begins anew. The evaluation itself comes from outside (QualityPort).
+ *  Source: docs/spec/translation.md, sections 14 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { Garbage } from "./garbage.ts"
 
+/** A report, or the reason why there is none, is kept so long. */
 export const retentionMs = 86_400_000
 
-const of = {
+const job = {
   accountId: Schema.String,
   source: Schema.String,
   target: Schema.String,
-  /** Segments, then the report. */
+  /** The blob holds the segments, and after the evaluation the report. */
   blob: Schema.String
 }
 
 const State = Schema.TaggedUnion({
   Absent: {},
-  Processing: of,
-  Done: { ...of, endedMs: Schema.Int },
-  Failed: { ...of, endedMs: Schema.Int, message: Schema.String },
+  Processing: job,
+  Done: { ...job, endedMs: Schema.Int },
+  Failed: { ...job, endedMs: Schema.Int, message: Schema.String },
   Gone: {}
 })
 
 type State = typeof State.Type
+type Processing = Extract<State, { _tag: "Processing" }>
+type Ended = Extract<State, { _tag: "Done" | "Failed" }>
 
 const View = Schema.TaggedUnion({
-  Processing: of,
-  Done: { ...of, endedMs: Schema.Int },
-  Failed: { ...of, endedMs: Schema.Int, message: Schema.String }
+  Processing: job,
+  Done: { ...job, endedMs: Schema.Int },
+  Failed: { ...job, endedMs: Schema.Int, message: Schema.String }
 })
 
 export type QualityView = typeof View.Type
-const Unknown = Schema.TaggedStruct("JobUnknown", {})
+const JobUnknown = Schema.TaggedStruct("JobUnknown", {})
 const unknown = () => refuse({ _tag: "JobUnknown" })
 const done = () => reply(undefined)
+const view = (state: QualityView) => reply(state)
 
 export interface QualityPort {
-  /** Reads the segments from `blob`, answers the blob that holds the report. May begin anew. */
+  /** Reads the segments from `blob` and answers the blob that holds the report. It may begin anew. */
   readonly evaluate: (
     job: { readonly source: string; readonly target: string; readonly blob: string },
     jobId: string
@@ -47,33 +51,37 @@ export interface QualityPort {
 
 export class QualityWork extends Context.Service<QualityWork, QualityPort>()("actors/QualityWork") {}
 
-const expiry = (state: State): number | undefined =>
+const expiresAt = (state: State): number | undefined =>
   state._tag === "Done" || state._tag === "Failed" ? state.endedMs + retentionMs : undefined
 
-const end = (
-  state: { readonly blob: string; readonly endedMs: number },
-  _: unknown,
-  { nowMs }: { readonly nowMs: number }
-) =>
-  nowMs < state.endedMs + retentionMs
-    ? reply(undefined)
-    : persist({ _tag: "Ended" })
-        .with(Garbage.put(["blob", state.blob], true))
-        .reply(undefined)
+const complete = ({ blob }: Processing, { report }: { readonly report: string }, { nowMs }: Facts) =>
+  persist({ _tag: "Evaluated", report, atMs: nowMs })
+    .with(Garbage.put(["blob", blob], true))
+    .reply(undefined)
+
+const fail = (_: unknown, { message }: { readonly message: string }, { nowMs }: Facts) =>
+  persist({ _tag: "Broken", message, atMs: nowMs }).reply(undefined)
+
+const expire = ({ blob, endedMs }: Ended, _: unknown, { nowMs }: Facts) => {
+  if (nowMs < endedMs + retentionMs) return reply(undefined)
+  return persist({ _tag: "Ended" })
+    .with(Garbage.put(["blob", blob], true))
+    .reply(undefined)
+}
 
 const cleaning = () => Stream.unwrap(Effect.map(QualityWork, ({ clean }) => Stream.fromEffectDrain(clean)))
 
 export const QualityJob = defineActor("quality-job", {
   state: State,
   event: Schema.TaggedUnion({
-    Accepted: of,
+    Accepted: job,
     Evaluated: { report: Schema.String, atMs: Schema.Int },
     Broken: { message: Schema.String, atMs: Schema.Int },
     Ended: {}
   }),
   commands: {
-    Accept: command(of, { reply: Schema.Void }),
-    Read: command({}, { reply: View, refusal: Unknown }),
+    Accept: command(job, { reply: Schema.Void }),
+    Read: command({}, { reply: View, refusal: JobUnknown }),
     Complete: command({ report: Schema.String }, { reply: Schema.Void }),
     Fail: command({ message: Schema.String }, { reply: Schema.Void }),
     Expire: command({}, { reply: Schema.Void })
@@ -82,31 +90,22 @@ export const QualityJob = defineActor("quality-job", {
   mailbox: { capacity: 16 },
   restart: { times: 3, within: "1 minute" },
   passivateAfter: "1 minute",
-  expiresAt: expiry,
+  expiresAt,
   endsIn: ["Gone"],
   resume: ["Processing"]
 }).behaves<QualityWork>({
   initial: { _tag: "Absent" },
   on: {
     Absent: {
-      Accept: (_, job) => persist({ _tag: "Accepted", ...job }).reply(undefined),
+      Accept: (_, accepted) => persist({ _tag: "Accepted", ...accepted }).reply(undefined),
       Read: unknown,
       Complete: done,
       Fail: done,
       Expire: done
     },
-    Processing: {
-      Accept: done,
-      Read: (state) => reply(state),
-      Complete: ({ blob }, { report }, { nowMs }) =>
-        persist({ _tag: "Evaluated", report, atMs: nowMs })
-          .with(Garbage.put(["blob", blob], true))
-          .reply(undefined),
-      Fail: (_, { message }, { nowMs }) => persist({ _tag: "Broken", message, atMs: nowMs }).reply(undefined),
-      Expire: done
-    },
-    Done: { Accept: done, Read: (state) => reply(state), Complete: done, Fail: done, Expire: end },
-    Failed: { Accept: done, Read: (state) => reply(state), Complete: done, Fail: done, Expire: end },
+    Processing: { Accept: done, Read: view, Complete: complete, Fail: fail, Expire: done },
+    Done: { Accept: done, Read: view, Complete: done, Fail: done, Expire: expire },
+    Failed: { Accept: done, Read: view, Complete: done, Fail: done, Expire: expire },
     Gone: { Accept: done, Read: unknown, Complete: done, Fail: done, Expire: done }
   },
   evolve: {

@@ -2,7 +2,8 @@
  *  something, the rest are refused. It serves both "50 calls per 10 s" and "100 a second, burst 200" (200 per
  *  2 s). What a crash costs: the window starts anew, unless the asker says what it had seen. A clock that
  *  steps back by a window or less keeps the window it was in. One record, no timer, no promise
- *  (bench/rate-window). Source: store section 4.2, translation section 2.5. */
+ *  (bench/rate-window).
+ *  Source: docs/spec/store.md, section 4.2; docs/spec/translation.md, section 2.5. */
 import { Schema } from "effect"
 import { command, defineActor, type Decision } from "../runtime/actor.ts"
 

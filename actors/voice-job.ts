@@ -1,9 +1,9 @@
-/** One voice translation job: waits for its file, is worked off, and is gone when its results are fetched or
- *  its time is over. Guarantee: what was answered survives a crash, work cut short begins anew by itself, its
- *  files never outlive it. What the work is comes from outside (VoiceJobWork). Source: translation sections
- *  13 and 17. */
+/** One voice translation job: it waits for its file, is worked off, and ends when its results are fetched or
+ *  its time is up. It guarantees that what was answered survives a crash, that work cut short begins anew by
+ *  itself, and that its files never outlive it. The work itself comes from outside (VoiceJobPort).
+ *  Source: docs/spec/translation.md, sections 13 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import { Garbage } from "./garbage.ts"
 
@@ -23,7 +23,7 @@ export const Job = Schema.Struct({
 
 export type Job = typeof Job.Type
 
-/** `blob` "": it failed, by `message`. */
+/** The result of one target. Where it failed `blob` is "", and `message` says why. */
 export const Result = Schema.Struct({
   blob: Schema.String,
   bytes: Schema.Int,
@@ -33,7 +33,7 @@ export const Result = Schema.Struct({
 
 export type Result = typeof Result.Type
 
-/** [accountId, jobId] → bytes of its file: jobs that wait or are worked on. */
+/** [accountId, jobId] → bytes of its file. The row is there while the job waits or is worked on. */
 export const OpenVoiceJobs = table("translation-voice-jobs-open", Schema.Int)
 
 export const uploadWithinMs = 300_000
@@ -68,43 +68,102 @@ const View = Schema.TaggedUnion({
 })
 
 export type VoiceJobView = typeof View.Type
+type Waiting = Extract<State, { _tag: "Waiting" }>
+type Processing = Extract<State, { _tag: "Processing" }>
 type Done = Extract<State, { _tag: "Done" }>
-const Unknown = Schema.TaggedStruct("JobUnknown", {})
-const Settled = Schema.TaggedStruct("JobSettled", {})
+const JobUnknown = Schema.TaggedStruct("JobUnknown", {})
+const JobSettled = Schema.TaggedStruct("JobSettled", {})
 const unknown = () => refuse({ _tag: "JobUnknown" })
 const settled = () => refuse({ _tag: "JobSettled" })
 const done = () => reply(undefined)
+const view = (state: VoiceJobView) => reply(state)
+
+export interface VoiceJobOutcome {
+  readonly results: ReadonlyArray<Result>
+  readonly audioMs: number
+}
 
 export interface VoiceJobPort {
-  /** May begin anew at any time. One result per target. Fails with a text for the customer when there is none
-   *  for any. */
+  /** Answers one result per target, and may begin anew at any time. It fails with a text for the customer when
+   *  there is no result for any. */
   readonly run: (
     job: Job,
     blob: string,
     jobId: string
-  ) => Effect.Effect<
-    { readonly results: ReadonlyArray<Result>; readonly audioMs: number },
-    { readonly message: string }
-  >
+  ) => Effect.Effect<VoiceJobOutcome, { readonly message: string }>
   readonly bill: (job: Job, audioMs: number) => Effect.Effect<void>
+  /** Removes garbage. */
   readonly clean: Effect.Effect<void>
 }
 
 export class VoiceJobWork extends Context.Service<VoiceJobWork, VoiceJobPort>()("actors/VoiceJobWork") {}
 
-const endsAt = (state: State): number | undefined =>
-  state._tag === "Waiting"
-    ? state.job.createdMs + uploadWithinMs
-    : state._tag === "Done"
-      ? state.uploadedMs + fetchWithinMs
-      : undefined
+const uploadUntilMs = ({ job }: Waiting): number => job.createdMs + uploadWithinMs
+const fetchUntilMs = ({ uploadedMs }: Done): number => uploadedMs + fetchWithinMs
+
+const expiresAt = (state: State): number | undefined => {
+  switch (state._tag) {
+    case "Waiting":
+      return uploadUntilMs(state)
+    case "Done":
+      return fetchUntilMs(state)
+    default:
+      return undefined
+  }
+}
 
 const failed = (message: string): Result => ({ blob: "", bytes: 0, message, fetched: false })
 
-const gone = ({ results }: Done) =>
+/** A result that failed has nothing to fetch. */
+const allFetched = (results: ReadonlyArray<Result>): boolean =>
+  results.every(({ blob, fetched }) => blob === "" || fetched)
+
+const markFetched = (results: ReadonlyArray<Result>, index: number): ReadonlyArray<Result> =>
+  results.map((result, i) => (i === index ? { ...result, fetched: true } : result))
+
+const create = (_: unknown, { job }: { readonly job: Job }, { id }: Facts) =>
+  persist({ _tag: "Created", job })
+    .with(OpenVoiceJobs.put([job.accountId, id], job.contentLength))
+    .reply(undefined)
+
+const upload = (state: Waiting, { blob }: { readonly blob: string }, { nowMs }: Facts) =>
+  nowMs >= uploadUntilMs(state)
+    ? settled()
+    : persist({ _tag: "Uploaded", blob, atMs: nowMs }).reply(undefined)
+
+const expireWaiting = (state: Waiting, _: unknown, { id, nowMs }: Facts) => {
+  if (nowMs < uploadUntilMs(state)) return reply(undefined)
+  const results = state.job.targets.map(() => failed("The file was not uploaded in time."))
+  return persist({ _tag: "Completed", results, audioMs: 0, atMs: nowMs })
+    .with(OpenVoiceJobs.delete([state.job.accountId, id]))
+    .reply(undefined)
+}
+
+const complete = ({ job, blob }: Processing, { results, audioMs }: VoiceJobOutcome, { id, nowMs }: Facts) =>
+  persist({ _tag: "Completed", results, audioMs, atMs: nowMs })
+    .with(OpenVoiceJobs.delete([job.accountId, id]), Garbage.put(["blob", blob], true))
+    .reply(undefined)
+
+const end = ({ results }: Done) =>
   persist({ _tag: "Ended" })
     .with(...results.flatMap(({ blob }) => (blob === "" ? [] : [Garbage.put(["blob", blob], true)])))
     .reply(undefined)
+
+/** The job ends with the last fetch, but not before its bill is written. */
+const fetch = (state: Done, { index }: { readonly index: number }, { nowMs }: Facts) =>
+  allFetched(markFetched(state.results, index)) && state.billed
+    ? end(state)
+    : persist({ _tag: "Fetched", index, atMs: nowMs }).reply(undefined)
+
+/** The bill is written; when everything has been fetched meanwhile the job ends. One that failed as a whole
+ *  stays, so that its reason can be read. */
+const bill = (state: Done) =>
+  state.results.some(({ blob }) => blob !== "") && allFetched(state.results)
+    ? end(state)
+    : persist({ _tag: "Billed" }).reply(undefined)
+
+const expireDone = (state: Done, _: unknown, { nowMs }: Facts) =>
+  nowMs < fetchUntilMs(state) ? reply(undefined) : end(state)
 
 export const VoiceJob = defineActor("voice-job", {
   state: State,
@@ -118,10 +177,10 @@ export const VoiceJob = defineActor("voice-job", {
   }),
   commands: {
     Create: command({ job: Job }, { reply: Schema.Void }),
-    Read: command({}, { reply: View, refusal: Unknown }),
+    Read: command({}, { reply: View, refusal: JobUnknown }),
     Upload: command(
       { blob: Schema.String },
-      { reply: Schema.Void, refusal: Schema.Union([Unknown, Settled]) }
+      { reply: Schema.Void, refusal: Schema.Union([JobUnknown, JobSettled]) }
     ),
     Complete: command({ results: Schema.Array(Result), audioMs: Schema.Int }, { reply: Schema.Void }),
     Fetch: command({ index: Schema.Int }, { reply: Schema.Void }),
@@ -132,17 +191,14 @@ export const VoiceJob = defineActor("voice-job", {
   mailbox: { capacity: 64 },
   restart: { times: 3, within: "1 minute" },
   passivateAfter: "1 minute",
-  expiresAt: endsAt,
+  expiresAt,
   endsIn: ["Gone"],
   resume: ["Processing"]
 }).behaves<VoiceJobWork>({
   initial: { _tag: "Absent" },
   on: {
     Absent: {
-      Create: (_, { job }, { id }) =>
-        persist({ _tag: "Created", job })
-          .with(OpenVoiceJobs.put([job.accountId, id], job.contentLength))
-          .reply(undefined),
+      Create: create,
       Read: unknown,
       Upload: unknown,
       Complete: done,
@@ -152,57 +208,30 @@ export const VoiceJob = defineActor("voice-job", {
     },
     Waiting: {
       Create: done,
-      Read: (state) => reply(state),
-      Upload: (state, { blob }, { nowMs }) =>
-        nowMs >= endsAt(state)!
-          ? settled()
-          : persist({ _tag: "Uploaded", blob, atMs: nowMs }).reply(undefined),
+      Read: view,
+      Upload: upload,
       Complete: done,
       Fetch: done,
       Bill: done,
-      Expire: (state, _, { id, nowMs }) =>
-        nowMs < endsAt(state)!
-          ? reply(undefined)
-          : persist({
-              _tag: "Completed",
-              results: state.job.targets.map(() => failed("The file was not uploaded in time.")),
-              audioMs: 0,
-              atMs: nowMs
-            })
-              .with(OpenVoiceJobs.delete([state.job.accountId, id]))
-              .reply(undefined)
+      Expire: expireWaiting
     },
     Processing: {
       Create: done,
-      Read: (state) => reply(state),
+      Read: view,
       Upload: settled,
-      Complete: ({ job, blob }, { results, audioMs }, { id, nowMs }) =>
-        persist({ _tag: "Completed", results, audioMs, atMs: nowMs })
-          .with(OpenVoiceJobs.delete([job.accountId, id]), Garbage.put(["blob", blob], true))
-          .reply(undefined),
+      Complete: complete,
       Fetch: done,
       Bill: done,
       Expire: done
     },
     Done: {
       Create: done,
-      Read: (state) => reply(state),
+      Read: view,
       Upload: settled,
       Complete: done,
-      Fetch: (state, { index }, { nowMs }) => {
-        const results = state.results.map((result, i) =>
-          i === index ? { ...result, fetched: true } : result
-        )
-        return results.every(({ blob, fetched }) => blob === "" || fetched) && state.billed
-          ? gone(state)
-          : persist({ _tag: "Fetched", index, atMs: nowMs }).reply(undefined)
-      },
-      Bill: (state) =>
-        state.results.some(({ blob }) => blob !== "") &&
-        state.results.every(({ blob, fetched }) => blob === "" || fetched)
-          ? gone(state)
-          : persist({ _tag: "Billed" }).reply(undefined),
-      Expire: (state, _, { nowMs }) => (nowMs < endsAt(state)! ? reply(undefined) : gone(state))
+      Fetch: fetch,
+      Bill: bill,
+      Expire: expireDone
     },
     Gone: {
       Create: done,
@@ -233,11 +262,7 @@ export const VoiceJob = defineActor("voice-job", {
         : state,
     Fetched: (state, { index, atMs }) =>
       state._tag === "Done"
-        ? {
-            ...state,
-            job: { ...state.job, updatedMs: atMs },
-            results: state.results.map((result, i) => (i === index ? { ...result, fetched: true } : result))
-          }
+        ? { ...state, job: { ...state.job, updatedMs: atMs }, results: markFetched(state.results, index) }
         : state,
     Billed: (state) => (state._tag === "Done" ? { ...state, billed: true } : state),
     Ended: () => ({ _tag: "Gone" })
@@ -260,13 +285,11 @@ export const VoiceJob = defineActor("voice-job", {
       ),
     Done: ({ job, audioMs, billed }) =>
       Stream.unwrap(
-        Effect.map(VoiceJobWork, ({ bill, clean }) =>
-          billed
-            ? Stream.fromEffectDrain(clean)
-            : Stream.fromEffect(
-                Effect.as(Effect.andThen(clean, bill(job, audioMs)), { _tag: "Bill" as const })
-              )
-        )
+        Effect.map(VoiceJobWork, (port) => {
+          if (billed) return Stream.fromEffectDrain(port.clean)
+          const cleanedAndBilled = Effect.andThen(port.clean, port.bill(job, audioMs))
+          return Stream.fromEffect(Effect.as(cleanedAndBilled, { _tag: "Bill" as const }))
+        })
       )
   }
 })

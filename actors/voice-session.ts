@@ -1,11 +1,11 @@
-/** One live voice session: audio comes in by one lane, what is heard and said leaves by another. Concluded
- *  text is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash
- *  of the process loses at most what that turn was writing, and doubles nothing. What a lost connection may
- *  have swallowed (sent, no pong since) is delivered again on the next. The session outlives its connections:
- *  after a lost one, the audio that has arrived goes on being heard.
- *  Source: translation sections 12 and 17. */
+/** One live voice session: audio comes in by one lane, transcripts and speech leave by another. Concluded text
+ *  is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash of
+ *  the process loses at most what that turn was writing, and doubles nothing. Text that a lost connection may
+ *  not have brought to the client (sent, no pong since) is delivered again on the next. The session outlives
+ *  its connections: after a lost one, the audio that has arrived is recognized to its end.
+ *  Source: docs/spec/translation.md, sections 12 and 17. */
 import { Schema } from "effect"
-import { command, lane, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, lane, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
 import { voicePipeline } from "./voice/pipeline.ts"
 import {
@@ -17,7 +17,7 @@ import {
   type VoiceEngines
 } from "./voice/session-types.ts"
 
-/** [keyed hash] → which session a token belongs to, until the session ends. */
+/** [keyed hash of a token] → the session it belongs to, until the session ends. */
 export const VoiceTokens = table(
   "voice-tokens",
   Schema.Struct({
@@ -28,10 +28,10 @@ export const VoiceTokens = table(
   })
 )
 
-/** A token must open its connection within this. */
+/** A token must open its connection in this time. */
 export const connectWithinMs = 60_000
 
-/** After the last disconnect a session can be resumed for this. */
+/** A session can be resumed for so long after its last disconnect. */
 export const resumableMs = 600_000
 
 export const sessionMsMax = 86_400_000
@@ -69,30 +69,55 @@ const TokenMisused = Schema.TaggedStruct("TokenMisused", {})
 const sessionGone = () => refuse({ _tag: "SessionGone" })
 const done = () => reply(undefined)
 
-const rows = {
-  fresh: (token: string, sessionId: string, { accountId }: VoiceConfig, issuedMs: number) =>
-    VoiceTokens.put([token], { sessionId, accountId, state: "fresh", issuedMs }),
-  mark: (token: string, sessionId: string, state: Live, as: "used" | "outdated") =>
-    VoiceTokens.put([token], {
-      sessionId,
-      accountId: state.config.accountId,
-      state: as,
-      issuedMs: state.issuedMs
-    })
-}
+const issueToken = (token: string, { accountId }: VoiceConfig, { id, nowMs }: Facts) =>
+  VoiceTokens.put([token], { sessionId: id, accountId, state: "fresh", issuedMs: nowMs })
+
+const markToken = (live: Live, tokenState: "used" | "outdated", { id }: Facts) =>
+  VoiceTokens.put([live.token], {
+    sessionId: id,
+    accountId: live.config.accountId,
+    state: tokenState,
+    issuedMs: live.issuedMs
+  })
 
 const end = (state: Live) =>
   persist({ _tag: "Ended" }).with(...state.tokens.map((token) => VoiceTokens.delete([token])))
 
-const endsAtMs = (state: Live): number =>
-  Math.min(
-    state.createdMs + sessionMsMax,
-    state.connection !== ""
-      ? Infinity
-      : state.disconnectedMs > 0 && state.disconnectedMs >= state.issuedMs
-        ? state.disconnectedMs + resumableMs
-        : state.issuedMs + (state.disconnectedMs > 0 ? resumableMs : connectWithinMs)
-  )
+/** A session without a connection waits for one: the first must come within a minute, a later one within ten,
+ *  counted from the disconnect or from the newest token, whichever came last. */
+const waitsUntilMs = ({ connection, disconnectedMs, issuedMs }: Live): number => {
+  if (connection !== "") return Infinity
+  return disconnectedMs === 0 ? issuedMs + connectWithinMs : Math.max(disconnectedMs, issuedMs) + resumableMs
+}
+
+const endsAtMs = (state: Live): number => Math.min(state.createdMs + sessionMsMax, waitsUntilMs(state))
+
+const connect = (state: Live, { token }: { readonly token: string }, facts: Facts) => {
+  if (token !== state.token || state.connection !== "") return end(state).refuse({ _tag: "TokenMisused" })
+  if (facts.nowMs > state.issuedMs + connectWithinMs) return sessionGone()
+  return persist({ _tag: "Connected" })
+    .with(markToken(state, "used", facts))
+    .reply({ config: state.config, audioMs: state.audioMs, sourceEnded: state.sourceEnded })
+}
+
+interface Renewal {
+  readonly presented: string
+  readonly token: string
+}
+
+const renew = (state: Live, { presented, token }: Renewal, facts: Facts) =>
+  presented !== state.token || state.tokens.length >= tokensMax
+    ? end(state).refuse({ _tag: "TokenMisused" })
+    : persist({ _tag: "Renewed", token, atMs: facts.nowMs })
+        .with(markToken(state, "outdated", facts), issueToken(token, state.config, facts))
+        .reply({ config: state.config })
+
+const deliver = ({ connection, undelivered, finished }: Live, { token }: { readonly token: string }) =>
+  connection !== token || undelivered.length === 0
+    ? reply({ undelivered: [], finished: finished && connection === token })
+    : persist({ _tag: "Delivered" }).reply({ undelivered, finished })
+
+const nothingToDeliver = () => reply({ undelivered: [], finished: false })
 
 export const VoiceSession = defineActor("voice-session", {
   state: State,
@@ -111,7 +136,7 @@ export const VoiceSession = defineActor("voice-session", {
   }),
   commands: {
     Create: command({ config: VoiceConfig, token: Schema.String }, { reply: Schema.Void }),
-    /** The token's one WebSocket. */
+    /** A token opens one WebSocket. */
     Connect: command(
       { token: Schema.String },
       {
@@ -119,7 +144,7 @@ export const VoiceSession = defineActor("voice-session", {
         refusal: Schema.Union([SessionGone, TokenMisused])
       }
     ),
-    /** A new token for the shown one; a live connection ends by it. */
+    /** The newest token is exchanged for a new one; a live connection ends by it. */
     Renew: command(
       { presented: Schema.String, token: Schema.String },
       { reply: Schema.Struct({ config: VoiceConfig }), refusal: Schema.Union([SessionGone, TokenMisused]) }
@@ -127,13 +152,13 @@ export const VoiceSession = defineActor("voice-session", {
     Disconnect: command({ token: Schema.String }, { reply: Schema.Void }),
     Conclude: command({ utterance: Utterance }, { reply: Schema.Void }),
     Translate: command({ translated: Schema.Array(Undelivered) }, { reply: Schema.Void }),
-    /** Everything concluded and undelivered, marked delivered: the asker sends it in the turn of the answer.
-     *  */
+    /** The reply holds all concluded text that was not delivered, and it is marked delivered: the asker sends
+     *  it in the turn of the answer. */
     Deliver: command(
       { token: Schema.String },
       { reply: Schema.Struct({ undelivered: Schema.Array(Undelivered), finished: Schema.Boolean }) }
     ),
-    /** Sent, but the connection went before the client had shown that it has read it. */
+    /** The text was sent, but the connection closed before the client had answered that it has read it. */
     Restore: command({ undelivered: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     EndSource: command({}, { reply: Schema.Void }),
     Finish: command({}, { reply: Schema.Void }),
@@ -155,16 +180,16 @@ export const VoiceSession = defineActor("voice-session", {
   initial: { _tag: "Absent" },
   on: {
     Absent: {
-      Create: (_, { config, token }, { id, nowMs }) =>
-        persist({ _tag: "Created", config, token, atMs: nowMs })
-          .with(rows.fresh(token, id, config, nowMs))
+      Create: (_, { config, token }, facts) =>
+        persist({ _tag: "Created", config, token, atMs: facts.nowMs })
+          .with(issueToken(token, config, facts))
           .reply(undefined),
       Connect: sessionGone,
       Renew: sessionGone,
       Disconnect: done,
       Conclude: done,
       Translate: done,
-      Deliver: () => reply({ undelivered: [], finished: false }),
+      Deliver: nothingToDeliver,
       Restore: done,
       EndSource: done,
       Finish: done,
@@ -173,30 +198,15 @@ export const VoiceSession = defineActor("voice-session", {
     },
     Live: {
       Create: done,
-      Connect: (state, { token }, { id, nowMs }) => {
-        if (token !== state.token || state.connection === token || state.connection !== "")
-          return end(state).refuse({ _tag: "TokenMisused" })
-        if (nowMs > state.issuedMs + connectWithinMs) return refuse({ _tag: "SessionGone" })
-        return persist({ _tag: "Connected" })
-          .with(rows.mark(token, id, state, "used"))
-          .reply({ config: state.config, audioMs: state.audioMs, sourceEnded: state.sourceEnded })
-      },
-      Renew: (state, { presented, token }, { id, nowMs }) =>
-        presented !== state.token || state.tokens.length >= tokensMax
-          ? end(state).refuse({ _tag: "TokenMisused" })
-          : persist({ _tag: "Renewed", token, atMs: nowMs })
-              .with(rows.mark(presented, id, state, "outdated"), rows.fresh(token, id, state.config, nowMs))
-              .reply({ config: state.config }),
+      Connect: connect,
+      Renew: renew,
       Disconnect: (state, { token }, { nowMs }) =>
         state.connection === token
           ? persist({ _tag: "Disconnected", atMs: nowMs }).reply(undefined)
           : reply(undefined),
       Conclude: (_, { utterance }) => persist({ _tag: "Concluded", spoken: utterance }).reply(undefined),
       Translate: (_, { translated }) => persist({ _tag: "Translated", said: translated }).reply(undefined),
-      Deliver: ({ connection, undelivered, finished }, { token }) =>
-        connection !== token || undelivered.length === 0
-          ? reply({ undelivered: [], finished: finished && connection === token })
-          : persist({ _tag: "Delivered" }).reply({ undelivered, finished }),
+      Deliver: deliver,
       Restore: (_, { undelivered }) => persist({ _tag: "Restored", said: undelivered }).reply(undefined),
       EndSource: ({ sourceEnded }) =>
         sourceEnded ? reply(undefined) : persist({ _tag: "SourceEnded" }).reply(undefined),
@@ -213,7 +223,7 @@ export const VoiceSession = defineActor("voice-session", {
       Disconnect: done,
       Conclude: done,
       Translate: done,
-      Deliver: () => reply({ undelivered: [], finished: false }),
+      Deliver: nothingToDeliver,
       Restore: done,
       EndSource: done,
       Finish: done,
@@ -270,6 +280,6 @@ export const VoiceSession = defineActor("voice-session", {
   activity: { Live: (state, self) => voicePipeline(state, self) }
 })
 
-function change(state: State, by: (state: Live) => Partial<Live>): State {
-  return state._tag === "Live" ? { ...state, ...by(state) } : state
+function change(state: State, update: (state: Live) => Partial<Live>): State {
+  return state._tag === "Live" ? { ...state, ...update(state) } : state
 }

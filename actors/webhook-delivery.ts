@@ -1,26 +1,26 @@
-/** One subscription's deliveries: in the order of the outbox, one at a time, each at least once. What failed
- *  waits, longer each time, and is at last put aside; one slow target delays nobody else. It goes on by
- *  itself after a restart of the process.
- *  Source: store section 9.2. */
+/** One subscription's deliveries: in the order of the outbox, one at a time, each at least once. A delivery
+ *  that failed waits, longer each time, and is at last put aside; one slow target delays nobody else. It goes
+ *  on by itself after a restart of the process. The state is stored, so its names stay.
+ *  Source: docs/spec/store.md, section 9.2. */
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, reply } from "../runtime/actor.ts"
 import type { Write } from "../storage/store.ts"
 
-/** What became of one attempt. */
+/** The outcome of one attempt. */
 export type Attempt = { readonly delivered: true } | { readonly delivered: false; readonly why: string }
 
 export interface DeliveryPort {
   /** The first entry of the subscription's outbox after `seq`; undefined: nothing is waiting. */
   readonly next: (subscription: string, after: number) => number | undefined
-  /** One attempt; never fails. `last`: the fallback target is tried too. */
+  /** Makes one attempt and never fails. The `last` one tries the fallback target too. */
   readonly attempt: (subscription: string, seq: number, last: boolean) => Effect.Effect<Attempt>
-  /** Rows that take the entry out of the outbox. */
+  /** The rows that take the entry out of the outbox. */
   readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
-  /** Rows that put it aside, counted. */
+  /** The rows that put it aside, counted. */
   readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
-  /** Waits before the second, third … attempt; after the last of them it is put aside. */
+  /** The waits before the second, third … attempt. An entry that fails after the last of them is put aside. */
   readonly waitsMs: ReadonlyArray<number>
-  /** The clock by which rests end. */
+  /** The clock by which waits end. */
   readonly nowMs: () => number
 }
 
@@ -28,13 +28,19 @@ export class Deliveries extends Context.Service<Deliveries, DeliveryPort>()("act
 
 const State = Schema.TaggedUnion({
   Idle: {},
-  /** `attempts` of the entry `seq` have failed so far; `woken`: an entry came while it looked. */
+  /** `attempts` of the entry `seq` have failed so far. `woken` turns true when an entry comes meanwhile. */
   Sending: { after: Schema.Int, seq: Schema.Int, attempts: Schema.Int, woken: Schema.Boolean },
   Resting: { after: Schema.Int, seq: Schema.Int, attempts: Schema.Int, untilMs: Schema.Int }
 })
 
 type State = typeof State.Type
-const fresh = (after: number): State => ({ _tag: "Sending", after, seq: 0, attempts: 0, woken: false })
+type Sending = Extract<State, { _tag: "Sending" }>
+
+/** The entry after `after` is next, and has not been tried. */
+const startAfter = (after: number): State => ({ _tag: "Sending", after, seq: 0, attempts: 0, woken: false })
+
+/** How many attempts of the entry have failed, this one included. */
+const failedAttempts = (state: Sending, seq: number): number => (state.seq === seq ? state.attempts : 0) + 1
 const done = () => reply(undefined)
 const entry = { seq: Schema.Int }
 
@@ -43,39 +49,41 @@ type AttemptOutcome =
   | { readonly _tag: "Delivered"; readonly seq: number }
   | { readonly _tag: "Failed"; readonly seq: number; readonly why: string }
 
-/** Entry after entry, until nothing is left or one fails. */
-const sending = (
-  outside: DeliveryPort,
+/** `ended`: nothing is left, or an entry has failed. */
+interface Position {
+  readonly after: number
+  readonly ended: boolean
+}
+
+/** Attempts entry after entry, until nothing is left or one fails. */
+const deliverAll = (
+  port: DeliveryPort,
   id: string,
   state: { readonly after: number; readonly seq: number; readonly attempts: number }
 ): Stream.Stream<AttemptOutcome> =>
   Stream.unfold(
-    { after: state.after, over: false },
-    ({
-      after,
-      over
-    }): Effect.Effect<
-      readonly [AttemptOutcome, { readonly after: number; readonly over: boolean }] | undefined
-    > => {
-      if (over) return Effect.succeed(undefined)
-      const seq = outside.next(id, after)
-      if (seq === undefined) return Effect.succeed([{ _tag: "Emptied" }, { after, over: true }])
+    { after: state.after, ended: false },
+    ({ after, ended }: Position): Effect.Effect<readonly [AttemptOutcome, Position] | undefined> => {
+      if (ended) return Effect.succeed(undefined)
+      const seq = port.next(id, after)
+      if (seq === undefined) return Effect.succeed([{ _tag: "Emptied" }, { after, ended: true }])
       const attempts = state.seq === seq ? state.attempts : 0
-      return Effect.map(outside.attempt(id, seq, attempts >= outside.waitsMs.length), (result) =>
+      const last = attempts >= port.waitsMs.length
+      return Effect.map(port.attempt(id, seq, last), (result) =>
         result.delivered
           ? [
               { _tag: "Delivered", seq },
-              { after: seq, over: false }
+              { after: seq, ended: false }
             ]
           : [
               { _tag: "Failed", seq, why: result.why },
-              { after, over: true }
+              { after, ended: true }
             ]
       )
     }
   )
 
-/** `port` is bound here because rules are pure: they only write the rows it names. */
+/** `port` is bound here because rules are pure: they only write the rows that it names. */
 export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "waitsMs">) =>
   defineActor("webhook-delivery", {
     state: State,
@@ -117,13 +125,12 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
             .with(...port.done(id, seq))
             .reply(undefined),
         Failed: (state, { seq, why }, { id, nowMs }) => {
-          const attempts = (state.seq === seq ? state.attempts : 0) + 1
-          const waitMs = port.waitsMs[attempts - 1]
-          return waitMs === undefined
-            ? persist({ _tag: "PutAside", seq })
-                .with(...port.aside(id, seq, why, nowMs))
-                .reply(undefined)
-            : persist({ _tag: "Failed", seq, untilMs: nowMs + waitMs }).reply(undefined)
+          const waitMs = port.waitsMs[failedAttempts(state, seq) - 1]
+          if (waitMs !== undefined)
+            return persist({ _tag: "Failed", seq, untilMs: nowMs + waitMs }).reply(undefined)
+          return persist({ _tag: "PutAside", seq })
+            .with(...port.aside(id, seq, why, nowMs))
+            .reply(undefined)
         },
         Rested: done,
         Emptied: ({ woken }) => persist({ _tag: woken ? "Rested" : "Emptied" }).reply(undefined)
@@ -137,34 +144,37 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
       }
     },
     evolve: {
-      Woken: (state) =>
-        state._tag === "Idle" ? fresh(0) : state._tag === "Sending" ? { ...state, woken: true } : state,
+      Woken: (state) => {
+        if (state._tag === "Idle") return startAfter(0)
+        return state._tag === "Sending" ? { ...state, woken: true } : state
+      },
       Delivered: (state, { seq }) =>
         state._tag === "Sending" ? { ...state, after: seq, seq: 0, attempts: 0 } : state,
       Failed: (state, { seq, untilMs }) =>
         state._tag === "Sending"
-          ? {
-              _tag: "Resting",
-              after: state.after,
-              seq,
-              attempts: (state.seq === seq ? state.attempts : 0) + 1,
-              untilMs
-            }
+          ? { _tag: "Resting", after: state.after, seq, attempts: failedAttempts(state, seq), untilMs }
           : state,
       PutAside: (state, { seq }) =>
         state._tag === "Sending" ? { _tag: "Resting", after: seq, seq: 0, attempts: 0, untilMs: 0 } : state,
-      // Something came while it looked for the last time: it looks again, by way of a rest of no length.
-      Rested: (state) =>
-        state._tag === "Resting"
-          ? { _tag: "Sending", after: state.after, seq: state.seq, attempts: state.attempts, woken: false }
-          : state._tag === "Sending"
-            ? { _tag: "Resting", after: state.after, seq: 0, attempts: 0, untilMs: 0 }
-            : state,
+      // An entry came while it looked for the last time: it looks again, by way of a wait of no length.
+      Rested: (state) => {
+        if (state._tag === "Resting")
+          return {
+            _tag: "Sending",
+            after: state.after,
+            seq: state.seq,
+            attempts: state.attempts,
+            woken: false
+          }
+        if (state._tag === "Sending")
+          return { _tag: "Resting", after: state.after, seq: 0, attempts: 0, untilMs: 0 }
+        return state
+      },
       Emptied: () => ({ _tag: "Idle" })
     },
     activity: {
       Sending: (state, { id }) =>
-        Stream.unwrap(Effect.map(Deliveries, (outside) => sending(outside, id, state))),
+        Stream.unwrap(Effect.map(Deliveries, (delivery) => deliverAll(delivery, id, state))),
       Resting: ({ untilMs }) =>
         Stream.fromEffect(
           Effect.flatMap(Deliveries, ({ nowMs }) =>

@@ -1,6 +1,6 @@
 /** Documents at rest: AES-256-GCM in chunks under keys that only the client's document key yields. Order,
  *  length and place are sealed too: a chunk cut off, swapped or taken from another document does not open.
- *  Source: documents 9.1, 9.2. */
+ *  Source: docs/spec/documents.md, sections 9.1 and 9.2. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
 
 const chunkBytes = 65_536
@@ -13,8 +13,10 @@ const labels = ["source", "result", "segments", "meta"] as const
 export type Label = (typeof labels)[number]
 
 export interface DocumentKeys {
+  /** Recognizes the document key without telling anything about it. */
   readonly check: string
   readonly of: (label: Label) => Buffer
+  /** Overwrites the keys in memory. */
   readonly forget: () => void
 }
 
@@ -31,29 +33,32 @@ export const newDocumentKey = (): string => randomBytes(keyBytes).toString("hex"
 export const newDocumentId = (): string => randomBytes(16).toString("hex").toUpperCase()
 const keyPattern = /^[0-9A-Fa-f]{64}$/
 
+/** Each label has a key of its own (HKDF). */
 const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer =>
   Buffer.from(hkdfSync("sha256", key, id, `troupe document ${label}`, bytes))
 
-/** undefined: no document key at all. */
+/** undefined: the text is no document key at all. */
 export const keysOf = (documentKey: string, id: string): DocumentKeys | undefined => {
   if (!keyPattern.test(documentKey)) return undefined
   const key = Buffer.from(documentKey, "hex")
-  const made = new Map<Label, Buffer>()
+  const derivedKeys = new Map<Label, Buffer>()
   return {
     check: derived(key, id, "check", checkBytes).toString("base64"),
     of: (label) => {
-      let one = made.get(label)
-      if (one === undefined) made.set(label, (one = derived(key, id, label, keyBytes)))
-      return one
+      const existing = derivedKeys.get(label)
+      if (existing !== undefined) return existing
+      const created = derived(key, id, label, keyBytes)
+      derivedKeys.set(label, created)
+      return created
     },
     forget: () => {
       key.fill(0)
-      for (const one of made.values()) one.fill(0)
+      for (const derivedKey of derivedKeys.values()) derivedKey.fill(0)
     }
   }
 }
 
-/** In constant time. */
+/** Compares in constant time. */
 export const sameCheck = (a: string, b: string): boolean => {
   const x = Buffer.from(a, "base64")
   const y = Buffer.from(b, "base64")
@@ -77,7 +82,7 @@ const headerOf = (label: Label): Buffer => {
   return header
 }
 
-/** What goes in is sealed as it comes; a chunk leaves when it is full or last. */
+/** Seals the bytes as they come; a chunk leaves when it is full or last. */
 export async function* sealing(
   plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   keys: DocumentKeys,
@@ -88,37 +93,37 @@ export async function* sealing(
   const key = keys.of(label)
   yield header
   let counter = 0
-  const seal = (chunk: Buffer, last: boolean): Buffer => {
+  const seal = (plainChunk: Buffer, last: boolean): Buffer => {
     const cipher = createCipheriv("aes-256-gcm", key, nonceOf(random, counter++, last)).setAAD(header)
-    return Buffer.concat([cipher.update(chunk), cipher.final(), cipher.getAuthTag()])
+    return Buffer.concat([cipher.update(plainChunk), cipher.final(), cipher.getAuthTag()])
   }
-  const room = Buffer.allocUnsafe(chunkBytes)
+  const chunk = Buffer.allocUnsafe(chunkBytes)
   let filled = 0
   for await (const part of plain) {
-    for (let at = 0; at < part.length;) {
+    for (let offset = 0; offset < part.length;) {
       if (filled === chunkBytes) {
-        yield seal(room, false)
+        yield seal(chunk, false)
         filled = 0
       }
-      const taken = Math.min(chunkBytes - filled, part.length - at)
-      room.set(part.subarray(at, at + taken), filled)
-      filled += taken
-      at += taken
+      const bytes = Math.min(chunkBytes - filled, part.length - offset)
+      chunk.set(part.subarray(offset, offset + bytes), filled)
+      filled += bytes
+      offset += bytes
     }
   }
-  yield seal(room.subarray(0, filled), true)
-  room.fill(0)
+  yield seal(chunk.subarray(0, filled), true)
+  chunk.fill(0)
 }
 
-/** The plain bytes, each chunk checked before it is given out; throws SealedFault. */
+/** Yields the plain bytes, each chunk checked before it is yielded; throws SealedFault. */
 export async function* opening(
   sealed: AsyncIterable<Uint8Array>,
   keys: DocumentKeys,
   label: Label
 ): AsyncGenerator<Buffer> {
-  const whole = chunkBytes + tagBytes
+  const sealedChunkBytes = chunkBytes + tagBytes
   const key = keys.of(label)
-  let held: Buffer = Buffer.alloc(0)
+  let pending: Buffer = Buffer.alloc(0)
   let header: Buffer | undefined
   let counter = 0
   const open = (chunk: Buffer, last: boolean): Buffer => {
@@ -137,27 +142,27 @@ export async function* opening(
     }
   }
   for await (const part of sealed) {
-    held =
-      held.length === 0
+    pending =
+      pending.length === 0
         ? Buffer.from(part.buffer, part.byteOffset, part.byteLength)
-        : Buffer.concat([held, part])
-    if (header === undefined && held.length >= headerBytes) {
-      header = Buffer.from(held.subarray(0, headerBytes))
+        : Buffer.concat([pending, part])
+    if (header === undefined && pending.length >= headerBytes) {
+      header = Buffer.from(pending.subarray(0, headerBytes))
       if (
         !header.subarray(0, 5).equals(magic) ||
         header[5] !== labels.indexOf(label) ||
         header.readUInt32BE(6) !== chunkBytes
       )
         throw new SealedFault()
-      held = held.subarray(headerBytes)
+      pending = pending.subarray(headerBytes)
     }
-    while (header !== undefined && held.length > whole) {
-      yield open(held.subarray(0, whole), false)
-      held = held.subarray(whole)
+    while (header !== undefined && pending.length > sealedChunkBytes) {
+      yield open(pending.subarray(0, sealedChunkBytes), false)
+      pending = pending.subarray(sealedChunkBytes)
     }
   }
   if (header === undefined) throw new SealedFault()
-  yield open(held, true)
+  yield open(pending, true)
 }
 
 export const opened = async (
@@ -170,7 +175,7 @@ export const opened = async (
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
 }
 
-/** Short values (a file's name), as base64. */
+/** Seals a short value (a file's name), as base64. */
 export const sealedText = async (text: string, keys: DocumentKeys): Promise<string> => {
   const parts: Array<Uint8Array> = []
   for await (const part of sealing([Buffer.from(text)], keys, "meta")) parts.push(part)

@@ -2,7 +2,6 @@
  *  addresses, records, the translating and the deterministic model. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { CircuitBreaker } from "../../../../actors/circuit-breaker.ts"
 import { Aborter, signalOf } from "../../../../actors/engines/chat/abort.ts"
 import { echo, sample } from "../../../../actors/engines/chat/echo.ts"
 import type { ModelEvent, ModelRequest, ModelSink } from "../../../../actors/engines/chat/model.ts"
@@ -433,35 +432,6 @@ it("an internal name is never seen, wherever the stream is cut", () => {
     }
     expect(out + unmasking.end()).toBe("look look_up external__lo external__other look")
   }
-})
-
-describe("the breaker's rules", () => {
-  const { on } = CircuitBreaker
-  const facts = { id: "x", nowMs: 1_000, newId: () => "" }
-  const policy = { failuresMax: 5, withinMs: 30_000, openMs: 15_000 }
-  it("five in a row open it, a success in between does not; open refuses until its time, then one probe", () => {
-    expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: 0 }, policy, facts).events).toEqual([
-      { _tag: "Opened", untilMs: 16_000 }
-    ])
-    expect(on.Closed.Failed({ _tag: "Closed", failures: 4, firstMs: -40_000 }, policy, facts).events).toEqual(
-      [{ _tag: "Closed", failures: 1, firstMs: 1_000 }]
-    )
-    expect(on.Closed.Succeeded({ _tag: "Closed", failures: 4, firstMs: 0 }, {}, facts).events).toEqual([
-      { _tag: "Closed", failures: 0, firstMs: 0 }
-    ])
-    expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_001 }, {}, facts).answer).toEqual({
-      refuse: { _tag: "CircuitOpen" }
-    })
-    expect(on.Open.Acquire({ _tag: "Open", untilMs: 1_000 }, {}, facts).events).toEqual([
-      { _tag: "Probed", sinceMs: 1_000 }
-    ])
-    expect(on.Probing.Acquire({ _tag: "Probing", sinceMs: 999 }, {}, facts).answer).toEqual({
-      refuse: { _tag: "CircuitOpen" }
-    })
-    expect(on.Probing.Failed({ _tag: "Probing", sinceMs: 1 }, policy, facts).events).toEqual([
-      { _tag: "Opened", untilMs: 16_000 }
-    ])
-  })
 })
 
 describe("web_fetch", () => {
