@@ -34,7 +34,7 @@ const locked = { _tag: "Locked", meta, atMs: 1_000 }
 const finished = { _tag: "Done", meta, atMs: 1_000, billed: 50_000, resultBytes: 9 }
 const failed = { _tag: "Failed", meta, atMs: 1_000, text: "no" }
 const leaving = { _tag: "Leaving", meta }
-const gone = { _tag: "Gone" }
+const removed = { _tag: "Gone" }
 const unknown = replies({ _tag: "Unknown" })
 const notDownloaded = replies(false)
 
@@ -190,7 +190,7 @@ describeRules(DocumentJob, [
     command: "Remove",
     decides: { ...done, events: [{ _tag: "Removed" }] }
   },
-  ...quiet(gone, { ...inert, Inspect: unknown, Downloaded: notDownloaded, Remove: done, Expire: done })
+  ...quiet(removed, { ...inert, Inspect: unknown, Downloaded: notDownloaded, Remove: done, Expire: done })
 ])
 
 describe("the fold", () => {
@@ -203,7 +203,7 @@ describe("the fold", () => {
     ["failed", translating, { _tag: "Failed", atMs: 1_000, text: "no" }, failed],
     ["failed without its key", locked, { _tag: "Failed", atMs: 1_000, text: "no" }, failed],
     ["downloaded", finished, { _tag: "Left" }, leaving],
-    ["removed", leaving, { _tag: "Removed" }, gone],
+    ["removed", leaving, { _tag: "Removed" }, removed],
     ["a turn that comes late", locked, { _tag: "Begun" }, locked]
   ])("%s", (_, state, event, after) => expect(fold(state, event)).toEqual(after))
   it("a job that was never received has nothing to fold", () => {
@@ -214,7 +214,7 @@ describe("the fold", () => {
 
 it("expires an hour after its key is missed, a day after its end", () => {
   const { expiresAt, endsIn, resume, initial } = DocumentJob
-  const states = [locked, finished, failed, absent, queued, leaving, gone]
+  const states = [locked, finished, failed, absent, queued, leaving, removed]
   expect(states.map((state) => expiresAt!(state as never))).toEqual([
     1_000 + hourMs,
     1_000 + dayMs,

@@ -33,8 +33,8 @@ const commit = (id: string, more: Partial<ResponseRecord> = {}) => ({
 type Active = Parameters<typeof on.Active.Inspect>[0]
 
 const after = (...commits: ReadonlyArray<ReturnType<typeof commit>>): Active =>
-  commits.reduce<any>((state, given) => {
-    const decision = (on as any)[state._tag].Commit(state, given, facts(100))
+  commits.reduce<any>((state, committed) => {
+    const decision = (on as any)[state._tag].Commit(state, committed, facts(100))
     return decision.events.reduce((now: any, event: any) => (evolve as any)[event._tag](now, event), state)
   }, ProxySession.initial)
 

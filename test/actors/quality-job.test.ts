@@ -11,7 +11,7 @@ const absent = { _tag: "Absent" }
 const processing = { _tag: "Processing", ...job }
 const evaluated = { _tag: "Done", ...job, blob: "report", endedMs: 1_000 }
 const broken = { _tag: "Failed", ...job, endedMs: 1_000, message: "no" }
-const gone = { _tag: "Gone" }
+const removed = { _tag: "Gone" }
 const unknown = refuses({ _tag: "JobUnknown" })
 
 const expiry = (state: typeof evaluated | typeof broken) =>
@@ -62,7 +62,7 @@ describeRules(QualityJob, [
   ...expiry(evaluated),
   ...quiet(broken, { Accept: done, Read: replies(broken), Complete: done, Fail: done }),
   ...expiry(broken),
-  ...quiet(gone, { Accept: done, Read: unknown, Complete: done, Fail: done, Expire: done })
+  ...quiet(removed, { Accept: done, Read: unknown, Complete: done, Fail: done, Expire: done })
 ])
 
 describe("the fold", () => {
@@ -71,10 +71,10 @@ describe("the fold", () => {
     expect(fold(absent, { _tag: "Accepted", ...job })).toEqual(processing)
     expect(fold(processing, { _tag: "Evaluated", report: "report", atMs: 1_000 })).toEqual(evaluated)
     expect(fold(processing, { _tag: "Broken", message: "no", atMs: 1_000 })).toEqual(broken)
-    expect(fold(evaluated, { _tag: "Ended" })).toEqual(gone)
+    expect(fold(evaluated, { _tag: "Ended" })).toEqual(removed)
   })
   it("events that come late change nothing", () => {
-    for (const state of [absent, evaluated, broken, gone]) {
+    for (const state of [absent, evaluated, broken, removed]) {
       expect(fold(state, { _tag: "Evaluated", report: "late", atMs: 9 })).toEqual(state)
       expect(fold(state, { _tag: "Broken", message: "late", atMs: 9 })).toEqual(state)
     }
@@ -87,7 +87,7 @@ it("expires a day after its end, and only then", () => {
     dayMs + 1_000,
     dayMs + 1_000
   ])
-  expect([absent, processing, gone].map((state) => expiresAt!(state as never))).toEqual([
+  expect([absent, processing, removed].map((state) => expiresAt!(state as never))).toEqual([
     undefined,
     undefined,
     undefined

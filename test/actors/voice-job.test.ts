@@ -41,7 +41,7 @@ const ended = (results: ReadonlyArray<Result>, billed: boolean) => ({
 
 const fresh = ended([result("a"), result("b")], true)
 const halfFetched = ended([result("a", true), result("b")], true)
-const gone = { _tag: "Gone" }
+const removed = { _tag: "Gone" }
 const unknown = refuses({ _tag: "JobUnknown" })
 const settled = refuses({ _tag: "JobSettled" })
 const untimely = "The file was not uploaded in time."
@@ -192,7 +192,7 @@ describeRules(VoiceJob, [
     decides: done
   },
   { title: "at the end of its hour", state: fresh, command: "Expire", nowMs: fetchMs + 2_000, decides: ends },
-  ...quiet(gone, {
+  ...quiet(removed, {
     Create: done,
     Read: unknown,
     Upload: unknown,
@@ -215,25 +215,25 @@ describe("the fold", () => {
       ...halfFetched,
       job: { ...job, updatedMs: 4_000 }
     })
-    expect(fold(fresh, { _tag: "Ended" })).toEqual(gone)
+    expect(fold(fresh, { _tag: "Ended" })).toEqual(removed)
   })
   it("without audio there is nothing to bill; without a file its hour begins with its end", () => {
     expect(fold(processing, { ...completed, audioMs: 0 })).toMatchObject({ billed: true })
     expect(fold(waiting, { ...completed, audioMs: 0 })).toMatchObject({ uploadedMs: 3_000, billed: true })
   })
   it("events that come late change nothing", () => {
-    for (const state of [absent, gone]) {
+    for (const state of [absent, removed]) {
       expect(fold(state, completed)).toEqual(state)
       for (const event of [{ _tag: "Billed" }, fetched(0)]) expect(fold(state, event)).toEqual(state)
     }
-    for (const state of [processing, fresh, gone])
+    for (const state of [processing, fresh, removed])
       expect(fold(state, { _tag: "Uploaded", blob: "late", atMs: 9 })).toEqual(state)
   })
 })
 
 it("expires five minutes after its creation without a file, an hour after its file with results", () => {
   const { expiresAt, endsIn, resume } = VoiceJob
-  const expiries = [absent, waiting, processing, fresh, gone].map((state) => expiresAt!(state as never))
+  const expiries = [absent, waiting, processing, fresh, removed].map((state) => expiresAt!(state as never))
   expect(expiries).toEqual([undefined, uploadMs + 1_000, undefined, fetchMs + 2_000, undefined])
   expect({ endsIn, resume }).toEqual({ endsIn: ["Gone"], resume: ["Processing"] })
 })
