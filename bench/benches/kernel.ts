@@ -1,7 +1,7 @@
 /** Actors and storage in one process: messages, asks, idle actors, limits, durability, recovery. The floor is
  *  hand-written beside each (bench/programs/micro.ts). */
-import { run, serverCore } from "../processes.ts"
-import type { Bench, Measured } from "../rounds.ts"
+import type { Bench } from "../rounds.ts"
+import { programBench } from "./single.ts"
 
 interface Micro {
   readonly unit: string
@@ -10,50 +10,32 @@ interface Micro {
   readonly peers?: ReadonlyArray<string>
 }
 
-const micro = (title: string, { unit, rate = false, operations, peers = [] }: Micro): Bench => ({
-  title,
-  unit,
-  rate,
-  open: ({ smoke }) => ({
-    candidates: ["floor", "troupe", ...peers].map((name) => ({
-      name,
-      compared: name === "troupe",
-      prepare: (tree) => ({
-        measure: () =>
-          run<Measured>({
-            tree,
-            core: serverCore,
-            name: "micro",
-            args: [title, name, smoke ? Math.ceil(operations / 100) : operations]
-          })
-      })
-    }))
+const micro = (title: string, { operations, peers = [], ...figure }: Micro): Bench =>
+  programBench({
+    ...figure,
+    title,
+    program: "micro",
+    candidates: ["floor", "troupe", ...peers],
+    args: (name, smoke) => [title, name, smoke ? Math.ceil(operations / 100) : operations]
   })
-})
 
 const cpu = "ns CPU"
 
 const durable = (width: number, operations: number): Bench =>
   micro(`durable-${width}`, { unit: "asks/s", rate: true, operations })
 
-const recovery: Bench = {
+const lazy = "first answer (lazy)"
+const eager = "all in memory (eager)"
+
+const recovery = programBench({
   title: "recovery",
   unit: "ms",
   rounds: 1,
-  open: ({ smoke }) => ({
-    candidates: [
-      { name: "first answer (lazy)", mode: "lazy" },
-      { name: "all in memory (eager)", mode: "eager" }
-    ].map(({ name, mode }) => ({
-      name,
-      compared: true,
-      prepare: (tree) => ({
-        measure: () =>
-          run<Measured>({ tree, core: serverCore, name: "recovery", args: [mode, smoke ? 2_000 : 1_000_000] })
-      })
-    }))
-  })
-}
+  program: "recovery",
+  candidates: [lazy, eager],
+  compared: [lazy, eager],
+  args: (name, smoke) => [name === lazy ? "lazy" : "eager", smoke ? 2_000 : 1_000_000]
+})
 
 export const kernelBenches: Record<string, Bench> = {
   tell: micro("tell", { unit: cpu, operations: 600_000, peers: ["xstate", "effect", "nact"] }),

@@ -3,33 +3,20 @@ import { mkdtempSync } from "node:fs"
 import net from "node:net"
 import { join } from "node:path"
 import { freePort } from "../port.ts"
-import { launch, run, serverCore } from "../processes.ts"
+import { launch } from "../processes.ts"
 import type { Bench, Measured } from "../rounds.ts"
 import { root, type Tree } from "../tree.ts"
+import { programBench } from "./single.ts"
 
 /** One document, extracted and rebuilt with nothing changed, against parsing and packing it. */
-const document = (format: string): Bench => ({
-  title: `document-${format}`,
-  unit: "ms",
-  open: ({ smoke }) => ({
-    candidates: [
-      { name: "least", program: "least" },
-      { name: "troupe", program: "ours" }
-    ].map(({ name, program }) => ({
-      name,
-      compared: name === "troupe",
-      prepare: (tree) => ({
-        measure: () =>
-          run<Measured>({
-            tree,
-            core: serverCore,
-            name: "documents",
-            args: [format, program, smoke ? 0.02 : 1]
-          })
-      })
-    }))
+const document = (format: string): Bench =>
+  programBench({
+    title: `document-${format}`,
+    unit: "ms",
+    program: "documents",
+    candidates: ["least", "troupe"],
+    args: (name, smoke) => [format, name === "troupe" ? "ours" : "least", smoke ? 0.02 : 1]
   })
-})
 
 interface LanguageBench {
   readonly title: string
@@ -39,26 +26,15 @@ interface LanguageBench {
 }
 
 /** What stands above the engines; the floors do less (bench/programs/language.ts). */
-const language = ({ title, bench, operations, smokeOperations }: LanguageBench): Bench => ({
-  title,
-  unit: "µs CPU",
-  rounds: 1,
-  open: ({ smoke }) => ({
-    candidates: ["floor", "troupe"].map((name) => ({
-      name,
-      compared: name === "troupe",
-      prepare: (tree) => ({
-        measure: () =>
-          run<Measured>({
-            tree,
-            core: serverCore,
-            name: "language",
-            args: [bench, name, smoke ? smokeOperations : operations]
-          })
-      })
-    }))
+const language = ({ title, bench, operations, smokeOperations }: LanguageBench): Bench =>
+  programBench({
+    title,
+    unit: "µs CPU",
+    rounds: 1,
+    program: "language",
+    candidates: ["floor", "troupe"],
+    args: (name, smoke) => [bench, name, smoke ? smokeOperations : operations]
   })
-})
 
 const startMsMax = 20_000
 
