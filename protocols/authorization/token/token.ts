@@ -1,5 +1,6 @@
-/** `POST /oauth/token`: the checks that every grant shares, in their order, then the grant. Source:
- *  authorization section 8.1. */
+/** `POST /oauth/token`: the checks that every grant shares, in the order of the specification, then the grant.
+ *  Nothing is spent before the last of them has passed.
+ *  Source: docs/spec/authorization.md, section 8.1. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
@@ -20,7 +21,7 @@ import { isWireFault, readForm, type Form } from "../wire.ts"
 interface GrantEntry {
   readonly run: Grant
   readonly enabled: (settings: Settings) => boolean
-  /** What switches it on. */
+  /** Environment variable that switches the grant on; absent where it is always on. */
   readonly variable?: string
   readonly publicClients: (settings: Settings) => boolean
 }
@@ -51,79 +52,107 @@ export const grants: Readonly<Record<string, GrantEntry>> = {
   }
 }
 
-export const token = (
+/** One request as far as it has been read. */
+interface TokenRequest {
+  readonly services: AuthServices
+  readonly proofs: DpopVerifier
+  readonly request: Request
+  readonly form: Form
+  readonly grantType: string
+  readonly grant: GrantEntry
+}
+
+type Check = (request: TokenRequest, caller: Authenticated) => Problem | undefined
+
+const grantIsEnabled = ({ grant, services: { settings } }: TokenRequest): Problem | undefined =>
+  grant.enabled(settings)
+    ? undefined
+    : problemOf("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
+
+const confidentialClientWhereWanted: Check = ({ grant, services }, { confidential }) =>
+  confidential || grant.publicClients(services.settings)
+    ? undefined
+    : problemOf("unauthorized_client", "this grant wants a confidential client")
+
+const clientIsRegisteredForGrant: Check = ({ grantType }, { client }) =>
+  client.grantTypes.includes(grantType)
+    ? undefined
+    : problemOf("unauthorized_client", "the client is not registered for this grant")
+
+/** Checked once the client is authenticated, top to bottom; the first refusal is the answer. The DPoP proof
+ *  comes after them, because checking it spends it. */
+const clientChecks: ReadonlyArray<Check> = [confidentialClientWhereWanted, clientIsRegisteredForGrant]
+
+const grantOf = (grantType: string): GrantEntry | undefined =>
+  Object.hasOwn(grants, grantType) ? grants[grantType] : undefined
+
+const readTokenRequest = (
   services: AuthServices,
   proofs: DpopVerifier,
   request: Request
-): Response | Problem | Promise<Response | Problem> => {
-  const proof = request.headers.get("dpop")
-  return mapMaybePromise(granted(services, proofs, request, proof), (answer) =>
-    answered(services, proofs, proof, answer)
-  )
-}
-
-const answered = (
-  services: AuthServices,
-  proofs: DpopVerifier,
-  proof: string | undefined,
-  answer: Body | Problem
-): Response | Problem | Promise<Problem> => {
-  const { settings, books } = services
-  const nonce =
-    proof !== undefined && settings.dpop.enabled && settings.dpop.requireNonce ? proofs.nonce() : undefined
-  if (isProblem(answer)) {
-    // A proof that was spent on this stays spent.
-    const problem =
-      answer._tag === "use_dpop_nonce" || nonce === undefined ? answer : { ...answer, dpopNonce: nonce }
-    return proof === undefined ? problem : books.store.flushed().then(() => problem)
-  }
-  return {
-    status: 200,
-    headers: nonce === undefined ? secretHeaders : [...secretHeaders, ["DPoP-Nonce", nonce]],
-    body: JSON.stringify(answer)
-  }
-}
-
-const granted = (
-  services: AuthServices,
-  proofs: DpopVerifier,
-  request: Request,
-  proof: string | undefined
-): Body | Problem | Promise<Body | Problem> => {
-  const { settings } = services
+): TokenRequest | Problem => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
   if (isWireFault(form)) return problemOf("invalid_request", form.detail)
   const grantType = form.get("grant_type")
   if (grantType === undefined) return problemOf("invalid_request", "grant_type is missing")
-  const grant = Object.hasOwn(grants, grantType) ? grants[grantType] : undefined
+  const grant = grantOf(grantType)
   if (grant === undefined)
     return problemOf("unsupported_grant_type", `the grant type ${quoted(grantType)} is not supported`)
-  if (!grant.enabled(settings))
-    return problemOf("unsupported_grant_type", `the grant type is switched off by ${grant.variable}`)
+  return { services, proofs, request, form, grantType, grant }
+}
+
+export const token = (
+  services: AuthServices,
+  proofs: DpopVerifier,
+  request: Request
+): Response | Problem | Promise<Response | Problem> =>
+  mapMaybePromise(granted(services, proofs, request), (result) => answered(services, proofs, request, result))
+
+const granted = (
+  services: AuthServices,
+  proofs: DpopVerifier,
+  request: Request
+): Body | Problem | Promise<Body | Problem> => {
+  const tokenRequest = readTokenRequest(services, proofs, request)
+  if (isProblem(tokenRequest)) return tokenRequest
+  const disabled = grantIsEnabled(tokenRequest)
+  if (disabled !== undefined) return disabled
   return mapMaybePromise(
-    authenticate(services, request.headers.get("authorization"), form, request.client),
-    (caller) =>
-      isProblem(caller) ? caller : run(services, proofs, request, proof, form, grantType, grant, caller)
+    authenticate(services, request.headers.get("authorization"), tokenRequest.form, request.client),
+    (caller) => (isProblem(caller) ? caller : runGrant(tokenRequest, caller))
   )
 }
 
-const run = (
-  services: AuthServices,
-  proofs: DpopVerifier,
-  request: Request,
-  proof: string | undefined,
-  form: Form,
-  grantType: string,
-  grant: GrantEntry,
-  caller: Authenticated
-): Problem | Promise<Body | Problem> => {
-  const { settings } = services
-  const { client, confidential } = caller
-  if (!confidential && !grant.publicClients(settings))
-    return problemOf("unauthorized_client", "this grant wants a confidential client")
-  if (!client.grantTypes.includes(grantType))
-    return problemOf("unauthorized_client", "the client is not registered for this grant")
-  const jkt = proofs.check(proof, request.method, `${settings.issuer}/oauth/token`)
+const runGrant = (tokenRequest: TokenRequest, caller: Authenticated): Problem | Promise<Body | Problem> => {
+  for (const check of clientChecks) {
+    const problem = check(tokenRequest, caller)
+    if (problem !== undefined) return problem
+  }
+  const { services, proofs, request, form, grant } = tokenRequest
+  const { client } = caller
+  const tokenUrl = `${services.settings.issuer}/oauth/token`
+  const jkt = proofs.check(request.headers.get("dpop"), request.method, tokenUrl)
   if (isProblem(jkt)) return jkt
   return grant.run({ services, form, client, jkt, ip: request.client, traceId: request.traceId })
+}
+
+/** Words the result; a caller that sent a proof gets a fresh nonce where nonces are required. */
+const answered = (
+  { settings: { dpop }, books }: AuthServices,
+  proofs: DpopVerifier,
+  request: Request,
+  result: Body | Problem
+): Response | Problem | Promise<Problem> => {
+  const sentProof = request.headers.get("dpop") !== undefined
+  const dpopNonce = sentProof && dpop.enabled && dpop.requireNonce ? proofs.nonce() : undefined
+  if (!isProblem(result))
+    return {
+      status: 200,
+      headers: dpopNonce === undefined ? secretHeaders : [...secretHeaders, ["DPoP-Nonce", dpopNonce]],
+      body: JSON.stringify(result)
+    }
+  const problem =
+    result._tag === "use_dpop_nonce" || dpopNonce === undefined ? result : { ...result, dpopNonce }
+  // A proof that was spent on this stays spent, whatever happens to the process.
+  return sentProof ? books.store.flushed().then(() => problem) : problem
 }
