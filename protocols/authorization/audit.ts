@@ -30,28 +30,28 @@ export class Audit {
   }
 
   /** A row for the transaction that it tells of. */
-  event(action: string, given: AuditDetails = {}): Write {
+  event(action: string, details: AuditDetails = {}): Write {
     this.counts.set(action, (this.counts.get(action) ?? 0) + 1)
     const id = this.books.id()
     let detail = ""
-    for (const [name, value] of Object.entries(given.detail ?? {}))
+    for (const [name, value] of Object.entries(details.detail ?? {}))
       if (value !== undefined)
         detail += `${detail === "" ? "" : " "}${name}=${encodeURIComponent(String(value).slice(0, textMax))}`
     return AuditEvents.put([id], {
       id,
       action,
-      actorId: given.actorId ?? "",
-      clientId: given.clientId ?? "",
-      ip: given.ip ?? "",
+      actorId: details.actorId ?? "",
+      clientId: details.clientId ?? "",
+      ip: details.ip ?? "",
       detail,
-      traceId: given.traceId ?? "",
+      traceId: details.traceId ?? "",
       createdMs: this.books.nowMs()
     })
   }
 
   /** Written with others, within half a second; a crash may lose it. For successes only. */
-  later(action: string, given: AuditDetails = {}): void {
-    this.gathered.push(this.event(action, given))
+  later(action: string, details: AuditDetails = {}): void {
+    this.gathered.push(this.event(action, details))
     if (this.gathered.length >= gatheredMax) void this.settle().catch(() => {})
     else if (this.timer === undefined) {
       this.timer = setTimeout(() => void this.settle().catch(() => {}), gatherMs)
@@ -60,8 +60,8 @@ export class Audit {
   }
 
   /** On its own, durable when it resolves. */
-  now(action: string, given: AuditDetails = {}): Promise<void> {
-    return this.books.write([this.event(action, given)])
+  now(action: string, details: AuditDetails = {}): Promise<void> {
+    return this.books.write([this.event(action, details)])
   }
 
   async settle(): Promise<void> {

@@ -83,7 +83,7 @@ export class CachedTables {
   readonly nowMs: () => number
 
   /** By table, each with its own limit: no table crowds another out. */
-  private readonly kept = new Map<string, Map<string, unknown>>()
+  private readonly cached = new Map<string, Map<string, unknown>>()
 
   private resourceList: ReadonlyArray<Resource> | undefined
 
@@ -98,11 +98,11 @@ export class CachedTables {
 
   get<A>(table: Table<A>, key: Key): A | undefined {
     if (!keptTables.has(table.name)) return table.get(this.store, key)
-    let rows = this.kept.get(table.name)
-    if (rows === undefined) this.kept.set(table.name, (rows = new Map()))
+    let rows = this.cached.get(table.name)
+    if (rows === undefined) this.cached.set(table.name, (rows = new Map()))
     const address = addressOf(key)
-    const known = rows.get(address)
-    if (known !== undefined || rows.has(address)) return known as A | undefined
+    const existing = rows.get(address)
+    if (existing !== undefined || rows.has(address)) return existing as A | undefined
     const row = table.get(this.store, key)
     if (rows.size >= keptMax) rows.delete(rows.keys().next().value!)
     rows.set(address, row)
@@ -140,13 +140,13 @@ export class CachedTables {
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
       if ((write._tag !== "put" && write._tag !== "delete") || !keptTables.has(write.table)) continue
-      this.kept.get(write.table)?.delete(addressOf(write.key))
+      this.cached.get(write.table)?.delete(addressOf(write.key))
       if (write.table === Resources.name) this.resourceList = undefined
     }
   }
 
   private forgetAll(): void {
-    this.kept.clear()
+    this.cached.clear()
     this.resourceList = undefined
   }
 

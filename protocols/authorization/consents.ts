@@ -31,9 +31,9 @@ export const allowing = (
   const { books, nowMs } = authority
   const before = liveConsent(authority, userId, client.clientId, resourceId)
   const atMs = nowMs()
-  const kept = before?.clientIssuedMs === client.issuedMs ? before : undefined
+  const existing = before?.clientIssuedMs === client.issuedMs ? before : undefined
   const consent: ConsentGrant =
-    kept === undefined
+    existing === undefined
       ? {
           id: books.id(),
           userId,
@@ -45,11 +45,11 @@ export const allowing = (
           createdMs: atMs,
           updatedMs: atMs
         }
-      : { ...kept, scopes: [...new Set([...kept.scopes, ...scopes])], updatedMs: atMs }
+      : { ...existing, scopes: [...new Set([...existing.scopes, ...scopes])], updatedMs: atMs }
   return {
     consent,
     rows: [
-      Consents.put([consent.id], consent, kept === undefined ? "absent" : Consents.unchanged(kept)),
+      Consents.put([consent.id], consent, existing === undefined ? "absent" : Consents.unchanged(existing)),
       ConsentKeys.put([userId, client.clientId, resourceId], { id: consent.id })
     ]
   }

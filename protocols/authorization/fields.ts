@@ -33,7 +33,7 @@ export class Fields {
   constructor(
     members: Members,
     error: PlainCode,
-    known?: ReadonlyArray<string>,
+    allowedNames?: ReadonlyArray<string>,
     at = "",
     held: { fault: string | undefined } = { fault: undefined }
   ) {
@@ -41,9 +41,9 @@ export class Fields {
     this.error = error
     this.at = at
     this.held = held
-    if (known !== undefined)
+    if (allowedNames !== undefined)
       for (const name of Object.keys(members))
-        if (!known.includes(name)) this.refuse(quoted(name), "is not a member that can be set here")
+        if (!allowedNames.includes(name)) this.refuse(quoted(name), "is not a member that can be set here")
   }
 
   refuse(name: string, why: string): undefined {
@@ -131,24 +131,28 @@ export class Fields {
       : this.refuse(name, `holds an entry that is not acceptable: ${quoted(wrong)}`)
   }
 
-  object(name: string, known?: ReadonlyArray<string>): Fields | undefined {
+  object(name: string, allowedNames?: ReadonlyArray<string>): Fields | undefined {
     if (!this.has(name)) return undefined
-    return this.child(this.members[name], name, known)
+    return this.child(this.members[name], name, allowedNames)
   }
 
-  objects(name: string, itemsMax: number, known?: ReadonlyArray<string>): ReadonlyArray<Fields> | undefined {
+  objects(
+    name: string,
+    itemsMax: number,
+    allowedNames?: ReadonlyArray<string>
+  ): ReadonlyArray<Fields> | undefined {
     if (!this.has(name)) return undefined
     const value = this.members[name]
     if (!Array.isArray(value)) return this.refuse(name, "must be an array of objects")
     if (value.length > itemsMax) return this.refuse(name, `holds more than ${itemsMax} entries`)
     return value
-      .map((item, at) => this.child(item, `${name}[${at}]`, known))
+      .map((item, at) => this.child(item, `${name}[${at}]`, allowedNames))
       .filter((item) => item !== undefined)
   }
 
-  private child(value: unknown, name: string, known?: ReadonlyArray<string>): Fields | undefined {
+  private child(value: unknown, name: string, allowedNames?: ReadonlyArray<string>): Fields | undefined {
     return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? new Fields(value as Members, this.error, known, `${this.at}${name}.`, this.held)
+      ? new Fields(value as Members, this.error, allowedNames, `${this.at}${name}.`, this.held)
       : this.refuse(name, "must be an object")
   }
 }

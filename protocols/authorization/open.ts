@@ -20,7 +20,7 @@ import { upstreamServices } from "./upstream/upstream-services.ts"
 import { passwordsOf } from "./passwords.ts"
 import { register, unusedClients } from "./client/register.ts"
 import { authorization } from "./routes.ts"
-import { seedRows, type SeedGiven } from "./seed.ts"
+import { seedRows, type SeedInput } from "./seed.ts"
 import type { AuthServices } from "./services.ts"
 import { BrowserSessions } from "./browser/sessions.ts"
 import { isLocalIssuer, type Settings } from "./settings.ts"
@@ -37,7 +37,7 @@ export interface AuthorizationDeps {
   readonly lookup?: AuthContext["lookup"]
   readonly version?: string
   readonly grantable?: AuthServices["grantable"]
-  readonly seed?: SeedGiven
+  readonly seed?: SeedInput
   /** Parts that a test plays itself. */
   readonly instead?: Partial<Pick<AuthServices, "documents" | "idps" | "vault">>
 }

@@ -51,8 +51,13 @@ const parsed = (stored: string): Stored | undefined => {
 
 /** Made with other parameters than a hash of today: to be made again at the next successful login. */
 export const needsUpgrade = (stored: string): boolean => {
-  const known = parsed(stored)
-  return known === undefined || known.log2N !== cost.log2N || known.r !== cost.r || known.p !== cost.p
+  const storedHash = parsed(stored)
+  return (
+    storedHash === undefined ||
+    storedHash.log2N !== cost.log2N ||
+    storedHash.r !== cost.r ||
+    storedHash.p !== cost.p
+  )
 }
 
 const derive = (password: string, salt: Uint8Array, bytes: number, { log2N, r, p }: Cost): Promise<Buffer> =>
@@ -71,7 +76,7 @@ export interface Passwords {
   hash(password: string): Promise<string> | undefined
   /** `stored` undefined (no such account, or none with a password): the same work, false. undefined: too many
    *  are waiting. */
-  verify(stored: string | undefined, given: string): Promise<boolean> | undefined
+  verify(stored: string | undefined, password: string): Promise<boolean> | undefined
 }
 
 export const passwordsOf = (concurrency: number): Passwords => {
@@ -101,12 +106,12 @@ export const passwordsOf = (concurrency: number): Passwords => {
         const hash = await derive(password, salt, hashBytes, cost)
         return `scrypt$${cost.log2N}$${cost.r}$${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`
       }),
-    verify: (stored, given) =>
+    verify: (stored, password) =>
       limited(async () => {
-        const known = stored === undefined ? undefined : parsed(stored)
-        const against = known ?? nobody
-        const hash = await derive(given, against.salt, against.hash.length, against)
-        return timingSafeEqual(hash, against.hash) && known !== undefined
+        const storedHash = stored === undefined ? undefined : parsed(stored)
+        const against = storedHash ?? nobody
+        const hash = await derive(password, against.salt, against.hash.length, against)
+        return timingSafeEqual(hash, against.hash) && storedHash !== undefined
       })
   }
 }

@@ -287,88 +287,89 @@ export const AuditEvent = Schema.Struct({
 export type AuditEvent = typeof AuditEvent.Type
 const Id = Schema.Struct({ id: text })
 
-const named = <A>(name: string, schema: Schema.Codec<A, any>) => table(`authorization-${name}`, schema)
+const authorizationTable = <A>(name: string, schema: Schema.Codec<A, any>) =>
+  table(`authorization-${name}`, schema)
 
 /** [clientId] */
-export const Clients = named("clients", Client)
+export const Clients = authorizationTable("clients", Client)
 
 /** [id] */
-export const Resources = named("resources", Resource)
+export const Resources = authorizationTable("resources", Resource)
 
 /** [id] */
-export const Users = named("users", User)
+export const Users = authorizationTable("users", User)
 
 /** [lower-case e-mail] */
-export const UserEmails = named("user-emails", Id)
+export const UserEmails = authorizationTable("user-emails", Id)
 
 /** [issuer, subject] */
-export const UserFederations = named("user-federations", Id)
+export const UserFederations = authorizationTable("user-federations", Id)
 
 /** [hash] */
-export const Sessions = named("sessions", Session)
+export const Sessions = authorizationTable("sessions", Session)
 
 /** [hash] */
-export const Requests = named("requests", AuthorizationRequest)
+export const Requests = authorizationTable("requests", AuthorizationRequest)
 
 /** [hash] */
-export const Codes = named("codes", Code)
+export const Codes = authorizationTable("codes", Code)
 
 /** [jti] */
-export const Issuances = named("issuances", Issuance)
+export const Issuances = authorizationTable("issuances", Issuance)
 
 /** [id] */
-export const Consents = named("consents", ConsentGrant)
+export const Consents = authorizationTable("consents", ConsentGrant)
 
 /** [userId, clientId, resourceId] → the live grant */
-export const ConsentKeys = named("consent-keys", Id)
+export const ConsentKeys = authorizationTable("consent-keys", Id)
 
 /** [id] */
-export const Providers = named("providers", Provider)
+export const Providers = authorizationTable("providers", Provider)
 
 /** [userId, providerId]: the newest; an earlier one is gone with its credential */
-export const BrokerGrants = named("broker-grants", BrokerGrant)
+export const BrokerGrants = authorizationTable("broker-grants", BrokerGrant)
 
 /** [id] */
-export const Idps = named("idps", Idp)
+export const Idps = authorizationTable("idps", Idp)
 
 /** [id] */
-export const Policies = named("policies", Policy)
+export const Policies = authorizationTable("policies", Policy)
 
 /** [id] */
-export const Mappings = named("mappings", SubjectMapping)
+export const Mappings = authorizationTable("mappings", SubjectMapping)
 
 /** [idpId, subject] */
-export const MappingKeys = named("mapping-keys", Id)
+export const MappingKeys = authorizationTable("mapping-keys", Id)
 
 /** [idpId, jti] */
-export const AssertionIds = named("assertion-ids", Schema.Struct({ expiresMs: ms }))
+export const AssertionIds = authorizationTable("assertion-ids", Schema.Struct({ expiresMs: ms }))
 
 /** [hash of key and jti] */
-export const ProofIds = named("proof-ids", Schema.Struct({ expiresMs: ms }))
+export const ProofIds = authorizationTable("proof-ids", Schema.Struct({ expiresMs: ms }))
 
 /** [userId, clientId, resourceId] */
-export const Prompts = named("prompts", Prompt)
+export const Prompts = authorizationTable("prompts", Prompt)
 
 /** [id], a UUIDv7 */
-export const AuditEvents = named("audit", AuditEvent)
+export const AuditEvents = authorizationTable("audit", AuditEvent)
 
 /** [kid] */
-export const SigningKeys = named("signing-keys", SigningKey)
+export const SigningKeys = authorizationTable("signing-keys", SigningKey)
 
 /** [name] */
-export const SettingRows = named("settings", Schema.Struct({ value: Schema.Unknown }))
+export const SettingRows = authorizationTable("settings", Schema.Struct({ value: Schema.Unknown }))
 
 /** [unique name of the thing] → id: slugs, URIs, issuers */
-export const UniqueNames = named("unique-names", Id)
+export const UniqueNames = authorizationTable("unique-names", Id)
 
 /** [hash of the Idempotency-Key and path] */
-export const Idempotency = named(
+export const Idempotency = authorizationTable(
   "idempotency",
   Schema.Struct({ bodyHash: text, status: Schema.Int, body: text, expiresMs: ms })
 )
 
 /** [state hash] used once */
-export const UsedStates = named("used-states", Schema.Struct({ expiresMs: ms }))
+export const UsedStates = authorizationTable("used-states", Schema.Struct({ expiresMs: ms }))
 
 /** [atMs, table, ...key]: what the sweeper removes */
-export const Expiries = named("expiries", Schema.Struct({}))
+export const Expiries = authorizationTable("expiries", Schema.Struct({}))

@@ -14,7 +14,7 @@ import { Clients, UniqueNames, UserEmails } from "./records.ts"
 import { uniqueName } from "./client/unique-names.ts"
 import type { Members } from "./wire.ts"
 
-export interface SeedGiven {
+export interface SeedInput {
   readonly brokerProviders?: ReadonlyArray<Members>
   readonly resources?: ReadonlyArray<Members>
   readonly clients?: ReadonlyArray<Members>
@@ -26,7 +26,7 @@ export interface Seeded {
   /** Reasons not to start; then nothing was written. */
   readonly faults: ReadonlyArray<string>
   /** What was made, with the secret of a confidential client, which is nowhere else. */
-  readonly made: ReadonlyArray<{
+  readonly created: ReadonlyArray<{
     readonly list: string
     readonly name: string
     readonly clientSecret?: string
@@ -34,7 +34,7 @@ export interface Seeded {
 }
 
 interface Kind {
-  readonly list: keyof SeedGiven
+  readonly list: keyof SeedInput
   readonly key: string
   readonly name: string
   exists(name: string): boolean
@@ -43,7 +43,7 @@ interface Kind {
 
 export const seedRows = async (
   authority: AuthContext,
-  given: SeedGiven,
+  seeds: SeedInput,
   ports: Pick<AdminPorts, "hashPassword">
 ): Promise<Seeded> => {
   const { books, audit } = authority
@@ -93,7 +93,7 @@ export const seedRows = async (
   const answers: Array<{ readonly list: string; readonly name: string; readonly answer: Answer }> = []
   for (const { list, key, name, exists, create } of kinds) {
     const names = new Set<string>()
-    for (const [at, members] of (given[list] ?? []).entries()) {
+    for (const [at, members] of (seeds[list] ?? []).entries()) {
       const bears = members[name]
       const where = `${key}[${at}]`
       // Without its name an entry would be made anew at every start.
@@ -107,8 +107,8 @@ export const seedRows = async (
       }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue
-      const made = await create(members)
-      const outcome = typeof made === "function" ? made() : made
+      const decided = await create(members)
+      const outcome = typeof decided === "function" ? decided() : decided
       if (isProblem(outcome)) {
         faults.push(`${where}: ${outcome.description}`)
         continue
@@ -117,7 +117,7 @@ export const seedRows = async (
       answers.push({ list: key, name: bears, answer: outcome })
     }
   }
-  if (faults.length > 0 || answers.length === 0) return { faults, made: [] }
+  if (faults.length > 0 || answers.length === 0) return { faults, created: [] }
   const written = books.commit(
     answers.flatMap(({ answer }) => [
       ...(answer.writes ?? []),
@@ -132,11 +132,11 @@ export const seedRows = async (
           ])
     ])
   )
-  if (written instanceof Conflict) return { faults: ["seed: two entries claim one URI"], made: [] }
+  if (written instanceof Conflict) return { faults: ["seed: two entries claim one URI"], created: [] }
   await written
   return {
     faults,
-    made: answers.map(({ list, name, answer }) => {
+    created: answers.map(({ list, name, answer }) => {
       const secret = answer.body?.["client_secret"]
       return { list, name, ...(typeof secret === "string" ? { clientSecret: secret } : {}) }
     })

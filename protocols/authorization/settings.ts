@@ -108,15 +108,15 @@ export type Settings = {
     : { readonly [M in keyof (typeof settingsDefault)[N]]: Widened<(typeof settingsDefault)[N][M]> }
 }
 
-export type SettingsGiven = {
+export type SettingsInput = {
   readonly [N in keyof Settings]?: Settings[N] extends ReadonlyArray<string> | string | number | boolean
     ? Settings[N]
     : Partial<Settings[N]>
 }
 
-export const settingsOf = (given: SettingsGiven = {}): Settings => {
+export const settingsOf = (options: SettingsInput = {}): Settings => {
   const merged: Record<string, unknown> = { ...settingsDefault }
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(options)) {
     const initial = merged[name]
     merged[name] =
       typeof value === "object" && !Array.isArray(value) ? { ...(initial as object), ...value } : value

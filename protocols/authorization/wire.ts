@@ -80,9 +80,9 @@ export const readPairs = (text: string): Form | WireFault => {
     if (name === undefined || value === undefined) return fault("malformed percent encoding")
     if (name.includes("\0") || value.includes("\0")) return fault("a NUL byte")
     if (value === "") continue
-    const known = values.get(name)
-    if (known === undefined) values.set(name, [value])
-    else known.push(value)
+    const existing = values.get(name)
+    if (existing === undefined) values.set(name, [value])
+    else existing.push(value)
   }
   return new Form(values)
 }

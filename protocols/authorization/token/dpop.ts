@@ -103,7 +103,7 @@ export class DpopVerifier {
     const jwt = header.length > proofBytesMax ? undefined : parseJwt(header)
     if (jwt === undefined) return invalid("one compact JWS is wanted")
     if (jwt.header["typ"] !== "dpop+jwt") return invalid("typ is not dpop+jwt")
-    const algorithm = algorithms.find((known) => known === jwt.header["alg"])
+    const algorithm = algorithms.find((supported) => supported === jwt.header["alg"])
     if (algorithm === undefined) return invalid("alg is not one of ES256, RS256, PS256")
     const jwk = jwt.header["jwk"] as Readonly<Record<string, unknown>> | undefined
     if (typeof jwk !== "object" || jwk === null || Array.isArray(jwk)) return invalid("jwk is missing")

@@ -37,8 +37,8 @@ const inactive = '{"active":false}'
 const answers = new WeakMap<OwnToken["claims"], string>()
 
 const answerOf = ({ claims, issuance }: OwnToken): string => {
-  const known = answers.get(claims)
-  if (known !== undefined) return known
+  const cached = answers.get(claims)
+  if (cached !== undefined) return cached
   const said: Readonly<Record<string, unknown>> = {
     ...claims,
     token_type: issuance.jkt === "" ? "Bearer" : "DPoP"

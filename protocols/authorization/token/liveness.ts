@@ -37,7 +37,7 @@ export const consentIs = ({ books }: AuthContext, consentId: string): ConsentGra
   return consent !== undefined && consent.revokedMs === null ? consent : undefined
 }
 
-export interface Given {
+export interface Authorization {
   readonly userId: string
   readonly userEpoch: number
   readonly clientId: string
@@ -49,7 +49,7 @@ export interface Given {
 /** Of codes and families too. A suspended client has not lost what it was given. */
 export const stillHolds = (
   authority: AuthContext,
-  { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Given
+  { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Authorization
 ): boolean =>
   clientIs(authority, clientId, clientIssuedMs) !== undefined &&
   (userId === "" || userIs(authority, userId, userEpoch) !== undefined) &&

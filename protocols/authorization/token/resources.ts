@@ -40,18 +40,15 @@ export const audienceOf = ({ settings: { issuer } }: AuthContext, resource: Reso
 export const resourceOfAudience = (authority: AuthContext, audience: unknown): Resource | undefined =>
   authority.books.resources().find((resource) => audienceOf(authority, resource) === audience)
 
-/** Scope tokens in order, each once; a Problem when it is no scope. undefined: not given. */
+/** Reads scope tokens in order, each once. Undefined when none is named, a Problem when the text is no scope. */
 export const readScope = (value: string | undefined): ReadonlyArray<string> | Problem | undefined => {
   if (value === undefined) return undefined
   const scopes = [...new Set(value.split(" ").filter((scope) => scope !== ""))]
   if (value.length > scopeLengthMax || scopes.length > scopesMax)
     return problemOf("invalid_scope", "too many scopes")
   const malformed = scopes.find((scope) => !scopeToken.test(scope))
-  return malformed !== undefined
-    ? problemOf("invalid_scope", `${quoted(malformed)} is not a scope`)
-    : scopes.length === 0
-      ? undefined
-      : scopes
+  if (malformed !== undefined) return problemOf("invalid_scope", `${quoted(malformed)} is not a scope`)
+  return scopes.length === 0 ? undefined : scopes
 }
 
 export const namesOf = (resource: Resource): ReadonlyArray<string> => resource.scopes.map(({ name }) => name)

@@ -85,11 +85,14 @@ export const verifies = (
   const bytes = Buffer.from(signature, "base64url")
   const data = Buffer.from(signed)
   try {
-    return algorithm === "ES256"
-      ? bytes.length === 64 && verify("sha256", data, { key, dsaEncoding: "ieee-p1363" }, bytes)
-      : algorithm === "RS256"
-        ? verify("sha256", data, key, bytes)
-        : verify("sha256", data, { key, padding: 6, saltLength: 32 }, bytes)
+    switch (algorithm) {
+      case "ES256":
+        return bytes.length === 64 && verify("sha256", data, { key, dsaEncoding: "ieee-p1363" }, bytes)
+      case "RS256":
+        return verify("sha256", data, key, bytes)
+      case "PS256":
+        return verify("sha256", data, { key, padding: 6, saltLength: 32 }, bytes)
+    }
   } catch {
     return false
   }
@@ -204,9 +207,9 @@ export class SigningKeyRing {
         await books.write(rows.map((each) => SigningKeys.put([each.kid], each)))
         for (const each of rows.toReversed()) this.keep(each)
       } else if (row.status === "retiring" && row.retiredMs !== null && nowMs >= row.retiredMs + longestMs) {
-        const gone: SigningKey = { ...row, status: "retired", privateKey: null }
-        await books.write([SigningKeys.put([row.kid], gone)])
-        this.keep(gone)
+        const retired: SigningKey = { ...row, status: "retired", privateKey: null }
+        await books.write([SigningKeys.put([row.kid], retired)])
+        this.keep(retired)
         this.verified.clear()
       } else if (
         row.status === "active" &&
@@ -234,8 +237,8 @@ export class SigningKeyRing {
   /** One of our access tokens, signature and header checked, times and state not. Keys come from the ring
    *  alone, never from the token (RFC 8725). */
   verify(token: string): Jwt | undefined {
-    const known = this.verified.get(token)
-    if (known !== undefined) return known
+    const cached = this.verified.get(token)
+    if (cached !== undefined) return cached
     // Base64url of "{", with which every header of ours begins: a refresh token has three parts too.
     const jwt = token[0] === "e" ? parseJwt(token) : undefined
     if (jwt === undefined) return undefined
@@ -252,9 +255,9 @@ export class SigningKeyRing {
     if (header["typ"] !== "at+jwt" && header["typ"] !== "application/at+jwt") return undefined
     if (!verifies(key.row.algorithm, key.publicKey, jwt.signed, jwt.signature)) return undefined
     if (this.verified.size >= verifiedMax) this.verified.delete(this.verified.keys().next().value!)
-    const kept = { header, claims: jwt.claims }
-    this.verified.set(token, kept)
-    return kept
+    const verified = { header, claims: jwt.claims }
+    this.verified.set(token, verified)
+    return verified
   }
 
   /** Public members only: active first, then pending, then retiring, newest first. */

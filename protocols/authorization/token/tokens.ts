@@ -15,7 +15,7 @@ export interface Actor {
   readonly act?: Actor
 }
 
-export interface Minting {
+export interface TokenContents {
   readonly grantType: GrantType
   readonly sub: string
   readonly client: Client
@@ -62,20 +62,20 @@ export const depthOf = (act: Actor | undefined): number => {
 
 export const mint = (
   authority: AuthContext & { readonly keys: SigningKeyRing },
-  given: Minting
+  minting: TokenContents
 ): Minted | Problem => {
   const { books, settings, keys, nowMs } = authority
   const issuedMs = nowMs()
-  const { client, resource, user, parent, act, jkt } = given
+  const { client, resource, user, parent, act, jkt } = minting
   const iat = Math.floor(issuedMs / 1_000)
-  const exp = Math.max(iat + 1, iat + Math.floor(given.lifetimeMs / 1_000))
+  const exp = Math.max(iat + 1, iat + Math.floor(minting.lifetimeMs / 1_000))
   const jti = books.id()
-  const audience = given.audience ?? audienceOf(authority, resource)
-  const scopes = inCatalogOrder(resource, given.scopes)
+  const audience = minting.audience ?? audienceOf(authority, resource)
+  const scopes = inCatalogOrder(resource, minting.scopes)
   const agentChain = chainOf(act)
   const claims = {
     iss: settings.issuer,
-    sub: given.sub,
+    sub: minting.sub,
     aud: audience,
     exp,
     iat,
@@ -92,22 +92,22 @@ export const mint = (
   if (isProblem(accessToken)) return accessToken
   const issuance: Issuance = {
     jti,
-    grantType: given.grantType,
-    sub: given.sub,
+    grantType: minting.grantType,
+    sub: minting.sub,
     userId: user?.id ?? "",
     userEpoch: user?.epoch ?? 0,
     clientId: client.clientId,
     clientIssuedMs: client.issuedMs,
-    consentClientId: given.consentClientId ?? "",
-    consentId: given.consentId ?? "",
+    consentClientId: minting.consentClientId ?? "",
+    consentId: minting.consentId ?? "",
     resourceId: resource?.id ?? "",
     audience,
     scopes,
     backend: "mint",
     parentJti: parent?.jti ?? "",
     generation: parent === undefined ? 0 : parent.generation + 1,
-    familyId: given.familyId ?? "",
-    idpId: given.idpId ?? "",
+    familyId: minting.familyId ?? "",
+    idpId: minting.idpId ?? "",
     jkt: jkt ?? "",
     agentId: client.agent ? client.clientId : "",
     agentChain,

@@ -1,12 +1,12 @@
 /** The settings of the authorization server, from configuration. Part of the composition root. */
-import type { SettingsGiven } from "../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../protocols/authorization/settings.ts"
 import type { Config } from "../config/config.ts"
 
 export const authorizationSettings = (
   config: Config,
   issuer: string,
   adminApiKey: string
-): SettingsGiven => ({
+): SettingsInput => ({
   issuer,
   adminApiKey,
   allowedOrigins: config["server.allowed_origins"],

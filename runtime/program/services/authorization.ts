@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Lockout } from "../../../actors/lockout.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
-import type { SeedGiven } from "../../../protocols/authorization/seed.ts"
+import type { SeedInput } from "../../../protocols/authorization/seed.ts"
 import { isLocalIssuer, settingsFaults, settingsOf } from "../../../protocols/authorization/settings.ts"
 import { revocationIntentsInFile } from "../../../protocols/authorization/token/pending-revocations.ts"
 import { randomToken, type Sealer } from "../../../storage/seal.ts"
@@ -49,8 +49,8 @@ const isSwitchedOff = (config: Config, issuer: string): boolean => {
 }
 
 /** Bodies of the admin API; the seed itself says what is wrong with them. */
-const seedOf = (config: Config): SeedGiven => {
-  const rows = (name: SeedKey) => (config[name] ?? []) as NonNullable<SeedGiven["clients"]>
+const seedOf = (config: Config): SeedInput => {
+  const rows = (name: SeedKey) => (config[name] ?? []) as NonNullable<SeedInput["clients"]>
   return {
     resources: rows("seed.resources"),
     clients: rows("seed.clients"),

@@ -17,8 +17,8 @@ beforeAll(async () => {
 
 afterAll(() => world.close())
 
-const ask = (given: Record<string, string | undefined> = {}): Promise<Answer> =>
-  world.call(world.authorizeUrl(client, given))
+const ask = (parameters: Record<string, string | undefined> = {}): Promise<Answer> =>
+  world.call(world.authorizeUrl(client, parameters))
 
 const redirected = (answer: Answer): URLSearchParams => {
   expect(answer.status).toBe(302)
@@ -178,7 +178,7 @@ describe("parameters", () => {
         "error"
       )
     ).toBe("unauthorized_client")
-    for (const given of [
+    for (const parameters of [
       { response_mode: "fragment" },
       { prompt: "none login" },
       { prompt: "dance" },
@@ -186,7 +186,7 @@ describe("parameters", () => {
       { max_age: "soon" },
       { dpop_jkt: "short" }
     ])
-      refused(await ask(given as Record<string, string>), "invalid_request")
+      refused(await ask(parameters as Record<string, string>), "invalid_request")
   })
   it("prompt=none: login_required, consent_required, then a code", async () => {
     refused(await ask({ prompt: "none" }), "login_required")
@@ -228,25 +228,25 @@ describe("parameters", () => {
 })
 
 describe("pages", () => {
-  const toConsent = async (browser = world.browser(), who = user, of = client, given = {}) => {
-    const login = await browser.call(world.authorizeUrl(of, { prompt: "consent", ...given }))
+  const toConsent = async (browser = world.browser(), who = user, of = client, parameters = {}) => {
+    const login = await browser.call(world.authorizeUrl(of, { prompt: "consent", ...parameters }))
     let location = login.headers.get("location")!
     if (location.startsWith("/login"))
       location = (await browser.login(who, location)).headers.get("location")!
     if (location.startsWith("/oauth/authorize/continue"))
       location = (await browser.call(location)).headers.get("location")!
-    const shown = await browser.call(location)
+    const page = await browser.call(location)
     return {
       browser,
       location,
-      shown,
-      hidden: browser.hidden(shown.text),
+      page,
+      hidden: browser.hidden(page.text),
       req: new URL(location, world.base).searchParams.get("req")!
     }
   }
   it("AS-22 framing is refused, on login and consent", async () => {
-    const { shown } = await toConsent()
-    for (const answer of [shown, await world.call("/login")]) {
+    const { page } = await toConsent()
+    for (const answer of [page, await world.call("/login")]) {
       expect(answer.status).toBe(200)
       expect(answer.headers.get("x-frame-options")).toBe("DENY")
       expect(answer.headers.get("content-security-policy")).toContain("frame-ancestors 'none'")
@@ -262,7 +262,7 @@ describe("pages", () => {
       (await browser.post("/consent", { ...hidden, csrf: "x".repeat(43), decision: "allow" })).status
     ).toBe(403)
     const again = await toConsent(browser, user, fresh)
-    expect(again.shown.text).not.toContain("already allowed")
+    expect(again.page.text).not.toContain("already allowed")
   })
   it("AS-24 consent with another user's session and this req: 400, no code", async () => {
     const mine = await toConsent()
@@ -280,10 +280,10 @@ describe("pages", () => {
     expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([303, 400])
   })
   it("AS-26 a client's name is escaped, and cannot turn the text around", async () => {
-    const named = await world.client({ clientName: "<script>alert(1)</script>\u202egpj" })
-    const { shown } = await toConsent(world.browser(), user, named)
-    expect(shown.text).toContain("&lt;script&gt;")
-    expect(shown.text).not.toMatch(/<script|\u202e/)
+    const renamed = await world.client({ clientName: "<script>alert(1)</script>\u202egpj" })
+    const { page } = await toConsent(world.browser(), user, renamed)
+    expect(page.text).toContain("&lt;script&gt;")
+    expect(page.text).not.toMatch(/<script|\u202e/)
   })
   it("AS-27 a session fixed before sign-in is worth nothing", async () => {
     const browser = world.browser()
@@ -296,18 +296,18 @@ describe("pages", () => {
   })
   it("AS-28 POST /login cross-site, without the nonce cookie", async () => {
     const victim = world.browser()
-    const shown = await victim.call("/login")
+    const page = await victim.call("/login")
     const attacker = world.browser()
     expect(
-      (await attacker.post("/login", { ...victim.hidden(shown.text), email: user.email, password })).status
+      (await attacker.post("/login", { ...victim.hidden(page.text), email: user.email, password })).status
     ).toBe(403)
   })
   it("AS-29 an unknown e-mail reads like a wrong password, and hashes as much", async () => {
     const verify = world.open.services.passwords.verify
     const calls: Array<string | undefined> = []
-    world.open.services.passwords.verify = (stored, given) => {
+    world.open.services.passwords.verify = (stored, password) => {
       calls.push(stored)
-      return verify(stored, given)
+      return verify(stored, password)
     }
     const answers = [
       await world.browser().login({ email: "nobody@example.com" }),
@@ -322,8 +322,8 @@ describe("pages", () => {
   it("AS-30 eleven wrong passwords from one source: 429 with Retry-After, the right one too until then", async () => {
     const target = await world.user()
     const browser = world.browser()
-    const shown = await browser.call("/login")
-    const form = browser.hidden(shown.text)
+    const page = await browser.call("/login")
+    const form = browser.hidden(page.text)
     const attempt = (secret: string) =>
       browser.post("/login", { ...form, email: target.email, password: secret })
     for (let failed = 0; failed < 10; failed++) expect((await attempt("wrong password")).status).toBe(400)
@@ -347,11 +347,11 @@ describe("pages", () => {
   it("AS-32 an expired req at login or consent", async () => {
     const browser = world.browser()
     const location = (await browser.call(world.authorizeUrl(client))).headers.get("location")!
-    const shown = await browser.call(location)
+    const page = await browser.call(location)
     const waiting = await toConsent()
     world.nowMs += 600_001
     const answers = [
-      await browser.post("/login", { ...browser.hidden(shown.text), email: user.email, password }),
+      await browser.post("/login", { ...browser.hidden(page.text), email: user.email, password }),
       await browser.call(location),
       await waiting.browser.post("/consent", { ...waiting.hidden, decision: "allow" }),
       await waiting.browser.call(waiting.location)
@@ -378,9 +378,9 @@ describe("pages", () => {
         expect([answer.status, answer.headers.get("location")]).toEqual([400, null])
       }
       const browser = world.browser()
-      const shown = await browser.call("/login")
+      const page = await browser.call("/login")
       const answer = await browser.post("/login", {
-        ...browser.hidden(shown.text),
+        ...browser.hidden(page.text),
         next: evil,
         email: user.email,
         password
@@ -400,14 +400,14 @@ describe("pages", () => {
       expect(new URL(answer.headers.get("location")!).searchParams.get("error")).toBe("access_denied")
   })
   it("deny goes back with access_denied; the consent page shows who, where and what", async () => {
-    const { browser, hidden, shown } = await toConsent(
+    const { browser, hidden, page } = await toConsent(
       world.browser(),
       user,
       await world.client({ clientName: "Reader", source: "dcr" }),
       { resource: uri }
     )
     for (const words of ["Reader", "self-declared", "app.example.com", user.email, uri, "files:read"])
-      expect(shown.text).toContain(words)
+      expect(page.text).toContain(words)
     const answer = await browser.post("/consent", { ...hidden, decision: "deny" })
     expect([answer.status, new URL(answer.headers.get("location")!).searchParams.get("error")]).toEqual([
       303,
@@ -418,14 +418,14 @@ describe("pages", () => {
     const browser = world.browser()
     const tokens = await world.tokens(client, user)
     await browser.login(user)
-    const shown = await browser.call("/connections")
-    const { csrf } = browser.hidden(shown.text)
+    const page = await browser.call("/connections")
+    const { csrf } = browser.hidden(page.text)
     expect((await browser.post("/logout", { csrf: "x".repeat(43) })).status).toBe(403)
     expect((await browser.call("/connections")).status).toBe(200)
-    const kept = new Map(browser.cookies)
+    const cookies = new Map(browser.cookies)
     const answer = await browser.post("/logout", { csrf: csrf! })
     expect([answer.status, answer.headers.get("location")]).toEqual([303, "/login"])
-    for (const [name, value] of kept) browser.cookies.set(name, value)
+    for (const [name, value] of cookies) browser.cookies.set(name, value)
     expect((await browser.call("/connections")).headers.get("location")).toMatch(/^\/login/)
     expect((await world.refresh(client, tokens.refresh_token)).status).toBe(200)
   })

@@ -78,7 +78,7 @@ describe("oauth4webapi", () => {
     client: oauth.Client,
     of = world,
     by = user,
-    given: Record<string, string> = {}
+    parameters: Record<string, string> = {}
   ) => {
     const verifier = oauth.generateRandomCodeVerifier()
     const state = oauth.generateRandomState()
@@ -92,7 +92,7 @@ describe("oauth4webapi", () => {
       state,
       code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
       code_challenge_method: "S256",
-      ...given
+      ...parameters
     }).toString()
     const at = await visit(of, url, by)
     return { at, state, verifier, parameters: oauth.validateAuthResponse(as, client, at, state) }
@@ -370,7 +370,7 @@ describe("openid-client", () => {
     )
   const machineOf = (of: World, { clientId, secret }: Known) =>
     oidc.discovery(new URL(of.issuer), clientId, secret, oidc.ClientSecretBasic(secret), options)
-  const signedIn = async (config: oidc.Configuration, of = world, by = user, given?: oidc.DPoPOptions) => {
+  const signedIn = async (config: oidc.Configuration, of = world, by = user, dpop?: oidc.DPoPOptions) => {
     const pkceCodeVerifier = oidc.randomPKCECodeVerifier()
     const expectedState = oidc.randomState()
     const at = await visit(
@@ -382,7 +382,7 @@ describe("openid-client", () => {
         state: expectedState,
         code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier),
         code_challenge_method: "S256",
-        ...(given?.DPoP === undefined ? {} : { dpop_jkt: await given.DPoP.calculateThumbprint() })
+        ...(dpop?.DPoP === undefined ? {} : { dpop_jkt: await dpop.DPoP.calculateThumbprint() })
       }),
       by
     )
@@ -390,7 +390,7 @@ describe("openid-client", () => {
       at,
       checks: { pkceCodeVerifier, expectedState },
       tokens: () =>
-        oidc.authorizationCodeGrant(config, at, { pkceCodeVerifier, expectedState }, undefined, given)
+        oidc.authorizationCodeGrant(config, at, { pkceCodeVerifier, expectedState }, undefined, dpop)
     }
   }
 

@@ -362,10 +362,10 @@ describe("token exchange", () => {
     const browser = world.browser()
     await browser.login(user)
     const path = new URL(missing.body.consent_url)
-    const shown = await browser.call(`${path.pathname}${path.search}`)
-    expect(shown.text).toContain(app.clientName)
+    const page = await browser.call(`${path.pathname}${path.search}`)
+    expect(page.text).toContain(app.clientName)
     expect(
-      (await browser.post("/authorize", { ...browser.hidden(shown.text), decision: "allow" })).status
+      (await browser.post("/authorize", { ...browser.hidden(page.text), decision: "allow" })).status
     ).toBe(200)
     const answer = await swap(app, tokens.access_token, { resource: there.uri })
     expect([answer.status, world.claimsOf(answer.body.access_token).sub, answer.body.scope]).toEqual([
@@ -522,7 +522,7 @@ describe("jwt-bearer", () => {
   let privateKey: KeyObject
   const addIdp = async (
     issuer: string,
-    given: Partial<Idp> = {}
+    changes: Partial<Idp> = {}
   ): Promise<{ idp: Idp; privateKey: KeyObject }> => {
     const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
     const { books } = world.open.services
@@ -535,13 +535,13 @@ describe("jwt-bearer", () => {
       enabled: true,
       createdMs: world.nowMs,
       updatedMs: world.nowMs,
-      ...given
+      ...changes
     }
     keys.set(row.id, pair.publicKey)
     await books.write([Idps.put([row.id], row)])
     return { idp: row, privateKey: pair.privateKey }
   }
-  const policy = async (given: Partial<Policy> = {}): Promise<void> => {
+  const policy = async (changes: Partial<Policy> = {}): Promise<void> => {
     const { books } = world.open.services
     const id = books.id()
     await books.write([
@@ -555,7 +555,7 @@ describe("jwt-bearer", () => {
         enabled: true,
         createdMs: world.nowMs,
         updatedMs: world.nowMs,
-        ...given
+        ...changes
       })
     ])
   }

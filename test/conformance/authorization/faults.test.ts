@@ -208,7 +208,7 @@ describe("registration without end", () => {
             .end(body)
         }
       )
-    for (let made = 0; made < 20; made++) {
+    for (let count = 0; count < 20; count++) {
       expect((await join("127.0.0.1")).status).toBe(201)
       world.nowMs += 49
     }

@@ -32,7 +32,7 @@ class Host implements OAuthClientProvider {
   readonly redirectUrl = callback
   readonly calls: Array<string> = []
   information: OAuthClientInformationMixed | undefined
-  kept: OAuthTokens | undefined
+  stored: OAuthTokens | undefined
   verifier = ""
   sent: URL | undefined
   arrived: URL | undefined
@@ -40,16 +40,16 @@ class Host implements OAuthClientProvider {
   readonly clientMetadata: OAuthClientMetadata
   private readonly user: User
 
-  constructor(by: User, given: { readonly method?: string; readonly documentUrl?: string } = {}) {
+  constructor(by: User, options: { readonly method?: string; readonly documentUrl?: string } = {}) {
     this.user = by
     this.clientMetadata = {
       redirect_uris: [callback],
       client_name: "MCP host",
-      token_endpoint_auth_method: given.method ?? "none",
+      token_endpoint_auth_method: options.method ?? "none",
       grant_types: ["authorization_code", "refresh_token"],
       response_types: ["code"]
     }
-    if (given.documentUrl !== undefined) this.clientMetadataUrl = given.documentUrl
+    if (options.documentUrl !== undefined) this.clientMetadataUrl = options.documentUrl
   }
 
   state() {
@@ -65,12 +65,12 @@ class Host implements OAuthClientProvider {
   }
 
   tokens() {
-    return this.kept
+    return this.stored
   }
 
   saveTokens(tokens: OAuthTokens) {
     this.calls.push("tokens")
-    this.kept = tokens
+    this.stored = tokens
   }
 
   saveCodeVerifier(verifier: string) {
@@ -89,7 +89,7 @@ class Host implements OAuthClientProvider {
 
   invalidateCredentials(scope: string) {
     this.calls.push(`forget ${scope}`)
-    if (scope !== "verifier") this.kept = undefined
+    if (scope !== "verifier") this.stored = undefined
     if (scope === "all" || scope === "client") this.information = undefined
   }
 
@@ -201,17 +201,17 @@ it.each(["none", "client_secret_basic", "client_secret_post"])(
       host.sent!.searchParams.get("code_challenge_method")
     ]).toEqual([url.href, "files:read files:write", "S256"])
     await transport.finishAuth(host.code)
-    expect(world.claimsOf(host.kept!.access_token).aud).toBe(url.href)
+    expect(world.claimsOf(host.stored!.access_token).aud).toBe(url.href)
     expect(await whoami(host)).toBe(`${user.id} files:read files:write`)
 
-    const first = host.kept!
+    const first = host.stored!
     expect(
       await auth(host, {
         serverUrl: url,
         resourceMetadataUrl: new URL(`${world.issuer}/.well-known/oauth-protected-resource/mcp`)
       })
     ).toBe("AUTHORIZED")
-    expect([host.kept!.refresh_token === first.refresh_token, host.calls]).toEqual([
+    expect([host.stored!.refresh_token === first.refresh_token, host.calls]).toEqual([
       false,
       ["redirect", "tokens", "tokens"]
     ])
@@ -229,9 +229,9 @@ it("a refresh token used twice: the host is told, forgets its tokens and sends t
       ...(authorizationCode === undefined ? {} : { authorizationCode })
     })
   expect([await go(), await go(host.code)]).toEqual(["REDIRECT", "AUTHORIZED"])
-  const first = host.kept!
+  const first = host.stored!
   await go()
-  host.kept = first
+  host.stored = first
   host.calls.length = 0
   expect([await go(), host.calls]).toEqual(["REDIRECT", ["forget tokens", "redirect"]])
   expect(await go(host.code)).toBe("AUTHORIZED")

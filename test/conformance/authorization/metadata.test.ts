@@ -2,7 +2,7 @@
  *  refusals, what leaks. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Client, User } from "../../../protocols/authorization/records.ts"
-import { settingsFaults, settingsOf, type SettingsGiven } from "../../../protocols/authorization/settings.ts"
+import { settingsFaults, settingsOf, type SettingsInput } from "../../../protocols/authorization/settings.ts"
 import { World, type Answer } from "../../protocols/authorization/world.ts"
 
 type Known = Client & { readonly secret: string }
@@ -197,9 +197,9 @@ describe("metadata", () => {
     const statuses: Array<number> = []
     for (let call = 0; call < 12; call++) statuses.push((await limited.post("/oauth/token", {})).status)
     expect(statuses).toEqual([...Array<number>(10).fill(400), 429, 429])
-    const over = await limited.post("/oauth/token", {})
-    refused(over, "slow_down", 429)
-    expect(Number(over.headers.get("retry-after"))).toBeGreaterThanOrEqual(1)
+    const refusedCall = await limited.post("/oauth/token", {})
+    refused(refusedCall, "slow_down", 429)
+    expect(Number(refusedCall.headers.get("retry-after"))).toBeGreaterThanOrEqual(1)
     expect((await limited.call("/.well-known/jwks.json")).status).toBe(200)
     limited.nowMs += 2_000
     expect((await limited.post("/oauth/token", {})).status).toBe(400)
@@ -387,7 +387,7 @@ describe("boot refusals", () => {
       settingsFaults(settingsOf({ clientDocuments: { requireHttps: false, allowPrivateAddresses: true } }))
     ).toEqual([])
   })
-  it.each<[string, SettingsGiven]>([
+  it.each<[string, SettingsInput]>([
     ["server.issuer", { issuer: "as.example.com" }],
     ["server.issuer", { issuer: "http://as.example.com" }],
     ["server.issuer", { issuer: "https://as.example.com/" }],
@@ -423,7 +423,7 @@ describe("boot refusals", () => {
     ["signing.publish_lead", { signing: { publishLeadMs: 10, rotateEveryMs: 5 } }],
     ["login.hash_concurrency", { hashConcurrency: 0 }],
     ["docs.base_url", { docsBaseUrl: "docs" }]
-  ])("%s is refused", (name, given) =>
-    expect(settingsFaults(settingsOf(given)).some((fault) => fault.startsWith(name))).toBe(true)
+  ])("%s is refused", (name, settings) =>
+    expect(settingsFaults(settingsOf(settings)).some((fault) => fault.startsWith(name))).toBe(true)
   )
 })

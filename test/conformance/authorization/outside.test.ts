@@ -186,8 +186,8 @@ it("connect, see it, exchange for the upstream's token, refresh it, disconnect",
     headers: { "X-CSRF-Token": listed.body.csrf_token }
   })
   expect(ended.status).toBe(204)
-  const gone = await vend()
-  expect([gone.body.error, gone.body.cause, gone.body.consent_url]).toEqual([
+  const unconnected = await vend()
+  expect([unconnected.body.error, unconnected.body.cause, unconnected.body.consent_url]).toEqual([
     "consent_required",
     "consent_missing",
     `${world.issuer}/connect/hub`

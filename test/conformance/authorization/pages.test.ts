@@ -65,8 +65,8 @@ const shoot = async (page: Page, name: string): Promise<void> => {
   await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
 }
 
-const urlOf = (client: Known, given: Record<string, string> = {}): string =>
-  `${world.issuer}${world.authorizeUrl(client, { redirect_uri: callback, code_challenge: challenge, scope: "files:read files:write", resource: "https://mcp.example.com/files", ...given })}`
+const urlOf = (client: Known, parameters: Record<string, string> = {}): string =>
+  `${world.issuer}${world.authorizeUrl(client, { redirect_uri: callback, code_challenge: challenge, scope: "files:read files:write", resource: "https://mcp.example.com/files", ...parameters })}`
 
 const signIn = async (page: Page, secret = password, by = user): Promise<void> => {
   await page.getByLabel("E-mail").fill(by.email)

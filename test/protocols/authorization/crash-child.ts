@@ -9,7 +9,7 @@ import { openLmdb } from "../../../storage/lmdb.ts"
 import { World } from "./world.ts"
 
 const folder = process.argv[2]!
-const known = join(folder, "known.json")
+const inventoryPath = join(folder, "known.json")
 const store = await openLmdb({ folder: join(folder, "store") })
 const { idpKey } = JSON.parse(readFileSync(join(folder, "idp.json"), "utf8")) as { idpKey: never }
 
@@ -25,7 +25,7 @@ setInterval(() => {
   world.nowMs = Date.now()
 }, 5)
 
-if (!existsSync(known)) {
+if (!existsSync(inventoryPath)) {
   const grantTypes = [
     "authorization_code",
     "refresh_token",
@@ -62,7 +62,7 @@ if (!existsSync(known)) {
   ])
   await browser.authorize(world.authorizeUrl(client), user)
   writeFileSync(
-    known,
+    inventoryPath,
     JSON.stringify({
       client,
       user,
@@ -72,5 +72,5 @@ if (!existsSync(known)) {
 }
 
 console.log(
-  JSON.stringify({ port: world.server.port, ...(JSON.parse(readFileSync(known, "utf8")) as object) })
+  JSON.stringify({ port: world.server.port, ...(JSON.parse(readFileSync(inventoryPath, "utf8")) as object) })
 )

@@ -7,7 +7,7 @@ import { World } from "./admin/world.ts"
 
 const ports = { hashPassword: async () => "hashed" }
 
-const given = {
+const seeds = {
   resources: [
     { slug: "gh", backend_kind: "broker", broker_provider_slug: "github", scopes: [{ name: "repo" }] },
     { slug: "files", uri: "https://mcp.example.com/mcp" }
@@ -22,8 +22,8 @@ const given = {
 
 it("are made once, a resource may name a provider of the same seed, and a secret is told to whoever starts", async () => {
   const world = new World()
-  const { faults, made } = await seedRows(world.authority, given, ports)
-  expect([faults, made.map(({ list, name }) => `${list} ${name}`)]).toEqual([
+  const { faults, created } = await seedRows(world.authority, seeds, ports)
+  expect([faults, created.map(({ list, name }) => `${list} ${name}`)]).toEqual([
     [],
     [
       "seed.broker_providers github",
@@ -41,7 +41,7 @@ it("are made once, a resource may name a provider of the same seed, and a secret
     secretMatches(
       world.authority,
       Clients.get(world.store, ["backend"]),
-      made.find(({ clientSecret }) => clientSecret !== undefined)!.clientSecret!
+      created.find(({ clientSecret }) => clientSecret !== undefined)!.clientSecret!
     )
   ).toBe(true)
   expect(world.audits().map(({ actorId }) => actorId)).toEqual(Array.from({ length: 6 }, () => "seed"))
@@ -49,12 +49,12 @@ it("are made once, a resource may name a provider of the same seed, and a secret
 
 it("later edits are not propagated, deleted rows come back, others stay", async () => {
   const world = new World()
-  await seedRows(world.authority, given, ports)
+  await seedRows(world.authority, seeds, ports)
   await world.did("DELETE", "/admin/clients/backend")
   const later = await seedRows(
     world.authority,
     {
-      ...given,
+      ...seeds,
       resources: [{ slug: "files", uri: "https://moved.example" }],
       users: [{ email: "ann@EXAMPLE.com", name: "New" }]
     },
@@ -62,7 +62,7 @@ it("later edits are not propagated, deleted rows come back, others stay", async 
   )
   expect([
     later.faults,
-    later.made.map(({ name }) => name),
+    later.created.map(({ name }) => name),
     Users.range(world.store, { limit: 9 }).length
   ]).toEqual([[], ["backend"], 1])
   expect((await world.did("GET", "/admin/resources/files")).uri).toBe("https://mcp.example.com/mcp")
@@ -70,17 +70,17 @@ it("later edits are not propagated, deleted rows come back, others stay", async 
 
 it("every fault is told, and then nothing is made", async () => {
   const world = new World()
-  const { faults, made } = await seedRows(
+  const { faults, created } = await seedRows(
     world.authority,
     {
-      ...given,
+      ...seeds,
       clients: [{ client_name: "No id" }, { client_id: "a", client_name: "x" }],
       users: [{ email: "a@b", password: "short" }, { email: "c@d" }, { email: "C@d" }],
       idps: [{ issuer: "http://x", name: "x" }]
     },
     ports
   )
-  expect([faults.map((fault) => fault.split(":")[0]), made]).toEqual([
+  expect([faults.map((fault) => fault.split(":")[0]), created]).toEqual([
     ["seed.clients[0]", "seed.clients[1]", "seed.users[0]", "seed.users[2]", "seed.idps[0]"],
     []
   ])

@@ -33,7 +33,7 @@ import {
   type Resource,
   type User
 } from "../../../protocols/authorization/records.ts"
-import { settingsOf, type SettingsGiven } from "../../../protocols/authorization/settings.ts"
+import { settingsOf, type SettingsInput } from "../../../protocols/authorization/settings.ts"
 import { thumbprint } from "../../../protocols/authorization/token/signing-keys.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
@@ -68,9 +68,9 @@ export interface Tokens {
 }
 
 export interface WorldOptions {
-  readonly settings?: SettingsGiven
+  readonly settings?: SettingsInput
   /** What must know where the server is. */
-  readonly settingsAt?: (issuer: string) => SettingsGiven
+  readonly settingsAt?: (issuer: string) => SettingsInput
   readonly store?: Store
   readonly revocationIntents?: RevocationIntents
   readonly parts?: object
@@ -166,31 +166,31 @@ export class World {
     await this.server.drain(100)
   }
 
-  async resource(given: Partial<Resource> & { readonly slug: string }): Promise<Resource> {
+  async resource(fields: Partial<Resource> & { readonly slug: string }): Promise<Resource> {
     const { books } = this.open.services
     const row: Resource = {
       id: books.id(),
-      uri: `https://mcp.example.com/${given.slug}`,
+      uri: `https://mcp.example.com/${fields.slug}`,
       backend: "mint",
       providerId: "",
-      displayName: given.slug,
+      displayName: fields.slug,
       exchangeClients: [],
       runtimeClients: [],
       returnUrls: [],
       scopes: ["files:read", "files:write"].map((name) => ({ name, description: "", upstream: [] })),
       createdMs: this.nowMs,
       updatedMs: this.nowMs,
-      ...given
+      ...fields
     }
     await books.write([Resources.put([row.id], row)])
     return row
   }
 
   async client(
-    given: Partial<Client> & { readonly secret?: string } = {}
+    fields: Partial<Client> & { readonly secret?: string } = {}
   ): Promise<Client & { readonly secret: string }> {
     const { services } = this.open
-    const { secret = randomBytes(32).toString("base64url"), ...rest } = given
+    const { secret = randomBytes(32).toString("base64url"), ...rest } = fields
     const row: Client = {
       clientId: services.books.id(),
       secretHash: rest.authMethod === "none" ? null : secretHashOf(services, secret),
@@ -217,14 +217,14 @@ export class World {
     return { ...row, secret }
   }
 
-  async change(client: Pick<Client, "clientId">, given: Partial<Client>): Promise<void> {
+  async change(client: Pick<Client, "clientId">, changes: Partial<Client>): Promise<void> {
     const { books } = this.open.services
     await books.write([
-      Clients.put([client.clientId], { ...books.get(Clients, [client.clientId])!, ...given })
+      Clients.put([client.clientId], { ...books.get(Clients, [client.clientId])!, ...changes })
     ])
   }
 
-  async user(given: Partial<User> = {}): Promise<User> {
+  async user(fields: Partial<User> = {}): Promise<User> {
     const { books } = this.open.services
     const row: User = {
       id: books.id(),
@@ -238,15 +238,15 @@ export class World {
       lastLoginMs: null,
       createdMs: this.nowMs,
       updatedMs: this.nowMs,
-      ...given
+      ...fields
     }
     await books.write([Users.put([row.id], row), UserEmails.put([row.email.toLowerCase()], { id: row.id })])
     return row
   }
 
-  async changeUser(user: User, given: Partial<User>): Promise<void> {
+  async changeUser(user: User, changes: Partial<User>): Promise<void> {
     const { books } = this.open.services
-    await books.write([Users.put([user.id], { ...books.get(Users, [user.id])!, ...given })])
+    await books.write([Users.put([user.id], { ...books.get(Users, [user.id])!, ...changes })])
   }
 
   async revokeConsent(id: string): Promise<void> {
@@ -318,7 +318,10 @@ export class World {
       : this.post("/oauth/revoke", { token }, this.basic(client))
   }
 
-  authorizeUrl(client: Pick<Client, "clientId">, given: Record<string, string | undefined> = {}): string {
+  authorizeUrl(
+    client: Pick<Client, "clientId">,
+    parameters: Record<string, string | undefined> = {}
+  ): string {
     const query = {
       client_id: client.clientId,
       redirect_uri: callback,
@@ -327,7 +330,7 @@ export class World {
       code_challenge_method: "S256",
       scope: "files:read",
       state: "xyz",
-      ...given
+      ...parameters
     }
     return `/oauth/authorize?${new URLSearchParams(Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined)).toString()}`
   }
@@ -340,10 +343,10 @@ export class World {
   async code(
     client: Client,
     user: User,
-    given: Record<string, string | undefined> = {},
+    parameters: Record<string, string | undefined> = {},
     browser = this.browser()
   ): Promise<string> {
-    const answer = await browser.authorize(this.authorizeUrl(client, given), user)
+    const answer = await browser.authorize(this.authorizeUrl(client, parameters), user)
     const code = new URL(answer.headers.get("location")!).searchParams.get("code")
     if (code === null) throw new Error(`no code: ${answer.headers.get("location")}`)
     return code
@@ -352,16 +355,16 @@ export class World {
   async tokens(
     client: Client & { readonly secret: string },
     user: User,
-    given: Record<string, string | undefined> = {},
+    parameters: Record<string, string | undefined> = {},
     headers: Record<string, string> = {}
   ): Promise<Tokens> {
-    const code = await this.code(client, user, given)
+    const code = await this.code(client, user, parameters)
     const answer = await this.token(
       client,
       {
         grant_type: "authorization_code",
         code,
-        redirect_uri: given["redirect_uri"] ?? callback,
+        redirect_uri: parameters["redirect_uri"] ?? callback,
         code_verifier: "v".repeat(43)
       },
       headers

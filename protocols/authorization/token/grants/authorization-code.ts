@@ -5,7 +5,7 @@ import { equalSecrets } from "../../../../storage/seal.ts"
 import type { Write } from "../../../../storage/store.ts"
 import { hashOf } from "../../auth-context.ts"
 import { stillHolds } from "../liveness.ts"
-import { isProblem, problemOf, unavailable } from "../../problems.ts"
+import { isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { Codes, Issuances, type Code } from "../../records.ts"
 import { resourceById } from "../resources.ts"
 import type { AuthServices } from "../../services.ts"
@@ -35,20 +35,20 @@ const revokeIssued = async (services: AuthServices, code: Code): Promise<void> =
   else await books.write(rows)
 }
 
+const missing = (parameter: string): Problem => problemOf("invalid_request", `${parameter} is missing`)
+
 export const authorizationCode: Grant = async (call) => {
   const { services, form, client, jkt } = call
   const { books, settings, families, refreshTokens, nowMs } = services
-  const shown = form.get("code")
+  const presentedCode = form.get("code")
   const redirectUri = form.get("redirect_uri")
   const verifier = form.get("code_verifier")
-  if (shown === undefined || redirectUri === undefined || verifier === undefined)
-    return problemOf(
-      "invalid_request",
-      `${shown === undefined ? "code" : redirectUri === undefined ? "redirect_uri" : "code_verifier"} is missing`
-    )
+  if (presentedCode === undefined) return missing("code")
+  if (redirectUri === undefined) return missing("redirect_uri")
+  if (verifier === undefined) return missing("code_verifier")
   if (!/^[A-Za-z0-9._~-]{43,128}$/.test(verifier))
     return problemOf("invalid_request", "code_verifier is malformed")
-  const key = hashOf(services, shown, "code")
+  const key = hashOf(services, presentedCode, "code")
   const challenge = createHash("sha256").update(verifier).digest("base64url")
 
   for (let look = 0; look < looksMax; look++) {

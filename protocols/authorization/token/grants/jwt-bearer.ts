@@ -50,7 +50,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   if (assertion === undefined) return problemOf("invalid_request", "assertion is missing")
   const jwt = assertion.length > jwtBytesMax ? undefined : parseJwt(assertion)
   if (jwt === undefined) return invalidGrant("the assertion is not a JWT")
-  const algorithm = algorithms.find((known) => known === jwt.header["alg"])
+  const algorithm = algorithms.find((supported) => supported === jwt.header["alg"])
   if (jwt.header["typ"] !== "oauth-id-jag+jwt" || algorithm === undefined || "crit" in jwt.header)
     return invalidGrant("the assertion's header is not acceptable")
   const idp = Idps.range(books.store, { limit: rowsMax })
@@ -81,7 +81,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
         (policy.clientIds.length === 0 || policy.clientIds.includes(client.clientId)) &&
         (policy.resources.length === 0 ||
           (resource !== undefined &&
-            policy.resources.some((named) => resourceOf(services, named)?.id === resource.id)))
+            policy.resources.some((value) => resourceOf(services, value)?.id === resource.id)))
     )
   if (policies.length === 0) return problemOf("access_denied", "no policy allows this")
   const subject = subjectOf(services, idp, claims.sub)
@@ -128,6 +128,12 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   return minted.body
 }
 
+/** A claim's value, or the only one of its list; `otherwise` for a list of several or none. */
+const onlyOf = (claim: unknown, otherwise: null | undefined): unknown => {
+  if (!Array.isArray(claim)) return claim
+  return claim.length === 1 ? claim[0] : otherwise
+}
+
 const checkedClaims = (
   { settings, nowMs }: AuthServices,
   claims: Readonly<Record<string, unknown>>,
@@ -136,7 +142,7 @@ const checkedClaims = (
 ): { readonly sub: string; readonly jti: string; readonly exp: number } | Problem => {
   const { aud, exp, iat, nbf, sub, jti } = claims
   const now = nowMs() / 1_000
-  const audience = Array.isArray(aud) ? (aud.length === 1 ? aud[0] : undefined) : aud
+  const audience = onlyOf(aud, undefined)
   if (
     audience !== settings.issuer &&
     (audience === undefined || idp.audience === "" || audience !== idp.audience)
@@ -164,7 +170,7 @@ const checkedClaims = (
 const targetOf = ({ services, form }: GrantCall, claim: unknown): Resource | undefined | Problem => {
   const target = problemOf("invalid_target", "the resource is not acceptable")
   const requested = form.all("resource")
-  const claimed: unknown = Array.isArray(claim) ? (claim.length === 1 ? claim[0] : null) : claim
+  const claimed = onlyOf(claim, null)
   if (requested.length > 1 || (claimed !== undefined && typeof claimed !== "string")) return target
   const ids = [requested[0], claimed]
     .filter((value): value is string => value !== undefined)

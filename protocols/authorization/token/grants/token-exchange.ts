@@ -58,7 +58,7 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
     (resources.length === 1 && audiences.length === 1 && resources[0] !== audiences[0])
   )
     return bad("only one resource can be asked for")
-  const named = resources[0] ?? audiences[0]
+  const requestedTarget = resources[0] ?? audiences[0]
 
   const subject = ownToken(services, subjectToken)
   if (subject === undefined) return invalidGrant("the subject token is not valid")
@@ -67,8 +67,9 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
     return invalidGrant("the actor token is not valid")
   if (subject.issuance.jkt !== "" && jkt !== subject.issuance.jkt)
     return problemOf("invalid_dpop_proof", "the subject token is bound to another key")
-  const target = named === undefined ? undefined : resourceOf(services, named)
-  if (named !== undefined && target === undefined) return problemOf("not_found", "the resource is not known")
+  const target = requestedTarget === undefined ? undefined : resourceOf(services, requestedTarget)
+  if (requestedTarget !== undefined && target === undefined)
+    return problemOf("not_found", "the resource is not known")
 
   const held = subject.issuance.scopes
   const catalog = target === undefined ? undefined : namesOf(target)

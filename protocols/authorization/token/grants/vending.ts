@@ -25,12 +25,12 @@ const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>
 /** The resource at which the user's consent for this client counts; a client which merely holds a token has
  *  none. */
 const attested = ({ call: { services, client }, subject: { issuance } }: Exchange): Resource | undefined => {
-  const named = resourceOfAudience(services, issuance.audience)
-  if (issuance.clientId === client.clientId) return named
+  const resource = resourceOfAudience(services, issuance.audience)
+  if (issuance.clientId === client.clientId) return resource
   const acts = services.books
     .resources()
     .filter(({ backend, runtimeClients }) => backend === "mint" && runtimeClients.includes(client.clientId))
-  return acts.find(({ id }) => id === named?.id) ?? (acts.length === 1 ? acts[0] : undefined)
+  return acts.find(({ id }) => id === resource?.id) ?? (acts.length === 1 ? acts[0] : undefined)
 }
 
 export const vend = async (exchange: Exchange, target: Resource): Promise<Body | Problem> => {

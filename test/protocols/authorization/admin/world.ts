@@ -33,7 +33,7 @@ import { register, type RegisterPorts } from "../../../../protocols/authorizatio
 import {
   isLocalIssuer,
   settingsOf,
-  type SettingsGiven
+  type SettingsInput
 } from "../../../../protocols/authorization/settings.ts"
 
 export const adminKey = "an-admin-key-of-enough-length"
@@ -67,7 +67,7 @@ export class World {
   private readonly register: ReturnType<typeof register>
 
   constructor(
-    overrides: SettingsGiven = {},
+    overrides: SettingsInput = {},
     ports: Partial<AdminPorts> & RegisterPorts = {},
     store: Store = openMemory()
   ) {

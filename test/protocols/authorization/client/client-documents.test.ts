@@ -10,7 +10,7 @@ import { Documents, freshMs } from "../../../../protocols/authorization/upstream
 import { isProblem, type Problem, wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { Clients, type Client } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch, type Limits } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
-import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import { Upstream, World, type Heard, type Said } from "../upstream/outside.ts"
 
 const open: Array<Upstream> = []
@@ -27,10 +27,10 @@ const upstream = async (
   return server
 }
 
-const local: SettingsGiven = { clientDocuments: { requireHttps: false, allowPrivateAddresses: true } }
+const local: SettingsInput = { clientDocuments: { requireHttps: false, allowPrivateAddresses: true } }
 
 const documentsOf = (
-  settings: SettingsGiven = local,
+  settings: SettingsInput = local,
   addresses?: (host: string) => ReadonlyArray<string>,
   limits?: Partial<Limits>
 ): { readonly world: World; readonly documents: ClientDocuments } => {
@@ -389,7 +389,7 @@ describe("fetched", () => {
 describe("cache", () => {
   const counted = async (
     headers: Readonly<Record<string, string>>,
-    settings: SettingsGiven = local
+    settings: SettingsInput = local
   ): Promise<{
     readonly server: Upstream
     readonly world: World

@@ -4,7 +4,7 @@ import { secretMatches } from "../../../../protocols/authorization/client/client
 import { Clients } from "../../../../protocols/authorization/records.ts"
 import { type Problem, slowDown } from "../../../../protocols/authorization/problems.ts"
 import { unusedClients } from "../../../../protocols/authorization/client/register.ts"
-import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import { World } from "../admin/world.ts"
 
 const uri = "https://app.example.com/cb"
@@ -15,7 +15,7 @@ const refusedFor = async (
   body: unknown,
   error: string,
   naming: string,
-  settings: SettingsGiven = {}
+  settings: SettingsInput = {}
 ): Promise<void> => {
   const world = new World(settings)
   const answer = await world.join(body)
@@ -114,7 +114,7 @@ describe("what is refused", () => {
     await refusedFor({ redirect_uris: [uri, bad] }, "invalid_client_metadata", bad.slice(0, 100))
   })
   it("AS-122: mode approved_redirects wants every URI byte for byte, and one at least", async () => {
-    const settings: SettingsGiven = { registration: { mode: "approved_redirects", approvedRedirects: [uri] } }
+    const settings: SettingsInput = { registration: { mode: "approved_redirects", approvedRedirects: [uri] } }
     for (const bad of [`${uri}?x=1`, `${uri}/`, "https://APP.example.com/cb"])
       await refusedFor({ redirect_uris: [uri, bad] }, "invalid_redirect_uri", bad, settings)
     await refusedFor(
@@ -132,7 +132,7 @@ describe("what is refused", () => {
     expect((await new World(settings).join({ redirect_uris: [uri] })).status).toBe(201)
   })
   it("AS-123: mode admin_only, whatever the body", async () => {
-    const settings: SettingsGiven = { registration: { mode: "admin_only" } }
+    const settings: SettingsInput = { registration: { mode: "admin_only" } }
     await refusedFor({ redirect_uris: [uri] }, "access_denied", "administrator", settings)
     await refusedFor("{", "access_denied", "administrator", settings)
   })

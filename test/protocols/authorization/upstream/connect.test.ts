@@ -11,7 +11,7 @@ import {
   type Resource
 } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
-import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import { UpstreamTokenBroker } from "../../../../protocols/authorization/upstream/token-broker.ts"
 import type { Response } from "../../../../runtime/http.ts"
 import { wordingOf } from "../../../../protocols/authorization/problems.ts"
@@ -61,7 +61,7 @@ class Connecting {
   session: SessionNow | undefined = { userId: "u-1", sessionHash: "s-1" }
   private readonly routes
 
-  private constructor(settings: SettingsGiven, store?: Store) {
+  private constructor(settings: SettingsInput, store?: Store) {
     this.world = new World(
       {
         issuer: "http://localhost:8080",
@@ -113,7 +113,7 @@ class Connecting {
       }
     }),
     config: object = {},
-    settings: SettingsGiven = {},
+    settings: SettingsInput = {},
     store?: Store
   ): Promise<Connecting & { readonly server: Upstream }> {
     const server = await Upstream.open(answer)

@@ -6,7 +6,7 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest"
 import { federationRoutes } from "../../../../protocols/authorization/upstream/federation.ts"
 import { UserEmails, UserFederations, Users, type User } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
-import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import type { Response } from "../../../../runtime/http.ts"
 import { wordingOf } from "../../../../protocols/authorization/problems.ts"
 import { header, routed, Upstream, World, type Said } from "./outside.ts"
@@ -46,7 +46,7 @@ class Federated {
   upstream!: Upstream
   private readonly routes
 
-  private constructor(port: number, settings: SettingsGiven, more: object) {
+  private constructor(port: number, settings: SettingsInput, more: object) {
     const issuer = `http://127.0.0.1:${port}`
     this.world = new World({
       issuer: "http://localhost:8080",
@@ -81,7 +81,7 @@ class Federated {
     })
   }
 
-  static async open(settings: SettingsGiven = {}, more: object = {}): Promise<Federated> {
+  static async open(settings: SettingsInput = {}, more: object = {}): Promise<Federated> {
     let one: Federated | undefined
     const upstream: Upstream = await Upstream.open((heard) =>
       one!.answer(heard.path, new URLSearchParams(heard.body).get("code"))

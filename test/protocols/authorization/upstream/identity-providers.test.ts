@@ -5,7 +5,7 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest"
 import { IdentityProviders } from "../../../../protocols/authorization/upstream/identity-providers.ts"
 import type { Idp } from "../../../../protocols/authorization/records.ts"
 import { SafeFetch } from "../../../../protocols/authorization/upstream/safe-fetch.ts"
-import type { SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import type { SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import { Upstream, World, type Heard, type Said } from "./outside.ts"
 
 const jwk = async (
@@ -41,10 +41,10 @@ const upstream = async (answer: (heard: Heard, self: Upstream) => Said): Promise
   return server
 }
 
-const local: SettingsGiven = { xaa: { allowPrivateAddresses: true } }
+const local: SettingsInput = { xaa: { allowPrivateAddresses: true } }
 
 const providersOf = (
-  settings: SettingsGiven = local,
+  settings: SettingsInput = local,
   addresses?: (host: string, call: number) => ReadonlyArray<string>
 ): { readonly world: World; readonly idps: IdentityProviders } => {
   const world = new World(settings, addresses)

@@ -8,7 +8,7 @@ import { Audit } from "../../../../protocols/authorization/audit.ts"
 import type { AuthContext } from "../../../../protocols/authorization/auth-context.ts"
 import { CachedTables } from "../../../../protocols/authorization/cached-tables.ts"
 import { AuditEvents } from "../../../../protocols/authorization/records.ts"
-import { settingsOf, type SettingsGiven } from "../../../../protocols/authorization/settings.ts"
+import { settingsOf, type SettingsInput } from "../../../../protocols/authorization/settings.ts"
 import type { Request, Response, Route } from "../../../../runtime/http.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
 import { openMemory } from "../../../../storage/memory.ts"
@@ -96,7 +96,7 @@ export class World {
   readonly logged: Array<string> = []
 
   constructor(
-    settings: SettingsGiven = {},
+    settings: SettingsInput = {},
     addresses: (host: string, call: number) => ReadonlyArray<string> = () => ["127.0.0.1"],
     store: Store = openMemory()
   ) {
