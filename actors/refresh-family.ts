@@ -4,7 +4,7 @@
  *  generation; `Rotate` judges again inside the mailbox, so that of two uses of one token only one succeeds.
  *  Source: docs/spec/authorization.md, sections 8.4, 8.5 and 18.2; OAuth 2.1 draft, refresh-token rotation. */
 import { Schema } from "effect"
-import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
+import { command, defineActor, persist, refuse, reply, type Payload } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
 
 export const Grant = Schema.Struct({
@@ -256,3 +256,6 @@ export const RefreshFamily = defineActor("refresh-family", {
     Forgotten: () => ({ _tag: "Forgotten" })
   }
 })
+
+export type FamilyCommands = (typeof RefreshFamily)["commands"]
+export type FamilyPayload<C extends keyof FamilyCommands> = Payload<FamilyCommands[C]>

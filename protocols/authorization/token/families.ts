@@ -2,8 +2,12 @@
  *  refuses to write. What is ended here stays ended: at once in memory, after a restart by the intent beside
  *  the store.
  *  Source: docs/spec/authorization.md, sections 8.4 and 8.5. */
-import { RefreshFamily, type Family } from "../../../actors/refresh-family.ts"
-import type { Payload } from "../../../runtime/actor.ts"
+import {
+  RefreshFamily,
+  type Family,
+  type FamilyCommands,
+  type FamilyPayload
+} from "../../../actors/refresh-family.ts"
 import type { Answer } from "../../../runtime/registry.ts"
 import type { Write } from "../../../storage/store.ts"
 import { askMaybeSync } from "../../shared/maybe-promise.ts"
@@ -14,8 +18,6 @@ import { type Problem, unavailable } from "../problems.ts"
 
 const retryMsMin = 1_000
 const retryMsMax = 60_000
-
-type Commands = (typeof RefreshFamily)["commands"]
 
 /** A family that was ended here is `Ended`, whatever its actor still says. */
 export class Families {
@@ -34,11 +36,11 @@ export class Families {
     return this.pending.has(familyId) || familyHasEnded(this.authority, familyId)
   }
 
-  ask<C extends keyof Commands & string>(
+  ask<C extends keyof FamilyCommands & string>(
     familyId: string,
     command: C,
-    payload: Payload<Commands[C]>
-  ): Promise<Answer<Commands[C]>> {
+    payload: FamilyPayload<C>
+  ): Promise<Answer<FamilyCommands[C]>> {
     const family = this.authority.actors.ref(RefreshFamily, familyId)
     return new Promise((resolve) => family.askNow(command, payload, resolve))
   }

@@ -3,7 +3,8 @@
  *  number of times, while its successor token is unused. They are kept in memory only: after a restart a
  *  repetition is refused, and ends nothing. Off by default.
  *  Source: docs/spec/authorization.md, section 8.5. */
-import type { Body } from "./grants/grant.ts"
+
+type Body = Readonly<Record<string, unknown>>
 
 const repetitionsMax = 20
 const answersMax = 10_000
