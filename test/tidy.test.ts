@@ -111,7 +111,6 @@ const participlesLeft: Readonly<Record<string, number>> = {
   conformance: 35,
   oracles: 3,
   "protocols/authorization": 138,
-  "protocols/chat": 44,
   "protocols/formats": 44,
   "protocols/shared": 6,
   "protocols/store": 129,

@@ -1,4 +1,5 @@
-/** Section 20 of the chat specification, row by row: what a bad or borderline request is answered. */
+/** What a bad or borderline request is answered, row by row.
+ *  Source: docs/spec/chat.md, section 20. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { toolCallStream, chunk, completion, textStream } from "../protocols/chat/fake-upstream.ts"
 import { frames, ChatTestServer, type Answer } from "../protocols/chat/chat-server.ts"
@@ -10,11 +11,11 @@ const tool = (name: string) => ({
   function: { name, parameters: { type: "object", properties: {} } }
 })
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 let keyed: ChatTestServer
 
 beforeAll(async () => {
-  world = await ChatTestServer.open({ builtinTools: ["current_time"] })
+  chatServer = await ChatTestServer.open({ builtinTools: ["current_time"] })
   keyed = await ChatTestServer.open({
     chatKeys: "secret,other",
     metricsMode: "auth",
@@ -22,10 +23,10 @@ beforeAll(async () => {
   })
 })
 
-afterAll(() => Promise.all([world.close(), keyed.close()]))
+afterAll(() => Promise.all([chatServer.close(), keyed.close()]))
 
 beforeEach(() => {
-  world.upstream.respondWith({ json: completion("hello") })
+  chatServer.upstream.respondWith({ json: completion("hello") })
 })
 
 describe("keys", () => {
@@ -59,7 +60,7 @@ describe("keys", () => {
     expect((await keyed.call("/v1/models", { key: "other" })).status).toBe(200)
   })
   it("CHAT-3 no API_KEY, any Authorization → 200", async () => {
-    expect((await world.call("/v1/models", { key: "anything" })).status).toBe(200)
+    expect((await chatServer.call("/v1/models", { key: "anything" })).status).toBe(200)
   })
   it("CHAT-4 a wrong key and invalid JSON → 401", async () => {
     expect(errorOf(await keyed.call("/v1/chat/completions", { key: "wrong", body: "{" }))).toEqual([
@@ -144,7 +145,7 @@ describe("JSON and required fields", () => {
       [400, "invalid_value", "messages[0].content[0].image_url.url"]
     ]
   ])("%s", async (_, body, expected) => {
-    expect(errorOf(await world.call("/v1/chat/completions", { body }))).toEqual(expected)
+    expect(errorOf(await chatServer.call("/v1/chat/completions", { body }))).toEqual(expected)
   })
 })
 
@@ -224,7 +225,7 @@ describe("parameters", () => {
     ["stream: 1", { stream: 1 }, "invalid_type", "stream"],
     ["modalities: audio", { modalities: ["audio"] }, "unsupported_value", "modalities"]
   ])("%s → 400", async (_, more, code, param) => {
-    expect(errorOf(await world.ask(more))).toEqual([400, code, param])
+    expect(errorOf(await chatServer.ask(more))).toEqual([400, code, param])
   })
   it("CHAT-15 the ends of the ranges → 200", async () => {
     for (const more of [
@@ -234,12 +235,12 @@ describe("parameters", () => {
       { top_p: 1 },
       { temperature: null, stop: null, tools: null }
     ])
-      expect((await world.ask(more)).status).toBe(200)
+      expect((await chatServer.ask(more)).status).toBe(200)
   })
   it("CHAT-19 xhigh → high, CHAT-20 minimal → none, absent → nothing", async () => {
     const sent = async (more: Record<string, unknown>): Promise<unknown> => {
-      await world.ask(more)
-      return world.upstream.last.body.reasoning_effort
+      await chatServer.ask(more)
+      return chatServer.upstream.last.body.reasoning_effort
     }
     expect([
       await sent({ reasoning_effort: "xhigh" }),
@@ -250,13 +251,13 @@ describe("parameters", () => {
     ]).toEqual(["high", "none", "high", "medium", undefined])
   })
   it("CHAT-21 reasoning.effort wins over reasoning_effort; the answer repeats what was sent", async () => {
-    const answer = await world.respond({ reasoning: { effort: "low" }, reasoning_effort: "high" })
-    expect(world.upstream.last.body.reasoning_effort).toBe("low")
+    const answer = await chatServer.respond({ reasoning: { effort: "low" }, reasoning_effort: "high" })
+    expect(chatServer.upstream.last.body.reasoning_effort).toBe("low")
     expect(answer.body.reasoning.effort).toBe("low")
-    expect((await world.respond({ reasoning_effort: "xhigh" })).body.reasoning.effort).toBe("xhigh")
+    expect((await chatServer.respond({ reasoning_effort: "xhigh" })).body.reasoning.effort).toBe("xhigh")
   })
   it("CHAT-66 logprobs on a model that lacks it", async () => {
-    expect(errorOf(await world.ask({ model: "local/echo", logprobs: true }))).toEqual([
+    expect(errorOf(await chatServer.ask({ model: "local/echo", logprobs: true }))).toEqual([
       400,
       "unsupported_parameter",
       "logprobs"
@@ -266,7 +267,7 @@ describe("parameters", () => {
 
 describe("tools", () => {
   it("CHAT-27 tools: [] with built-ins allowed → 200, no built-in runs", async () => {
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith(
       {
         json: completion(
           null,
@@ -278,12 +279,12 @@ describe("tools", () => {
       },
       { json: completion("hello") }
     )
-    const answer = await world.ask({ tools: [] })
-    expect(world.upstream.requests.map(({ body }) => body.tools)).toEqual([undefined, undefined])
+    const answer = await chatServer.ask({ tools: [] })
+    expect(chatServer.upstream.requests.map(({ body }) => body.tools)).toEqual([undefined, undefined])
     expect([answer.status, answer.body.choices[0].message.content]).toEqual([200, "hello"])
   })
   it("a built-in runs inside the turn and is no public output", async () => {
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith(
       {
         json: completion(
           null,
@@ -295,9 +296,9 @@ describe("tools", () => {
       },
       { json: completion("it is late") }
     )
-    const answer = await world.ask()
-    expect(world.upstream.requests[0]!.body.tools[0].function.name).toBe("current_time")
-    expect(world.upstream.requests[1]!.body.messages.at(-1)).toMatchObject({
+    const answer = await chatServer.ask()
+    expect(chatServer.upstream.requests[0]!.body.tools[0].function.name).toBe("current_time")
+    expect(chatServer.upstream.requests[1]!.body.messages.at(-1)).toMatchObject({
       role: "tool",
       tool_call_id: "c",
       content: expect.stringMatching(/^\d{4}-/)
@@ -310,7 +311,7 @@ describe("tools", () => {
     expect(answer.body.usage.total_tokens).toBe(10)
   })
   it("CHAT-28 an external tool named like an allowed built-in: the plain name comes back, the built-in did not run", async () => {
-    const answer = await world.ask({
+    const answer = await chatServer.ask({
       model: "local/echo",
       tools: [tool("current_time")],
       tool_choice: "required"
@@ -362,7 +363,7 @@ describe("tools", () => {
       tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: "{" } }]
     }
     const ask = (...messages: ReadonlyArray<unknown>) =>
-      world.ask({ messages: [{ role: "user", content: "x" }, ...messages] })
+      chatServer.ask({ messages: [{ role: "user", content: "x" }, ...messages] })
     expect(errorOf(await ask({ role: "tool", tool_call_id: "c9", content: "r" }))).toEqual([
       400,
       "invalid_value",
@@ -394,8 +395,8 @@ describe("tools", () => {
 
 describe("streams", () => {
   it("CHAT-33 include_usage: the last chunk has usage and no choice, all others usage: null", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b") })
-    const all = frames((await world.ask({ stream: true, stream_options: { include_usage: true } })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b") })
+    const all = frames((await chatServer.ask({ stream: true, stream_options: { include_usage: true } })).text)
     expect(all.at(-2)!.data).toMatchObject({
       choices: [],
       usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
@@ -403,8 +404,8 @@ describe("streams", () => {
     expect(all.slice(0, -2).every(({ data }) => data.usage === null)).toBe(true)
   })
   it("CHAT-34 without it there is no usage anywhere", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b") })
-    expect((await world.ask({ stream: true })).text).not.toContain("usage")
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b") })
+    expect((await chatServer.ask({ stream: true })).text).not.toContain("usage")
   })
 })
 
@@ -449,21 +450,21 @@ describe("responses", () => {
       [404, "model_not_found", "model"]
     ]
   ])("%s", async (_, more, expected) => {
-    expect(errorOf(await world.respond(more))).toEqual(expected)
+    expect(errorOf(await chatServer.respond(more))).toEqual(expected)
   })
   it("the message of CHAT-46 says invalid or expired", async () => {
-    expect((await world.respond({ previous_response_id: "resp_bad" })).body.error.message).toBe(
+    expect((await chatServer.respond({ previous_response_id: "resp_bad" })).body.error.message).toBe(
       "Previous response id 'resp_bad' is invalid or expired."
     )
   })
   it("CHAT-60 input_items?limit=0", async () => {
-    const { body } = await world.respond()
-    expect(errorOf(await world.call(`/v1/responses/${body.id}/input_items?limit=0`))).toEqual([
+    const { body } = await chatServer.respond()
+    expect(errorOf(await chatServer.call(`/v1/responses/${body.id}/input_items?limit=0`))).toEqual([
       400,
       "integer_below_min_value",
       "limit"
     ])
-    expect((await world.call(`/v1/responses/${body.id}/input_items`)).body).toMatchObject({
+    expect((await chatServer.call(`/v1/responses/${body.id}/input_items`)).body).toMatchObject({
       object: "list",
       data: [
         { type: "message", role: "user", status: "completed", content: [{ type: "input_text", text: "hi" }] }
@@ -480,22 +481,22 @@ describe("paths and bodies", () => {
       "/v1/models/main/llama-3.1-8b",
       "/v1/models/main/llama-3.1-8b/"
     ]) {
-      const answer = await world.call(path)
+      const answer = await chatServer.call(path)
       expect([answer.status, answer.body]).toEqual([
         200,
         { id: "main/llama-3.1-8b", object: "model", created: 1_704_067_200, owned_by: "fake" }
       ])
     }
-    expect(errorOf(await world.call("/v1/models/none"))).toEqual([404, "model_not_found", "model"])
-    expect((await world.call("/v1/models")).body.data.map(({ id }: { id: string }) => id)).toEqual([
+    expect(errorOf(await chatServer.call("/v1/models/none"))).toEqual([404, "model_not_found", "model"])
+    expect((await chatServer.call("/v1/models")).body.data.map(({ id }: { id: string }) => id)).toEqual([
       "local/echo",
       "main/llama-3.1-8b",
       "main/m"
     ])
   })
   it("CHAT-62 unknown path 404, wrong method 405 with Allow, after the key", async () => {
-    expect(errorOf(await world.call("/v1/nothing"))).toEqual([404, "unknown_url", null])
-    const wrong = await world.call("/v1/models", { method: "PUT" })
+    expect(errorOf(await chatServer.call("/v1/nothing"))).toEqual([404, "unknown_url", null])
+    const wrong = await chatServer.call("/v1/models", { method: "PUT" })
     expect([wrong.status, wrong.body.error.code, wrong.headers.get("allow")]).toEqual([
       405,
       "method_not_allowed",
@@ -509,7 +510,7 @@ describe("paths and bodies", () => {
     ])
   })
   it("CHAT-63 a body of 51 MiB → 413, the connection is closed", async () => {
-    const answer = await world
+    const answer = await chatServer
       .call("/v1/chat/completions", { body: Buffer.alloc(51 * 1_048_576, 32) })
       .catch((cause: Error) => cause)
     // The client may still be writing when the connection closes; then it hears the reset, not the answer.
@@ -527,7 +528,7 @@ describe("paths and bodies", () => {
   })
   it("CHAT-64 text/xml → 415; other JSON types and none are taken", async () => {
     const ask = (type: string, more: Record<string, string> = {}) =>
-      world.call("/v1/chat/completions", {
+      chatServer.call("/v1/chat/completions", {
         body: { model: "main/m", messages: [{ role: "user", content: "x" }] },
         headers: { "content-type": type, ...more }
       })
@@ -558,7 +559,7 @@ describe("paths and bodies", () => {
     expect((await keyed.call("/health", { key: "" })).body).toMatchObject({ status: "ok", proxy: true })
   })
   it("preflight, CORS and ids on every answer", async () => {
-    const flight = await world.call("/v1/chat/completions", {
+    const flight = await chatServer.call("/v1/chat/completions", {
       method: "OPTIONS",
       headers: { "access-control-request-headers": "authorization, x-a" }
     })
@@ -567,33 +568,39 @@ describe("paths and bodies", () => {
       flight.headers.get("access-control-allow-origin"),
       flight.headers.get("access-control-allow-headers")
     ]).toEqual([204, "*", "authorization, x-a"])
-    const answer = await world.call("/v1/models", { headers: { "x-request-id": "mine-1" } })
+    const answer = await chatServer.call("/v1/models", { headers: { "x-request-id": "mine-1" } })
     expect([
       answer.headers.get("x-request-id"),
       answer.headers.get("access-control-allow-origin"),
       answer.headers.get("openai-processing-ms")
     ]).toEqual(["mine-1", "*", expect.stringMatching(/^\d+$/)])
     expect(
-      (await world.call("/v1/models", { headers: { "x-request-id": "no good" } })).headers.get("x-request-id")
+      (await chatServer.call("/v1/models", { headers: { "x-request-id": "no good" } })).headers.get(
+        "x-request-id"
+      )
     ).toMatch(/^req_/)
-    expect((await world.fetch("/v1/models", { method: "HEAD" })).status).toBe(200)
+    expect((await chatServer.fetch("/v1/models", { method: "HEAD" })).status).toBe(200)
   })
   it("a tool call of nobody: dropped beside a text, asked again alone, then 502", async () => {
     const stray = {
       tool_calls: [{ id: "c", type: "function", function: { name: "stranger", arguments: "{}" } }]
     }
-    world.upstream.respondWith({ json: completion("text", stray, "tool_calls") })
-    expect((await world.ask({ tools: [tool("a")] })).body.choices[0]).toMatchObject({
+    chatServer.upstream.respondWith({ json: completion("text", stray, "tool_calls") })
+    expect((await chatServer.ask({ tools: [tool("a")] })).body.choices[0]).toMatchObject({
       finish_reason: "stop",
       message: { content: "text" }
     })
-    world.upstream.respondWith({ json: completion(null, stray, "tool_calls") })
-    expect(errorOf(await world.ask({ tools: [tool("a")] }))).toEqual([502, "upstream_bad_response", null])
-    expect(world.upstream.requests.length).toBe(2)
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith({ json: completion(null, stray, "tool_calls") })
+    expect(errorOf(await chatServer.ask({ tools: [tool("a")] }))).toEqual([
+      502,
+      "upstream_bad_response",
+      null
+    ])
+    expect(chatServer.upstream.requests.length).toBe(2)
+    chatServer.upstream.respondWith(
       { chunks: toolCallStream("a", "") },
       { chunks: [chunk({ content: "x" }, "stop")] }
     )
-    expect((await world.ask({ tools: [tool("a")], stream: true })).text).toContain('"arguments":"{}"')
+    expect((await chatServer.ask({ tools: [tool("a")], stream: true })).text).toContain('"arguments":"{}"')
   })
 })

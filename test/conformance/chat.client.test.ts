@@ -11,7 +11,7 @@ import OpenAI, { APIError, AuthenticationError, NotFoundError } from "openai"
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
-import { completion, toolCallStream, textStream } from "../protocols/chat/fake-upstream.ts"
+import { completion, toolCallStream, textStream, type Step } from "../protocols/chat/fake-upstream.ts"
 import { until, ChatTestServer } from "../protocols/chat/chat-server.ts"
 
 setTracingDisabled(true)
@@ -24,38 +24,28 @@ const schema = {
 }
 
 describe.each(["uws", "node"] as const)("published clients over %s", (adapter) => {
-  let world: ChatTestServer
+  let chatServer: ChatTestServer
   let client: OpenAI
   beforeAll(async () => {
-    world = await ChatTestServer.open({ chatKeys: "secret" }, { adapter })
-    client = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret", maxRetries: 0 })
+    chatServer = await ChatTestServer.open({ chatKeys: "secret" }, { adapter })
+    client = new OpenAI({ baseURL: `${chatServer.url}/v1`, apiKey: "secret", maxRetries: 0 })
   })
-  afterAll(() => world.close())
+  afterAll(() => chatServer.close())
+  /** The upstream's call of the tool, each with an id of its own. */
+  const toolCall = (callId: string, stream: boolean): Step => {
+    const args = '{"city":"Rome"}'
+    if (stream) return { chunks: toolCallStream("weather", args, callId) }
+    const call = { id: callId, type: "function", function: { name: "weather", arguments: args } }
+    return { json: completion(null, { tool_calls: [call] }, "tool_calls") }
+  }
+  const answer = (stream: boolean): Step =>
+    stream ? { chunks: textStream("It is ", "22 degrees.") } : { json: completion("It is 22 degrees.") }
+  /** First the tool is called, then its result is answered. */
   const twoHops = (): void => {
-    world.upstream.respondWith((seen) => {
-      const done = JSON.stringify(seen.body.messages).includes("22 degrees")
-      const { stream } = seen.body
-      return done
-        ? stream === true
-          ? { chunks: textStream("It is ", "22 degrees.") }
-          : { json: completion("It is 22 degrees.") }
-        : stream === true
-          ? { chunks: toolCallStream("weather", '{"city":"Rome"}', `call_${seen.body.messages.length}`) }
-          : {
-              json: completion(
-                null,
-                {
-                  tool_calls: [
-                    {
-                      id: `call_${seen.body.messages.length}`,
-                      type: "function",
-                      function: { name: "weather", arguments: '{"city":"Rome"}' }
-                    }
-                  ]
-                },
-                "tool_calls"
-              )
-            }
+    chatServer.upstream.respondWith(({ body }) => {
+      const stream = body.stream === true
+      const hasResult = JSON.stringify(body.messages).includes("22 degrees")
+      return hasResult ? answer(stream) : toolCall(`call_${body.messages.length}`, stream)
     })
   }
   const weather = ({ city }: { readonly city: string }): string => `22 degrees in ${city}`
@@ -96,7 +86,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect(await runner.finalContent()).toBe("tool: sunny")
     })
     it("a stream, and its helper's final completion", async () => {
-      world.upstream.respondWith({ chunks: textStream("a ", "b") })
+      chatServer.upstream.respondWith({ chunks: textStream("a ", "b") })
       const stream = client.chat.completions.stream({
         model: "main/m",
         messages: [{ role: "user", content: "x" }],
@@ -108,7 +98,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect([deltas, (await stream.totalUsage()).completion_tokens]).toEqual([["a ", "b"], 2])
     })
     it("a stream that breaks throws; errors are typed", async () => {
-      world.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
+      chatServer.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
       const stream = await client.chat.completions.create({
         model: "main/m",
         stream: true,
@@ -123,17 +113,20 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
         client.chat.completions.create({ model: "none", messages: [{ role: "user", content: "x" }] })
       ).rejects.toThrow(NotFoundError)
       await expect(
-        new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "wrong", maxRetries: 0 }).models.list()
+        new OpenAI({ baseURL: `${chatServer.url}/v1`, apiKey: "wrong", maxRetries: 0 }).models.list()
       ).rejects.toThrow(AuthenticationError)
       await expect(
         client.responses.create({ model: "main/m", input: "x", previous_response_id: "resp_none" })
       ).rejects.toMatchObject({ status: 400, code: "previous_response_not_found" })
     })
     it("its own retries: 429 with retry-after-ms, then 200", async () => {
-      const retrying = new OpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret", maxRetries: 1 })
-      world.upstream.respondWith({ status: 429, headers: { "retry-after": "6" } }, { json: completion("ok") })
+      const retrying = new OpenAI({ baseURL: `${chatServer.url}/v1`, apiKey: "secret", maxRetries: 1 })
+      chatServer.upstream.respondWith(
+        { status: 429, headers: { "retry-after": "6" } },
+        { json: completion("ok") }
+      )
       const withFetch = new OpenAI({
-        baseURL: `${world.url}/v1`,
+        baseURL: `${chatServer.url}/v1`,
         apiKey: "secret",
         maxRetries: 1,
         fetch: async (url, init) => {
@@ -208,7 +201,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       for await (const item of client.responses.inputItems.list(first.id, { limit: 2, order: "asc" }))
         pages.push(JSON.stringify((item as { content: unknown }).content))
       expect(pages.map((text) => /"text":"(\w+)"/.exec(text)![1])).toEqual(["one", "two", "three"])
-      world.upstream.respondWith({ chunks: textStream("Hel", "lo") })
+      chatServer.upstream.respondWith({ chunks: textStream("Hel", "lo") })
       const stream = client.responses.stream({ model: "main/m", input: "x", previous_response_id: first.id })
       const deltas: Array<string> = []
       stream.on("response.output_text.delta", ({ delta }) => deltas.push(delta))
@@ -223,7 +216,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       await expect(client.responses.retrieve(final.id)).rejects.toThrow(NotFoundError)
     })
     it("responses: background, cancel, and resuming a stream", async () => {
-      world.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
+      chatServer.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
       const stream = await client.responses.create({
         model: "main/m",
         input: "x",
@@ -244,14 +237,14 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       expect(types.at(-1)).toBe("response.incomplete")
     })
     it("a request that is aborted ends upstream", async () => {
-      world.upstream.respondWith({ chunks: textStream("a").slice(0, 2), hang: true })
+      chatServer.upstream.respondWith({ chunks: textStream("a").slice(0, 2), hang: true })
       const stream = await client.chat.completions.create({
         model: "main/m",
         stream: true,
         messages: [{ role: "user", content: "x" }]
       })
       for await (const part of stream) if (part.choices[0]?.delta.content === "a") stream.controller.abort()
-      await until(() => world.upstream.last.aborted)
+      await until(() => chatServer.upstream.last.aborted)
     })
   })
 
@@ -259,22 +252,22 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
     const compatible = () =>
       createOpenAICompatible({
         name: "troupe",
-        baseURL: `${world.url}/v1`,
+        baseURL: `${chatServer.url}/v1`,
         apiKey: "secret",
         supportsStructuredOutputs: true
       })
-    const openai = () => createOpenAI({ baseURL: `${world.url}/v1`, apiKey: "secret" })
+    const openai = () => createOpenAI({ baseURL: `${chatServer.url}/v1`, apiKey: "secret" })
     it("@ai-sdk/openai-compatible: text, stream, tools, object", async () => {
       expect((await generateText({ model: compatible()("local/echo"), prompt: "hello there" })).text).toBe(
         "hello there"
       )
-      world.upstream.respondWith({ chunks: textStream("a ", "b") })
+      chatServer.upstream.respondWith({ chunks: textStream("a ", "b") })
       expect(await streamText({ model: compatible()("main/m"), prompt: "x" }).text).toBe("a b")
       twoHops()
       const tools = {
         weather: aiTool({
           inputSchema: z.object({ city: z.string() }),
-          execute: (given) => Promise.resolve(weather(given))
+          execute: (args) => Promise.resolve(weather(args))
         })
       }
       expect(
@@ -310,7 +303,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       const tools = {
         weather: aiTool({
           inputSchema: z.object({ city: z.string() }),
-          execute: (given) => Promise.resolve(weather(given))
+          execute: (args) => Promise.resolve(weather(args))
         })
       }
       for (const model of [openai().responses("main/m"), openai().chat("main/m")]) {
@@ -323,7 +316,7 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
           "It is 22 degrees."
         )
       }
-      world.upstream.respondWith({ json: completion("one") }, { json: completion("two") })
+      chatServer.upstream.respondWith({ json: completion("one") }, { json: completion("two") })
       const first = await generateText({ model: openai().responses("main/m"), prompt: "A" })
       await generateText({
         model: openai().responses("main/m"),
@@ -332,11 +325,9 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
           openai: { previousResponseId: first.providerMetadata!["openai"]!["responseId"] as string }
         }
       })
-      expect(world.upstream.last.body.messages.map(({ content }: { content: string }) => content)).toEqual([
-        "A",
-        "one",
-        "B"
-      ])
+      expect(
+        chatServer.upstream.last.body.messages.map(({ content }: { content: string }) => content)
+      ).toEqual(["A", "one", "B"])
     })
   })
 
@@ -354,21 +345,21 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
           name: "weather",
           description: "w",
           parameters: z.object({ city: z.string() }),
-          execute: (given) => Promise.resolve(weather(given))
+          execute: (args) => Promise.resolve(weather(args))
         })
       ]
     })
     twoHops()
     const first = await runner.run(agent, "Weather in Rome?")
     expect(first.finalOutput).toBe("It is 22 degrees.")
-    world.upstream.respondWith({ chunks: textStream("As ", "I said.") })
+    chatServer.upstream.respondWith({ chunks: textStream("As ", "I said.") })
     const second = await runner.run(agent, "Again?", {
       previousResponseId: first.lastResponseId!,
       stream: true
     })
     await second.completed
     expect(second.finalOutput).toBe("As I said.")
-    expect(JSON.stringify(world.upstream.last.body.messages)).toContain("It is 22 degrees.")
+    expect(JSON.stringify(chatServer.upstream.last.body.messages)).toContain("It is 22 degrees.")
   })
 
   it("@langchain/openai: invoke, stream, tools, structured output", async () => {
@@ -376,16 +367,16 @@ describe.each(["uws", "node"] as const)("published clients over %s", (adapter) =
       new ChatOpenAI({
         model: name,
         apiKey: "secret",
-        configuration: { baseURL: `${world.url}/v1` },
+        configuration: { baseURL: `${chatServer.url}/v1` },
         maxRetries: 0
       })
     expect((await model("local/echo").invoke("hello there")).text).toBe("hello there")
-    world.upstream.respondWith({ chunks: textStream("a ", "b") })
+    chatServer.upstream.respondWith({ chunks: textStream("a ", "b") })
     let text = ""
     for await (const part of await model("main/m").stream("x")) text += part.text
     expect(text).toBe("a b")
     twoHops()
-    const look = langTool((given: { city: string }) => Promise.resolve(weather(given)), {
+    const look = langTool((args: { city: string }) => Promise.resolve(weather(args)), {
       name: "weather",
       description: "w",
       schema: z.object({ city: z.string() })

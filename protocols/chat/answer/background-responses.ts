@@ -1,5 +1,5 @@
-/** Responses made behind their request: accepted on disk first, worked on whether or not anybody listens, their
- *  events stored for a replay.
+/** Responses made behind their request: accepted on disk first, worked on whether or not anybody listens,
+ *  their events stored for a replay.
  *
  *    accept ─► stored as queued ─► answered ─► in_progress ─► events stored in batches ─► stored at its end
  *    restart: what was queued begins again, what was in_progress has failed
@@ -131,8 +131,8 @@ export class BackgroundResponses {
     return work
   }
 
-  /** Resolves when the state and the new events are on disk. The body goes with them until the end: a restart begins
-   *  anew from it. */
+  /** Resolves when the state and the new events are on disk. The body goes with them until the end: a restart
+   *  begins anew from it. */
   private async store(work: BackgroundJob, status: ResponseStatus, object?: Json): Promise<void> {
     const { job, turn, events, streamed } = work
     const eventsFrom = work.storedEvents
@@ -266,8 +266,8 @@ export class BackgroundResponses {
     })
   }
 
-  /** The events above `after`, then what comes, until the end. Nobody waits for a listener, and one that leaves
-   *  stops nothing. */
+  /** The events above `after`, then what comes, until the end. Nobody waits for a listener, and one that
+   *  leaves stops nothing. */
   private stream(work: BackgroundJob, after: number, client: AbortSignal | undefined): Promise<Response> {
     let next = after + 1
     const leave = (): void => {

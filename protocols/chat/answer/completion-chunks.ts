@@ -1,6 +1,6 @@
 /** Writes the chunks of a chat stream: model events in, frames of server-sent events out. Everything gathered
- *  within one batch leaves in one write (hot path, bench/chat-stream). What the client may see was decided before,
- *  in turn/chunk-rewriter.ts, which also draws the whole path.
+ *  within one batch leaves in one write (hot path, bench/chat-stream). What the client may see was decided
+ *  before, in turn/chunk-rewriter.ts, which also draws the whole path.
  *  Source: docs/spec/chat.md, sections 8.3, 8.4 and 19. */
 import type { Flow, ModelEvent } from "../../../actors/engines/chat/model.ts"
 import { doneFrame, frame } from "../../shared/sse.ts"

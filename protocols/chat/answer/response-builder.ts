@@ -1,6 +1,6 @@
 /** Model events into the output items of a response, and into the events of its stream where there is one.
- *  Guarantee: one response id throughout, sequence numbers without a gap, `added` in the order of `output_index`,
- *  joined deltas equal to what `done` says.
+ *  Guarantee: one response id throughout, sequence numbers without a gap, `added` in the order of
+ *  `output_index`, joined deltas equal to what `done` says.
  *  Source: docs/spec/chat.md, sections 9.4 and 10. */
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
 import type { ResponseError } from "../problems.ts"
@@ -281,8 +281,8 @@ export class ResponseBuilder implements Output {
     })
   }
 
-  /** Called before another item begins: a call whose arguments are not whole yet may still grow, everything else is
-   *  closed. */
+  /** Called before another item begins: a call whose arguments are not whole yet may still grow, everything
+   *  else is closed. */
   private closeFinished(): void {
     for (const item of this.items)
       if (item.open && (item._tag !== "Call" || isWholeJson(item.arguments))) this.close(item)

@@ -1,5 +1,5 @@
-/** Responses while they are under way, foreground or background: the request checked against models and sessions,
- *  the turn run, the record that is stored.
+/** Responses while they are under way, foreground or background: the request checked against models and
+ *  sessions, the turn run, the record that is stored.
  *  Source: docs/spec/chat.md, sections 9, 10, 15 and 16. */
 import { badResponse, UpstreamFault, type Message } from "../../../actors/engines/chat/model.ts"
 import type { ResponseRecord } from "../../../actors/proxy-session.ts"
@@ -68,7 +68,8 @@ export class ResponseRuns {
     return record?.kind === "openai-responses" && record.native_tools === true
   }
 
-  /** Checks the request against models and sessions, and enters the session. Whoever has it accepted leaves it. */
+  /** Checks the request against models and sessions, and enters the session. Whoever has it accepted leaves
+   *  it. */
   async accept(body: Json, owner: string): Promise<AcceptedResponse> {
     const spec = readResponses(body, {
       findItem: (id) => this.sessions.findItem(owner, id),
@@ -109,8 +110,8 @@ export class ResponseRuns {
     }
   }
 
-  /** The model's answer into the builder. A context that is too long is truncated once where the request allows
-   *  it. */
+  /** The model's answer into the builder. A context that is too long is truncated once where the request
+   *  allows it. */
   async run({ spec, builder, parent }: ResponseJob, turn: Turn): Promise<TurnResult> {
     const target = this.turns.deps.upstreams.find(spec.model)
     const isSameUpstream = parent?.upstream?.id === target?.upstream.record.id

@@ -1,5 +1,5 @@
-/** Stored responses behind their sessions' actors: begin a continuation, commit, look up, delete; contexts, and room
- *  for new sessions.
+/** Stored responses behind their sessions' actors: begin a continuation, commit, look up, delete; contexts,
+ *  and room for new sessions.
  *  Guarantee: what a commit stores is on disk when it resolves, and a response is found only by its owner.
  *  Source: docs/spec/chat.md, sections 15 and 16. */
 import {
@@ -130,7 +130,8 @@ export class Sessions {
     }
   }
 
-  /** What a turn after this response gets as its context: every ancestor's input and output, from the root. */
+  /** What a turn after this response gets as its context: every ancestor's input and output, from the
+   *  root. */
   context(previousId: string): ReadonlyArray<Message> {
     const bytesMax = this.deps.responseBytesMax * chainFactor
     const turns: Array<ReadonlyArray<Message>> = []
@@ -209,7 +210,8 @@ export class Sessions {
     })
   }
 
-  /** An output item of a stored response of the owner, by its id: the id begins with half of its response's. */
+  /** An output item of a stored response of the owner, by its id: the id begins with half of its
+   *  response's. */
   findItem(owner: string, id: string): Item | undefined {
     const prefix = responsePrefixOf(id)
     if (prefix === undefined) return undefined

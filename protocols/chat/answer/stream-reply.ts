@@ -1,15 +1,16 @@
-/** A streamed answer whose headers are held back until there is something to say: the first sign of the model, a
- *  failure, or a while. `headersSent` is the one fact about that: before it the answer may still become another.
- *  Guarantee: at most `waitingCharsMax` wait for a slow client before the upstream is paused; a client that takes
- *  nothing for a minute is cut off.
+/** A streamed answer whose headers are held back until there is something to say: the first sign of the
+ *  model, a failure, or a while. `headersSent` is the one fact about that: before it the answer may still
+ *  become another.
+ *  Guarantee: at most `waitingCharsMax` wait for a slow client before the upstream is paused; a client that
+ *  takes nothing for a minute is cut off.
  *  Source: docs/spec/chat.md, sections 8.2, 8.6, 17.1 and 17.2. */
 import type { Deadline, Deadlines } from "../../../actors/engines/chat/deadlines.ts"
 import type { Flow } from "../../../actors/engines/chat/model.ts"
 import type { Header, Response, Sink } from "../../../runtime/http.ts"
 import { comment, sseHeaders } from "../../shared/sse.ts"
 
-/** Characters that wait for the client before reading from the upstream stops. It goes on when all of them have
- *  left. */
+/** Characters that wait for the client before reading from the upstream stops. It goes on when all of them
+ *  have left. */
 export const waitingCharsMax = 65_536
 
 export const stalledMsMax = 60_000

@@ -1,5 +1,6 @@
-/** Tells upstreams to forget the sessions that they keep for stored responses which are gone here. Best effort:
- *  three attempts, and nothing waits for it. What is to be forgotten is on disk, so a restart goes on with it.
+/** Tells upstreams to forget the sessions that they keep for stored responses which are gone here. Best
+ *  effort: three attempts, and nothing waits for it. What is to be forgotten is on disk, so a restart goes on
+ *  with it.
  *  Source: docs/spec/chat.md, section 15.5. */
 import { Forgotten } from "../../../actors/proxy-session.ts"
 import type { Upstreams } from "../../../actors/engines/chat/upstreams.ts"

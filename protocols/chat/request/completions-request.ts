@@ -105,8 +105,8 @@ const pick = (body: Json, isWanted: (name: string) => boolean): Record<string, u
 
 const messagesMax = 4_096
 
-/** True for a message of nothing but a role and a text: four strings with their names, which are forwarded as the
- *  client wrote them. */
+/** True for a message of nothing but a role and a text: four strings with their names, which are forwarded as
+ *  the client wrote them. */
 const isPlain = (message: Fields): boolean => message.size === 2 && typeof message.raw("content") === "string"
 
 interface ReadMessages {

@@ -21,8 +21,8 @@ interface NumberRules {
   readonly max: number
 }
 
-/** One object of a request, and how it is reached: `name` in the object around it, `index` where that member is
- *  an array. */
+/** One object of a request, and how it is reached: `name` in the object around it, `index` where that member
+ *  is an array. */
 export class Fields {
   private readonly members: Json
   private readonly parent: Fields | undefined

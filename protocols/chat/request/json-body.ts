@@ -1,5 +1,5 @@
-/** The body of a request: UTF-8, valid JSON, an object, not nested without end; and a member of it as the client
- *  wrote it, so that it can be forwarded without being written anew.
+/** The body of a request: UTF-8, valid JSON, an object, not nested without end; and a member of it as the
+ *  client wrote it, so that it can be forwarded without being written anew.
  *  Guarantee: the depth is limited before anything is parsed.
  *  Source: docs/spec/chat.md, sections 3.5 and 19. */
 import { isUtf8 } from "node:buffer"
@@ -20,7 +20,8 @@ const closeBrace = 125
 const openBracket = 91
 const closeBracket = 93
 
-/** True when there are no more brackets than levels allowed, strings included: then nobody has to look closer. */
+/** True when there are no more brackets than levels allowed, strings included: then nobody has to look
+ *  closer. */
 const opensAtMost = (body: Buffer, max: number): boolean => {
   let opens = 0
   for (const bracket of [openBrace, openBracket])
@@ -80,10 +81,10 @@ const stringEnd = (text: string, start: number): number => {
   }
 }
 
-/** A member of an object's valid JSON text, as the client wrote it; the last of that name counts.
- *  `strings` is how many strings it must hold, names included: a name that stands twice in it would be read here
- *  as the last and elsewhere maybe not, so a member with another count is undefined. So is one in an object
- *  where a name is escaped. One loop without helpers: it runs over every chat request. */
+/** A member of an object's valid JSON text, as the client wrote it; the last of that name counts. `strings`
+ *  is how many strings it must hold, names included: a name that stands twice in it would be read here as the
+ *  last and elsewhere maybe not, so a member with another count is undefined. So is one in an object where a
+ *  name is escaped. One loop without helpers: it runs over every chat request. */
 export const memberText = (text: string, name: string, strings?: number): string | undefined => {
   let depth = 0
   let nameComes = false

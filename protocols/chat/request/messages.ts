@@ -1,4 +1,5 @@
-/** Chat messages into the normal form of the chat-model port, with the rules that bind calls to their results.
+/** Chat messages into the normal form of the chat-model port, with the rules that bind calls to their
+ *  results.
  *  Source: docs/spec/chat.md, section 7.2. */
 import type { Message, Part, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { missing, notSupported, Refusal, wrongType } from "../problems.ts"
@@ -108,7 +109,8 @@ export const readCalls = (message: Fields): ReadonlyArray<ToolCall> | undefined 
     }
   })
 
-/** The old member `function_call` is a call without an id of its own: its place in the conversation makes one. */
+/** The old member `function_call` is a call without an id of its own: its place in the conversation makes
+ *  one. */
 const legacyCalls = (functionCall: Fields | undefined, position: number): Message["calls"] =>
   functionCall && [
     {

@@ -1,5 +1,5 @@
-/** POST /v1/responses: the body into a turn. Guarantee: fields are checked in the order of the specification's
- *  tables, and what binds several fields after all of them.
+/** POST /v1/responses: the body into a turn. Guarantee: fields are checked in the order of the
+ *  specification's tables, and what binds several fields after all of them.
  *  Source: docs/spec/chat.md, sections 5.2 and 9.1 to 9.3. */
 import type { Effort, Format, Message, Tool } from "../../../actors/engines/chat/model.ts"
 import { missing, Refusal, wrongType } from "../problems.ts"

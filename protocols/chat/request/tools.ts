@@ -98,8 +98,9 @@ const readAllowedTools = (fields: Fields): ToolChoiceSpec => {
   return { choice: mode, allowed: new Set(names) }
 }
 
-/** Reads `tool_choice`, or the old `function_call`, which is the function's name alone. `flat`: responses name the
- *  function beside the type. Whether the tools exist is checked by `checkChoice`, when they are read. */
+/** Reads `tool_choice`, or the old `function_call`, which is the function's name alone. `flat`: responses
+ *  name the function beside the type. Whether the tools exist is checked by `checkChoice`, when they are
+ *  read. */
 export const readChoice = (
   fields: Fields,
   name: "tool_choice" | "function_call",

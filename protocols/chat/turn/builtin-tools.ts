@@ -1,6 +1,6 @@
 /** The proxy's own tools, which run inside a turn when a request names no tools and the operator allows them:
- *  `current_time`, and `web_fetch` towards public addresses only. Guarantee: a tool that fails answers the model
- *  with its failure; it never ends the turn.
+ *  `current_time`, and `web_fetch` towards public addresses only. Guarantee: a tool that fails answers the
+ *  model with its failure; it never ends the turn.
  *  Source: docs/spec/chat.md, section 11.7. */
 import type { Tool, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { defined } from "../../../runtime/defined.ts"

@@ -1,6 +1,6 @@
-/** Where a model's chunks are rewritten on their way to the client: internal names leave calls and text, calls of
- *  tools that nobody has are dropped, calls of built-in tools are set aside, and the finish waits until the round
- *  is judged.
+/** Where a model's chunks are rewritten on their way to the client: internal names leave calls and text,
+ *  calls of tools that nobody has are dropped, calls of built-in tools are set aside, and the finish waits
+ *  until the round is judged.
  *
  *    actors/engines/chat/http1-connection.ts  bytes from the model server
  *      → sse-reader.ts                    bytes into frames
@@ -59,7 +59,8 @@ interface ToolCallDraft {
   arguments: string
 }
 
-/** Where the arguments of a model's call go: to the client under a new index, to a built-in tool, or nowhere. */
+/** Where the arguments of a model's call go: to the client under a new index, to a built-in tool, or
+ *  nowhere. */
 type CallTarget = number | ToolCallDraft | undefined
 
 interface ChoiceState {
@@ -102,8 +103,8 @@ export class ChunkRewriter implements RetrySink {
     this.rawTextDelta = this.rawTextDeltaFor(rules)
   }
 
-  /** Rewrites for another upstream: a fallback knows the tools by other names, or only through the prompt. It is
-   *  called while no event has come. */
+  /** Rewrites for another upstream: a fallback knows the tools by other names, or only through the prompt. It
+   *  is called while no event has come. */
   retarget(rules: RewriteRules): void {
     this.rules = rules
     this.rawTextDelta = this.rawTextDeltaFor(rules)
@@ -304,7 +305,8 @@ export class ChunkRewriter implements RetrySink {
   }
 }
 
-/** A sink for one of several parallel calls: its events get the number of its choice, its usage goes aside. */
+/** A sink for one of several parallel calls: its events get the number of its choice, its usage goes
+ *  aside. */
 export const sinkForChoice = (
   sink: ModelSink,
   choice: number,

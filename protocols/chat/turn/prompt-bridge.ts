@@ -1,5 +1,6 @@
-/** Tools for models without native calls: described in a system message, answered in one fenced block, earlier
- *  calls retold as text. An answer that parses and names the tools becomes calls, anything else is text.
+/** Tools for models without native calls: described in a system message, answered in one fenced block,
+ *  earlier calls retold as text. An answer that parses and names the tools becomes calls, anything else is
+ *  text.
  *  Guarantee: in a stream, text waits only while it can still be the start of that block.
  *  Source: docs/spec/chat.md, section 11.6. */
 import {

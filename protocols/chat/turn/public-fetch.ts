@@ -1,5 +1,5 @@
-/** GET towards public addresses only. Guarantee: each redirect is checked anew, and the connection is made to the
- *  very address that was checked, so that a name cannot change its meaning in between.
+/** GET towards public addresses only. Guarantee: each redirect is checked anew, and the connection is made to
+ *  the very address that was checked, so that a name cannot change its meaning in between.
  *  Source: docs/spec/chat.md, section 11.7. */
 import { lookup } from "node:dns/promises"
 import { request as httpRequest, type IncomingMessage } from "node:http"
@@ -121,7 +121,8 @@ export const fetchPublic = async (
   throw new Error("too many redirects")
 }
 
-/** An image for a model that takes images as bytes only. Half an image is none: one that is too large fails. */
+/** An image for a model that takes images as bytes only. Half an image is none: one that is too large
+ *  fails. */
 export const fetchImage = async (
   address: string,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
-/** The names of tools between a client and a model that has tools of its own: outside as the client wrote them,
- *  towards the model with a prefix.
+/** The names of tools between a client and a model that has tools of its own: outside as the client wrote
+ *  them, towards the model with a prefix.
  *  Guarantee: no internal name is ever in a public answer.
  *  Source: docs/spec/chat.md, section 11.3. */
 import { createHash } from "node:crypto"

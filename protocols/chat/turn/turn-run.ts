@@ -1,5 +1,5 @@
-/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer cannot
- *  stand), and the answer's end.
+/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer
+ *  cannot stand), and the answer's end.
  *
  *    run ─► round ─► ask (retries, fallbacks) ─► settle ─► built-in calls?  ─► next round
  *                                                       └► must be retried? ─► reset, next round
@@ -54,7 +54,8 @@ const noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> =>
   tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
-/** Models of this machine have tools of their own in their training: names that could collide get a prefix. */
+/** Models of this machine have tools of their own in their training: names that could collide get a
+ *  prefix. */
 const hasPlainNames = ({ upstream: { record } }: Target): boolean =>
   !(record.namespace ?? record.kind === "embedded")
 
@@ -294,8 +295,8 @@ export class TurnRun {
     }
   }
 
-  /** True when the answer cannot stand and is asked for once more, with a correction; throws when it cannot stand
-   *  at all. */
+  /** True when the answer cannot stand and is asked for once more, with a correction; throws when it cannot
+   *  stand at all. */
   private mustRetry(rewriter: ChunkRewriter, target: Target): boolean {
     return (
       this.retriesUnknownTool(rewriter) ||

@@ -1,5 +1,5 @@
-/** Every turn under way: its signal, its time limit, why it was stopped, and what is counted about it. A client that
- *  disconnects, a limit or a shutdown abort the same signal; `problem` tells them apart.
+/** Every turn under way: its signal, its time limit, why it was stopped, and what is counted about it. A
+ *  client that disconnects, a limit or a shutdown abort the same signal; `problem` tells them apart.
  *  Guarantee: a turn that was begun is ended once, whatever becomes of it.
  *  Source: docs/spec/chat.md, sections 1.3, 17 and 18. */
 import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
@@ -79,8 +79,8 @@ export class Turns {
     return Math.floor(this.deps.clock.nowMs() / 1_000)
   }
 
-  /** Counts a turn in, or refuses it. Whoever begins one ends it. A client that disconnects aborts its turn; a turn
-   *  without a client runs on. */
+  /** Counts a turn in, or refuses it. Whoever begins one ends it. A client that disconnects aborts its turn;
+   *  a turn without a client runs on. */
   beginTurn(client: Client | undefined): Turn {
     if (this.draining) throw new Refusal({ _tag: "ShuttingDown" })
     if (this.running.size >= this.deps.settings.inFlightMax) throw new Refusal({ _tag: "Overloaded" })
@@ -92,8 +92,8 @@ export class Turns {
     return turn
   }
 
-  /** Refuses new turns from now on. Those under way get `graceMs`, then they are stopped; resolves when none is
-   *  left. */
+  /** Refuses new turns from now on. Those under way get `graceMs`, then they are stopped; resolves when none
+   *  is left. */
   async drain(graceMs: number): Promise<void> {
     this.draining = true
     if (this.running.size === 0) return

@@ -92,7 +92,7 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve)
   })
-  const world = await ChatTestServer.open({
+  const chatServer = await ChatTestServer.open({
     main: {
       base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       max_concurrency: permits,
@@ -102,7 +102,7 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
     upstreamIdleMs: 1_000_000,
     turnMs: 1_000_000
   })
-  await world.call("/v1/models")
+  await chatServer.call("/v1/models")
   let asked = 0
   let answered = 0
   const one = async (word: string): Promise<void> => {
@@ -110,7 +110,7 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
     const leaves = next(5) === 0
     const stream = next(2) === 0
     if (leaves) setTimeout(() => leaving.abort(), next(12))
-    const answer = await world
+    const answer = await chatServer
       .ask({ stream, messages: [{ role: "user", content: word }] }, { signal: leaving.signal })
       .catch((cause: Error) => {
         if (leaves && cause.name === "AbortError") return undefined
@@ -139,18 +139,18 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
   await Promise.all(
     Array.from({ length: clients }, async () => {
       while (asked < requests) {
-        world.clockOffsetMs += 100
+        chatServer.clockOffsetMs += 100
         await one(`w${asked++}x`)
       }
     })
   )
   await until(
-    () => world.chat.probes.metrics().includes("proxy_inflight_turns 0") && open.size <= permits + 1
+    () => chatServer.chat.probes.metrics().includes("proxy_inflight_turns 0") && open.size <= permits + 1
   )
-  expect(world.chat.probes.metrics()).toContain('proxy_queue_depth{upstream="main"} 0')
+  expect(chatServer.chat.probes.metrics()).toContain('proxy_queue_depth{upstream="main"} 0')
   expect(answered).toBeGreaterThan(requests / 10)
-  await world.close()
-  world.upstream.close()
+  await chatServer.close()
+  chatServer.upstream.close()
   server.close()
   await until(() => open.size === 0)
 })

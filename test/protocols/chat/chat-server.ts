@@ -81,29 +81,36 @@ export class ChatTestServer {
     parts: Partial<ChatParts> & { readonly upstream?: FakeUpstream; readonly adapter?: "uws" | "node" } = {}
   ): Promise<ChatTestServer> {
     const { records = [], main = {}, ...rest } = config
-    const world = new ChatTestServer(
+    const chatServer = new ChatTestServer(
       parts.upstream ?? (await FakeUpstream.open()),
       parts.store ?? openMemory(),
       parts.upstream === undefined
     )
-    const nowMs = (): number => Date.now() + world.clockOffsetMs
-    world.system = parts.actors ?? new ActorSystem({ store: world.store, nowMs })
-    world.ticking = setInterval(() => world.system.tick(), 5)
-    world.key = rest.chatKeys?.split(",")[0]
-    world.chat = chatService(
+    const nowMs = (): number => Date.now() + chatServer.clockOffsetMs
+    chatServer.system = parts.actors ?? new ActorSystem({ store: chatServer.store, nowMs })
+    chatServer.ticking = setInterval(() => chatServer.system.tick(), 5)
+    chatServer.key = rest.chatKeys?.split(",")[0]
+    chatServer.chat = chatService(
       {
         ...defaults,
         ...rest,
         chatUpstreams: rest.chatUpstreams ?? [
-          { id: "main", kind: "openai-chat", base_url: world.upstream.url, ...main },
+          { id: "main", kind: "openai-chat", base_url: chatServer.upstream.url, ...main },
           { id: "local", kind: "embedded" },
           ...records
         ]
       },
-      { store: world.store, actors: world.system, engines: undefined, log: () => {}, backoffMs: 1, ...parts }
+      {
+        store: chatServer.store,
+        actors: chatServer.system,
+        engines: undefined,
+        log: () => {},
+        backoffMs: 1,
+        ...parts
+      }
     )
     const ops = operations({
-      actors: world.system,
+      actors: chatServer.system,
       answers: new ResponseCounter(),
       engines: () => [],
       adapter: () => "",
@@ -111,15 +118,15 @@ export class ChatTestServer {
       keys: { list: () => [], create: () => Promise.resolve({}), deactivate: () => Promise.resolve({}) },
       backup: () => Promise.resolve(),
       check: () => Promise.resolve({}),
-      probes: world.chat.probes
+      probes: chatServer.chat.probes
     })
-    world.server = await listenWith(parts.adapter ?? "uws", () => {}, [ops, world.chat.service], {
+    chatServer.server = await listenWith(parts.adapter ?? "uws", () => {}, [ops, chatServer.chat.service], {
       host: "127.0.0.1",
       port: 0
     })
-    world.url = `http://127.0.0.1:${world.server.port}`
-    await world.chat.resume()
-    return world
+    chatServer.url = `http://127.0.0.1:${chatServer.server.port}`
+    await chatServer.chat.resume()
+    return chatServer
   }
 
   async close(): Promise<void> {

@@ -22,7 +22,7 @@ const begun = (() => {
 /** A model server that begins and never ends: bytes only, so that it costs little and keeps nothing. */
 let server: Server
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 
 /** `calling`: with a request that is not answered. */
 const open = new Set<Socket>()
@@ -61,7 +61,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve)
   })
-  world = await ChatTestServer.open({
+  chatServer = await ChatTestServer.open({
     main: {
       base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       max_concurrency: permits
@@ -70,15 +70,15 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await world.close()
-  world.upstream.close()
+  await chatServer.close()
+  chatServer.upstream.close()
   for (const wire of open) wire.destroy()
   server.close()
 })
 
-const metric = (pattern: RegExp): number => Number(pattern.exec(world.chat.probes.metrics())?.[1] ?? 0)
+const metric = (pattern: RegExp): number => Number(pattern.exec(chatServer.chat.probes.metrics())?.[1] ?? 0)
 
-const gone = (): number =>
+const disconnectedCount = (): number =>
   metric(/proxy_turns_total\{upstream="main",model="m",outcome="client_disconnect"\} (\d+)/)
 
 const inFlight = (): number => metric(/proxy_inflight_turns (\d+)/)
@@ -99,10 +99,10 @@ const requests = [
 
 /** Some hold permits, some wait for one; all go at once, most by a reset, some by a plain end. */
 const wave = async (count: number, from: number): Promise<void> => {
-  const before = gone()
+  const before = disconnectedCount()
   const askedBefore = asked
   const wires = Array.from({ length: count }, (_, i) =>
-    connect(world.server.port, "127.0.0.1")
+    connect(chatServer.server.port, "127.0.0.1")
       .on("error", () => {})
       .on("data", () => {})
       .on("connect", function (this: Socket) {
@@ -115,7 +115,7 @@ const wave = async (count: number, from: number): Promise<void> => {
     if (i % 10 === 0) wire.destroy()
     else wire.resetAndDestroy()
   await until(() => inFlight() === 0)
-  expect([gone() - before, queued()]).toEqual([count, 0])
+  expect([disconnectedCount() - before, queued()]).toEqual([count, 0])
 }
 
 const heapBytes = (): number => {
@@ -138,15 +138,15 @@ it(`CHAT-43 ${clients.toLocaleString("en")} clients that go: every upstream call
   expect(open.size).toBeLessThanOrEqual(permits)
   // Those who waited for a permit may have had one for a moment while the others went, nobody twice.
   expect(asked).toBeLessThanOrEqual(clients)
-  expect(gone()).toBe(clients)
+  expect(disconnectedCount()).toBe(clients)
   // 8,000 clients: a kilobyte kept of each would be 8 MB.
   expect(heapBytes() - before).toBeLessThan(4 * 1_048_576)
-  const details = (await world.call("/health/details")).body
+  const details = (await chatServer.call("/health/details")).body
   expect(details.upstreams[0]).toMatchObject({ breaker: "closed", in_flight: 0, queued: 0 })
   expect(details.turns).toEqual({ in_flight: 0, queued: 0 })
   // Every permit is there: as many as there are can be had at once, and nobody waits.
   answers = true
-  const said = await Promise.all(Array.from({ length: permits }, () => world.ask()))
+  const said = await Promise.all(Array.from({ length: permits }, () => chatServer.ask()))
   expect(said.map(({ body }) => body.choices[0].message.content)).toEqual(
     Array.from({ length: permits }, () => "still here")
   )

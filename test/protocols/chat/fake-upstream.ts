@@ -58,7 +58,7 @@ export class FakeUpstream {
       request.on("data", (part: Buffer) => parts.push(part))
       request.on("end", () => {
         const text = Buffer.concat(parts).toString()
-        let gone!: () => void
+        let resolveClosed!: () => void
         const seen: UpstreamRequest = {
           method: request.method!,
           path: request.url!,
@@ -68,7 +68,7 @@ export class FakeUpstream {
           aborted: false,
           abortedAtMs: 0,
           closed: new Promise((resolve) => {
-            gone = resolve
+            resolveClosed = resolve
           }),
           sentBytes: 0
         }
@@ -77,7 +77,7 @@ export class FakeUpstream {
             seen.aborted = true
             seen.abortedAtMs = Date.now()
           }
-          gone()
+          resolveClosed()
         })
         if (request.method === "GET") {
           reply.setHeader("content-type", "application/json")

@@ -54,7 +54,7 @@ const pages: Record<string, RequestListener> = {
   }
 }
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 let upstream: FakeUpstream
 let site: Server
 let port: number
@@ -70,7 +70,7 @@ beforeAll(async () => {
   port = (site.address() as AddressInfo).port
   upstream = await FakeUpstream.open()
   const base_url = upstream.url.replace(/\/v1$/, "")
-  world = await ChatTestServer.open(
+  chatServer = await ChatTestServer.open(
     {
       builtinTools: ["web_fetch"],
       records: [{ id: "sees", kind: "ollama", base_url, fetch_images: true, models: ["m"] }]
@@ -91,7 +91,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await world.close()
+  await chatServer.close()
   upstream.close()
   site.closeAllConnections()
   site.close()
@@ -105,12 +105,12 @@ const at = (path: string): string => `http://pages.example:${port}${path}`
 
 describe("web_fetch inside a turn", () => {
   /** What the model is told when it calls the tool with this address. */
-  const told = async (url: string): Promise<string> => {
+  const fetchResult = async (url: string): Promise<string> => {
     upstream.respondWith(
       { chunks: toolCallStream("web_fetch", JSON.stringify({ url })) },
       { chunks: textStream("done") }
     )
-    const { text } = await world.ask({ stream: true })
+    const { text } = await chatServer.ask({ stream: true })
     expect([text.includes("web_fetch"), text.includes('"content":"done"')]).toEqual([false, true])
     expect(upstream.requests[0]!.body.tools.map((tool: any) => tool.function.name)).toEqual(["web_fetch"])
     const [, call, result] = upstream.requests[1]!.body.messages
@@ -122,36 +122,36 @@ describe("web_fetch inside a turn", () => {
     return result.content
   }
   it("a page, by the name it has, from the address that was looked up", async () => {
-    expect(await told(at("/page"))).toBe("HTTP 200\n<p>Grüße</p>")
+    expect(await fetchResult(at("/page"))).toBe("HTTP 200\n<p>Grüße</p>")
     expect([hosts, lookups]).toEqual([[`pages.example:${port}`], ["pages.example"]])
   })
   it("a status that is no success is told with its page", async () =>
-    expect(await told(at("/missing"))).toBe("HTTP 404\nno such page"))
+    expect(await fetchResult(at("/missing"))).toBe("HTTP 404\nno such page"))
   it("a redirect is followed and looked up anew", async () => {
-    expect(await told(at("/moved"))).toBe("HTTP 200\n<p>Grüße</p>")
+    expect(await fetchResult(at("/moved"))).toBe("HTTP 200\n<p>Grüße</p>")
     expect(lookups).toEqual(["pages.example", "pages.example"])
   })
   it("a redirect that leads inside is not followed", async () => {
-    expect(await told(at("/inward"))).toBe("error: not a public address")
+    expect(await fetchResult(at("/inward"))).toBe("error: not a public address")
     expect([lookups, hosts.length]).toEqual([["pages.example", "inside.example"], 1])
   })
   it("five redirects and no more", async () => {
-    expect(await told(at("/around"))).toBe("error: too many redirects")
+    expect(await fetchResult(at("/around"))).toBe("error: too many redirects")
     expect(hosts.length).toBe(6)
   })
   it("1 MiB is read, the rest is left", async () =>
-    expect((await told(at("/large"))).length).toBe("HTTP 200\n".length + mebibyte))
+    expect((await fetchResult(at("/large"))).length).toBe("HTTP 200\n".length + mebibyte))
   it("what is no text is not read", async () =>
-    expect(await told(at("/binary"))).toBe("error: not a type that is read"))
+    expect(await fetchResult(at("/binary"))).toBe("error: not a type that is read"))
 })
 
 describe("fetch_images", () => {
-  const shown = async (url: string) => {
+  const askAboutImage = async (url: string) => {
     upstream.respondWith({
       lines: true,
       chunks: [{ message: { content: "a picture" }, done: true, done_reason: "stop" }]
     })
-    const { status, body } = await world.ask({
+    const { status, body } = await chatServer.ask({
       model: "sees/m",
       messages: [
         {
@@ -166,7 +166,7 @@ describe("fetch_images", () => {
     return { status, code: body.error?.code, images: upstream.requests[0]?.body.messages[0].images }
   }
   it("a remote image goes to the model as its bytes", async () => {
-    expect(await shown(at("/picture.png"))).toEqual({
+    expect(await askAboutImage(at("/picture.png"))).toEqual({
       status: 200,
       code: undefined,
       images: [picture.toString("base64")]
@@ -174,13 +174,19 @@ describe("fetch_images", () => {
     expect(hosts).toEqual([`pages.example:${port}`])
   })
   it("of 1 MiB, whole", async () =>
-    expect((await shown(at("/limit.png"))).images).toEqual([Buffer.alloc(mebibyte, 7).toString("base64")]))
+    expect((await askAboutImage(at("/limit.png"))).images).toEqual([
+      Buffer.alloc(mebibyte, 7).toString("base64")
+    ]))
   it.each([
     ["larger than 1 MiB", "/large.png"],
     ["no image", "/page"],
     ["not there, though the answer is an image", "/missing.png"]
   ])("%s → 400, and the model is not asked", async (_, path) =>
-    expect(await shown(at(path))).toEqual({ status: 400, code: "unsupported_value", images: undefined })
+    expect(await askAboutImage(at(path))).toEqual({
+      status: 400,
+      code: "unsupported_value",
+      images: undefined
+    })
   )
   it.each([
     "http://inside.example/x.png",
@@ -189,7 +195,7 @@ describe("fetch_images", () => {
     "http://10.0.0.1/x.png",
     "http://user:word@pages.example/x.png"
   ])("%s → 400 before any connection", async (url) => {
-    expect(await shown(url)).toEqual({ status: 400, code: "unsupported_value", images: undefined })
+    expect(await askAboutImage(url)).toEqual({ status: 400, code: "unsupported_value", images: undefined })
     expect(hosts).toEqual([])
   })
 })

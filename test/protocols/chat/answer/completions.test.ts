@@ -2,17 +2,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { toolCallStream, chunk, completion, textStream } from "../fake-upstream.ts"
 import { frames, ChatTestServer } from "../chat-server.ts"
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 
 beforeAll(async () => {
-  world = await ChatTestServer.open()
+  chatServer = await ChatTestServer.open()
 })
 
-afterAll(() => world.close())
+afterAll(() => chatServer.close())
 
 describe("chat completions, whole", () => {
   it("the deterministic model: the shape of section 7.3", async () => {
-    const answer = await world.ask({ model: "local/echo", messages: [{ role: "user", content: "one two" }] })
+    const answer = await chatServer.ask({
+      model: "local/echo",
+      messages: [{ role: "user", content: "one two" }]
+    })
     expect(answer.status).toBe(200)
     expect(answer.body).toMatchObject({
       object: "chat.completion",
@@ -35,13 +38,13 @@ describe("chat completions, whole", () => {
     expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/)
   })
   it("an OpenAI-compatible upstream, by full id and by bare name", async () => {
-    world.upstream.respondWith({ json: completion("hello") })
-    expect((await world.ask()).body.choices[0].message.content).toBe("hello")
-    expect((await world.ask({ model: "llama-3.1-8b" })).body).toMatchObject({
+    chatServer.upstream.respondWith({ json: completion("hello") })
+    expect((await chatServer.ask()).body.choices[0].message.content).toBe("hello")
+    expect((await chatServer.ask({ model: "llama-3.1-8b" })).body).toMatchObject({
       model: "llama-3.1-8b",
       choices: [{ message: { content: "hello" } }]
     })
-    expect(world.upstream.last.body).toMatchObject({
+    expect(chatServer.upstream.last.body).toMatchObject({
       model: "llama-3.1-8b",
       messages: [{ role: "user", content: "hi" }]
     })
@@ -50,11 +53,12 @@ describe("chat completions, whole", () => {
 
 describe("what an upstream gets", () => {
   const sent = async (messages: string): Promise<unknown> => {
-    world.upstream.respondWith({ json: completion("hello") })
+    chatServer.upstream.respondWith({ json: completion("hello") })
     expect(
-      (await world.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` })).status
+      (await chatServer.call("/v1/chat/completions", { body: `{"model":"main/m","messages":${messages}}` }))
+        .status
     ).toBe(200)
-    return world.upstream.last.text.replace(/^.*"messages":/, "").slice(0, -1)
+    return chatServer.upstream.last.text.replace(/^.*"messages":/, "").slice(0, -1)
   }
   it("plain messages, as they were written", async () => {
     for (const written of [
@@ -82,7 +86,7 @@ describe("what an upstream gets", () => {
 
 describe("chat completions, streamed", () => {
   it("the deterministic model: role first, one word an event, finish, [DONE]", async () => {
-    const { text, headers } = await world.ask({
+    const { text, headers } = await chatServer.ask({
       model: "local/echo",
       stream: true,
       messages: [{ role: "user", content: "one two three" }]
@@ -102,20 +106,23 @@ describe("chat completions, streamed", () => {
     )
   })
   it("an upstream's stream", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b", 'ü\n"x"', "d") })
-    const all = frames((await world.ask({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b", 'ü\n"x"', "d") })
+    const all = frames((await chatServer.ask({ stream: true })).text)
     expect(
       all
         .slice(0, -1)
         .map(({ data }) => data.choices[0].delta.content ?? "")
         .join("")
     ).toBe('abü\n"x"d')
-    expect(world.upstream.last.body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+    expect(chatServer.upstream.last.body).toMatchObject({
+      stream: true,
+      stream_options: { include_usage: true }
+    })
   })
   it("a tool call", async () => {
-    world.upstream.respondWith({ chunks: toolCallStream("look", '{"city":"Rome"}') })
+    chatServer.upstream.respondWith({ chunks: toolCallStream("look", '{"city":"Rome"}') })
     const all = frames(
-      (await world.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text
+      (await chatServer.ask({ stream: true, tools: [{ type: "function", function: { name: "look" } }] })).text
     )
       .slice(0, -1)
       .map(({ data }) => data.choices[0])
@@ -135,13 +142,13 @@ describe("chat completions, streamed", () => {
 
 describe("an upstream's last and first words", () => {
   it("[DONE] is the end: a body that stays open holds nobody up, and its connection is let go", async () => {
-    world.upstream.respondWith({ chunks: [...textStream("a", "b"), "[DONE]"], hang: true })
-    const { text } = await world.ask({ stream: true })
+    chatServer.upstream.respondWith({ chunks: [...textStream("a", "b"), "[DONE]"], hang: true })
+    const { text } = await chatServer.ask({ stream: true })
     expect(text.endsWith("data: [DONE]\n\n")).toBe(true)
     expect(frames(text).length).toBeGreaterThan(3)
-    const { last } = world.upstream
+    const { last } = chatServer.upstream
     expect(last.aborted).toBe(false)
-    world.clockOffsetMs += 1_200
+    chatServer.clockOffsetMs += 1_200
     await last.closed
   })
   it("a fault in the first event, or as JSON, is an answer with a status, after retries", async () => {
@@ -149,14 +156,14 @@ describe("an upstream's last and first words", () => {
       { chunks: [{ error: { message: "no room", type: "server_error" } }] },
       { json: { error: { message: "no room" } } }
     ]) {
-      world.upstream.respondWith(step, step, { chunks: textStream("third") })
-      const { status, text } = await world.ask({ stream: true })
-      expect([status, text.includes("third"), world.upstream.requests.length]).toEqual([200, true, 3])
-      world.upstream.respondWith(step)
-      expect((await world.ask({ stream: true })).status).toBe(502)
+      chatServer.upstream.respondWith(step, step, { chunks: textStream("third") })
+      const { status, text } = await chatServer.ask({ stream: true })
+      expect([status, text.includes("third"), chatServer.upstream.requests.length]).toEqual([200, true, 3])
+      chatServer.upstream.respondWith(step)
+      expect((await chatServer.ask({ stream: true })).status).toBe(502)
       // Not a fifth fault in a row: the upstream would rest.
-      world.upstream.respondWith({ json: completion("well") })
-      await world.ask()
+      chatServer.upstream.respondWith({ json: completion("well") })
+      await chatServer.ask()
     }
   })
 })
@@ -212,7 +219,7 @@ it("spoken answers: asked for as OpenAI asks, given back whole or piece by piece
 })
 
 it("figures that are no counts are none", async () => {
-  world.upstream.respondWith({
+  chatServer.upstream.respondWith({
     json: {
       ...(completion("x") as object),
       usage: {
@@ -223,7 +230,7 @@ it("figures that are no counts are none", async () => {
       }
     }
   })
-  expect((await world.ask()).body.usage).toMatchObject({
+  expect((await chatServer.ask()).body.usage).toMatchObject({
     prompt_tokens: 3,
     completion_tokens: 0,
     total_tokens: 3,

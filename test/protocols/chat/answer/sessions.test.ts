@@ -23,22 +23,22 @@ const tool = {
   parameters: { type: "object", properties: { city: { type: "string" } } }
 }
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 
 beforeAll(async () => {
-  world = await ChatTestServer.open({ chatKeys: "one,two" })
+  chatServer = await ChatTestServer.open({ chatKeys: "one,two" })
 })
 
-afterAll(() => world.close())
+afterAll(() => chatServer.close())
 
 const say = (text: string): void => {
-  world.upstream.respondWith({ json: completion(text) })
+  chatServer.upstream.respondWith({ json: completion(text) })
 }
 
 describe("continuing", () => {
   it("the shape of a response; a turn hears its ancestors, not their instructions", async () => {
     say("first")
-    const first = await world.respond({ input: "A", instructions: "be kind", metadata: { a: "b" } })
+    const first = await chatServer.respond({ input: "A", instructions: "be kind", metadata: { a: "b" } })
     expect(first.body).toMatchObject({
       object: "response",
       status: "completed",
@@ -64,16 +64,16 @@ describe("continuing", () => {
       text: { format: { type: "text" } }
     })
     expect(first.body.id).toMatch(/^resp_[0-9a-f]{48}$/)
-    expect(textsOf(world.upstream.last)).toEqual(["be kind", "A"])
+    expect(textsOf(chatServer.upstream.last)).toEqual(["be kind", "A"])
     say("second")
-    const second = await world.respond({
+    const second = await chatServer.respond({
       input: "B",
       previous_response_id: first.body.id,
       instructions: "be brief"
     })
-    expect(textsOf(world.upstream.last)).toEqual(["A", "first", "be brief", "B"])
+    expect(textsOf(chatServer.upstream.last)).toEqual(["A", "first", "be brief", "B"])
     expect(second.body.previous_response_id).toBe(first.body.id)
-    expect((await world.call(`/v1/responses/${second.body.id}`)).body).toEqual(second.body)
+    expect((await chatServer.call(`/v1/responses/${second.body.id}`)).body).toEqual(second.body)
   })
   it("CHAT-47 29 min 59 s after the last turn → 200, which renews; CHAT-48 at 30 min → 400, and the upstream's session is forgotten", async () => {
     const deleted: Array<string> = []
@@ -122,8 +122,8 @@ describe("continuing", () => {
   })
   it("CHAT-49 right after response.completed was read → 200 with the context", async () => {
     for (let i = 0; i < 20; i++) {
-      world.upstream.respondWith({ chunks: textStream("first") }, { json: completion("second") })
-      const response = await world.fetch("/v1/responses", {
+      chatServer.upstream.respondWith({ chunks: textStream("first") }, { json: completion("second") })
+      const response = await chatServer.fetch("/v1/responses", {
         body: { model: "main/m", input: "A", stream: true }
       })
       const reader = response.body!.getReader()
@@ -131,55 +131,55 @@ describe("continuing", () => {
       while (!text.includes("event: response.completed"))
         text += new TextDecoder().decode((await reader.read()).value)
       const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
-      expect((await world.respond({ input: "B", previous_response_id: id })).status).toBe(200)
-      expect(textsOf(world.upstream.last)).toEqual(["A", "first", "B"])
+      expect((await chatServer.respond({ input: "B", previous_response_id: id })).status).toBe(200)
+      expect(textsOf(chatServer.upstream.last)).toEqual(["A", "first", "B"])
     }
   })
   it("CHAT-51 store: false, then continue or GET → 400, 404", async () => {
     say("x")
-    const { body } = await world.respond({ store: false })
-    expect(errorOf(await world.respond({ previous_response_id: body.id }))).toEqual([
+    const { body } = await chatServer.respond({ store: false })
+    expect(errorOf(await chatServer.respond({ previous_response_id: body.id }))).toEqual([
       400,
       "previous_response_not_found"
     ])
-    expect(errorOf(await world.call(`/v1/responses/${body.id}`))).toEqual([404, "response_not_found"])
+    expect(errorOf(await chatServer.call(`/v1/responses/${body.id}`))).toEqual([404, "response_not_found"])
   })
   it("CHAT-52 two branches from one id at once: each third turn sees only its branch", async () => {
-    world.upstream.respondWith((seen) => ({ json: completion(`re ${textsOf(seen).at(-1)!}`) }))
-    const root = await world.respond({ input: "root" })
+    chatServer.upstream.respondWith((seen) => ({ json: completion(`re ${textsOf(seen).at(-1)!}`) }))
+    const root = await chatServer.respond({ input: "root" })
     const [left, right] = await Promise.all(
-      ["L", "R"].map((input) => world.respond({ input, previous_response_id: root.body.id }))
+      ["L", "R"].map((input) => chatServer.respond({ input, previous_response_id: root.body.id }))
     )
     expect([left!.status, right!.status]).toEqual([200, 200])
-    await world.respond({ input: "L2", previous_response_id: left!.body.id })
-    expect(textsOf(world.upstream.last)).toEqual(["root", "re root", "L", "re L", "L2"])
-    await world.respond({ input: "R2", previous_response_id: right!.body.id })
-    expect(textsOf(world.upstream.last)).toEqual(["root", "re root", "R", "re R", "R2"])
+    await chatServer.respond({ input: "L2", previous_response_id: left!.body.id })
+    expect(textsOf(chatServer.upstream.last)).toEqual(["root", "re root", "L", "re L", "L2"])
+    await chatServer.respond({ input: "R2", previous_response_id: right!.body.id })
+    expect(textsOf(chatServer.upstream.last)).toEqual(["root", "re root", "R", "re R", "R2"])
   })
   it("two hops: calls, then their results; CHAT-54 without the result → 400; CHAT-53 with a strange one", async () => {
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith(
       { chunks: toolCallStream("look", '{"city":"Rome"}', "call_7") },
       { json: completion("sunny") }
     )
-    const all = frames((await world.respond({ stream: true, tools: [tool] })).text)
+    const all = frames((await chatServer.respond({ stream: true, tools: [tool] })).text)
     const id = all[0]!.data.response.id
-    expect(errorOf(await world.respond({ previous_response_id: id, input: "go on" }))).toEqual([
+    expect(errorOf(await chatServer.respond({ previous_response_id: id, input: "go on" }))).toEqual([
       400,
       "invalid_value"
     ])
-    const strange = await world.respond({
+    const strange = await chatServer.respond({
       previous_response_id: id,
       input: [{ type: "function_call_output", call_id: "call_9", output: "x" }]
     })
     expect(strange.body.error.message).toContain(
       "No tool call found for function call output with call_id call_9"
     )
-    const second = await world.respond({
+    const second = await chatServer.respond({
       previous_response_id: id,
       input: [{ type: "function_call_output", call_id: "call_7", output: "22 °C" }]
     })
     expect(second.body.output[0].content[0].text).toBe("sunny")
-    expect(world.upstream.last.body.messages.slice(1)).toEqual([
+    expect(chatServer.upstream.last.body.messages.slice(1)).toEqual([
       {
         role: "assistant",
         content: null,
@@ -189,12 +189,12 @@ describe("continuing", () => {
       },
       { role: "tool", content: "22 °C", tool_call_id: "call_7" }
     ])
-    expect(world.upstream.last.body.tools).toBeUndefined()
+    expect(chatServer.upstream.last.body.tools).toBeUndefined()
   })
   it("CHAT-55 another key's response id → 400 on continue, 404 on GET, cancel, delete", async () => {
     say("x")
-    const { body } = await world.respond()
-    expect(errorOf(await world.respond({ previous_response_id: body.id }, { key: "two" }))).toEqual([
+    const { body } = await chatServer.respond()
+    expect(errorOf(await chatServer.respond({ previous_response_id: body.id }, { key: "two" }))).toEqual([
       400,
       "previous_response_not_found"
     ])
@@ -204,47 +204,49 @@ describe("continuing", () => {
       ["/cancel", "POST"],
       ["/input_items", "GET"]
     ] as const)
-      expect((await world.call(`/v1/responses/${body.id}${path}`, { key: "two", method })).status).toBe(404)
-    expect((await world.call(`/v1/responses/${body.id}`)).status).toBe(200)
+      expect((await chatServer.call(`/v1/responses/${body.id}${path}`, { key: "two", method })).status).toBe(
+        404
+      )
+    expect((await chatServer.call(`/v1/responses/${body.id}`)).status).toBe(200)
   })
   it("CHAT-59 DELETE twice → 200, then 404; descendants go on with its turns", async () => {
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith(
       { json: completion("a") },
       { json: completion("b") },
       { json: completion("c") }
     )
-    const first = await world.respond({ input: "A" })
-    const second = await world.respond({ input: "B", previous_response_id: first.body.id })
-    expect((await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({
+    const first = await chatServer.respond({ input: "A" })
+    const second = await chatServer.respond({ input: "B", previous_response_id: first.body.id })
+    expect((await chatServer.call(`/v1/responses/${first.body.id}`, { method: "DELETE" })).body).toEqual({
       id: first.body.id,
       object: "response",
       deleted: true
     })
-    expect(errorOf(await world.call(`/v1/responses/${first.body.id}`, { method: "DELETE" }))).toEqual([
+    expect(errorOf(await chatServer.call(`/v1/responses/${first.body.id}`, { method: "DELETE" }))).toEqual([
       404,
       "response_not_found"
     ])
-    expect(errorOf(await world.respond({ previous_response_id: first.body.id }))).toEqual([
+    expect(errorOf(await chatServer.respond({ previous_response_id: first.body.id }))).toEqual([
       400,
       "previous_response_not_found"
     ])
-    expect((await world.respond({ input: "C", previous_response_id: second.body.id })).status).toBe(200)
-    expect(textsOf(world.upstream.last)).toEqual(["A", "a", "B", "b", "C"])
+    expect((await chatServer.respond({ input: "C", previous_response_id: second.body.id })).status).toBe(200)
+    expect(textsOf(chatServer.upstream.last)).toEqual(["A", "a", "B", "b", "C"])
   })
   it("an item is taken by reference, by its owner only", async () => {
-    world.upstream.respondWith({ json: completion("wise words") })
-    const { body } = await world.respond()
+    chatServer.upstream.respondWith({ json: completion("wise words") })
+    const { body } = await chatServer.respond()
     const [{ id }] = body.output
-    await world.respond({
+    await chatServer.respond({
       input: [
         { type: "item_reference", id },
         { role: "user", content: "and?" }
       ]
     })
-    expect(textsOf(world.upstream.last)).toEqual(["wise words", "and?"])
-    expect(errorOf(await world.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))).toEqual(
-      [400, "invalid_value"]
-    )
+    expect(textsOf(chatServer.upstream.last)).toEqual(["wise words", "and?"])
+    expect(
+      errorOf(await chatServer.respond({ input: [{ type: "item_reference", id }] }, { key: "two" }))
+    ).toEqual([400, "invalid_value"])
   })
   it("the last response deleted ends the session", async () => {
     const own = await ChatTestServer.open()
@@ -298,16 +300,15 @@ describe("limits and failures", () => {
     const inner = openMemory()
     let full = false
     const store: Store = new Proxy(inner, {
-      get: (target, name) =>
-        name === "commit"
-          ? (writes: any, settled: any) => {
-              if (!full) return target.commit(writes, settled)
-              queueMicrotask(() => settled(new StorageFault({ reason: "full", detail: "no space" })))
-              return undefined
-            }
-          : typeof (target as any)[name] === "function"
-            ? (target as any)[name].bind(target)
-            : (target as any)[name]
+      get: (target: any, name) => {
+        const member = target[name]
+        if (name !== "commit") return typeof member === "function" ? member.bind(target) : member
+        return (writes: any, settled: any) => {
+          if (!full) return target.commit(writes, settled)
+          queueMicrotask(() => settled(new StorageFault({ reason: "full", detail: "no space" })))
+          return undefined
+        }
+      }
     })
     const own = await ChatTestServer.open({}, { store })
     own.upstream.respondWith({ chunks: textStream("x") })
@@ -332,12 +333,12 @@ describe("limits and failures", () => {
     await own.close()
   })
   it("a client that goes in the middle leaves a cancelled response that can be continued with its partial text", async () => {
-    world.upstream.respondWith(
+    chatServer.upstream.respondWith(
       { chunks: textStream("half ", "done").slice(0, 2), hang: true },
       { json: completion("whole") }
     )
     const controller = new AbortController()
-    const response = await world.fetch("/v1/responses", {
+    const response = await chatServer.fetch("/v1/responses", {
       body: { model: "main/m", input: "A", stream: true },
       signal: controller.signal
     })
@@ -345,21 +346,21 @@ describe("limits and failures", () => {
     let text = ""
     while (!text.includes("half ")) text += new TextDecoder().decode((await reader.read()).value)
     const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
-    expect((await world.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
-    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([
+    expect((await chatServer.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
+    expect(errorOf(await chatServer.respond({ previous_response_id: id }))).toEqual([
       400,
       "previous_response_not_ready"
     ])
-    expect((await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })).status).toBe(400)
+    expect((await chatServer.call(`/v1/responses/${id}/cancel`, { method: "POST" })).status).toBe(400)
     controller.abort()
     for (let status = ""; status !== "cancelled";)
-      status = (await world.call(`/v1/responses/${id}`)).body.status
-    await world.respond({ input: "B", previous_response_id: id })
-    expect(textsOf(world.upstream.last)).toEqual(["A", "half ", "B"])
+      status = (await chatServer.call(`/v1/responses/${id}`)).body.status
+    await chatServer.respond({ input: "B", previous_response_id: id })
+    expect(textsOf(chatServer.upstream.last)).toEqual(["A", "half ", "B"])
   })
   it("a stream that breaks ends with response.failed; its id cannot be continued", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
-    const all = frames((await world.respond({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b"), dieAfter: 2 })
+    const all = frames((await chatServer.respond({ stream: true })).text)
     const last = all.at(-2)!
     expect([
       all[0]!.event,
@@ -369,7 +370,7 @@ describe("limits and failures", () => {
       all.at(-1)!.data
     ]).toEqual(["response.created", "response.failed", "failed", "server_error", "[DONE]"])
     expect(last.data.response.output).toMatchObject([{ type: "message", status: "incomplete" }])
-    expect(errorOf(await world.respond({ previous_response_id: last.data.response.id }))).toEqual([
+    expect(errorOf(await chatServer.respond({ previous_response_id: last.data.response.id }))).toEqual([
       400,
       "previous_response_not_found"
     ])
@@ -379,17 +380,17 @@ describe("limits and failures", () => {
       status: 400,
       json: { error: { message: "maximum context length exceeded", code: "context_length_exceeded" } }
     }
-    world.upstream.respondWith({ json: completion("a") }, long, { json: completion("b") })
-    const first = await world.respond({ input: `A ${"x".repeat(500)}` })
-    const second = await world.respond({
+    chatServer.upstream.respondWith({ json: completion("a") }, long, { json: completion("b") })
+    const first = await chatServer.respond({ input: `A ${"x".repeat(500)}` })
+    const second = await chatServer.respond({
       input: "B",
       previous_response_id: first.body.id,
       truncation: "auto"
     })
     expect(second.status).toBe(200)
-    expect(textsOf(world.upstream.last)).toEqual(["B"])
-    world.upstream.respondWith(long)
-    expect(errorOf(await world.respond({ input: "C", previous_response_id: first.body.id }))).toEqual([
+    expect(textsOf(chatServer.upstream.last)).toEqual(["B"])
+    chatServer.upstream.respondWith(long)
+    expect(errorOf(await chatServer.respond({ input: "C", previous_response_id: first.body.id }))).toEqual([
       400,
       "context_length_exceeded"
     ])
@@ -398,8 +399,8 @@ describe("limits and failures", () => {
 
 describe("events", () => {
   it("a text: the events of section 10 in order, sequence numbers without a gap, one id", async () => {
-    world.upstream.respondWith({ chunks: textStream("Hel", "lo") })
-    const all = frames((await world.respond({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("Hel", "lo") })
+    const all = frames((await chatServer.respond({ stream: true })).text)
     expect(all.map(({ event }) => event)).toEqual([
       "response.created",
       "response.in_progress",
@@ -428,14 +429,14 @@ describe("events", () => {
     const c = (delta: unknown, finish: string | null = null) => ({
       choices: [{ index: 0, delta, finish_reason: finish }]
     })
-    world.upstream.respondWith({
+    chatServer.upstream.respondWith({
       chunks: [
         c({ reasoning_content: "let me " }),
         c({ reasoning_content: "see" }),
         ...toolCallStream("look", '{"city":"Rome"}')
       ]
     })
-    const events = frames((await world.respond({ stream: true, tools: [tool] })).text).slice(0, -1)
+    const events = frames((await chatServer.respond({ stream: true, tools: [tool] })).text).slice(0, -1)
     expect(events.map(({ event }) => event!.slice(9))).toEqual([
       "created",
       "in_progress",
@@ -473,8 +474,8 @@ describe("events", () => {
 
 describe("background", () => {
   it("queued at once, completed later, with a replay of its events", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b") })
-    const live = frames((await world.respond({ background: true, stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b") })
+    const live = frames((await chatServer.respond({ background: true, stream: true })).text)
     expect(live.slice(0, 3).map(({ event, data }) => [event, data.response.status])).toEqual([
       ["response.created", "queued"],
       ["response.queued", "queued"],
@@ -482,22 +483,22 @@ describe("background", () => {
     ])
     expect(live.at(-2)!.event).toBe("response.completed")
     const id = live[0]!.data.response.id
-    const replay = frames((await world.call(`/v1/responses/${id}?stream=true&starting_after=3`)).text)
+    const replay = frames((await chatServer.call(`/v1/responses/${id}?stream=true&starting_after=3`)).text)
     expect(replay).toEqual(live.slice(4))
-    world.upstream.respondWith({ json: completion("x") })
-    const plain = await world.respond({ background: true })
+    chatServer.upstream.respondWith({ json: completion("x") })
+    const plain = await chatServer.respond({ background: true })
     expect([plain.status, plain.body.status, plain.body.background]).toEqual([200, "queued", true])
     for (let status = ""; status !== "completed";)
-      status = (await world.call(`/v1/responses/${plain.body.id}`)).body.status
-    expect(errorOf(await world.call(`/v1/responses/${plain.body.id}?stream=true`))).toEqual([
+      status = (await chatServer.call(`/v1/responses/${plain.body.id}`)).body.status
+    expect(errorOf(await chatServer.call(`/v1/responses/${plain.body.id}?stream=true`))).toEqual([
       400,
       "invalid_value"
     ])
   })
   it("a listener that goes stops nothing; CHAT-58 cancel: background → cancelled, again unchanged; foreground → 400", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b").slice(0, 2), hang: true })
     const controller = new AbortController()
-    const response = await world.fetch("/v1/responses", {
+    const response = await chatServer.fetch("/v1/responses", {
       body: { model: "main/m", input: "x", background: true, stream: true },
       signal: controller.signal
     })
@@ -506,23 +507,25 @@ describe("background", () => {
     while (!text.includes('"delta":"a"')) text += new TextDecoder().decode((await reader.read()).value)
     const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)![1]!
     controller.abort()
-    expect((await world.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
-    expect(errorOf(await world.respond({ previous_response_id: id }))).toEqual([
+    expect((await chatServer.call(`/v1/responses/${id}`)).body.status).toBe("in_progress")
+    expect(errorOf(await chatServer.respond({ previous_response_id: id }))).toEqual([
       400,
       "previous_response_not_ready"
     ])
-    const cancelled = await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })
+    const cancelled = await chatServer.call(`/v1/responses/${id}/cancel`, { method: "POST" })
     expect([cancelled.status, cancelled.body.status]).toEqual([200, "cancelled"])
-    expect((await world.call(`/v1/responses/${id}/cancel`, { method: "POST" })).body.status).toBe("cancelled")
-    expect(world.upstream.last.aborted).toBe(true)
-    const replay = frames((await world.call(`/v1/responses/${id}?stream=true`)).text)
+    expect((await chatServer.call(`/v1/responses/${id}/cancel`, { method: "POST" })).body.status).toBe(
+      "cancelled"
+    )
+    expect(chatServer.upstream.last.aborted).toBe(true)
+    const replay = frames((await chatServer.call(`/v1/responses/${id}?stream=true`)).text)
     expect([replay.at(-2)!.event, replay.at(-2)!.data.response.status]).toEqual([
       "response.incomplete",
       "cancelled"
     ])
-    world.upstream.respondWith({ json: completion("x") })
-    const { body } = await world.respond()
-    const refused = await world.call(`/v1/responses/${body.id}/cancel`, { method: "POST" })
+    chatServer.upstream.respondWith({ json: completion("x") })
+    const { body } = await chatServer.respond()
+    const refused = await chatServer.call(`/v1/responses/${body.id}/cancel`, { method: "POST" })
     expect([...(errorOf(refused) as []), refused.body.error.message]).toEqual([
       400,
       "invalid_value",

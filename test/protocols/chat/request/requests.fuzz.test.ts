@@ -114,9 +114,11 @@ const strange: ReadonlyArray<unknown> = [
 const mutated = (value: any, next: () => number): any => {
   if (next() < 0.015) return strange[Math.floor(next() * strange.length)]
   if (Array.isArray(value))
-    return value.flatMap((item) =>
-      next() < 0.01 ? [] : next() < 0.01 ? [mutated(item, next), mutated(item, next)] : [mutated(item, next)]
-    )
+    return value.flatMap((item) => {
+      if (next() < 0.01) return []
+      const isDoubled = next() < 0.01
+      return isDoubled ? [mutated(item, next), mutated(item, next)] : [mutated(item, next)]
+    })
   if (typeof value === "object" && value !== null)
     return Object.fromEntries(
       Object.entries(value).flatMap(([name, member]) =>

@@ -1,48 +1,53 @@
-/** What upstreams do wrong and what clients hear of it. Source: chat sections 8, 14, 17. */
+/** What upstreams do wrong and what clients hear of it. Source: docs/spec/chat.md, sections 8, 14 and 17. */
 import { connect } from "node:net"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import type { ChatModel } from "../../../../actors/engines/chat/model.ts"
 import { chunk, completion, FakeUpstream, textStream } from "../fake-upstream.ts"
 import { frames, until, ChatTestServer } from "../chat-server.ts"
 
-let world: ChatTestServer
+let chatServer: ChatTestServer
 
 beforeEach(async () => {
-  world = await ChatTestServer.open()
+  chatServer = await ChatTestServer.open()
 })
 
-afterEach(() => world.close())
+afterEach(() => chatServer.close())
 
-const codeOf = ({ status, body }: { readonly status: number; readonly body: any }) => [
+interface Refused {
+  readonly status: number
+  readonly code: string
+}
+
+const refusedOf = ({ status, body }: { readonly status: number; readonly body: any }): Refused => ({
   status,
-  body.error.code
-]
+  code: body.error.code
+})
 
 describe("streams that break", () => {
   it("CHAT-35 dies before its first event → 502 JSON, not 200", async () => {
-    world.upstream.respondWith({ chunks: textStream("a"), dieAfter: 0 })
-    const answer = await world.ask({ stream: true })
-    expect(codeOf(answer)).toEqual([502, "upstream_error"])
+    chatServer.upstream.respondWith({ chunks: textStream("a"), dieAfter: 0 })
+    const answer = await chatServer.ask({ stream: true })
+    expect(refusedOf(answer)).toEqual({ status: 502, code: "upstream_error" })
     expect(answer.headers.get("content-type")).toContain("application/json")
   })
   it("CHAT-36 dies after 3 chunks → 3 chunks, error frame, [DONE]", async () => {
-    world.upstream.respondWith({ chunks: textStream("a", "b", "c"), dieAfter: 3 })
-    const all = frames((await world.ask({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream("a", "b", "c"), dieAfter: 3 })
+    const all = frames((await chatServer.ask({ stream: true })).text)
     expect(all.slice(0, 3).map(({ data }) => data.choices[0].delta.content)).toEqual(["", "a", "b"])
     expect(all[3]!.data.error).toMatchObject({ code: "upstream_error", type: "server_error", param: null })
     expect(all.slice(4).map(({ data }) => data)).toEqual(["[DONE]"])
-    expect(world.upstream.requests.length).toBe(1)
+    expect(chatServer.upstream.requests.length).toBe(1)
   })
   it("CHAT-37 ends without finish_reason → error frame upstream_bad_response", async () => {
-    world.upstream.respondWith({ chunks: [chunk({ content: "a" })] })
-    const all = frames((await world.ask({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: [chunk({ content: "a" })] })
+    const all = frames((await chatServer.ask({ stream: true })).text)
     expect(all.at(-2)!.data.error.code).toBe("upstream_bad_response")
     expect(all.at(-2)!.data.error.message).toContain("stream ended early")
     expect(all.some(({ data }) => data.choices?.[0].finish_reason)).toBe(false)
   })
   it("CHAT-38 ends without [DONE] but with finish_reason → normal end", async () => {
-    world.upstream.respondWith({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
-    const all = frames((await world.ask({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: [chunk({ content: "a" }), chunk({}, "stop")], noDone: true })
+    const all = frames((await chatServer.ask({ stream: true })).text)
     expect(all.map(({ data }) => data.choices?.[0].finish_reason ?? data)).toEqual([
       expect.anything(),
       expect.anything(),
@@ -56,8 +61,8 @@ describe("streams that break", () => {
       ["{nonsense", "upstream_bad_response"],
       [{ id: "x" }, "upstream_bad_response"]
     ] as const) {
-      world.upstream.respondWith({ chunks: [chunk({ content: "a" }), bad] })
-      expect(frames((await world.ask({ stream: true })).text).at(-2)!.data.error.code).toBe(code)
+      chatServer.upstream.respondWith({ chunks: [chunk({ content: "a" }), bad] })
+      expect(frames((await chatServer.ask({ stream: true })).text).at(-2)!.data.error.code).toBe(code)
     }
   })
   it.each([
@@ -65,8 +70,8 @@ describe("streams that break", () => {
     ["pieces of seven bytes, CRLF, comments", { pieceBytes: 7, eol: "\r\n", comments: true }]
   ])("bytes cut anywhere: %s", async (_, step) => {
     const words = ["Grüße ", "🎻 ", "漢字\n", '"q" \\ end']
-    world.upstream.respondWith({ chunks: textStream(...words), ...step })
-    const all = frames((await world.ask({ stream: true })).text)
+    chatServer.upstream.respondWith({ chunks: textStream(...words), ...step })
+    const all = frames((await chatServer.ask({ stream: true })).text)
     expect(all.slice(0, -1).flatMap(({ data }) => data.choices[0]?.delta.content ?? [])).toEqual([
       "",
       ...words
@@ -79,9 +84,9 @@ it("a first read that grows to more than may wait, before the client's answer ha
   const burst = words
     .map((content) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`)
     .join("")
-  world.upstream.respondWith({ raw: burst, chunks: [chunk({}, "stop")] })
+  chatServer.upstream.respondWith({ raw: burst, chunks: [chunk({}, "stop")] })
   const answer = await Promise.race([
-    world.ask({ stream: true }),
+    chatServer.ask({ stream: true }),
     new Promise<undefined>((resolve) => {
       setTimeout(() => resolve(undefined), 3_000)
     })
@@ -111,8 +116,8 @@ it("a model's name from the client breaks no header, with either adapter", async
 })
 
 it("a choice that does not begin at 0 is numbered anew", async () => {
-  world.upstream.respondWith({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
-  expect((await world.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
+  chatServer.upstream.respondWith({ json: { choices: [{ index: 1, message: { content: "x" } }] } })
+  expect((await chatServer.ask()).body).toMatchObject({ choices: [{ index: 0, message: { content: "x" } }] })
 })
 
 it("whatever is answered carries its own headers once, with either adapter", async () => {
@@ -182,27 +187,26 @@ describe("answers that are none", () => {
     ],
     ["no choices", { json: { choices: [] } }, [502, "upstream_bad_response"], 2]
   ])("%s", async (_, step, expected, attempts) => {
-    world.upstream.respondWith(step)
-    const answer = await world.ask()
-    expect(codeOf(answer)).toEqual(expected)
-    expect(world.upstream.requests.length).toBe(attempts)
+    chatServer.upstream.respondWith(step)
+    const answer = await chatServer.ask()
+    const [status, code] = expected
+    expect(refusedOf(answer)).toEqual({ status, code })
+    expect(chatServer.upstream.requests.length).toBe(attempts)
     expect(answer.text).not.toContain("sk-123")
     expect(answer.text).not.toContain("127.0.0.1")
   })
   it("CHAT-40 429 with Retry-After: 30 → 429 with it, one attempt", async () => {
-    world.upstream.respondWith({ status: 429, headers: { "retry-after": "30" } })
-    const answer = await world.ask()
-    expect([
-      ...codeOf(answer),
-      answer.headers.get("retry-after"),
-      answer.headers.get("retry-after-ms"),
-      answer.headers.get("x-proxy-attempts"),
-      world.upstream.requests.length
-    ]).toEqual([429, "rate_limit_exceeded", "30", "30000", "1", 1])
+    chatServer.upstream.respondWith({ status: 429, headers: { "retry-after": "30" } })
+    const answer = await chatServer.ask()
+    expect(refusedOf(answer)).toEqual({ status: 429, code: "rate_limit_exceeded" })
+    expect(answer.headers.get("retry-after")).toBe("30")
+    expect(answer.headers.get("retry-after-ms")).toBe("30000")
+    expect(answer.headers.get("x-proxy-attempts")).toBe("1")
+    expect(chatServer.upstream.requests.length).toBe(1)
   })
   it("CHAT-41 503 twice, then 200 → 200, three attempts", async () => {
-    world.upstream.respondWith({ status: 503 }, { status: 503 }, { json: completion("at last") })
-    const answer = await world.ask()
+    chatServer.upstream.respondWith({ status: 503 }, { status: 503 }, { json: completion("at last") })
+    const answer = await chatServer.ask()
     expect([
       answer.status,
       answer.headers.get("x-proxy-attempts"),
@@ -210,21 +214,18 @@ describe("answers that are none", () => {
     ]).toEqual([200, "3", "at last"])
   })
   it("CHAT-42 never answers → 504 upstream_timeout at the first-event limit", async () => {
-    world.upstream.respondWith({ silent: true })
-    const asked = world.ask()
-    await until(() => world.upstream.requests.length === 1)
-    world.clockOffsetMs += 9_000
+    chatServer.upstream.respondWith({ silent: true })
+    const asked = chatServer.ask()
+    await until(() => chatServer.upstream.requests.length === 1)
+    chatServer.clockOffsetMs += 9_000
     await new Promise((resolve) => {
       setTimeout(resolve, 60)
     })
-    world.clockOffsetMs += 1_100
+    chatServer.clockOffsetMs += 1_100
     const answer = await asked
-    expect([...codeOf(answer), answer.headers.get("x-should-retry")]).toEqual([
-      504,
-      "upstream_timeout",
-      "false"
-    ])
-    await until(() => world.upstream.last.aborted)
+    expect(refusedOf(answer)).toEqual({ status: 504, code: "upstream_timeout" })
+    expect(answer.headers.get("x-should-retry")).toBe("false")
+    await until(() => chatServer.upstream.last.aborted)
   })
   it("a head at once, the first event late: within the first event's limit, though longer than between two", async () => {
     const own = await ChatTestServer.open({ upstreamFirstMs: 10_000, upstreamIdleMs: 2_000 })
@@ -247,28 +248,29 @@ describe("answers that are none", () => {
     await own.close()
   })
   it("a connection refused → 502 upstream_unavailable; five in a row open the breaker, then one probe", async () => {
-    const gone = await ChatTestServer.open({
+    const unreachable = await ChatTestServer.open({
       records: [
         { id: "gone", kind: "openai-chat", base_url: "http://127.0.0.1:1/v1", models: ["x"], retries: 0 }
       ]
     })
     for (let i = 0; i < 5; i++)
-      expect(codeOf(await gone.ask({ model: "gone/x" }))).toEqual([502, "upstream_unavailable"])
+      expect(refusedOf(await unreachable.ask({ model: "gone/x" }))).toEqual({
+        status: 502,
+        code: "upstream_unavailable"
+      })
     const view = async () =>
-      (await gone.call("/health/details")).body.upstreams.find(({ id }: { id: string }) => id === "gone")
-        .breaker
+      (await unreachable.call("/health/details")).body.upstreams.find(
+        ({ id }: { id: string }) => id === "gone"
+      ).breaker
     expect(await view()).toBe("open")
-    const refused = await gone.ask({ model: "gone/x" })
-    expect([...codeOf(refused), refused.headers.get("x-proxy-attempts")]).toEqual([
-      502,
-      "upstream_unavailable",
-      null
-    ])
-    expect((await gone.call("/health/details")).body.status).toBe("degraded")
-    gone.clockOffsetMs += 15_000
-    expect((await gone.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
+    const refused = await unreachable.ask({ model: "gone/x" })
+    expect(refusedOf(refused)).toEqual({ status: 502, code: "upstream_unavailable" })
+    expect(refused.headers.get("x-proxy-attempts")).toBeNull()
+    expect((await unreachable.call("/health/details")).body.status).toBe("degraded")
+    unreachable.clockOffsetMs += 15_000
+    expect((await unreachable.ask({ model: "gone/x" })).headers.get("x-proxy-attempts")).toBe("1")
     expect(await view()).toBe("open")
-    await gone.close()
+    await unreachable.close()
   })
   it("a fallback that cannot take the request is passed over: the first fault is told, not the fallback's refusal", async () => {
     const own = await ChatTestServer.open({
@@ -276,13 +278,14 @@ describe("answers that are none", () => {
       records: [{ id: "box", kind: "ollama", base_url: "http://127.0.0.1:1", models: ["o"] }]
     })
     own.upstream.respondWith({ status: 500 })
-    expect(codeOf(await own.ask({ logprobs: true }))).toEqual([502, "upstream_error"])
+    expect(refusedOf(await own.ask({ logprobs: true }))).toEqual({ status: 502, code: "upstream_error" })
     const image = {
       role: "user",
       content: [{ type: "image_url", image_url: { url: "https://example.com/x.png" } }]
     }
     const answer = await own.ask({ messages: [image] })
-    expect([...codeOf(answer), answer.headers.get("x-proxy-attempts")]).toEqual([502, "upstream_error", "2"])
+    expect(refusedOf(answer)).toEqual({ status: 502, code: "upstream_error" })
+    expect(answer.headers.get("x-proxy-attempts")).toBe("2")
     await own.close()
   })
   it.each([false, true])(
@@ -409,16 +412,17 @@ describe("answers that are none", () => {
     await until(() => own.upstream.requests.length === 1)
     await until(() => own.chat.probes.metrics().includes('proxy_queue_depth{upstream="main"} 1'))
     const third = await own.ask()
-    expect([...codeOf(third), third.headers.get("retry-after")]).toEqual([503, "overloaded", "1"])
+    expect(refusedOf(third)).toEqual({ status: 503, code: "overloaded" })
+    expect(third.headers.get("retry-after")).toBe("1")
     own.clockOffsetMs += 1_100
-    expect(codeOf(await second)).toEqual([503, "overloaded"])
+    expect(refusedOf(await second)).toEqual({ status: 503, code: "overloaded" })
     own.clockOffsetMs += 20_000
     await first
     await own.close()
   })
   it("over MAX_INFLIGHT_TURNS → 503 overloaded; models and health still answer", async () => {
     const none = await ChatTestServer.open({ turnsInFlightMax: 0 })
-    expect(codeOf(await none.ask())).toEqual([503, "overloaded"])
+    expect(refusedOf(await none.ask())).toEqual({ status: 503, code: "overloaded" })
     expect([(await none.call("/v1/models")).status, (await none.call("/health")).status]).toEqual([200, 200])
     await none.close()
   })
@@ -482,9 +486,9 @@ describe("clients that go", () => {
   it("CHAT-44 a client that stops reading: the upstream is paused, memory stays bounded, cut off after 60 s", async () => {
     const filler = "x".repeat(16_384)
     const many = Array.from({ length: 4_000 }, () => chunk({ content: filler }))
-    world.upstream.respondWith({ chunks: [...many, chunk({}, "stop")] })
+    chatServer.upstream.respondWith({ chunks: [...many, chunk({}, "stop")] })
     const body = JSON.stringify({ model: "main/m", stream: true, messages: [{ role: "user", content: "x" }] })
-    const wire = connect(world.server.port, "127.0.0.1")
+    const wire = connect(chatServer.server.port, "127.0.0.1")
     let closed = false
     wire.on("close", () => {
       closed = true
@@ -494,21 +498,21 @@ describe("clients that go", () => {
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
     )
     wire.pause()
-    await until(() => world.chat.probes.metrics().includes("proxy_stream_backpressure_total 1"))
+    await until(() => chatServer.chat.probes.metrics().includes("proxy_stream_backpressure_total 1"))
     let sent = -1
     await until(() => {
       const before = sent
-      sent = world.upstream.last.sentBytes
+      sent = chatServer.upstream.last.sentBytes
       return before === sent
     })
     expect(sent).toBeLessThan(32 * 1_048_576)
-    expect((await world.ask({ model: "local/echo" })).status).toBe(200)
-    world.clockOffsetMs += 60_100
-    await world.upstream.last.closed
-    expect(world.upstream.last.aborted).toBe(true)
+    expect((await chatServer.ask({ model: "local/echo" })).status).toBe(200)
+    chatServer.clockOffsetMs += 60_100
+    await chatServer.upstream.last.closed
+    expect(chatServer.upstream.last.aborted).toBe(true)
     wire.resume()
     await until(() => closed)
-    await until(() => leaks(world)[0] === 0)
+    await until(() => leaks(chatServer)[0] === 0)
   })
 })
 
@@ -530,7 +534,7 @@ it("CHAT-72 a turn that throws → 500 internal_error, no stack; the next reques
     { modelOf: ({ id }) => (id === "own" ? model : undefined) }
   )
   const answer = await own.ask({ model: "own/x" })
-  expect(codeOf(answer)).toEqual([500, "internal_error"])
+  expect(refusedOf(answer)).toEqual({ status: 500, code: "internal_error" })
   expect(answer.text).not.toMatch(/secret|TypeError|home/)
   broken = false
   const fine = await own.ask({ model: "own/x" })
