@@ -3,14 +3,14 @@
  *  until the round is judged.
  *
  *    actors/engines/chat/http1-connection.ts  bytes from the model server
- *      → sse-reader.ts                    bytes into frames
- *      → openai-chunks.ts                 a frame's chunk into model events, or into a raw text delta
- *      → turn/chunk-rewriter.ts           THIS FILE: events into what the client may see
- *      → answer/completion-chunks.ts      events into the chunks of a chat stream
- *        answer/response-builder.ts       … or into the items and events of a response
- *        answer/collected-answer.ts       … or into one whole answer
- *      → answer/stream-reply.ts           headers, backpressure, keep-alive
- *      → runtime/transport                bytes to the client
+ *      → sse-reader.ts                        bytes into frames
+ *      → openai-sse-chunks.ts                 a frame's chunk into model events, or a raw text delta
+ *      → turn/chunk-rewriter.ts               THIS FILE: events into what the client may see
+ *      → answer/completion-chunks.ts          events into the chunks of a chat stream
+ *        answer/response-builder.ts           … or into the items and events of a response
+ *        answer/collected-answer.ts           … or into one whole answer
+ *      → answer/stream-reply.ts               headers, backpressure, keep-alive
+ *      → runtime/transport                    bytes to the client
  *
  *  A raw text delta passes untouched where nothing is to be looked for (hot path, bench/chat-stream).
  *  Source: docs/spec/chat.md, sections 7.3, 11.3, 11.7 and 17.3. */

@@ -54,8 +54,8 @@ const noNames: ReadonlySet<string> = new Set()
 const namesOf = (tools: ReadonlyArray<Tool>): ReadonlySet<string> =>
   tools.length === 0 ? noNames : new Set(tools.map(({ name }) => name))
 
-/** Models of this machine have tools of their own in their training: names that could collide get a
- *  prefix. */
+/** False where an upstream has or may have tools of its own, as embedded models do: there the client's names
+ *  get a prefix. */
 const hasPlainNames = ({ upstream: { record } }: Target): boolean =>
   !(record.namespace ?? record.kind === "embedded")
 
