@@ -1,16 +1,16 @@
-/** An engine that owns a process or a worker is a supervised actor: its activity starts it, passes its
+/** An engine that owns a process or a worker thread is a supervised actor: its activity starts it, passes its
  *  canary, and lives as long as it. Its death is a defect, so the kernel starts it again within the restart
- *  intensity; who was using it is tried once more, then told.
- *  Source: design section 7, spec engines section 1. */
+ *  intensity. It is guaranteed that a call which was using it is tried once more, and then fails.
+ *  Source: docs/spec/engines.md, section 1. */
 import { Cause, Context, Deferred, Effect, Exit, Schema, type Scope, Stream } from "effect"
 import { command, defineActor, persist, reply } from "../../runtime/actor.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import { EngineFault, type Readiness } from "./ports.ts"
 
-/** A live process or worker, in the hands of its users. */
+/** A live process or worker thread, for its users. */
 export interface Live<Handle> {
   readonly handle: Handle
-  /** Fails when it dies by itself; never succeeds. */
+  /** Fails when it dies by itself; it never succeeds. */
   readonly death: Effect.Effect<never, EngineFault>
 }
 
@@ -18,11 +18,15 @@ export interface Live<Handle> {
  *  missing (it is not tried again), with anything else when it may work the next time. */
 export type Start<Handle> = Effect.Effect<Live<Handle>, EngineFault, Scope.Scope>
 
+/** What an activity runs for as long as its engine lives; it says by `announceUp` that the engine can be used. */
+export type EngineStart = (announceUp: () => Effect.Effect<void>) => Effect.Effect<never, EngineFault>
+
 /** What the activities start, by actor id. */
-export class EngineStarts extends Context.Service<
-  EngineStarts,
-  Map<string, (up: () => Effect.Effect<void>) => Effect.Effect<never, EngineFault>>
->()("actors/engines/EngineStarts") {}
+export type EngineStartMap = Map<string, EngineStart>
+
+export class EngineStarts extends Context.Service<EngineStarts, EngineStartMap>()(
+  "actors/engines/EngineStarts"
+) {}
 
 export const EngineProcess = defineActor("engine", {
   state: Schema.TaggedUnion({
@@ -78,12 +82,12 @@ export const EngineProcess = defineActor("engine", {
     Running: (_, { id }) =>
       Stream.unwrap(
         Effect.map(EngineStarts, (starts) => {
-          let announce: (() => void) | undefined
+          let announceUp: (() => void) | undefined
           const up = new Promise<void>((resolve) => {
-            announce = resolve
+            announceUp = resolve
           })
-          const live = starts.get(id)!(() => Effect.sync(() => announce!()))
-          // One stream for both: the news that it is up, and its end.
+          const live = starts.get(id)!(() => Effect.sync(() => announceUp!()))
+          // One stream carries both: the news that it is up, and its end.
           return Stream.merge(
             Stream.map(Stream.fromEffect(Effect.promise(() => up)), () => ({ _tag: "CameUp" as const })),
             Stream.catch(Stream.fromEffect(live), (fault: EngineFault) =>
@@ -109,10 +113,18 @@ export interface Supervised<Handle> {
   /** True once it is given up: something is missing, its canary fails, or it crashed too often. A restart by
    *  hand clears it. */
   readonly lost: () => boolean
-  /** Somebody uses it, or waits for it. */
+  /** True while somebody uses it, or waits for it. */
   readonly busy: () => boolean
   readonly start: () => void
   readonly stop: () => void
+}
+
+export interface SuperviseOptions<Handle> {
+  readonly system: ActorSystem
+  readonly starts: EngineStartMap
+  /** The actor's id, which names the engine in faults. */
+  readonly id: string
+  readonly start: Start<Handle>
 }
 
 const deadlineMsDefault = 10_000
@@ -120,144 +132,181 @@ const deadlineMsDefault = 10_000
 /** A process that misses a deadline by so much, and answers nobody meanwhile, is ended and started again. */
 const overdueMs = 2_000
 
-/** Callers waiting for a start at once. */
+/** So many callers wait for a start at once. */
 const waitersMax = 256
 
-/** One start of the process, in the hands of its users. */
-interface Lent<Handle> {
+/** One start of the process, which its users share. */
+interface Lease<Handle> {
   readonly handle: Handle
+  /** How many users it has answered. */
   answers: number
   readonly end: (fault: EngineFault) => void
 }
 
-export const supervise = <Handle>(
-  system: ActorSystem,
-  starts: Map<string, any>,
-  id: string,
-  begin: Start<Handle>
-): Supervised<Handle> => {
-  const ref = () => system.ref(EngineProcess, id)
-  let live: Lent<Handle> | undefined
-  let why = "not started yet"
-  let over: EngineFault | undefined
-  let users = 0
-  const waiting = new Set<Deferred.Deferred<Lent<Handle>, EngineFault>>()
-  const settle = (exit: Exit.Exit<Lent<Handle>, EngineFault>): void => {
-    const settled = [...waiting]
-    waiting.clear()
-    for (const waiter of settled) Deferred.doneUnsafe(waiter, exit)
-  }
-  const faultOf = (reason: EngineFault["reason"], detail: string): EngineFault =>
-    new EngineFault({ reason, engine: id, detail })
-  const giveUp = (fault: EngineFault): void => {
-    over = fault
-    why = fault.detail
-    settle(Exit.fail(fault))
-  }
-  const failed = (): void => giveUp(faultOf("unavailable", `failed too often: ${why}`))
+class SupervisedEngine<Handle> implements Supervised<Handle> {
+  readonly id: string
+  private readonly system: ActorSystem
+  private live: Lease<Handle> | undefined
 
-  starts.set(id, (up: () => Effect.Effect<void>) =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        over = undefined
-        const { handle, death } = yield* begin
+  /** Why it is not live, for the operator. */
+  private reason = "not started yet"
+
+  /** Why it was given up. */
+  private lostFault: EngineFault | undefined
+
+  private users = 0
+  private readonly waiting = new Set<Deferred.Deferred<Lease<Handle>, EngineFault>>()
+
+  constructor({ system, starts, id, start }: SuperviseOptions<Handle>) {
+    this.id = id
+    this.system = system
+    starts.set(id, (announceUp) => this.run(start, announceUp))
+    this.watch()
+  }
+
+  /** Runs one start until its death, and notes why it ended. */
+  private run(
+    start: Start<Handle>,
+    announceUp: () => Effect.Effect<void>
+  ): Effect.Effect<never, EngineFault> {
+    const life = Effect.scoped(
+      Effect.gen({ self: this }, function* () {
+        this.lostFault = undefined
+        const { handle, death } = yield* start
         const ended = Deferred.makeUnsafe<never, EngineFault>()
-        live = { handle, answers: 0, end: (fault) => Deferred.doneUnsafe(ended, Exit.fail(fault)) }
-        settle(Exit.succeed(live))
-        yield* up()
+        const lease = {
+          handle,
+          answers: 0,
+          end: (fault: EngineFault) => Deferred.doneUnsafe(ended, Exit.fail(fault))
+        }
+        this.live = lease
+        this.settle(Exit.succeed(lease))
+        yield* announceUp()
         return yield* Effect.raceFirst(death, Deferred.await(ended))
       })
-    ).pipe(
-      Effect.onExit((exit) =>
-        Effect.sync(() => {
-          live = undefined
-          const fault = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
-          if (fault instanceof EngineFault) {
-            why = fault.detail
-            if (fault.reason === "unavailable") giveUp(fault)
-          }
-        })
-      )
     )
-  )
-  const start = (): void => {
-    if (!ref().tell("Start", {})) failed()
+    return Effect.onExit(life, (exit) => Effect.sync(() => this.onExit(exit)))
   }
-  const watch = (): void => {
-    system.watch("engine", id, (ending) => {
-      if (ending === "failed") failed()
-      watch()
+
+  private onExit(exit: Exit.Exit<never, EngineFault>): void {
+    this.live = undefined
+    const fault = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
+    if (!(fault instanceof EngineFault)) return
+    this.reason = fault.detail
+    if (fault.reason === "unavailable") this.giveUp(fault)
+  }
+
+  /** Gives up when the actor has failed for good, and goes on watching it. */
+  private watch(): void {
+    this.system.watch("engine", this.id, (ending) => {
+      if (ending === "failed") this.failedTooOften()
+      this.watch()
     })
   }
-  watch()
 
-  const lend: Effect.Effect<Lent<Handle>, EngineFault> = Effect.suspend(() => {
-    if (live !== undefined) return Effect.succeed(live)
-    if (over !== undefined) return Effect.fail(over)
-    if (waiting.size >= waitersMax)
-      return Effect.fail(faultOf("overloaded", "too many callers wait for its start"))
-    const waiter = Deferred.makeUnsafe<Lent<Handle>, EngineFault>()
-    waiting.add(waiter)
-    if (waiting.size === 1) start()
+  private fault(reason: EngineFault["reason"], detail: string): EngineFault {
+    return new EngineFault({ reason, engine: this.id, detail })
+  }
+
+  private giveUp(fault: EngineFault): void {
+    this.lostFault = fault
+    this.reason = fault.detail
+    this.settle(Exit.fail(fault))
+  }
+
+  private failedTooOften(): void {
+    this.giveUp(this.fault("unavailable", `failed too often: ${this.reason}`))
+  }
+
+  /** Answers everybody who waits for a start. */
+  private settle(exit: Exit.Exit<Lease<Handle>, EngineFault>): void {
+    const waiters = [...this.waiting]
+    this.waiting.clear()
+    for (const waiter of waiters) Deferred.doneUnsafe(waiter, exit)
+  }
+
+  readonly start = (): void => {
+    if (!this.system.ref(EngineProcess, this.id).tell("Start", {})) this.failedTooOften()
+  }
+
+  readonly stop = (): void => {
+    this.system.ref(EngineProcess, this.id).tell("Stop", {})
+    this.live = undefined
+    this.reason = "stopped"
+  }
+
+  readonly readiness = (): Readiness =>
+    this.live !== undefined ? { ready: true } : { ready: false, reason: this.reason }
+
+  readonly lost = (): boolean => this.lostFault !== undefined
+
+  readonly busy = (): boolean => this.users > 0
+
+  /** Returns the live start, or waits for the next one. */
+  private readonly lease: Effect.Effect<Lease<Handle>, EngineFault> = Effect.suspend(() => {
+    if (this.live !== undefined) return Effect.succeed(this.live)
+    if (this.lostFault !== undefined) return Effect.fail(this.lostFault)
+    if (this.waiting.size >= waitersMax)
+      return Effect.fail(this.fault("overloaded", "too many callers wait for its start"))
+    const waiter = Deferred.makeUnsafe<Lease<Handle>, EngineFault>()
+    this.waiting.add(waiter)
+    if (this.waiting.size === 1) this.start()
     return Effect.onInterrupt(Deferred.await(waiter), () =>
       Effect.sync(() => {
-        waiting.delete(waiter)
+        this.waiting.delete(waiter)
       })
     )
   })
-  /** Late by a deadline: it gets a little longer, and then has to have answered somebody. */
-  const watchOver = (late: Lent<Handle>): void => {
+
+  /** Ends a start that has missed a deadline, unless it answers somebody within a little longer. */
+  private endIfSilent(late: Lease<Handle>): void {
     const { answers } = late
-    system.timers.schedule(system.nowMs() + overdueMs, () => {
-      if (late.answers === answers) late.end(faultOf("crashed", "it answered nobody any more"))
+    this.system.timers.schedule(this.system.nowMs() + overdueMs, () => {
+      if (late.answers === answers) late.end(this.fault("crashed", "it answered nobody any more"))
     })
   }
-  return {
-    id,
-    start,
-    stop: () => {
-      ref().tell("Stop", {})
-      live = undefined
-      why = "stopped"
-    },
-    readiness: () => (live !== undefined ? { ready: true } : { ready: false, reason: why }),
-    lost: () => over !== undefined,
-    busy: () => users > 0,
-    use: (work, deadlineMs = deadlineMsDefault) =>
-      Effect.suspend(() => {
-        let user: Lent<Handle> | undefined
-        users++
-        const once = Effect.flatMap(lend, (lent) => {
-          user = lent
-          return Effect.onExit(work(lent.handle), (exit) =>
-            Effect.sync(() => {
-              if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return
-              lent.answers++
-              // Its users hear of its death before its scope is closed: the next try must not be lent the
-              // dead.
-              if (Exit.isFailure(exit) && live === lent && crashed(exit.cause)) live = undefined
-            })
-          )
-        })
-        return once.pipe(
-          Effect.catch((fault: EngineFault) => (fault.reason === "crashed" ? once : Effect.fail(fault))),
-          Effect.timeoutOrElse({
-            duration: deadlineMs,
-            orElse: () =>
-              Effect.suspend(() => {
-                if (user !== undefined) watchOver(user)
-                return Effect.fail(faultOf("timeout", `no answer within ${deadlineMs} ms`))
-              })
-          }),
-          Effect.ensuring(
-            Effect.sync(() => {
-              users--
-            })
-          )
-        )
-      })
+
+  /** Notes an answer. Users learn of its death before its scope is closed: the next try must not get the dead
+   *  one. */
+  private onAnswer(lease: Lease<Handle>, exit: Exit.Exit<unknown, EngineFault>): void {
+    if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return
+    lease.answers++
+    if (Exit.isFailure(exit) && this.live === lease && crashed(exit.cause)) this.live = undefined
   }
+
+  readonly use = <A>(
+    work: (handle: Handle) => Effect.Effect<A, EngineFault>,
+    deadlineMs = deadlineMsDefault
+  ): Effect.Effect<A, EngineFault> =>
+    Effect.suspend(() => {
+      let current: Lease<Handle> | undefined
+      this.users++
+      const once = Effect.flatMap(this.lease, (lease) => {
+        current = lease
+        return Effect.onExit(work(lease.handle), (exit) => Effect.sync(() => this.onAnswer(lease, exit)))
+      })
+      return once.pipe(
+        Effect.catch((fault: EngineFault) => (fault.reason === "crashed" ? once : Effect.fail(fault))),
+        Effect.timeoutOrElse({
+          duration: deadlineMs,
+          orElse: () =>
+            Effect.suspend(() => {
+              if (current !== undefined) this.endIfSilent(current)
+              return Effect.fail(this.fault("timeout", `no answer within ${deadlineMs} ms`))
+            })
+        }),
+        Effect.ensuring(
+          Effect.sync(() => {
+            this.users--
+          })
+        )
+      )
+    })
 }
+
+/** Makes an engine supervised; it is started by its first user, or by `start`. */
+export const supervise = <Handle>(options: SuperviseOptions<Handle>): Supervised<Handle> =>
+  new SupervisedEngine(options)
 
 const crashed = (cause: Cause.Cause<EngineFault>): boolean => {
   const fault = Cause.squash(cause)

@@ -2,6 +2,7 @@
  *  worker starts when first needed, or when `warm` is called after listening. Part of the composition root.
  *  */
 import { join } from "node:path"
+import type { EngineStartMap } from "../../actors/engines/engine-process.ts"
 import type { Engine, Engines, Recognizer, Synthesizer, Translator } from "../../actors/engines/ports.ts"
 import { eldDetector } from "../../actors/engines/detection/eld.ts"
 import { correctorRouter, harper, hunspell } from "../../actors/engines/correction/correctors.ts"
@@ -22,7 +23,7 @@ export interface BuiltEngines extends Engines {
   readonly warm: () => Promise<void>
 }
 
-export const buildEngines = (config: Config, system: ActorSystem, starts: Map<string, any>): BuiltEngines => {
+export const buildEngines = (config: Config, system: ActorSystem, starts: EngineStartMap): BuiltEngines => {
   const pipelines = apertium({
     system,
     starts,

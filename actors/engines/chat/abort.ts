@@ -1,31 +1,32 @@
-/** The word that an answer is not wanted any more. What AbortController and AbortSignal are, without an
- *  EventTarget for each turn (bench/chat-turns); `signalOf` makes a true signal where a platform's API asks
- *  for one. */
+/** Says that an answer is not wanted any more, as AbortController and AbortSignal do, but without an EventTarget
+ *  for each turn (bench/chat-turns); `signalOf` makes a true signal where a platform's API asks for one. It is
+ *  guaranteed that each listener is called once at most. Source: docs/spec/chat.md, section 17. */
 export interface Abort {
   readonly aborted: boolean
-  addEventListener(type: "abort", hear: () => void, options?: { readonly once: true }): void
-  removeEventListener(type: "abort", hear: () => void): void
+  addEventListener(type: "abort", listener: () => void, options?: { readonly once: true }): void
+  removeEventListener(type: "abort", listener: () => void): void
 }
 
 export class Aborter implements Abort {
   aborted = false
-  private readonly hearers: Array<() => void> = []
+  private readonly listeners: Array<() => void> = []
 
-  /** Each is called once, in order, unless it was removed before its turn. */
-  addEventListener(_: "abort", hear: () => void): void {
-    if (!this.aborted) this.hearers.push(hear)
+  /** Listeners are called once, in order, unless they were removed before their turn. */
+  addEventListener(_: "abort", listener: () => void): void {
+    if (!this.aborted) this.listeners.push(listener)
   }
 
-  removeEventListener(_: "abort", hear: () => void): void {
-    const at = this.hearers.indexOf(hear)
-    if (at < 0) return
-    if (at === this.hearers.length - 1) this.hearers.pop()
-    else this.hearers.splice(at, 1)
+  removeEventListener(_: "abort", listener: () => void): void {
+    const index = this.listeners.indexOf(listener)
+    if (index < 0) return
+    if (index === this.listeners.length - 1) this.listeners.pop()
+    else this.listeners.splice(index, 1)
   }
 
   abort(): void {
     this.aborted = true
-    for (let hear = this.hearers.shift(); hear !== undefined; hear = this.hearers.shift()) hear()
+    for (let listener = this.listeners.shift(); listener !== undefined; listener = this.listeners.shift())
+      listener()
   }
 }
 

@@ -1,14 +1,15 @@
-/** One generation over unreliable servers: permits, breaker, retries before anything was sent, then
- *  fallbacks. Source: chat section 14. */
+/** Runs one generation over unreliable servers: a permit and the breaker before each attempt, retries while
+ *  nothing was sent, then fallbacks. It is guaranteed that nothing is generated twice once the client has a part
+ *  of the answer. Source: docs/spec/chat.md, section 14. */
 import { breakerPolicy } from "../../circuit-breaker.ts"
 import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ModelRequest, type ModelSink } from "./model.ts"
 import type { Target, Upstream, Upstreams } from "./upstreams.ts"
 
-/** A sink whose beginning may be taken back until the client has something. */
+/** A sink that can forget what it was told, until the client has something. */
 export interface RetrySink extends ModelSink {
-  /** Something has left for the client, or cannot be undone: no retry. */
+  /** True when something has left for the client, or cannot be undone: no retry. */
   readonly firstEventSent: boolean
   /** Forgets everything since the attempt began. */
   reset(): void
@@ -18,13 +19,13 @@ export interface AttemptOptions {
   readonly upstreams: Upstreams
   readonly deadlines: Deadlines
   readonly nowMs: () => number
-  /** Of the first wait; doubled each time, ± 50 %. */
+  /** The length of the first wait, which is doubled each time, ± 50 %. */
   readonly backoffMs: number
-  /** An upstream rests after failures, or answers again. */
-  readonly onBreakerChange?: (upstream: Upstream, rests: boolean) => void
+  /** Is called when an upstream's breaker opens after failures, and when it answers again. */
+  readonly onBreakerChange?: (upstream: Upstream, open: boolean) => void
 }
 
-/** Whose generation it is. */
+/** The turn that generates. */
 export interface Caller {
   readonly signal: Abort
   attempted(target: Target, retryOf: UpstreamFault | undefined): void
@@ -43,9 +44,9 @@ const retryable = new Set<UpstreamFault["reason"]>([
   "broken"
 ])
 
-/** What speaks against the upstream rather than the request. A rate limit does not: the server answers, and
- *  its other models may have room. */
-const blames = new Set<UpstreamFault["reason"]>([
+/** Faults that speak against the upstream rather than the request. A rate limit does not: the server answers,
+ *  and its other models may have room. */
+const countedByBreaker = new Set<UpstreamFault["reason"]>([
   "unavailable",
   "connect-timeout",
   "gateway-timeout",
@@ -55,7 +56,9 @@ const blames = new Set<UpstreamFault["reason"]>([
   "broken"
 ])
 
-/** `mayRepeat` false: a side effect has run. */
+/** Generates by the first target or one of its fallbacks, and returns the one that answered. `mayRepeat` is
+ *  false when a side effect has run. The parameters are positional: each turn comes by here, and no object is
+ *  made for them (bench/chat-turns). */
 export const attempt = async (
   first: Target,
   requestFor: (target: Target) => ModelRequest,
@@ -66,7 +69,7 @@ export const attempt = async (
 ): Promise<Target> => {
   const { signal } = caller
   let last: UpstreamFault | undefined
-  let unusable = 0
+  let unusableAnswers = 0
   const fallbacks = mayRepeat ? first.upstream.record.fallbacks : []
   for (let i = 0; i <= fallbacks.length; i++) {
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
@@ -82,30 +85,17 @@ export const attempt = async (
     }
     const tries = i === 0 && mayRepeat ? target.upstream.record.retries + 1 : 1
     for (let turn = 0; turn < tries; turn++) {
-      const resting = enter(target.upstream, options)
-      if (resting !== undefined) {
-        last ??= resting
+      const refusal = acquire(target.upstream, options)
+      if (refusal !== undefined) {
+        last ??= refusal
         break
       }
       try {
         caller.attempted(target, last)
-        const { upstream } = target
-        const waits = upstream.gate.enter(signal)
-        if (waits !== undefined) await queued(waits, upstream)
-        try {
-          await upstream.model.generate(request, sink, signal)
-          upstream.lastSuccessMs = options.nowMs()
-          upstream.breaker.askNow("Succeeded", {}, ignore)
-          if (upstream.breakerOpen) {
-            upstream.breakerOpen = false
-            options.onBreakerChange?.(upstream, false)
-          }
-        } catch (cause) {
-          blame(upstream, cause, options.nowMs)
-          throw cause
-        } finally {
-          upstream.gate.leave()
-        }
+        const { gate } = target.upstream
+        const admission = gate.enter(signal)
+        if (admission !== undefined) await admitted(admission, target.upstream)
+        await generate(target.upstream, request, sink, signal, options)
         return target
       } catch (cause) {
         if (!(cause instanceof UpstreamFault)) throw cause
@@ -116,41 +106,66 @@ export const attempt = async (
         last = cause
         if (sink.firstEventSent || signal.aborted || !mayRepeat || !retryable.has(cause.reason)) throw cause
         sink.reset()
-        if (cause.reason === "bad-response" && ++unusable > 1) break
+        if (cause.reason === "bad-response" && ++unusableAnswers > 1) break
         const waitMs = cause.retryAfterMs ?? options.backoffMs * 2 ** turn * (0.5 + Math.random())
         if (waitMs > waitMsMax) break
-        if (turn + 1 < tries) await rest(waitMs, signal, options.deadlines)
+        if (turn + 1 < tries) await wait(waitMs, signal, options.deadlines)
       }
     }
   }
   throw last!
 }
 
-const enter = (upstream: Upstream, options: AttemptOptions): UpstreamFault | undefined => {
-  let resting: UpstreamFault | undefined
+/** Generates by one upstream, whose permit it holds, and tells the breaker how it went. Positional, too. */
+const generate = async (
+  upstream: Upstream,
+  request: ModelRequest,
+  sink: RetrySink,
+  signal: Abort,
+  options: AttemptOptions
+): Promise<void> => {
+  try {
+    await upstream.model.generate(request, sink, signal)
+    upstream.lastSuccessMs = options.nowMs()
+    upstream.breaker.askNow("Succeeded", {}, ignore)
+    if (upstream.breakerOpen) {
+      upstream.breakerOpen = false
+      options.onBreakerChange?.(upstream, false)
+    }
+  } catch (cause) {
+    recordFailure(upstream, cause, options.nowMs)
+    throw cause
+  } finally {
+    upstream.gate.leave()
+  }
+}
+
+/** Asks the breaker to let a call pass; returns its refusal. */
+const acquire = (upstream: Upstream, options: AttemptOptions): UpstreamFault | undefined => {
+  let refusal: UpstreamFault | undefined
   upstream.breaker.askNow("Acquire", {}, (answer) => {
     if ("refuse" in answer)
-      resting = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" })
+      refusal = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" })
   })
-  // Told once, when the first caller is kept away, not at every failed probe.
-  if (resting !== undefined && !upstream.breakerOpen) {
+  // It is told once, when the first caller is turned away, not at every failed probe.
+  if (refusal !== undefined && !upstream.breakerOpen) {
     upstream.breakerOpen = true
     options.onBreakerChange?.(upstream, true)
   }
-  return resting
+  return refusal
 }
 
-/** Whoever does not get in leaves the breaker as it was. */
-const queued = (waits: Promise<void>, { breaker }: Upstream): Promise<void> =>
-  waits.catch((fault: unknown) => {
+/** Waits for the permit; a call that gets none leaves the breaker as it was. */
+const admitted = (admission: Promise<void>, { breaker }: Upstream): Promise<void> =>
+  admission.catch((fault: unknown) => {
     breaker.tell("Release", {})
     throw fault
   })
 
-const blame = (upstream: Upstream, cause: unknown, nowMs: () => number): void => {
+const recordFailure = (upstream: Upstream, cause: unknown, nowMs: () => number): void => {
   if (!(cause instanceof UpstreamFault) || cause.reason === "aborted")
     upstream.breaker.askNow("Release", {}, ignore)
-  else if (!blames.has(cause.reason)) upstream.breaker.askNow("Succeeded", {}, ignore)
+  else if (!countedByBreaker.has(cause.reason)) upstream.breaker.askNow("Succeeded", {}, ignore)
   else {
     upstream.lastError = { atMs: nowMs(), code: cause.reason }
     upstream.breaker.askNow("Failed", breakerPolicy, ignore)
@@ -159,16 +174,16 @@ const blame = (upstream: Upstream, cause: unknown, nowMs: () => number): void =>
 
 const ignore = (): void => {}
 
-const rest = (ms: number, signal: Abort, deadlines: Deadlines): Promise<void> =>
+const wait = (ms: number, signal: Abort, deadlines: Deadlines): Promise<void> =>
   new Promise((resolve, reject) => {
-    const gone = (): void => {
+    const abort = (): void => {
       deadline.stop()
       reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
     }
     const deadline = deadlines.start(ms, () => {
-      signal.removeEventListener("abort", gone)
+      signal.removeEventListener("abort", abort)
       resolve()
     })
-    if (signal.aborted) gone()
-    else signal.addEventListener("abort", gone, { once: true })
+    if (signal.aborted) abort()
+    else signal.addEventListener("abort", abort, { once: true })
   })

@@ -1,5 +1,6 @@
-/** Deadlines in one bag, swept on the house's timer wheel: no timer per call, and nothing stays behind when a
- *  call is over. */
+/** All deadlines of the model servers' calls in one set, which is swept on the kernel's timer wheel. It is
+ *  guaranteed that a call needs no timer of its own, and that nothing of an ended call stays behind.
+ *  Source: docs/spec/chat.md, section 17. */
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 
 export interface Clock {
@@ -52,32 +53,34 @@ export class Deadlines {
 export class Deadline implements Indexed {
   index = -1
   private atMs: number
-  private soon: number | undefined = undefined
-  readonly fire: () => void
-  private readonly of: Deadlines
+  /** How long to add from the next sweep on; undefined when nothing has touched it since the last. */
+  private touchedMs: number | undefined = undefined
 
-  constructor(of: Deadlines, atMs: number, fire: () => void) {
-    this.of = of
+  readonly fire: () => void
+  private readonly owner: Deadlines
+
+  constructor(owner: Deadlines, atMs: number, fire: () => void) {
+    this.owner = owner
     this.atMs = atMs
     this.fire = fire
   }
 
   renew(ms: number): void {
-    this.soon = undefined
-    this.atMs = this.of.clock.nowMs() + ms
+    this.touchedMs = undefined
+    this.atMs = this.owner.clock.nowMs() + ms
   }
 
-  /** As `renew`, counted from the next sweep: the clock is not read for each chunk of a stream. */
+  /** Renews it as of the next sweep: the clock is not read for each chunk of a stream. */
   touch(ms: number): void {
-    this.soon = ms
+    this.touchedMs = ms
   }
 
   due(nowMs: number): boolean {
-    if (this.soon !== undefined) this.renew(this.soon)
+    if (this.touchedMs !== undefined) this.renew(this.touchedMs)
     return this.atMs <= nowMs
   }
 
   stop(): void {
-    this.of.forget(this)
+    this.owner.forget(this)
   }
 }

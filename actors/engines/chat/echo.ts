@@ -1,13 +1,13 @@
-/** local/echo: answers with the last user text, one word a step; calls a tool when it must, with arguments
- *  made from the tool's schema. The same request always gives the same answer; usage counts words. Source:
- *  chat section 13.5. */
+/** The model local/echo: it answers with the last user text, one word a step, and calls a tool when it must,
+ *  with arguments made from the tool's schema. It is guaranteed that the same request always has the same
+ *  answer; usage counts words. Source: docs/spec/chat.md, section 13.5. */
 import type { ChatModule, Step } from "./embedded-model.ts"
 import { textOf, type Finish, type Message, type ModelRequest } from "./model.ts"
 
 const wordsOf = (text: string): ReadonlyArray<string> => text.match(/\S+\s*/g) ?? []
 const depthMax = 16
 
-/** The simplest value a schema allows, without looking at more than its shape. */
+/** Makes the simplest value that a schema allows, without looking at more than its shape. */
 export const sample = (schema: any, depth = 0): unknown => {
   if (typeof schema !== "object" || schema === null || depth > depthMax) return {}
   if ("const" in schema) return schema.const
@@ -20,7 +20,8 @@ export const sample = (schema: any, depth = 0): unknown => {
     case "number":
     case "integer": {
       const { minimum, maximum } = schema
-      return minimum > 0 ? minimum : maximum < 0 ? maximum : 0
+      if (minimum > 0) return minimum
+      return maximum < 0 ? maximum : 0
     }
     case "boolean":
       return false
@@ -30,23 +31,23 @@ export const sample = (schema: any, depth = 0): unknown => {
       return null
     default: {
       const properties = Object.entries(schema.properties ?? {})
-      return Object.fromEntries(properties.map(([name, of]) => [name, sample(of, depth + 1)]))
+      return Object.fromEntries(properties.map(([name, property]) => [name, sample(property, depth + 1)]))
     }
   }
 }
 
-const lastSaid = (messages: ModelRequest["messages"]): Message | undefined =>
+const lastMessage = (messages: ModelRequest["messages"]): Message | undefined =>
   messages.findLast(({ role }) => role !== "system" && role !== "developer")
 
-const asks = ({ tools, toolChoice, messages }: ModelRequest): string | undefined => {
+const requiredToolOf = ({ tools, toolChoice, messages }: ModelRequest): string | undefined => {
   // What follows a tool's result from the system is the gateway asking again for a call: the result is still
   // the last word.
-  if (tools === undefined || tools.length === 0 || lastSaid(messages)?.role === "tool") return undefined
+  if (tools === undefined || tools.length === 0 || lastMessage(messages)?.role === "tool") return undefined
   if (typeof toolChoice === "object") return toolChoice.name
   return toolChoice === "required" ? tools[0]!.name : undefined
 }
 
-/** A digest for the call's id: deterministic like the rest. */
+/** Makes a call's id by a digest, so that it is deterministic like the rest. */
 const idOf = (text: string): string => {
   let id = ""
   let hash = 0x811c9dc5
@@ -56,6 +57,16 @@ const idOf = (text: string): string => {
     id += "abcdefghijklmnopqrstuvwxyz012345"[(hash >>> 11) & 31]
   }
   return `call_${id}`
+}
+
+const answerOf = ({ messages, format }: ModelRequest): string => {
+  if (format?.type === "json_schema") return JSON.stringify(sample(format.schema))
+  const last = lastMessage(messages)
+  const text =
+    last?.role === "tool"
+      ? `tool: ${textOf(last.content)}`
+      : textOf(messages.findLast(({ role }) => role === "user")?.content ?? "")
+  return format?.type === "json_object" ? JSON.stringify({ text }) : text
 }
 
 export const echo: ChatModule = {
@@ -68,28 +79,20 @@ export const echo: ChatModule = {
       finish,
       usage: { input, output, cached: 0, reasoning: 0 }
     })
-    const called = asks(request)
-    if (called !== undefined) {
-      const tool = request.tools!.find(({ name }) => name === called)
-      const made = JSON.stringify(sample(tool?.parameters ?? {}))
-      yield { toolCall: { id: idOf(`${messages.length}/${called}/${made}`), name: called, arguments: made } }
+    const toolName = requiredToolOf(request)
+    if (toolName !== undefined) {
+      const tool = request.tools!.find(({ name }) => name === toolName)
+      const text = JSON.stringify(sample(tool?.parameters ?? {}))
+      yield {
+        toolCall: { id: idOf(`${messages.length}/${toolName}/${text}`), name: toolName, arguments: text }
+      }
       yield end("tool_calls", 1)
       return
     }
-    const last = lastSaid(messages)
-    const said =
-      last?.role === "tool"
-        ? `tool: ${textOf(last.content)}`
-        : textOf(messages.findLast(({ role }) => role === "user")?.content ?? "")
-    let text =
-      format?.type === "json_schema"
-        ? JSON.stringify(sample(format.schema))
-        : format?.type === "json_object"
-          ? JSON.stringify({ text: said })
-          : said
+    let text = answerOf(request)
     for (const word of stop ?? []) {
-      const at = text.indexOf(word)
-      if (at >= 0) text = text.slice(0, at)
+      const index = text.indexOf(word)
+      if (index >= 0) text = text.slice(0, index)
     }
     const words = format === undefined ? wordsOf(text) : [text]
     let output = 0

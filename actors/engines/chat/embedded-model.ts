@@ -1,14 +1,17 @@
-/** Models inside this process: a worker thread, so that a busy one does not stall the event loop; and the
- *  translator engine as a model. The module in the worker is an async iterable of steps (ChatModule). Source:
- *  chat section 13.5. */
+/** Chat models inside this process, in a worker thread, so that a busy one does not stall the event loop. The
+ *  module in the worker is an async iterable of steps (ChatModule). It is guaranteed that a worker is no more
+ *  than `creditSteps` ahead of its reader. Source: docs/spec/chat.md, section 13.5. */
 import { startWorker, type EngineWorker } from "../worker.ts"
+import type { Abort } from "./abort.ts"
 import {
   UpstreamFault,
   type ChatModel,
   type Finish,
+  type Flow,
   type ListedModel,
   type ModelRequest,
   type ModelSink,
+  type Supports,
   type Usage
 } from "./model.ts"
 
@@ -24,20 +27,27 @@ export interface ChatModule {
   generate(request: ModelRequest, signal: AbortSignal): AsyncIterable<Step>
 }
 
+/** What the worker is told, by the generation's id. */
 export type ToModel =
-  | { readonly id: number; readonly request: ModelRequest }
-  | { readonly id: number; readonly abort: true }
-  | { readonly id: number; readonly more: number }
+  | { readonly _tag: "Generate"; readonly id: number; readonly request: ModelRequest }
+  | { readonly _tag: "Abort"; readonly id: number }
+  | { readonly _tag: "Credit"; readonly id: number; readonly steps: number }
 
+/** What the worker answers, by the generation's id. */
 export type FromModel =
-  | { readonly id: number; readonly steps: ReadonlyArray<Step> }
-  | { readonly id: number; readonly over: true }
-  | { readonly id: number; readonly failed: string; readonly reason: UpstreamFault["reason"] }
+  | { readonly _tag: "Steps"; readonly id: number; readonly steps: ReadonlyArray<Step> }
+  | { readonly _tag: "Ended"; readonly id: number }
+  | {
+      readonly _tag: "Failed"
+      readonly id: number
+      readonly detail: string
+      readonly reason: UpstreamFault["reason"]
+    }
 
-/** Steps a worker may be ahead of its reader. */
+/** A worker may be so many steps ahead of its reader. */
 export const creditSteps = 256
 
-/** Steps into events, one choice. */
+/** Turns steps into the events of one choice. */
 export const stepper = (sink: ModelSink): ((step: Step) => void) => {
   let calls = 0
   return (step) => {
@@ -55,107 +65,145 @@ export const stepper = (sink: ModelSink): ((step: Step) => void) => {
   }
 }
 
-interface Running {
-  readonly heard: (message: FromModel) => void
-  readonly died: (reason: string) => void
+/** What the worker chat-model is started with. `files` maps a model's name to its GGUF file. */
+export type EmbeddedModels =
+  | { readonly _tag: "echo" }
+  | { readonly _tag: "gguf"; readonly files: Readonly<Record<string, string>> }
+
+const callerAborted = (): UpstreamFault => new UpstreamFault({ reason: "aborted", detail: "the caller went" })
+
+interface GenerationOptions {
+  readonly id: number
+  readonly thread: EngineWorker<ToModel, FromModel>
+  readonly sink: ModelSink
+  readonly signal: Abort
+  readonly onEnd: (fault?: unknown) => void
 }
 
-/** What the worker chat-model gets. `files`: model name → GGUF file. */
-export type Embedded =
-  | { readonly module: "echo" }
-  | { readonly module: "gguf"; readonly files: Readonly<Record<string, string>> }
+/** One generation under way in the worker, from its request to its only end. */
+class Generation {
+  private answered = false
+  private paused = false
 
-/** The models of one worker. */
-export const embedded = (models: ReadonlyArray<ListedModel>, data: Embedded): ChatModel => {
+  /** Steps that have been read, for which the worker has no credit yet. */
+  private owedSteps = 0
+
+  private readonly step: (step: Step) => void
+  private readonly options: GenerationOptions
+
+  constructor(options: GenerationOptions) {
+    this.options = options
+    this.step = stepper(options.sink)
+    options.signal.addEventListener("abort", this.abort, { once: true })
+  }
+
+  private end(fault?: unknown): void {
+    this.options.signal.removeEventListener("abort", this.abort)
+    this.options.onEnd(fault)
+  }
+
+  private readonly abort = (): void => {
+    this.options.thread.send({ _tag: "Abort", id: this.options.id })
+    this.end(callerAborted())
+  }
+
+  private credit(): void {
+    if (this.paused || this.owedSteps === 0) return
+    this.options.thread.send({ _tag: "Credit", id: this.options.id, steps: this.owedSteps })
+    this.owedSteps = 0
+  }
+
+  private readonly flow: Flow = {
+    pause: () => {
+      this.paused = true
+    },
+    resume: () => {
+      this.paused = false
+      this.credit()
+    }
+  }
+
+  onMessage(message: FromModel): void {
+    switch (message._tag) {
+      case "Failed":
+        return this.end(new UpstreamFault({ reason: message.reason, detail: message.detail }))
+      case "Ended":
+        return this.end()
+      case "Steps":
+        return this.read(message.steps)
+    }
+  }
+
+  private read(steps: ReadonlyArray<Step>): void {
+    const { id, thread, sink } = this.options
+    try {
+      if (!this.answered) {
+        this.answered = true
+        sink.onFirstEvent(this.flow)
+      }
+      for (const step of steps) this.step(step)
+      sink.flush()
+      this.owedSteps += steps.length
+      this.credit()
+    } catch (fault) {
+      thread.send({ _tag: "Abort", id })
+      this.end(fault)
+    }
+  }
+
+  onDeath(reason: string): void {
+    this.end(new UpstreamFault({ reason: this.answered ? "broken" : "unavailable", detail: reason }))
+  }
+}
+
+const supportsOf = (models: EmbeddedModels): Supports => ({
+  images: false,
+  audio: false,
+  files: false,
+  logprobs: false,
+  n: false,
+  ...(models._tag === "echo"
+    ? { hints: false }
+    : { lacks: ["frequencyPenalty", "presencePenalty", "logitBias", "hints"] }),
+  tool_choice_none: true,
+  native_tools: models._tag === "echo"
+})
+
+/** The models of one worker, as one chat model. */
+export const embedded = (listed: ReadonlyArray<ListedModel>, models: EmbeddedModels): ChatModel => {
   let worker: EngineWorker<ToModel, FromModel> | undefined
   let last = 0
-  const running = new Map<number, Running>()
+  const running = new Map<number, Generation>()
+
   const start = (): EngineWorker<ToModel, FromModel> => {
     if (worker !== undefined && !worker.dead) return worker
-    const started = (worker = startWorker<ToModel, FromModel>("chat-model", data))
-    started.listen((message) => running.get(message.id)?.heard(message))
+    const started = (worker = startWorker<ToModel, FromModel>("chat-model", models))
+    started.listen((message) => running.get(message.id)?.onMessage(message))
     started.onDeath((reason) => {
       if (worker !== started) return
       const lost = [...running.values()]
       running.clear()
-      for (const { died } of lost) died(reason)
+      for (const generation of lost) generation.onDeath(reason)
     })
     return started
   }
+
   return {
-    supports: {
-      images: false,
-      audio: false,
-      files: false,
-      logprobs: false,
-      n: false,
-      ...(data.module === "echo"
-        ? { hints: false }
-        : { lacks: ["frequencyPenalty", "presencePenalty", "logitBias", "hints"] }),
-      tool_choice_none: true,
-      native_tools: data.module === "echo"
-    },
-    list: async () => models,
+    supports: supportsOf(models),
+    list: async () => listed,
     close: () => worker?.kill(),
     generate: (request, sink, signal) =>
       new Promise((resolve, reject) => {
-        if (signal.aborted) return reject(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
+        if (signal.aborted) return reject(callerAborted())
         const thread = start()
         const id = ++last
-        const step = stepper(sink)
-        let begun = false
-        let paused = false
-        let owed = 0
-        const over = (fault?: UpstreamFault): void => {
+        const onEnd = (fault?: unknown): void => {
           running.delete(id)
-          signal.removeEventListener("abort", abort)
           if (fault === undefined) resolve()
           else reject(fault)
         }
-        const abort = (): void => {
-          thread.send({ id, abort: true })
-          over(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
-        }
-        signal.addEventListener("abort", abort, { once: true })
-        const credit = (): void => {
-          if (!paused && owed > 0) {
-            thread.send({ id, more: owed })
-            owed = 0
-          }
-        }
-        running.set(id, {
-          died: (reason) =>
-            over(new UpstreamFault({ reason: begun ? "broken" : "unavailable", detail: reason })),
-          heard: (message) => {
-            if ("failed" in message)
-              return over(new UpstreamFault({ reason: message.reason, detail: message.failed }))
-            if ("over" in message) return over()
-            try {
-              if (!begun) {
-                begun = true
-                sink.onFirstEvent({
-                  pause: () => {
-                    paused = true
-                  },
-                  resume: () => {
-                    paused = false
-                    credit()
-                  }
-                })
-              }
-              for (const one of message.steps) step(one)
-              sink.flush()
-              owed += message.steps.length
-              credit()
-            } catch (fault) {
-              thread.send({ id, abort: true })
-              running.delete(id)
-              signal.removeEventListener("abort", abort)
-              reject(fault)
-            }
-          }
-        })
-        thread.send({ id, request })
+        running.set(id, new Generation({ id, thread, sink, signal, onEnd }))
+        thread.send({ _tag: "Generate", id, request })
       })
   }
 }

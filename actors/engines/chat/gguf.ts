@@ -1,19 +1,19 @@
 /** A GGUF file as a chat model, through node-llama-cpp where the user has installed it (`npm i --no-save
- *  node-llama-cpp`). Runs in the worker chat-model. One answer at a time; what the last prompt and this one
- *  have in common is not read twice. Tools come and go through the prompt bridge. Source: chat section 13.5.
- *  */
+ *  node-llama-cpp`). It runs in the worker chat-model. It is guaranteed that one answer is made at a time, and
+ *  that what the last prompt and this one have in common is not read twice. Tools go through the prompt bridge.
+ *  Source: docs/spec/chat.md, section 13.5; docs/spec/engines.md, section 7.1. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { basename, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import type { ChatModule, Step } from "./embedded-model.ts"
-import { anything, grammarSchema } from "./grammar-schema.ts"
+import { anyJson, grammarSchema } from "./grammar-schema.ts"
 import { textOf, UpstreamFault, type Format, type Message, type ModelRequest } from "./model.ts"
 
-/** What is used of the package. */
+/** The part of the package that is used here. */
 interface Library {
   getLlama(options: Readonly<Record<string, unknown>>): Promise<Llama>
-  readonly LlamaChat: new (of: { readonly contextSequence: Sequence }) => Chat
+  readonly LlamaChat: new (options: { readonly contextSequence: Sequence }) => Chat
 }
 
 interface Llama {
@@ -59,7 +59,7 @@ interface Chunk {
 
 interface Chat {
   readonly chatWrapper: {
-    generateContextState(of: { readonly chatHistory: ReadonlyArray<Item> }): {
+    generateContextState(options: { readonly chatHistory: ReadonlyArray<Item> }): {
       readonly contextText: { tokenize(tokenizer: unknown): ReadonlyArray<Token> }
     }
   }
@@ -72,11 +72,11 @@ interface Chat {
 const packageName = "node-llama-cpp"
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail })
 
-/** In the folder where the program was started, or beside the program. */
+/** Loads the package from the folder where the program was started, or from beside the program. */
 export const load = async (
-  places: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]
+  origins: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]
 ): Promise<Library> => {
-  for (const from of places) {
+  for (const from of origins) {
     let entry: string
     try {
       entry = createRequire(from).resolve(packageName)
@@ -90,22 +90,20 @@ export const load = async (
 
 const contextTokensMax = 8_192
 
-/** An abort is heard between them. */
+/** A prompt is read in slices of so many tokens: an abort takes effect between them. */
 const promptSliceTokens = 128
 
-/** What llama.cpp's own server takes when nothing is asked for. */
-const sampling = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 }
+/** The defaults of llama.cpp's own server. */
+const samplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 }
 
 const itemOf = ({ role, content }: Message): Item => {
   const text = textOf(content)
-  return role === "system" || role === "developer"
-    ? { type: "system", text }
-    : role === "assistant"
-      ? { type: "model", response: [text] }
-      : { type: "user", text }
+  if (role === "system" || role === "developer") return { type: "system", text }
+  return role === "assistant" ? { type: "model", response: [text] } : { type: "user", text }
 }
 
-interface Told {
+/** What one answer came to, in tokens. */
+interface Completion {
   readonly input: number
   readonly cached: number
   readonly output: number
@@ -116,7 +114,7 @@ interface Told {
 interface Runtime {
   readonly llama: Llama
   readonly LlamaChat: Library["LlamaChat"]
-  /** Why the last file was not loaded: llama.cpp tells its log, not its caller. */
+  /** Why the last file was not loaded: llama.cpp tells its log, but not its caller. */
   fault: string | undefined
 }
 
@@ -142,7 +140,7 @@ const start = async (): Promise<Runtime> => {
   return runtime
 }
 
-/** Of all models: llama.cpp's log and backends are the process's, and models share its threads. */
+/** All models share one runtime: llama.cpp's log, backends and threads belong to the process. */
 let started: Promise<Runtime> | undefined
 
 const running = (): Promise<Runtime> =>
@@ -187,24 +185,24 @@ export const gguf = async (file: string): Promise<ChatModule> => {
   loading = opening.catch(() => {})
   const { llama, model, sequence, contextTokens, chat } = await opening
 
-  /** What no grammar can be made of is any JSON: whoever asked checks the answer. */
-  const grammarOf = (format: Format): Promise<Grammar> =>
-    format.type !== "json_schema"
-      ? llama.getGrammarFor("json")
-      : llama
-          .createGrammarForJsonSchema(grammarSchema(format.schema))
-          .catch(() => llama.createGrammarForJsonSchema(anything))
+  /** A schema that no grammar can be made of becomes any JSON: the caller checks the answer. */
+  const grammarOf = (format: Format): Promise<Grammar> => {
+    if (format.type !== "json_schema") return llama.getGrammarFor("json")
+    return llama
+      .createGrammarForJsonSchema(grammarSchema(format.schema))
+      .catch(() => llama.createGrammarForJsonSchema(anyJson))
+  }
   const prompt = async (
     request: ModelRequest,
     signal: AbortSignal,
     step: (step: Step) => void
-  ): Promise<Told | undefined> => {
+  ): Promise<Completion | undefined> => {
     const history = request.messages.map(itemOf)
     if (history.at(-1)?.type !== "model") history.push({ type: "model", response: [] })
     const tokens = chat.chatWrapper
       .generateContextState({ chatHistory: history })
       .contextText.tokenize(model.tokenizer)
-    // The window never slides: what was said first would fall out of it unseen.
+    // The window never slides: the first messages would be lost from it unnoticed.
     const room = contextTokens - tokens.length - 2
     if (room < 1)
       throw new UpstreamFault({
@@ -224,10 +222,10 @@ export const gguf = async (file: string): Promise<ChatModule> => {
     const before = sequence.tokenMeter.usedOutputTokens
     let reasoning = 0
     const { metadata } = await chat.generateResponse(history, {
-      temperature: request.temperature ?? sampling.temperature,
-      topP: request.topP ?? sampling.topP,
-      topK: sampling.topK,
-      minP: sampling.minP,
+      temperature: request.temperature ?? samplingDefaults.temperature,
+      topP: request.topP ?? samplingDefaults.topP,
+      topK: samplingDefaults.topK,
+      minP: samplingDefaults.minP,
       // Left to itself the package takes the second of the day: two answers of one second would be the same.
       seed: request.seed === undefined ? crypto.getRandomValues(new Uint32Array(1))[0] : request.seed >>> 0,
       repeatPenalty:
@@ -239,8 +237,8 @@ export const gguf = async (file: string): Promise<ChatModule> => {
       ...(grammar === undefined ? {} : { grammar }),
       signal,
       stopOnAbortSignal: true,
-      onResponseChunk: ({ segmentType, text, tokens: made }: Chunk) => {
-        if (segmentType === "thought") reasoning += made.length
+      onResponseChunk: ({ segmentType, text, tokens: produced }: Chunk) => {
+        if (segmentType === "thought") reasoning += produced.length
         if (text !== "" && segmentType !== "comment")
           step(segmentType === "thought" ? { reasoning: text } : { text })
       }
@@ -261,7 +259,7 @@ export const gguf = async (file: string): Promise<ChatModule> => {
     async *generate(request, signal): AsyncIterable<Step> {
       const steps: Array<Step> = []
       let wake: (() => void) | undefined
-      let over = false
+      let ended = false
       const work = turn
         .then(() =>
           signal.aborted
@@ -272,24 +270,29 @@ export const gguf = async (file: string): Promise<ChatModule> => {
               })
         )
         .finally(() => {
-          over = true
+          ended = true
           wake?.()
         })
       // After a failure nothing is known of what the sequence holds.
       turn = work.catch(() => sequence.clearHistory()).catch(() => {})
-      while (!over || steps.length > 0) {
+      while (!ended || steps.length > 0) {
         const step = steps.shift()
         if (step !== undefined) yield step
-        else if (!over)
+        else if (!ended)
           await new Promise<void>((resolve) => {
             wake = resolve
           })
       }
-      const told = await work
-      if (told !== undefined)
+      const completion = await work
+      if (completion !== undefined)
         yield {
-          finish: told.cut ? "length" : "stop",
-          usage: { input: told.input, output: told.output, cached: told.cached, reasoning: told.reasoning }
+          finish: completion.cut ? "length" : "stop",
+          usage: {
+            input: completion.input,
+            output: completion.output,
+            cached: completion.cached,
+            reasoning: completion.reasoning
+          }
         }
     }
   }

@@ -1,9 +1,10 @@
-/** A JSON schema in the part of it that node-llama-cpp makes grammars of. What it does not know it would take
- *  for null: here that becomes any JSON, or falls away, and whoever asked checks the answer against the whole
- *  schema. Every named property is always written. Source: chat section 7.6. */
+/** Reduces a JSON schema to the part of it that node-llama-cpp makes grammars of. What that package does not know
+ *  it would take for null: here it becomes any JSON, or is left out, and the caller checks the answer against the
+ *  whole schema. It is guaranteed that every property that is listed is written.
+ *  Source: docs/spec/chat.md, section 7.6. */
 
-/** Any JSON, in the package's words. */
-export const anything = {
+/** Allows any JSON, in the package's words. */
+export const anyJson = {
   oneOf: [
     { type: "object", additionalProperties: true },
     { type: "array" },
@@ -22,40 +23,46 @@ const areScalars = (values: ReadonlyArray<unknown>): boolean =>
 const plainTypes = new Set<unknown>(["number", "integer", "boolean", "null"])
 const dates = new Set<unknown>(["date-time", "time", "date"])
 
-/** llama.cpp refuses grammars with long repetitions, aloud. */
+/** llama.cpp refuses grammars with longer repetitions. */
 const repetitionsMax = 256
 
-const each = (schemas: Schema): Schema =>
-  Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, fitted(schema)]))
+const eachReduced = (schemas: Schema): Schema =>
+  Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, reduced(schema)]))
 
 const limits = (schema: Schema, ...names: ReadonlyArray<string>): Schema =>
   Object.fromEntries(
     names.filter((name) => Number(schema[name] ?? NaN) <= repetitionsMax).map((name) => [name, schema[name]])
   )
 
-const fitted = (schema: unknown): Schema => {
-  if (!isSchema(schema)) return anything
+const impliedType = ({ properties, items }: Schema): "object" | "array" | undefined => {
+  if (isSchema(properties)) return "object"
+  return isSchema(items) ? "array" : undefined
+}
+
+const reduced = (schema: unknown): Schema => {
+  if (!isSchema(schema)) return anyJson
   const { properties, items, prefixItems, allOf, enum: values, $ref: reference } = schema
-  const named = schema["$defs"] ?? schema["definitions"]
-  const defs = isSchema(named) ? { $defs: each(named) } : {}
+  const definitions = schema["$defs"] ?? schema["definitions"]
+  const defs = isSchema(definitions) ? { $defs: eachReduced(definitions) } : {}
   const choices = schema["anyOf"] ?? schema["oneOf"]
-  const type = schema["type"] ?? (isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined)
+  const type = schema["type"] ?? impliedType(schema)
   if (typeof reference === "string") {
     const name = /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(reference)?.[1]
-    return name === undefined ? anything : { $ref: `#/$defs/${name}`, ...defs }
+    return name === undefined ? anyJson : { $ref: `#/$defs/${name}`, ...defs }
   }
-  if ("const" in schema) return areScalars([schema["const"]]) ? { const: schema["const"] } : anything
-  if (Array.isArray(values)) return areScalars(values) ? { enum: values } : anything
-  if (Array.isArray(choices)) return { oneOf: choices.map(fitted), ...defs }
-  if (Array.isArray(allOf)) return allOf.length === 1 ? { ...fitted(allOf[0]), ...defs } : anything
-  if (Array.isArray(type)) return { oneOf: type.map((one) => fitted({ ...schema, type: one })), ...defs }
+  if ("const" in schema) return areScalars([schema["const"]]) ? { const: schema["const"] } : anyJson
+  if (Array.isArray(values)) return areScalars(values) ? { enum: values } : anyJson
+  if (Array.isArray(choices)) return { oneOf: choices.map(reduced), ...defs }
+  if (Array.isArray(allOf)) return allOf.length === 1 ? { ...reduced(allOf[0]), ...defs } : anyJson
+  if (Array.isArray(type))
+    return { oneOf: type.map((single) => reduced({ ...schema, type: single })), ...defs }
   switch (type) {
     case "object": {
-      const more = schema["additionalProperties"] ?? !isSchema(properties)
+      const additional = schema["additionalProperties"] ?? !isSchema(properties)
       return {
         type,
-        ...(isSchema(properties) ? { properties: each(properties) } : {}),
-        additionalProperties: typeof more === "boolean" ? more : fitted(more),
+        ...(isSchema(properties) ? { properties: eachReduced(properties) } : {}),
+        additionalProperties: typeof additional === "boolean" ? additional : reduced(additional),
         ...limits(schema, "minProperties", "maxProperties"),
         ...defs
       }
@@ -63,8 +70,8 @@ const fitted = (schema: unknown): Schema => {
     case "array":
       return {
         type,
-        ...(isSchema(items) ? { items: fitted(items) } : {}),
-        ...(Array.isArray(prefixItems) ? { prefixItems: prefixItems.map(fitted) } : {}),
+        ...(isSchema(items) ? { items: reduced(items) } : {}),
+        ...(Array.isArray(prefixItems) ? { prefixItems: prefixItems.map(reduced) } : {}),
         ...limits(schema, "minItems", "maxItems"),
         ...defs
       }
@@ -73,10 +80,10 @@ const fitted = (schema: unknown): Schema => {
         ? { type, format: schema["format"] }
         : { type, ...limits(schema, "minLength", "maxLength") }
     default:
-      return plainTypes.has(type) ? { type } : anything
+      return plainTypes.has(type) ? { type } : anyJson
   }
 }
 
-/** llama.cpp reads a grammar up to its first NUL. */
+/** Reduces a whole schema. llama.cpp reads a grammar up to its first NUL, so one with a NUL is any JSON. */
 export const grammarSchema = (schema: unknown): Schema =>
-  JSON.stringify(schema).includes("\\u0000") ? anything : fitted(schema)
+  JSON.stringify(schema).includes("\\u0000") ? anyJson : reduced(schema)

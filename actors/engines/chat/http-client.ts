@@ -1,10 +1,13 @@
-/** Calls to a model server: bytes by callback, pause and resume, a deadline for the first byte and between
- *  bytes, abort that closes the socket. Faults are worded by status, never by what the server's address or
- *  key is. Source: chat sections 13, 14, 17.1, 17.2. */
+/** Calls a model server: bytes come by callback and can be paused, a deadline stands before the first byte and
+ *  between bytes, an abort closes the socket. It is guaranteed that a call ends once, and that faults are worded
+ *  by status, never by what the server's address or key is.
+ *  Source: docs/spec/chat.md, sections 13, 14, 17.1 and 17.2. */
 import type { Abort } from "./abort.ts"
 import type { Deadline, Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type Flow } from "./model.ts"
-import { Origin, type Head, type Hearer, type Line, type WireFault } from "./http1-connection.ts"
+import { type Exchange, type ResponseHandler, type WireFault } from "./http1-connection.ts"
+import type { ResponseHead } from "./http1-head.ts"
+import { Http1Pool } from "./http1-pool.ts"
 
 export interface CallLimits {
   readonly connectMs: number
@@ -20,16 +23,16 @@ export interface UpstreamHttp {
 }
 
 export interface CallFlow extends Flow {
-  /** Nothing more is wanted: the call is over now, its body may end within a second. */
+  /** Ends the call at once because nothing more is wanted; its body may still end within a second. */
   enough(): void
 }
 
-/** What a caller does with a 2xx answer. Each may throw. The bytes are valid during the call only. */
+/** Takes a 2xx answer. Each method may throw. The bytes are valid during the call only. */
 export interface Receiver {
-  /** `length`: of the body in bytes, -1 when unknown. */
+  /** `length` is the body's in bytes, or -1 when it is unknown. */
   head?(type: string, length: number, flow: CallFlow): void
   data(bytes: Buffer, from: number, to: number): void
-  /** All of it has come. */
+  /** Is called when the whole body has come. */
   end?(): void
 }
 
@@ -38,7 +41,7 @@ const faultBytesMax = 65_536
 const contextWording =
   /context[ _-]?(?:length|window)|maximum context|too many tokens|prompt is too long|exceeds? the (?:maximum|model)/i
 
-/** Seconds or a date. */
+/** Reads seconds or a date. */
 export const retryAfterMs = (header: string | undefined, nowMs: number): number | undefined => {
   if (header === undefined) return undefined
   const seconds = Number(header)
@@ -46,20 +49,23 @@ export const retryAfterMs = (header: string | undefined, nowMs: number): number 
   return Number.isFinite(ms) && ms >= 0 ? ms : undefined
 }
 
-const fields = (
-  body: string
-): { readonly message: string | undefined; readonly param?: string; readonly code?: string } => {
+interface ErrorBody {
+  readonly message: string | undefined
+  readonly param?: string
+  readonly code?: string
+}
+
+const messageOf = (whole: any, error: any): string | undefined => {
+  if (typeof whole?.error === "string") return whole.error
+  return typeof error?.message === "string" ? error.message : undefined
+}
+
+const readError = (body: string): ErrorBody => {
   try {
-    const value = JSON.parse(body) as any
-    const error = typeof value?.error === "object" && value.error !== null ? value.error : value
-    const message =
-      typeof value?.error === "string"
-        ? value.error
-        : typeof error?.message === "string"
-          ? error.message
-          : undefined
+    const whole = JSON.parse(body) as any
+    const error = typeof whole?.error === "object" && whole.error !== null ? whole.error : whole
     return {
-      message,
+      message: messageOf(whole, error),
       ...(typeof error?.param === "string" ? { param: error.param } : {}),
       ...(typeof error?.code === "string" ? { code: error.code } : {})
     }
@@ -68,84 +74,82 @@ const fields = (
   }
 }
 
-/** Section 14's table. */
-export const faultOf = (status: number, body: string, retryAfter: number | undefined): UpstreamFault => {
-  const { message, ...more } = fields(body)
-  const fault = (reason: UpstreamFault["reason"], detail = `status ${status}`): UpstreamFault =>
-    new UpstreamFault({ reason, detail, retryAfterMs: retryAfter })
-  if (status === 400 || status === 422) {
-    const context = more.code === "context_length_exceeded" || contextWording.test(message ?? "")
-    return new UpstreamFault({
-      reason: context ? "context" : "bad-request",
-      detail: (message ?? "The model refused the request.").slice(0, 2_000),
-      param: more.param ?? null,
-      code: more.code ?? null
-    })
-  }
-  switch (status) {
-    case 401:
-    case 403:
-      return fault("auth")
-    case 404:
-      return fault("not-found")
-    case 413:
-      return fault("too-large")
-    case 408:
-    case 504:
-      return fault("gateway-timeout")
-    case 429:
-      return fault("rate-limited")
-    case 503:
-    case 529:
-      return fault("overloaded")
-  }
-  return status >= 300 && status < 400
-    ? fault("bad-response", "a redirect")
-    : status >= 400
-      ? fault("error")
-      : fault("bad-response")
+/** Reasons by status, as section 14 has them. */
+const reasons = new Map<number, UpstreamFault["reason"]>([
+  [401, "auth"],
+  [403, "auth"],
+  [404, "not-found"],
+  [408, "gateway-timeout"],
+  [413, "too-large"],
+  [429, "rate-limited"],
+  [503, "overloaded"],
+  [504, "gateway-timeout"],
+  [529, "overloaded"]
+])
+
+const refusedRequest = (body: string): UpstreamFault => {
+  const { message, param, code } = readError(body)
+  const context = code === "context_length_exceeded" || contextWording.test(message ?? "")
+  return new UpstreamFault({
+    reason: context ? "context" : "bad-request",
+    detail: (message ?? "The model refused the request.").slice(0, 2_000),
+    param: param ?? null,
+    code: code ?? null
+  })
 }
 
-/** Lines of a head cannot be broken by what stands in one. */
-const line = (name: string, value: string): string => {
+/** Words an answer that is no success. */
+export const faultOf = (status: number, body: string, retryAfter: number | undefined): UpstreamFault => {
+  if (status === 400 || status === 422) return refusedRequest(body)
+  const redirected = status >= 300 && status < 400
+  return new UpstreamFault({
+    reason: reasons.get(status) ?? (status >= 400 ? "error" : "bad-response"),
+    detail: redirected ? "a redirect" : `status ${status}`,
+    retryAfterMs: retryAfter
+  })
+}
+
+/** Writes one header line, and throws where a name or value could break out of it. */
+const headerLine = (name: string, value: string): string => {
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
     throw new Error(`the header ${JSON.stringify(name)} of an upstream cannot be sent`)
   return `${name}: ${value}\r\n`
 }
 
-/** The last one of a name counts; how long the body is, is not theirs to say. */
-const linesOf = (host: string, headers: Readonly<Record<string, string>>): string => {
-  const lines = new Map([["host", line("host", host)]])
+/** Of several headers of one name the last counts; how long the body is, is not theirs to say. */
+const headerLinesOf = (host: string, headers: Readonly<Record<string, string>>): string => {
+  const lines = new Map([["host", headerLine("host", host)]])
   for (const [name, value] of Object.entries(headers))
-    lines.set(name.toLowerCase(), line(name.toLowerCase(), value))
+    lines.set(name.toLowerCase(), headerLine(name.toLowerCase(), value))
   for (const framing of ["content-length", "transfer-encoding"]) lines.delete(framing)
   return [...lines.values()].join("")
 }
 
 export class HttpClient {
-  private readonly origin: Origin
+  private readonly pool: Http1Pool
   private readonly prefix: string
 
-  /** Of every request. */
+  /** Everything of a request's head that is the same in each. */
   private readonly head: string
 
-  private readonly ascii: boolean
+  private readonly headIsAscii: boolean
   private readonly http: UpstreamHttp
 
   constructor(http: UpstreamHttp) {
     const url = new URL(http.base)
     this.http = http
     this.prefix = url.pathname.replace(/\/+$/, "")
-    this.head = ` HTTP/1.1\r\n${linesOf(url.host, http.headers)}`
-    this.ascii = Buffer.byteLength(this.head) === this.head.length
-    this.origin = new Origin({ url, connectMs: http.limits.connectMs, deadlines: http.deadlines })
+    this.head = ` HTTP/1.1\r\n${headerLinesOf(url.host, http.headers)}`
+    this.headIsAscii = Buffer.byteLength(this.head) === this.head.length
+    this.pool = new Http1Pool({ url, connectMs: http.limits.connectMs, deadlines: http.deadlines })
   }
 
   close(): void {
-    this.origin.close()
+    this.pool.close()
   }
 
-  /** Resolves when the whole answer has been received. `path`: as it stands on the wire. */
+  /** Resolves when the whole answer has been received. `path` goes on the wire as it is. The parameters are
+   *  positional: a turn makes one call, and no object for its arguments (bench/chat-turns). */
   send(
     method: Method,
     path: string,
@@ -155,30 +159,31 @@ export class HttpClient {
   ): Promise<void> {
     return new Promise((resolve, reject) => {
       const call = new UpstreamCall(this.http, receiver, signal, resolve, reject)
-      if (!call.begin()) return
-      const bytes = body === undefined ? 0 : Buffer.byteLength(body)
+      if (!call.start()) return
       const head = `${method} ${this.prefix}${path}${this.head}`
-      call.goes(
-        this.origin.call(
-          body === undefined ? `${head}\r\n` : `${head}content-length: ${bytes}\r\n\r\n${body}`,
-          this.ascii && (body === undefined || bytes === body.length),
-          call
-        )
-      )
+      if (body === undefined) {
+        call.sentOn(this.pool.call(`${head}\r\n`, this.headIsAscii, call))
+        return
+      }
+      const bytes = Buffer.byteLength(body)
+      const isAscii = this.headIsAscii && bytes === body.length
+      call.sentOn(this.pool.call(`${head}content-length: ${bytes}\r\n\r\n${body}`, isAscii, call))
     })
   }
 
-  /** A whole answer as JSON. */
+  /** Resolves with a whole answer as JSON. Its parameters are positional like those of `send`. */
   json(method: Method, path: string, body: string | undefined, signal: Abort): Promise<any> {
-    const whole = new Whole()
-    return this.send(method, path, body, whole, signal).then(() => whole.json())
+    const answer = new JsonBody()
+    return this.send(method, path, body, answer, signal).then(() => answer.json())
   }
 }
 
 type Method = "GET" | "POST" | "DELETE"
 
-/** A body gathered, and what is done with it; one that comes in one piece is read where it lies. */
-export class Whole implements Receiver {
+const answerBytesMax = 64 * 1_048_576
+
+/** Gathers a body and parses it, for `use` where there is one; a body that comes in one piece is not copied. */
+export class JsonBody implements Receiver {
   private length = -1
   private text: string | undefined = undefined
   private readonly parts: Array<Buffer> = []
@@ -213,16 +218,19 @@ export class Whole implements Receiver {
   }
 }
 
-/** One call under way, from its dispatch to its only end. Methods rather than closures: there is one of these
- *  per turn (bench/chat-turns). */
-class UpstreamCall implements Hearer, CallFlow {
+/** A body that nobody waits for may end within this, so that its connection can be used again. */
+const bodyEndMs = 1_000
+
+/** One call under way, from its dispatch to its only end. It has methods rather than closures, because there is
+ *  one of these per turn (bench/chat-turns). */
+class UpstreamCall implements ResponseHandler, CallFlow {
   private settled = false
   private paused = false
   private status = 0
   private retryAfter: number | undefined = undefined
   private failure: Array<Buffer> | undefined = undefined
   private failureBytes = 0
-  private wire: Line | undefined = undefined
+  private exchange: Exchange | undefined = undefined
   private deadline: Deadline | undefined = undefined
   private readonly http: UpstreamHttp
   private readonly receiver: Receiver
@@ -230,6 +238,7 @@ class UpstreamCall implements Hearer, CallFlow {
   private readonly resolve: () => void
   private readonly reject: (fault: unknown) => void
 
+  /** The parameters are positional: no object is made for them in a turn. */
   constructor(
     http: UpstreamHttp,
     receiver: Receiver,
@@ -244,22 +253,22 @@ class UpstreamCall implements Hearer, CallFlow {
     this.reject = reject
   }
 
-  /** False: it is over before it began. */
-  begin(): boolean {
+  /** Arms the deadline and the abort; false when the call has ended before it began. */
+  start(): boolean {
     if (this.signal.aborted) {
-      this.gone()
+      this.abort()
       return false
     }
-    this.deadline = this.http.deadlines.start(this.http.limits.firstMs, this.late)
-    this.signal.addEventListener("abort", this.gone, { once: true })
+    this.deadline = this.http.deadlines.start(this.http.limits.firstMs, this.expire)
+    this.signal.addEventListener("abort", this.abort, { once: true })
     return true
   }
 
-  goes(wire: Line): void {
-    this.wire = wire
+  sentOn(exchange: Exchange): void {
+    this.exchange = exchange
   }
 
-  private readonly late = (): void =>
+  private readonly expire = (): void =>
     this.finish(
       new UpstreamFault({
         reason: "timeout",
@@ -267,19 +276,19 @@ class UpstreamCall implements Hearer, CallFlow {
       })
     )
 
-  private readonly gone = (): void =>
+  private readonly abort = (): void =>
     this.finish(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
 
   private finish(fault?: unknown): void {
     this.deadline?.stop()
     if (this.settled) {
-      if (fault !== undefined) this.wire?.abandon(this)
+      if (fault !== undefined) this.exchange?.abandon(this)
       return
     }
     this.settled = true
-    this.signal.removeEventListener("abort", this.gone)
+    this.signal.removeEventListener("abort", this.abort)
     if (fault === undefined) return this.resolve()
-    this.wire?.abandon(this)
+    this.exchange?.abandon(this)
     this.reject(fault)
   }
 
@@ -287,26 +296,26 @@ class UpstreamCall implements Hearer, CallFlow {
     if (this.settled) return
     this.paused = true
     this.deadline!.renew(Infinity)
-    this.wire!.pause(this)
+    this.exchange!.pause(this)
   }
 
   resume(): void {
     if (!this.paused || this.settled) return
     this.paused = false
     this.deadline!.renew(this.http.limits.idleMs)
-    this.wire!.resume(this)
+    this.exchange!.resume(this)
   }
 
   enough(): void {
     if (this.settled) return
     this.settled = true
-    this.signal.removeEventListener("abort", this.gone)
-    this.deadline!.renew(lastMs)
-    this.wire!.resume(this)
+    this.signal.removeEventListener("abort", this.abort)
+    this.deadline!.renew(bodyEndMs)
+    this.exchange!.resume(this)
     this.resolve()
   }
 
-  head({ status, type, retryAfter, length }: Head): void {
+  head({ status, type, retryAfter, length }: ResponseHead): void {
     this.status = status
     if (status >= 300) {
       this.retryAfter = retryAfterMs(retryAfter, Date.now())
@@ -348,16 +357,13 @@ class UpstreamCall implements Hearer, CallFlow {
     this.finish()
   }
 
+  private reasonOf(reason: WireFault): UpstreamFault["reason"] {
+    if (this.status > 0) return "broken"
+    return reason === "connect-timeout" ? reason : "unavailable"
+  }
+
   failed(reason: WireFault, detail: string): void {
     if (this.failure !== undefined) return this.finish(faultOf(this.status, "", this.retryAfter))
-    this.finish(
-      new UpstreamFault({
-        reason: this.status > 0 ? "broken" : reason === "connect-timeout" ? reason : "unavailable",
-        detail
-      })
-    )
+    this.finish(new UpstreamFault({ reason: this.reasonOf(reason), detail }))
   }
 }
-
-const answerBytesMax = 64 * 1_048_576
-const lastMs = 1_000

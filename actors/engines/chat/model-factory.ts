@@ -1,4 +1,6 @@
-/** A record made a model: which dialect speaks to which server. Source: chat section 13. */
+/** Makes a model of an upstream's record: which dialect speaks to which server. No server is
+ *  asked before a model is. Source: docs/spec/chat.md, section 13. */
+import { defined } from "../../../runtime/defined.ts"
 import type { Engines } from "../ports.ts"
 import { anthropic } from "./anthropic.ts"
 import { embedded } from "./embedded-model.ts"
@@ -9,19 +11,19 @@ import { ollama } from "./ollama.ts"
 import { openAiChat } from "./openai-chat.ts"
 import { openAiResponses } from "./openai-responses.ts"
 import type { UpstreamRecord } from "./upstream-record.ts"
-import { translating } from "./translator-model.ts"
+import { translatorModel } from "./translator-model.ts"
 
 export interface ModelDeps {
   readonly limits: CallLimits
   readonly deadlines: Deadlines
   readonly engines: Engines | undefined
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a remote image where the record allows it. */
+  /** Reads a remote image, where the record allows it. */
   readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array>
 }
 
-/** Several models of one process under one record: one worker for `echo`, one for all GGUF files. */
-const together = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
+/** Joins several models of one process under one record: one worker for `echo`, one for all GGUF files. */
+const joined = (models: ReadonlyMap<string, ChatModel>): ChatModel => ({
   supports: {},
   supportsFor: (name) => models.get(name)?.supports,
   list: async (signal) =>
@@ -41,7 +43,7 @@ export const modelFor = (
   record: UpstreamRecord,
   { limits, deadlines, engines, env, fetchBytes }: ModelDeps
 ): ChatModel => {
-  // A key out of a file ends its line.
+  // A key that was read from a file may end with its line break.
   const key = (
     record.api_key ?? (record.api_key_env === undefined ? undefined : env[record.api_key_env])
   )?.trim()
@@ -57,7 +59,7 @@ export const modelFor = (
     limits,
     deadlines
   })
-  const effort = record.effort_map === undefined ? {} : { effortMap: record.effort_map }
+  const effort = defined({ effortMap: record.effort_map })
   switch (record.kind) {
     case "openai-chat":
       return openAiChat({
@@ -65,7 +67,7 @@ export const modelFor = (
         http: http(bearer),
         supports: {},
         ...effort,
-        ...(record.pass_unknown === undefined ? {} : { passUnknown: record.pass_unknown })
+        ...defined({ passUnknown: record.pass_unknown })
       })
     case "openai-responses":
       return openAiResponses({
@@ -82,14 +84,14 @@ export const modelFor = (
     case "anthropic":
       return anthropic({
         id: record.id,
-        http: http({ ...(key === undefined ? {} : { "x-api-key": key }), "anthropic-version": "2023-06-01" }),
+        http: http({ ...defined({ "x-api-key": key }), "anthropic-version": "2023-06-01" }),
         maxTokens: record.max_tokens ?? 4_096
       })
     case "ollama":
       return ollama({
         id: record.id,
         http: http(bearer),
-        levels: record.supports?.effort_levels === true,
+        effortLevels: record.supports?.effort_levels === true,
         fetchImage: record.fetch_images === true ? fetchBytes : undefined
       })
     case "embedded": {
@@ -97,12 +99,12 @@ export const modelFor = (
       const names = Object.keys(files)
       const local = embedded(
         names.map((id) => ({ id })),
-        { module: "gguf", files }
+        { _tag: "gguf", files }
       )
-      return together(
+      return joined(
         new Map<string, ChatModel>([
-          ["echo", embedded([{ id: "echo" }], { module: "echo" })],
-          ...(engines === undefined ? [] : [["translate", translating(engines)] as const]),
+          ["echo", embedded([{ id: "echo" }], { _tag: "echo" })],
+          ...(engines === undefined ? [] : [["translate", translatorModel(engines)] as const]),
           ...names.map((name) => [name, local] as const)
         ])
       )

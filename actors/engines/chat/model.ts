@@ -1,26 +1,27 @@
-/** The chat-model port: one normal form for every dialect, request and answer. A model pushes events into a
- *  sink; the sink slows it down through `Flow`; aborting the signal ends the call and frees what it holds.
- *  Source: chat sections 12 and 13. */
+/** The chat-model port: one normal form of request and answer for every dialect. A model pushes events into a
+ *  sink, which slows it down through `Flow`. It is guaranteed that aborting the signal ends the call and frees
+ *  what it holds. Source: docs/spec/chat.md, sections 12 and 13. */
 import { Data } from "effect"
 import type { Abort } from "./abort.ts"
 
 export type Part =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "refusal"; readonly text: string }
-  /** `data:` (base64) or http(s). */
+  /** `url` is a data URL (base64) or http(s). */
   | { readonly type: "image"; readonly url: string; readonly detail?: string }
   | { readonly type: "audio"; readonly data: string; readonly format: string }
-  /** `data`: a data URL. */
+  /** `data` is a data URL. */
   | { readonly type: "file"; readonly data: string; readonly filename: string }
 
 export interface ToolCall {
   readonly id: string
   readonly name: string
-  /** JSON text as the model wrote it, maybe broken. */
+  /** The JSON text as the model wrote it, which may be broken. */
   readonly arguments: string
 }
 
-/** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning). */
+/** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning), handed back
+ *  with the next turn. */
 export interface ProviderState {
   readonly upstream: string
   readonly value: unknown
@@ -30,7 +31,7 @@ export interface Message {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool"
   readonly content: string | ReadonlyArray<Part> | null
   readonly calls?: ReadonlyArray<ToolCall>
-  /** Of role `tool`: which call it answers. */
+  /** The call that a message of role `tool` answers. */
   readonly callId?: string
   readonly reasoning?: string
   readonly bound?: ReadonlyArray<ProviderState>
@@ -57,12 +58,12 @@ export type Format =
 
 export type Effort = "none" | "low" | "medium" | "high"
 
-/** What is undefined was not asked for. */
+/** One request, in the normal form; what is undefined was not asked for. */
 export interface ModelRequest {
-  /** The upstream's own name. */
+  /** The model's name at its upstream. */
   readonly model: string
   readonly messages: ReadonlyArray<Message>
-  /** The messages as JSON text that says just the same in OpenAI's words, as the client wrote it. */
+  /** The messages as JSON text in OpenAI's words, as the client wrote it, where that says just the same. */
   readonly verbatim?: string | undefined
   readonly stream: boolean
   readonly tools?: ReadonlyArray<Tool> | undefined
@@ -81,14 +82,14 @@ export interface ModelRequest {
   readonly n?: number | undefined
   readonly format?: Format | undefined
   readonly effort?: Effort | undefined
-  /** A reasoning summary was asked for. */
+  /** The kind of reasoning summary that was asked for. */
   readonly summary?: string | undefined
-  /** Spoken besides written: how, in OpenAI's words. */
+  /** How the answer is to be spoken, besides written, in OpenAI's words. */
   readonly audio?: Readonly<Record<string, unknown>> | undefined
   readonly user?: string | undefined
-  /** Forwarded by OpenAI-style upstreams as they are. */
+  /** Fields that OpenAI-style upstreams get as they are. */
   readonly hints?: Readonly<Record<string, unknown>> | undefined
-  /** Top-level fields that no table knows; only with `passUnknown`. */
+  /** Top-level fields of the client that no table has; they are forwarded with `passUnknown` only. */
   readonly unknown?: Readonly<Record<string, unknown>> | undefined
   /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all
    *  the same, `freshFrom` where the new part begins. */
@@ -108,9 +109,9 @@ export type ModelEvent =
   | { readonly _tag: "text"; readonly choice: number; readonly text: string; readonly logprobs?: unknown }
   | { readonly _tag: "reasoning"; readonly choice: number; readonly text: string }
   | { readonly _tag: "refusal"; readonly choice: number; readonly text: string }
-  /** As the model gave it, whole or a delta. */
+  /** `value` is what the model sent, whole or a delta. */
   | { readonly _tag: "audio"; readonly choice: number; readonly value: { readonly data?: unknown } }
-  /** A call begins; its arguments follow. `index` counts the calls of a choice. */
+  /** Begins a call, whose arguments follow. `index` counts the calls of a choice. */
   | {
       readonly _tag: "call"
       readonly choice: number
@@ -121,7 +122,7 @@ export type ModelEvent =
   | { readonly _tag: "arguments"; readonly choice: number; readonly index: number; readonly text: string }
   | { readonly _tag: "finish"; readonly choice: number; readonly reason: Finish }
   | { readonly _tag: "usage"; readonly usage: Usage }
-  /** What to keep for this upstream with the answer. */
+  /** Is stored with the answer for this upstream alone. */
   | { readonly _tag: "provider_state"; readonly value: unknown }
 
 export interface Flow {
@@ -130,17 +131,17 @@ export interface Flow {
 }
 
 export interface ModelSink {
-  /** The first sign of an answer. Called once, before any event. */
+  /** Is called at the first sign of an answer, once, before any event. */
   onFirstEvent(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Hot path: a text delta of choice 0 as JSON.stringify would write it, without the quotes; `bytes`: of
-   *  what it says. Absent: parsed events only. */
+  /** Takes a text delta of choice 0 as JSON.stringify would write it, without the quotes (hot path); `bytes` is the
+   *  length of the text itself. A sink without it gets parsed events only. */
   rawTextDelta?: ((text: string, bytes: number) => void) | undefined
-  /** After all events of one batch of bytes. */
+  /** Is called after all events of one read. */
   flush(): void
 }
 
-/** Why an upstream gave no (whole) answer. */
+/** Says why an upstream gave no answer, or no whole one. */
 export class UpstreamFault extends Data.TaggedError("UpstreamFault")<{
   readonly reason:
     | "unavailable"
@@ -181,7 +182,7 @@ export interface ListedModel {
 
 export type Hint = "seed" | "frequencyPenalty" | "presencePenalty" | "logitBias" | "hints"
 
-/** What a model can take; what is absent it can. */
+/** What a model can take; what is absent, it can. */
 export interface Supports {
   readonly tools?: boolean
   readonly images?: boolean
@@ -196,32 +197,31 @@ export interface Supports {
   readonly tool_choice_none?: boolean
   readonly effort_levels?: boolean
   readonly stop?: boolean
-  /** Where some hints can be taken and some not. */
+  /** The hints that it cannot take, where it can take some. */
   readonly lacks?: ReadonlyArray<Hint>
-  /** False: tools go through the prompt. */
+  /** False where tools go through the prompt. */
   readonly native_tools?: boolean
 }
 
 export interface ChatModel {
   readonly supports: Supports
-  /** Where models of one upstream differ. */
+  /** Is there where models of one upstream differ. */
   supportsFor?(model: string): Supports | undefined
-  /** Resolves at a whole answer's end; rejects with UpstreamFault. */
+  /** Resolves when the whole answer has been pushed; rejects with UpstreamFault. */
   generate(request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>
-  /** Forgets the upstream's own session (best effort). */
+  /** Makes the upstream forget its own session, as far as it can. */
   forget?(id: string): Promise<void>
   close(): void
 }
 
-export const textOf = (content: Message["content"]): string =>
-  content === null
-    ? ""
-    : typeof content === "string"
-      ? content
-      : content.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("")
+export const textOf = (content: Message["content"]): string => {
+  if (content === null) return ""
+  if (typeof content === "string") return content
+  return content.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("")
+}
 
-/** Object-based dialects want an object; what is none is shown to the model as it was. */
+/** Parses arguments for dialects that want an object; what is none goes to the model as it was. */
 export const argumentsObject = (text: string): Record<string, unknown> => {
   try {
     const value: unknown = JSON.parse(text === "" ? "{}" : text)
@@ -235,12 +235,12 @@ export const argumentsObject = (text: string): Record<string, unknown> => {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-/** `call_` + 24 letters or digits. */
+/** Makes an id of `call_` and 24 letters or digits. */
 export const newCallId = (): string => {
   let id = "call_"
   for (const byte of crypto.getRandomValues(new Uint8Array(24))) id += alphabet[byte % alphabet.length]
   return id
 }
 
-/** ceil(bytes / 4), where an upstream does not count. */
+/** Estimates tokens as ceil(bytes / 4), where an upstream does not count. */
 export const estimated = (text: string): number => Math.ceil(Buffer.byteLength(text) / 4)

@@ -1,4 +1,5 @@
-/** Ollama's own chat interface: newline-delimited JSON. Source: chat section 13.4. */
+/** Speaks Ollama's own chat interface, newline-delimited JSON. It is guaranteed that an answer is whole only
+ *  after its line with `done`. Source: docs/spec/chat.md, section 13.4. */
 import { signalOf, type Abort } from "./abort.ts"
 import { HttpClient, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
@@ -8,8 +9,11 @@ import {
   textOf,
   UpstreamFault,
   type ChatModel,
+  type Effort,
+  type Format,
   type Message,
-  type ModelRequest
+  type ModelRequest,
+  type ModelSink
 } from "./model.ts"
 import { finishOf } from "./openai-sse-chunks.ts"
 import { LineReader, utf8 } from "./sse-reader.ts"
@@ -17,8 +21,8 @@ import { LineReader, utf8 } from "./sse-reader.ts"
 export interface OllamaOptions {
   readonly id: string
   readonly http: UpstreamHttp
-  /** The model knows levels of thinking. */
-  readonly levels: boolean
+  /** The model knows levels of thinking, not only whether. */
+  readonly effortLevels: boolean
   readonly fetchImage: ((url: string, signal: AbortSignal) => Promise<Uint8Array>) | undefined
 }
 
@@ -49,15 +53,25 @@ const imagesOf = async (
   return images
 }
 
+const formatOf = (format: Format | undefined): unknown =>
+  format?.type === "json_object" ? "json" : format?.schema
+
+const thinkOf = (effort: Effort | undefined, effortLevels: boolean): boolean | Effort | undefined => {
+  if (effort === undefined) return undefined
+  if (effort === "none") return false
+  return effortLevels ? effort : true
+}
+
+/** Writes the body of POST /api/chat; undefined members are left out by JSON. */
 export const ollamaBody = async (
   request: ModelRequest,
   options: OllamaOptions,
   signal: Abort
 ): Promise<unknown> => {
-  const names = new Map<string, string>()
+  const toolNames = new Map<string, string>()
   const messages: Array<unknown> = []
   for (const message of request.messages) {
-    for (const { id, name } of message.calls ?? []) names.set(id, name)
+    for (const { id, name } of message.calls ?? []) toolNames.set(id, name)
     const images = await imagesOf(message, options, signal)
     messages.push({
       role: message.role === "developer" ? "system" : message.role,
@@ -66,7 +80,7 @@ export const ollamaBody = async (
       tool_calls: message.calls?.map(({ name, arguments: text }) => ({
         function: { name, arguments: argumentsObject(text) }
       })),
-      tool_name: message.callId === undefined ? undefined : names.get(message.callId)
+      tool_name: message.callId === undefined ? undefined : toolNames.get(message.callId)
     })
   }
   const { effort, format } = request
@@ -83,12 +97,66 @@ export const ollamaBody = async (
       frequency_penalty: request.frequencyPenalty,
       presence_penalty: request.presencePenalty
     },
-    format: format === undefined ? undefined : format.type === "json_object" ? "json" : format.schema,
-    think: effort === undefined ? undefined : effort === "none" ? false : options.levels ? effort : true,
+    format: formatOf(format),
+    think: thinkOf(effort, options.effortLevels),
     tools: request.tools?.map(({ name, description, parameters }) => ({
       type: "function",
       function: { name, description, parameters }
     }))
+  }
+}
+
+/** Turns the lines of one answer into events. */
+class AnswerReader {
+  done = false
+  private calls = 0
+  private readonly sink: ModelSink
+
+  constructor(sink: ModelSink) {
+    this.sink = sink
+  }
+
+  read(answer: any): void {
+    const { message } = answer
+    if (isFilled(message?.thinking)) this.sink.event({ _tag: "reasoning", choice: 0, text: message.thinking })
+    if (isFilled(message?.content)) this.sink.event({ _tag: "text", choice: 0, text: message.content })
+    for (const call of Array.isArray(message?.tool_calls) ? message.tool_calls : []) this.call(call)
+    if (answer.done === true) this.end(answer)
+  }
+
+  private call(call: any): void {
+    const name = call?.function?.name
+    const input = call?.function?.arguments
+    if (typeof name !== "string") throw badResponse("a tool call without a name")
+    const index = this.calls++
+    this.sink.event({ _tag: "call", choice: 0, index, id: newCallId(), name })
+    const text = typeof input === "string" ? input : JSON.stringify(input ?? {})
+    this.sink.event({ _tag: "arguments", choice: 0, index, text })
+  }
+
+  private end(answer: any): void {
+    this.done = true
+    this.sink.event({ _tag: "finish", choice: 0, reason: finishOf(answer.done_reason, this.calls > 0) })
+    if (typeof answer.eval_count === "number")
+      this.sink.event({
+        _tag: "usage",
+        usage: {
+          input: Number(answer.prompt_eval_count ?? 0),
+          output: answer.eval_count,
+          cached: 0,
+          reasoning: 0
+        }
+      })
+  }
+}
+
+const isFilled = (value: unknown): value is string => typeof value === "string" && value !== ""
+
+const parsed = (line: string): any => {
+  try {
+    return JSON.parse(utf8(line))
+  } catch {
+    throw badResponse("a line is not JSON")
   }
 }
 
@@ -112,54 +180,19 @@ export const ollama = (options: OllamaOptions): ChatModel => {
     },
     close: () => client.close(),
     async generate(request, sink, signal) {
-      let begun = false
-      let done = false
-      let calls = 0
+      const reader = new AnswerReader(sink)
+      let answered = false
       let flow: CallFlow | undefined
       const lines = new LineReader((line) => {
-        if (line.trim() === "" || done) return
-        let told: any
-        try {
-          told = JSON.parse(utf8(line))
-        } catch {
-          throw badResponse("a line is not JSON")
-        }
-        if (told?.error !== undefined)
+        if (line.trim() === "" || reader.done) return
+        const answer = parsed(line)
+        if (answer?.error !== undefined)
           throw new UpstreamFault({ reason: "error", detail: "an error in the answer" })
-        if (!begun) {
-          begun = true
+        if (!answered) {
+          answered = true
           sink.onFirstEvent(flow)
         }
-        const { message } = told
-        if (typeof message?.thinking === "string" && message.thinking !== "")
-          sink.event({ _tag: "reasoning", choice: 0, text: message.thinking })
-        if (typeof message?.content === "string" && message.content !== "")
-          sink.event({ _tag: "text", choice: 0, text: message.content })
-        for (const call of Array.isArray(message?.tool_calls) ? message.tool_calls : []) {
-          const name = call?.function?.name
-          const given = call?.function?.arguments
-          if (typeof name !== "string") throw badResponse("a tool call without a name")
-          sink.event({ _tag: "call", choice: 0, index: calls, id: newCallId(), name })
-          sink.event({
-            _tag: "arguments",
-            choice: 0,
-            index: calls++,
-            text: typeof given === "string" ? given : JSON.stringify(given ?? {})
-          })
-        }
-        if (told.done !== true) return
-        done = true
-        sink.event({ _tag: "finish", choice: 0, reason: finishOf(told.done_reason, calls > 0) })
-        if (typeof told.eval_count === "number")
-          sink.event({
-            _tag: "usage",
-            usage: {
-              input: Number(told.prompt_eval_count ?? 0),
-              output: told.eval_count,
-              cached: 0,
-              reasoning: 0
-            }
-          })
+        reader.read(answer)
       })
       const body = JSON.stringify(await ollamaBody(request, options, signal))
       await client
@@ -174,16 +207,16 @@ export const ollama = (options: OllamaOptions): ChatModel => {
             data: (bytes, from, to) => {
               lines.push(bytes, from, to)
               sink.flush()
-              if (done) flow!.enough()
+              if (reader.done) flow!.enough()
             }
           },
           signal
         )
         .catch((fault: unknown) => {
-          if (!done) throw fault
+          if (!reader.done) throw fault
         })
       lines.end()
-      if (!done) throw badResponse("stream ended early")
+      if (!reader.done) throw badResponse("stream ended early")
       sink.flush()
     }
   }

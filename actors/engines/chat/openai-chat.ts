@@ -1,27 +1,32 @@
-/** An OpenAI-compatible upstream, chat completions. Source: chat section 13.1. */
+/** Speaks to an OpenAI-compatible upstream by its chat completions. It is guaranteed that a fault before the
+ *  first event leaves the sink untouched, so that the turn may be tried again.
+ *  Source: docs/spec/chat.md, section 13.1. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, Whole, type CallFlow, type UpstreamHttp } from "./http-client.ts"
+import { HttpClient, JsonBody, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
   badResponse,
   UpstreamFault,
   type ChatModel,
+  type Format,
   type ListedModel,
   type Message,
   type ModelRequest,
   type ModelSink,
   type Part,
-  type Supports
+  type Supports,
+  type ToolChoice
 } from "./model.ts"
 import { ChunkReader } from "./openai-sse-chunks.ts"
+import { RefusingModels } from "./refusing-models.ts"
 import { SseReader } from "./sse-reader.ts"
 
 export interface OpenAiOptions {
   readonly http: UpstreamHttp
   readonly supports: Supports
-  /** Words of effort, mapped further; null drops the parameter. */
+  /** Maps words of effort to the upstream's; null drops the parameter. */
   readonly effortMap?: Readonly<Record<string, string | null>>
   readonly passUnknown?: boolean
-  /** The upstream's record id: which reasoning it made itself. */
+  /** The upstream's record id tells which reasoning it made itself. */
   readonly id: string
 }
 
@@ -61,20 +66,34 @@ const messageOf = (message: Message): unknown => {
   }
 }
 
-export const effortOf = (request: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined =>
-  request.effort === undefined
-    ? undefined
-    : map !== undefined && Object.hasOwn(map, request.effort)
-      ? (map[request.effort] ?? undefined)
-      : request.effort
+export const effortOf = ({ effort }: ModelRequest, map: OpenAiOptions["effortMap"]): string | undefined => {
+  if (effort === undefined || map === undefined || !Object.hasOwn(map, effort)) return effort
+  return map[effort] ?? undefined
+}
 
-/** The body of POST /chat/completions; undefined members are left out by JSON. One literal without spreads:
- *  it is made for every turn. `newer`: the limit by its newer name, which OpenAI's reasoning models insist on
- *  and many other servers do not know. */
+const toolChoiceOf = (choice: ToolChoice): unknown =>
+  typeof choice === "string" ? choice : { type: "function", function: { name: choice.name } }
+
+const formatOf = (format: Format): unknown =>
+  format.type === "json_object"
+    ? { type: "json_object" }
+    : {
+        type: "json_schema",
+        json_schema: {
+          name: format.name,
+          schema: format.schema,
+          strict: format.strict,
+          description: format.description
+        }
+      }
+
+/** Writes the body of POST /chat/completions; undefined members are left out by JSON. It is one literal without
+ *  spreads, because it is made for every turn. `newerLimit` gives the limit its newer name, which OpenAI's
+ *  reasoning models insist on and many other servers do not know. */
 export const chatBody = (
   request: ModelRequest,
   { effortMap, passUnknown, http }: OpenAiOptions,
-  newer = false
+  newerLimit = false
 ): string => {
   const { tools, toolChoice, format, stream, verbatim } = request
   const offered = tools === undefined || tools.length === 0 ? undefined : tools
@@ -89,17 +108,12 @@ export const chatBody = (
       type: "function",
       function: { name, description, parameters, strict }
     })),
-    tool_choice:
-      offered === undefined || toolChoice === undefined
-        ? undefined
-        : typeof toolChoice === "string"
-          ? toolChoice
-          : { type: "function", function: { name: toolChoice.name } },
+    tool_choice: offered === undefined || toolChoice === undefined ? undefined : toolChoiceOf(toolChoice),
     parallel_tool_calls: offered === undefined ? undefined : request.parallel,
     temperature: request.temperature,
     top_p: request.topP,
-    max_tokens: newer ? undefined : request.maxTokens,
-    max_completion_tokens: newer ? request.maxTokens : undefined,
+    max_tokens: newerLimit ? undefined : request.maxTokens,
+    max_completion_tokens: newerLimit ? request.maxTokens : undefined,
     stop: request.stop,
     seed: request.seed,
     frequency_penalty: request.frequencyPenalty,
@@ -108,20 +122,7 @@ export const chatBody = (
     logprobs: request.logprobs,
     top_logprobs: request.topLogprobs,
     n: request.n,
-    response_format:
-      format === undefined
-        ? undefined
-        : format.type === "json_object"
-          ? { type: "json_object" }
-          : {
-              type: "json_schema",
-              json_schema: {
-                name: format.name,
-                schema: format.schema,
-                strict: format.strict,
-                description: format.description
-              }
-            },
+    response_format: format === undefined ? undefined : formatOf(format),
     reasoning_effort: effortOf(request, effortMap),
     modalities: request.audio === undefined ? undefined : ["text", "audio"],
     audio: request.audio,
@@ -150,9 +151,7 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
   )
 }
 
-const newerMax = 1_000
-
-/** Some servers name an error of null in every chunk. */
+/** True for an event that is a fault. Some servers name an error of null in every chunk. */
 const isFault = (payload: string): boolean => {
   if (!payload.includes('"error"')) return false
   try {
@@ -164,15 +163,16 @@ const isFault = (payload: string): boolean => {
 
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
-  /** Models that have refused max_tokens. */
-  const newer = new Set<string>()
-  const bodyOf = (request: ModelRequest): string => chatBody(request, options, newer.has(request.model))
-  const whole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
+  const refuseMaxTokens = new RefusingModels((detail) => detail.includes("max_completion_tokens"))
+  const bodyOf = (request: ModelRequest): string =>
+    chatBody(request, options, refuseMaxTokens.has(request.model))
+
+  const askWhole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
     client.send(
       "POST",
       "/chat/completions",
       bodyOf(request),
-      new Whole((answer) => {
+      new JsonBody((answer) => {
         if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
           if (answer?.error !== undefined && answer?.error !== null)
             throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
@@ -188,20 +188,21 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       }),
       signal
     )
-  const streamed = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
+
+  const askStream = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
-    let begun = false
+    let answered = false
     let flow: CallFlow | undefined
-    let json: Whole | undefined
+    let json: JsonBody | undefined
     const sse = new SseReader((payload) => {
-      // A fault in the first event is a fault before any answer.
-      if (!begun && !isFault(payload)) {
-        begun = true
+      // A fault in the first event is one before any answer.
+      if (!answered && !isFault(payload)) {
+        answered = true
         sink.onFirstEvent(flow)
       }
       reader.payload(payload)
       if (reader.done && reader.finished) flow!.enough()
-    }, reader.leap)
+    }, reader.skipLearnedFrames)
     await client
       .send(
         "POST",
@@ -211,7 +212,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
           head: (type, length, control) => {
             flow = control
             if (type.startsWith("application/json")) {
-              json = new Whole()
+              json = new JsonBody()
               json.head(type, length)
             }
           },
@@ -237,25 +238,19 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     reader.end(request.n ?? 1)
     sink.flush()
   }
+
   const ask = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
-    request.stream ? streamed(request, sink, signal) : whole(request, sink, signal)
+    request.stream ? askStream(request, sink, signal) : askWhole(request, sink, signal)
+
   return {
     supports: options.supports,
     generate: (request, sink, signal) => {
       const { model, maxTokens } = request
-      return maxTokens === undefined || newer.has(model)
-        ? ask(request, sink, signal)
-        : ask(request, sink, signal).catch((fault: unknown) => {
-            if (
-              !(fault instanceof UpstreamFault) ||
-              fault.reason !== "bad-request" ||
-              !fault.detail.includes("max_completion_tokens") ||
-              newer.size >= newerMax
-            )
-              throw fault
-            newer.add(model)
-            return ask(request, sink, signal)
-          })
+      if (maxTokens === undefined || refuseMaxTokens.has(model)) return ask(request, sink, signal)
+      return ask(request, sink, signal).catch((fault: unknown) => {
+        if (!refuseMaxTokens.learn(model, fault)) throw fault
+        return ask(request, sink, signal)
+      })
     },
     list: async (signal) => listedModels(await client.json("GET", "/models", undefined, signal)),
     close: () => client.close()

@@ -1,19 +1,25 @@
-/** An OpenAI-compatible upstream, responses interface. With `sessions` its own response ids continue a talk,
- *  and an id it no longer knows is answered by sending the whole context once. Source: chat sections 13.2,
- *  15.4, 15.5. */
+/** Speaks to an OpenAI-compatible upstream by its responses interface. With `sessions` the upstream's own
+ *  response ids continue a conversation; it is guaranteed that an id it no longer knows costs the client
+ *  nothing: the whole context is sent once more.
+ *  Source: docs/spec/chat.md, sections 13.2, 15.4 and 15.5. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, type CallFlow } from "./http-client.ts"
+import { HttpClient } from "./http-client.ts"
+import { streamJsonEvents } from "./json-event-stream.ts"
 import {
   badResponse,
   UpstreamFault,
   type ChatModel,
+  type Finish,
+  type Format,
   type Message,
   type ModelRequest,
   type ModelSink,
-  type Part
+  type Part,
+  type Tool,
+  type ToolChoice
 } from "./model.ts"
 import { effortOf, listedModels, type OpenAiOptions } from "./openai-chat.ts"
-import { SseReader, utf8 } from "./sse-reader.ts"
+import { RefusingModels } from "./refusing-models.ts"
 
 const partOf = (part: Part, role: string): unknown => {
   switch (part.type) {
@@ -30,14 +36,14 @@ const partOf = (part: Part, role: string): unknown => {
   }
 }
 
+const partsOf = (content: Message["content"]): ReadonlyArray<Part> => {
+  if (content === null || content === "") return []
+  return typeof content === "string" ? [{ type: "text", text: content }] : content
+}
+
 const itemsOf = (message: Message, id: string): ReadonlyArray<unknown> => {
   const { role, content, calls, callId } = message
-  const parts =
-    typeof content === "string"
-      ? content === ""
-        ? []
-        : [{ type: "text" as const, text: content }]
-      : (content ?? [])
+  const parts = partsOf(content)
   if (role === "tool")
     return [
       {
@@ -63,33 +69,50 @@ const itemsOf = (message: Message, id: string): ReadonlyArray<unknown> => {
   ]
 }
 
-/** `sealed`: reasoning comes back encrypted, to be handed in with the next turn. */
+export interface ResponsesBodyOptions extends Pick<OpenAiOptions, "id" | "effortMap"> {
+  /** The upstream keeps its answers, so that the next request may continue one. */
+  readonly sessions: boolean
+  /** The first message that the upstream does not have yet. */
+  readonly from: number
+  /** Reasoning comes back encrypted, to be handed in with the next turn; the default is `!sessions`. */
+  readonly encryptedReasoning?: boolean
+}
+
+const formatOf = (format: Format): unknown =>
+  format.type === "json_object"
+    ? { type: "json_object" }
+    : {
+        type: "json_schema",
+        name: format.name,
+        schema: format.schema,
+        strict: format.strict,
+        description: format.description
+      }
+
+const toolOf = ({ name, description, parameters, strict }: Tool): unknown => ({
+  type: "function",
+  name,
+  description,
+  parameters,
+  strict: strict ?? false
+})
+
+const toolChoiceOf = (choice: ToolChoice): unknown =>
+  typeof choice === "string" ? choice : { type: "function", name: choice.name }
+
+/** Writes the body of POST /responses; undefined members are left out by JSON. */
 export const responsesBody = (
   request: ModelRequest,
-  { id, effortMap }: OpenAiOptions,
-  sessions: boolean,
-  from: number,
-  sealed = !sessions
+  { id, effortMap, sessions, from, encryptedReasoning = !sessions }: ResponsesBodyOptions
 ): unknown => {
   const effort = effortOf(request, effortMap)
-  const { format, tools = [], toolChoice } = request
-  // In this interface verbosity lies under `text`, and there is no prediction: OpenAI refuses either at the
+  const { tools = [], toolChoice } = request
+  // In this interface verbosity belongs to `text`, and there is no prediction: OpenAI refuses either at the
   // top.
   const { verbosity, prediction: _, ...hints } = request.hints ?? {}
-  const formatOf =
-    format === undefined
-      ? undefined
-      : format.type === "json_object"
-        ? { type: "json_object" }
-        : {
-            type: "json_schema",
-            name: format.name,
-            schema: format.schema,
-            strict: format.strict,
-            description: format.description
-          }
+  const format = request.format === undefined ? undefined : formatOf(request.format)
   const include = [
-    ...(sealed ? ["reasoning.encrypted_content"] : []),
+    ...(encryptedReasoning ? ["reasoning.encrypted_content"] : []),
     ...(request.logprobs === true ? ["message.output_text.logprobs"] : [])
   ]
   const hosted = (request.unknown?.["tools"] as ReadonlyArray<unknown> | undefined) ?? []
@@ -99,25 +122,8 @@ export const responsesBody = (
     stream: request.stream,
     store: sessions,
     ...(from > 0 ? { previous_response_id: request.continues!.id } : {}),
-    tools:
-      tools.length + hosted.length === 0
-        ? undefined
-        : [
-            ...tools.map(({ name, description, parameters, strict }) => ({
-              type: "function",
-              name,
-              description,
-              parameters,
-              strict: strict ?? false
-            })),
-            ...hosted
-          ],
-    tool_choice:
-      tools.length === 0 || toolChoice === undefined
-        ? undefined
-        : typeof toolChoice === "string"
-          ? toolChoice
-          : { type: "function", name: toolChoice.name },
+    tools: tools.length + hosted.length === 0 ? undefined : [...tools.map(toolOf), ...hosted],
+    tool_choice: tools.length === 0 || toolChoice === undefined ? undefined : toolChoiceOf(toolChoice),
     parallel_tool_calls: tools.length === 0 ? undefined : request.parallel,
     temperature: request.temperature,
     top_p: request.topP,
@@ -126,7 +132,7 @@ export const responsesBody = (
       effort === undefined && request.summary === undefined
         ? undefined
         : { effort, summary: request.summary },
-    text: formatOf === undefined && verbosity === undefined ? undefined : { format: formatOf, verbosity },
+    text: format === undefined && verbosity === undefined ? undefined : { format, verbosity },
     include: include.length === 0 ? undefined : include,
     top_logprobs: request.topLogprobs,
     user: request.user,
@@ -134,9 +140,20 @@ export const responsesBody = (
   }
 }
 
-class Reader {
-  over = false
-  private readonly calls = new Map<number, { readonly index: number; told: boolean }>()
+interface OpenCall {
+  readonly index: number
+  argumentsSent: boolean
+}
+
+const finishOf = (response: any, hasCalls: boolean): Finish => {
+  if (response.status !== "incomplete") return hasCalls ? "tool_calls" : "stop"
+  return response.incomplete_details?.reason === "content_filter" ? "content_filter" : "length"
+}
+
+/** Turns the events of one answer into ours; an answer that was not streamed is read by `whole`. */
+class ResponseReader {
+  ended = false
+  private readonly calls = new Map<number, OpenCall>()
   private readonly sink: ModelSink
   private readonly sessions: boolean
 
@@ -171,7 +188,7 @@ class Reader {
       case "response.function_call_arguments.delta": {
         const call = this.calls.get(event.output_index)
         if (call !== undefined && event.delta !== "") {
-          call.told = true
+          call.argumentsSent = true
           this.sink.event({ _tag: "arguments", choice: 0, index: call.index, text: String(event.delta) })
         }
         return
@@ -191,9 +208,9 @@ class Reader {
     }
   }
 
-  private call(at: number, item: any): void {
-    const call = { index: this.calls.size, told: false }
-    this.calls.set(at, call)
+  private call(outputIndex: number, item: any): void {
+    const call = { index: this.calls.size, argumentsSent: false }
+    this.calls.set(outputIndex, call)
     this.sink.event({
       _tag: "call",
       choice: 0,
@@ -203,24 +220,24 @@ class Reader {
     })
   }
 
-  private item(at: number, item: any): void {
+  private item(outputIndex: number, item: any): void {
     if (item.type === "reasoning" && typeof item.encrypted_content === "string")
       this.sink.event({ _tag: "provider_state", value: item })
     if (item.type !== "function_call") return
-    if (!this.calls.has(at)) this.call(at, item)
-    const call = this.calls.get(at)!
-    if (!call.told && typeof item.arguments === "string" && item.arguments !== "") {
-      call.told = true
+    if (!this.calls.has(outputIndex)) this.call(outputIndex, item)
+    const call = this.calls.get(outputIndex)!
+    if (!call.argumentsSent && typeof item.arguments === "string" && item.arguments !== "") {
+      call.argumentsSent = true
       this.sink.event({ _tag: "arguments", choice: 0, index: call.index, text: item.arguments })
     }
   }
 
-  /** Of an answer that was not streamed. */
+  /** Reads an answer that was not streamed. */
   whole(response: any): void {
     if (!Array.isArray(response?.output)) throw badResponse("no output")
     if (response.status === "failed")
       throw new UpstreamFault({ reason: "error", detail: "the response failed" })
-    for (const [at, item] of response.output.entries()) {
+    for (const [outputIndex, item] of response.output.entries()) {
       if (item.type === "reasoning")
         for (const part of [...(item.content ?? []), ...(item.summary ?? [])])
           this.read({ type: "response.reasoning_text.delta", delta: part.text ?? "" })
@@ -231,28 +248,16 @@ class Reader {
               ? { type: "response.refusal.delta", delta: part.refusal }
               : { type: "response.output_text.delta", delta: part.text, logprobs: part.logprobs }
           )
-      this.item(at, item)
+      this.item(outputIndex, item)
     }
     this.end(response)
   }
 
   private end(response: any): void {
-    this.over = true
+    this.ended = true
     if (this.sessions && typeof response.id === "string")
       this.sink.event({ _tag: "provider_state", value: { session: response.id } })
-    const reason = response.incomplete_details?.reason
-    this.sink.event({
-      _tag: "finish",
-      choice: 0,
-      reason:
-        response.status === "incomplete"
-          ? reason === "content_filter"
-            ? "content_filter"
-            : "length"
-          : this.calls.size > 0
-            ? "tool_calls"
-            : "stop"
-    })
+    this.sink.event({ _tag: "finish", choice: 0, reason: finishOf(response, this.calls.size > 0) })
     const { usage } = response
     if (typeof usage?.output_tokens === "number")
       this.sink.event({
@@ -267,103 +272,81 @@ class Reader {
   }
 }
 
-const openMax = 1_000
+/** True when the upstream says that it does not have the response which was to be continued. */
+const hasLostSession = (fault: unknown): boolean => {
+  if (!(fault instanceof UpstreamFault)) return false
+  if (fault.reason === "not-found") return true
+  const wording = `${fault.code ?? ""} ${fault.param ?? ""} ${fault.detail}`
+  return fault.reason === "bad-request" && /previous[ _]response/i.test(wording)
+}
+
+const isFault = (event: any): boolean => event?.type === "error" || event?.type === "response.failed"
+
+const forgetMs = 10_000
+
+interface Generation {
+  readonly request: ModelRequest
+  readonly sink: ModelSink
+  readonly signal: Abort
+}
 
 export const openAiResponses = (options: OpenAiOptions & { readonly sessions: boolean }): ChatModel => {
   const client = new HttpClient(options.http)
   const { sessions } = options
-  /** Models that have said that they encrypt no reasoning. */
-  const open = new Set<string>()
-  const once = async (request: ModelRequest, sink: ModelSink, signal: Abort, from: number): Promise<void> => {
-    const body = JSON.stringify(
-      responsesBody(request, options, sessions, from, !sessions && !open.has(request.model))
-    )
-    const reader = new Reader(sink, sessions)
+  const refuseEncryptedReasoning = new RefusingModels((detail) => /encrypted.content/i.test(detail))
+
+  const ask = async ({ request, sink, signal }: Generation, body: string): Promise<void> => {
+    const reader = new ResponseReader(sink, sessions)
     if (!request.stream) {
       const answer = await client.json("POST", "/responses", body, signal)
       sink.onFirstEvent()
       reader.whole(answer)
       return sink.flush()
     }
-    let begun = false
-    let flow: CallFlow | undefined
-    const sse = new SseReader((payload) => {
-      if (payload === "[DONE]" || reader.over) return
-      let event: any
-      try {
-        event = JSON.parse(utf8(payload))
-      } catch {
-        throw badResponse("an event is not JSON")
-      }
-      if (!begun && event?.type !== "error" && event?.type !== "response.failed") {
-        begun = true
-        sink.onFirstEvent(flow)
-      }
-      reader.read(event)
-    })
-    await client
-      .send(
-        "POST",
-        "/responses",
-        body,
-        {
-          head: (_, __, control) => {
-            flow = control
-          },
-          data: (bytes, from, to) => {
-            sse.push(bytes, from, to)
-            sink.flush()
-            if (reader.over) flow!.enough()
-          }
-        },
-        signal
-      )
-      .catch((fault: unknown) => {
-        if (!reader.over) throw fault
-      })
-    sse.end()
-    if (!reader.over) throw badResponse("stream ended early")
+    const stream = {
+      path: "/responses",
+      body,
+      sink,
+      isIgnored: (payload: string) => payload === "[DONE]" || reader.ended,
+      isAnswer: (event: any) => !isFault(event),
+      read: (event: any) => reader.read(event),
+      isWhole: () => reader.ended
+    }
+    await streamJsonEvents(client, stream, signal)
+    if (!reader.ended) throw badResponse("stream ended early")
     sink.flush()
   }
+
+  /** Sends the messages from `from` on; without encrypted reasoning when the model turns out to refuse it. */
+  const askFrom = async (generation: Generation, from: number): Promise<void> => {
+    const { request } = generation
+    const encryptedReasoning = !sessions && !refuseEncryptedReasoning.has(request.model)
+    const bodyOf = (encrypted: boolean): string =>
+      JSON.stringify(responsesBody(request, { ...options, from, encryptedReasoning: encrypted }))
+    try {
+      await ask(generation, bodyOf(encryptedReasoning))
+    } catch (fault) {
+      if (!encryptedReasoning || !refuseEncryptedReasoning.learn(request.model, fault)) throw fault
+      await ask(generation, bodyOf(false))
+    }
+  }
+
   return {
     supports: options.supports,
     list: async (signal) => listedModels(await client.json("GET", "/models", undefined, signal)),
     forget: async (id) => {
-      await client.json(
-        "DELETE",
-        `/responses/${encodeURIComponent(id)}`,
-        undefined,
-        AbortSignal.timeout(10_000)
-      )
+      const path = `/responses/${encodeURIComponent(id)}`
+      await client.json("DELETE", path, undefined, AbortSignal.timeout(forgetMs))
     },
     close: () => client.close(),
     generate: async (request, sink, signal) => {
-      const from =
-        sessions && request.continues !== undefined && request.continues.freshFrom > 0
-          ? request.continues.freshFrom
-          : 0
+      const generation = { request, sink, signal }
+      const from = sessions ? Math.max(0, request.continues?.freshFrom ?? 0) : 0
       try {
-        return await once(request, sink, signal, from)
+        await askFrom(generation, from)
       } catch (fault) {
-        if (
-          !sessions &&
-          fault instanceof UpstreamFault &&
-          fault.reason === "bad-request" &&
-          /encrypted.content/i.test(fault.detail) &&
-          !open.has(request.model) &&
-          open.size < openMax
-        ) {
-          open.add(request.model)
-          return await once(request, sink, signal, from)
-        }
-        const lost =
-          from > 0 &&
-          fault instanceof UpstreamFault &&
-          (fault.reason === "not-found" ||
-            (fault.reason === "bad-request" &&
-              /previous[ _]response/i.test(`${fault.code ?? ""} ${fault.param ?? ""} ${fault.detail}`)))
-        if (!lost) throw fault
-        return await once(request, sink, signal, 0)
+        if (from === 0 || !hasLostSession(fault)) throw fault
+        await askFrom(generation, 0)
       }
     }
   }

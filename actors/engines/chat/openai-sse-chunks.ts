@@ -1,29 +1,42 @@
-/** Chunks of an OpenAI-style chat stream into events. Most chunks differ from the one before in one string
- *  only (two, where a server pads them): that frame is learned from a chunk which was read in full, and the
- *  next ones are recognised by comparing what stands around the strings (hot path, bench/chat-stream).
- *  Whatever is not exactly that frame is parsed. Source: chat sections 13.1 and 19. */
+/** Reads the SSE chunks of an OpenAI-style chat stream and turns them into model events.
+ *
+ *  Most chunks differ from the one before in one string only (two, where a server pads them). That frame is
+ *  learned from a chunk which was read in full; the next ones are recognised by comparing what stands around
+ *  the strings, and their text goes on as it came, without parsing (hot path, bench/chat-stream):
+ *
+ *      data: {"id":"c1","choices":[{"delta":{"content":"Hello"}}],"obfuscation":"x7Kq"}⏎⏎
+ *            └────────────── beforeText ──────────────┘     │                   │    │
+ *                                     the text ends here,   │                   │    │
+ *                                     afterText begins ─────┴───────────────────┘    │
+ *                                     afterPadding (only where a server pads) ───────┘
+ *
+ *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways tell the same.
+ *  Source: docs/spec/chat.md, sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
 import { PerChoice } from "./per-choice.ts"
 import { utf8 } from "./sse-reader.ts"
 
-interface Known {
+interface Call {
   readonly id: string
   readonly index: number
 }
 
 interface Calls {
-  readonly byIndex: Map<number, Known>
-  readonly byId: Map<string, Known>
-  last: Known | undefined
+  readonly byIndex: Map<number, Call>
+  readonly byId: Map<string, Call>
+  last: Call | undefined
 }
 
 interface Choice {
+  readonly number: number
   finished: boolean
   calls: Calls | undefined
 }
 
-export const finishOf = (reason: unknown, hasCalls: boolean): Finish =>
-  reason === "length" || reason === "content_filter" ? reason : hasCalls ? "tool_calls" : "stop"
+export const finishOf = (reason: unknown, hasCalls: boolean): Finish => {
+  if (reason === "length" || reason === "content_filter") return reason
+  return hasCalls ? "tool_calls" : "stop"
+}
 
 const count = (value: unknown): number => (typeof value === "number" && value >= 0 ? value : 0)
 
@@ -34,41 +47,48 @@ export const usageOf = (usage: any): Usage => ({
   reasoning: count(usage.completion_tokens_details?.reasoning_tokens)
 })
 
-/** Of one answer, whatever was asked: lists are kept by their numbers. */
+/** An answer may have so many choices, whatever was asked for: lists are indexed by their numbers. */
 const choicesMax = 128
 
-const asText = (value: unknown): string =>
-  typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value)
+const asText = (value: unknown): string => {
+  if (typeof value === "string") return value
+  return value === undefined || value === null ? "" : JSON.stringify(value)
+}
 
-const contentAt = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
+const isFilled = (value: unknown): value is string => typeof value === "string" && value !== ""
 
-/** Random letters against guessing tokens by their length, where a server is not told to leave them out. */
-const paddingAt = /"obfuscation":\s*"/
+const contentStart = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
 
-/** What JSON.stringify escapes, and in the same way. */
-const escapes = new Set([...'"\\bfnrt'].map((char) => char.charCodeAt(0)))
+/** Servers pad with random letters, against guessing tokens by their length, unless they are told not to. */
+const paddingStart = /"obfuscation":\s*"/
 
-/** Where the string ends whose inside begins at `from`: only of what JSON.stringify would write just so. -1:
- *  read it in full. `wide`: not ASCII. `escaped`: backslashes which are none of its own bytes. */
-const inside = { end: 0, wide: false, escaped: 0 }
+/** Characters that JSON.stringify escapes by one letter, as everybody does. */
+const shortEscapes = new Set([...'"\\bfnrt'].map((char) => char.charCodeAt(0)))
 
-const measure = (text: string, from: number): typeof inside => {
-  inside.wide = false
-  inside.escaped = 0
+/** The result of the last `scanString`: one object for all scans, so that a chunk allocates none.
+ *  `end`: the index of the closing quote, or -1 when the string has to be parsed.
+ *  `nonAscii`: the string holds bytes above ASCII. `escapes`: its backslashes, which are no bytes of the text. */
+const scan = { end: 0, nonAscii: false, escapes: 0 }
+
+/** Finds the end of the JSON string whose content begins at `from`, where it is written just as
+ *  JSON.stringify would write it. */
+const scanString = (text: string, from: number): typeof scan => {
+  scan.nonAscii = false
+  scan.escapes = 0
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 34) {
-      inside.end = at
-      return inside
+      scan.end = at
+      return scan
     }
     if (code === 92) {
-      if (!escapes.has(text.charCodeAt(++at))) break
-      inside.escaped++
+      if (!shortEscapes.has(text.charCodeAt(++at))) break
+      scan.escapes++
     } else if (code < 32) break
-    else if (code > 126) inside.wide = true
+    else if (code > 126) scan.nonAscii = true
   }
-  inside.end = -1
-  return inside
+  scan.end = -1
+  return scan
 }
 
 export class ChunkReader {
@@ -76,14 +96,14 @@ export class ChunkReader {
   done = false
   private readonly choices = new PerChoice<Choice>()
 
-  /** Before the string, after it, and after the padding. */
-  private opening: string | undefined = undefined
+  /** The learned frame; undefined until one is learned, and again after a finish. */
+  private beforeText: string | undefined = undefined
 
-  private closing = ""
-  private padded: string | undefined = undefined
+  private afterText = ""
+  private afterPadding: string | undefined = undefined
   private readonly sink: ModelSink
 
-  /** Off in the test which compares both ways. */
+  /** It is off in the test which compares both ways. */
   private readonly learns: boolean
 
   constructor(sink: ModelSink, learns = true) {
@@ -91,33 +111,38 @@ export class ChunkReader {
     this.learns = learns && sink.rawTextDelta !== undefined
   }
 
-  /** Takes as many whole events of the learned frame as stand at `at`; where the rest begins. */
-  readonly leap = (text: string, at: number): number => {
+  /** Takes as many whole events of the learned frame as stand at `at`, and returns where the rest begins. */
+  readonly skipLearnedFrames = (text: string, at: number): number => {
     for (let start = at; ; at = start) {
-      const { opening, closing, padded } = this
-      if (opening === undefined || !text.startsWith("data:", start)) return at
+      const { beforeText, afterText, afterPadding } = this
+      if (beforeText === undefined || !text.startsWith("data:", start)) return at
       const payload = start + (text.charCodeAt(start + 5) === 32 ? 6 : 5)
-      if (!text.startsWith(opening, payload)) return at
-      const from = payload + opening.length
-      const { end: to, wide, escaped } = measure(text, from)
-      if (to <= from || !text.startsWith(closing, to)) return at
-      let end = to + closing.length
-      if (padded !== undefined) {
-        end = measure(text, end).end
-        if (end < 0 || !text.startsWith(padded, end)) return at
-        end += padded.length
+      if (!text.startsWith(beforeText, payload)) return at
+
+      const from = payload + beforeText.length
+      const { end: to, nonAscii, escapes } = scanString(text, from)
+      if (to <= from || !text.startsWith(afterText, to)) return at
+
+      let end = to + afterText.length
+      if (afterPadding !== undefined) {
+        end = scanString(text, end).end
+        if (end < 0 || !text.startsWith(afterPadding, end)) return at
+        end += afterPadding.length
       }
+
+      // The line's end and the empty line, which ends the event.
       for (let lines = 0; lines < 2; lines++) {
         if (text.charCodeAt(end) === 13) end++
         if (text.charCodeAt(end++) !== 10) return at
       }
-      const literal = text.slice(from, to)
-      this.sink.rawTextDelta!(wide ? utf8(literal) : literal, to - from - escaped)
+
+      const delta = text.slice(from, to)
+      this.sink.rawTextDelta!(nonAscii ? utf8(delta) : delta, to - from - escapes)
       start = end
     }
   }
 
-  /** `payload`: latin1. */
+  /** Reads one event's data, in latin1. */
   payload(payload: string): void {
     if (payload === "[DONE]") {
       this.done = true
@@ -131,39 +156,42 @@ export class ChunkReader {
     }
     if (typeof chunk !== "object" || chunk === null) throw badResponse("a chunk is not an object")
     this.chunk(chunk)
-    if (this.learns && !this.finished && isPlain(chunk)) this.learn(payload)
+    if (this.learns && !this.finished && isTextDelta(chunk)) this.learn(payload)
   }
 
   private learn(payload: string): void {
-    const found = contentAt.exec(payload)
-    if (found === null || found[0].includes("role")) return
-    const start = found.index + found[0].length
-    const { end } = measure(payload, start)
+    const content = contentStart.exec(payload)
+    if (content === null || content[0].includes("role")) return
+    const start = content.index + content[0].length
+    const { end } = scanString(payload, start)
     if (end < 0) return
-    const opening = payload.slice(0, start)
+
+    const beforeText = payload.slice(0, start)
     const rest = payload.slice(end)
-    const padding = paddingAt.exec(rest)
-    let closing = rest
-    let padded: string | undefined
+    const padding = paddingStart.exec(rest)
+    let afterText = rest
+    let afterPadding: string | undefined
     if (padding !== null) {
       const from = padding.index + padding[0].length
-      const to = measure(rest, from).end
+      const to = scanString(rest, from).end
       if (to < 0) return
-      closing = rest.slice(0, from)
-      padded = rest.slice(to)
+      afterText = rest.slice(0, from)
+      afterPadding = rest.slice(to)
     }
+
     // The frame with another string in it must be read as just that.
     try {
-      const other = JSON.parse(utf8(`${opening}\\u0007${closing}${padded ?? ""}`))
-      if (!isPlain(other) || other.choices[0].delta.content !== "\u0007") return
+      const probe = JSON.parse(utf8(`${beforeText}\\u0007${afterText}${afterPadding ?? ""}`))
+      if (!isTextDelta(probe) || probe.choices[0].delta.content !== "\u0007") return
     } catch {
       return
     }
-    this.opening = opening
-    this.closing = closing
-    this.padded = padded
+    this.beforeText = beforeText
+    this.afterText = afterText
+    this.afterPadding = afterPadding
   }
 
+  /** Reads one parsed chunk; a whole answer is read as one, too. */
   chunk(chunk: any): void {
     const { error } = chunk
     if (error !== undefined && error !== null)
@@ -177,41 +205,42 @@ export class ChunkReader {
       if (chunk.usage === undefined || chunk.usage === null) throw badResponse("a chunk without choices")
       return
     }
-    for (const [at, given] of chunk.choices.entries())
-      this.choice(given, typeof given?.index === "number" ? given.index : at)
+    for (const [position, choice] of chunk.choices.entries())
+      this.choice(choice, typeof choice?.index === "number" ? choice.index : position)
   }
 
-  private choice(given: any, at: number): void {
-    if (typeof given !== "object" || given === null) throw badResponse("a choice is not an object")
-    if (!Number.isInteger(at) || at < 0 || at >= choicesMax)
+  private choice(delivered: any, number: number): void {
+    if (typeof delivered !== "object" || delivered === null) throw badResponse("a choice is not an object")
+    if (!Number.isInteger(number) || number < 0 || number >= choicesMax)
       throw badResponse("a choice has a number that cannot be")
-    const choice = this.of(at)
-    const delta = given.delta ?? given.message ?? {}
+    const choice = this.stateOf(number)
+    const delta = delivered.delta ?? delivered.message ?? {}
     if (choice.finished) return
-    this.texts(delta, at, given.logprobs)
+
+    this.texts(delta, number, delivered.logprobs)
     if (Array.isArray(delta.tool_calls))
-      for (const [i, call] of delta.tool_calls.entries()) this.call(choice, at, call, i)
+      for (const [i, call] of delta.tool_calls.entries()) this.call(choice, call, i)
     if (typeof delta.function_call === "object" && delta.function_call !== null)
-      this.call(choice, at, { function: delta.function_call, index: 0 }, 0)
-    if (given.finish_reason !== null && given.finish_reason !== undefined) {
+      this.call(choice, { function: delta.function_call, index: 0 }, 0)
+
+    if (delivered.finish_reason !== null && delivered.finish_reason !== undefined) {
       choice.finished = this.finished = true
-      this.opening = undefined
+      this.beforeText = undefined
       this.sink.event({
         _tag: "finish",
-        choice: at,
-        reason: finishOf(given.finish_reason, choice.calls !== undefined)
+        choice: number,
+        reason: finishOf(delivered.finish_reason, choice.calls !== undefined)
       })
     }
   }
 
   private texts(delta: any, choice: number, logprobs: unknown): void {
     const reasoning = typeof delta.reasoning_content === "string" ? delta.reasoning_content : delta.reasoning
-    if (typeof reasoning === "string" && reasoning !== "")
-      this.sink.event({ _tag: "reasoning", choice, text: reasoning })
+    if (isFilled(reasoning)) this.sink.event({ _tag: "reasoning", choice, text: reasoning })
     const content = Array.isArray(delta.content)
       ? delta.content.map((part: any) => asText(part?.text)).join("")
       : delta.content
-    if (typeof content === "string" && content !== "") {
+    if (isFilled(content)) {
       this.sink.event({
         _tag: "text",
         choice,
@@ -221,54 +250,34 @@ export class ChunkReader {
     }
     if (typeof delta.audio === "object" && delta.audio !== null)
       this.sink.event({ _tag: "audio", choice, value: delta.audio })
-    if (typeof delta.refusal === "string" && delta.refusal !== "")
-      this.sink.event({ _tag: "refusal", choice, text: delta.refusal })
+    if (isFilled(delta.refusal)) this.sink.event({ _tag: "refusal", choice, text: delta.refusal })
   }
 
-  /** A delta belongs to the call of its index, else of its id, else to the last one; a whole call may come at
-   *  once. */
-  private call(choice: Choice, at: number, delta: any, order: number): void {
+  /** A whole call may come at once. `order`: its place in its chunk. */
+  private call(choice: Choice, delta: any, order: number): void {
     if (typeof delta !== "object" || delta === null) throw badResponse("a tool call is not an object")
-    const { id, index } = delta
-    const name = delta.function?.name
-    const calls = choice.calls
-    let known =
-      typeof index === "number"
-        ? calls?.byIndex.get(index)
-        : typeof id === "string" && id !== ""
-          ? calls?.byId.get(id)
-          : name === undefined
-            ? calls?.last
-            : undefined
-    // Some servers send every call with index 0: a new id with a name is a new call.
-    if (
-      known !== undefined &&
-      typeof id === "string" &&
-      id !== "" &&
-      typeof name === "string" &&
-      name !== "" &&
-      known.id !== id &&
-      !calls!.byId.has(id)
-    )
-      known = undefined
-    if (known === undefined) {
-      if (typeof name !== "string" || name === "") throw badResponse("a tool call without a name")
-      const { byIndex, byId } = (choice.calls ??= { byIndex: new Map(), byId: new Map(), last: undefined })
-      known = { id: typeof id === "string" && id !== "" ? id : newCallId(), index: byId.size }
-      byIndex.set(typeof index === "number" ? index : byId.size + order, known)
-      byId.set(known.id, known)
-      this.sink.event({ _tag: "call", choice: at, index: known.index, id: known.id, name })
-    }
-    choice.calls!.last = known
+    const call = continuedCall(choice.calls, delta) ?? this.openCall(choice, delta, order)
+    choice.calls!.last = call
     const text = asText(delta.function?.arguments)
-    if (text !== "") this.sink.event({ _tag: "arguments", choice: at, index: known.index, text })
+    if (text !== "") this.sink.event({ _tag: "arguments", choice: choice.number, index: call.index, text })
   }
 
-  private of(at: number): Choice {
-    return this.choices.get(at) ?? this.choices.set(at, { finished: false, calls: undefined })
+  private openCall(choice: Choice, { id, index, function: called }: any, order: number): Call {
+    const name = called?.name
+    if (!isFilled(name)) throw badResponse("a tool call without a name")
+    const { byIndex, byId } = (choice.calls ??= { byIndex: new Map(), byId: new Map(), last: undefined })
+    const call = { id: isFilled(id) ? id : newCallId(), index: byId.size }
+    byIndex.set(typeof index === "number" ? index : byId.size + order, call)
+    byId.set(call.id, call)
+    this.sink.event({ _tag: "call", choice: choice.number, index: call.index, id: call.id, name })
+    return call
   }
 
-  /** The body is over: success only after a finish. */
+  private stateOf(number: number): Choice {
+    return this.choices.get(number) ?? this.choices.set(number, { number, finished: false, calls: undefined })
+  }
+
+  /** Ends the body: it is a success only after every choice has finished. */
   end(choices = 1): void {
     const { list } = this.choices
     if (!this.finished || list.length < choices || list.some(([, { finished }]) => !finished))
@@ -276,9 +285,29 @@ export class ChunkReader {
   }
 }
 
-/** One choice 0, its delta one non-empty content, nothing finished, nothing else that would have to be told.
- *  */
-const isPlain = (chunk: any): boolean => {
+/** The call that a delta continues: the one of its index, else of its id, else the last one. */
+const continuedCall = (calls: Calls | undefined, delta: any): Call | undefined => {
+  if (calls === undefined) return undefined
+  const call = addressedCall(calls, delta)
+  const { id } = delta
+  // Some servers send every call with index 0: a new id with a name is a new call.
+  const isNew =
+    call !== undefined &&
+    isFilled(id) &&
+    isFilled(delta.function?.name) &&
+    call.id !== id &&
+    !calls.byId.has(id)
+  return isNew ? undefined : call
+}
+
+const addressedCall = (calls: Calls, { id, index, function: called }: any): Call | undefined => {
+  if (typeof index === "number") return calls.byIndex.get(index)
+  if (isFilled(id)) return calls.byId.get(id)
+  return called?.name === undefined ? calls.last : undefined
+}
+
+/** True for one choice 0 whose delta is one non-empty content: nothing is finished, nothing else is told. */
+const isTextDelta = (chunk: any): boolean => {
   if (
     !Array.isArray(chunk.choices) ||
     chunk.choices.length !== 1 ||
@@ -298,5 +327,5 @@ const isPlain = (chunk: any): boolean => {
     return false
   for (const name of Object.keys(delta))
     if (name !== "content" && name !== "role" && delta[name] !== null && delta[name] !== "") return false
-  return typeof delta.content === "string" && delta.content !== ""
+  return isFilled(delta.content)
 }

@@ -1,5 +1,5 @@
-/** One of something per choice of an answer. Nearly every answer has choice 0 alone: no map is made for it
- *  (bench/chat-turns). */
+/** Holds one value per choice of an answer. Nearly every answer has choice 0 alone, and it is guaranteed that no
+ *  map is made for it (bench/chat-turns). */
 export class PerChoice<A> {
   private first: A | undefined = undefined
   private others: Map<number, A> | undefined = undefined
@@ -18,7 +18,7 @@ export class PerChoice<A> {
     this.first = this.others = undefined
   }
 
-  /** By their numbers. */
+  /** All values, in the order of their choices' numbers. */
   get list(): ReadonlyArray<readonly [choice: number, value: A]> {
     const { first, others } = this
     const list: Array<readonly [number, A]> = first === undefined ? [] : [[0, first]]

@@ -1,34 +1,37 @@
-/** Server-sent events and lines out of bytes that may be cut anywhere. Lines are read as latin1 strings (one
+/** Reads server-sent events and lines out of bytes that may be cut anywhere. Lines are latin1 strings (one
  *  character per byte), so that a cut in the middle of a UTF-8 sequence costs nothing and the hot path never
- *  decodes; `utf8` makes text of one. Plain loops (bench/chat-stream).
- *  Source: HTML standard, section 9.2.6; chat sections 13.1 and 17.2. */
+ *  decodes; `utf8` makes text of one. The loops are plain (bench/chat-stream).
+ *  Source: HTML standard, section 9.2.6; docs/spec/chat.md, sections 13.1 and 17.2. */
 import { badResponse } from "./model.ts"
 
-/** One event of an upstream; above it the answer is `bad-response`. */
+/** One event of an upstream has at most so many bytes; above it the answer is `bad-response`. */
 export const eventBytesMax = 16 * 1_048_576
 
+/** Decodes text that was read as latin1. */
 export const utf8 = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8")
 
-/** Takes what it knows of the text at a line's beginning; where the rest begins. */
-export type Leap = (text: string, at: number) => number
+/** Takes the events that it recognises at a line's beginning, and returns where the rest begins. */
+export type SkipFrames = (text: string, at: number) => number
 
 export class LineReader {
+  /** The beginning of a line whose end has not come yet. */
   private rest = ""
-  private readonly line: (line: string) => void
-  private readonly leap: Leap | undefined
 
-  constructor(line: (line: string) => void, leap?: Leap) {
+  private readonly line: (line: string) => void
+  private readonly skipFrames: SkipFrames | undefined
+
+  constructor(line: (line: string) => void, skipFrames?: SkipFrames) {
     this.line = line
-    this.leap = leap
+    this.skipFrames = skipFrames
   }
 
   push(bytes: Buffer, from = 0, to = bytes.length): void {
-    const fresh = bytes.toString("latin1", from, to)
+    const received = bytes.toString("latin1", from, to)
     const { rest } = this
-    // Still within one line: not looked through again, so that a large event costs its length and no more.
-    if (rest !== "" && !fresh.includes("\n")) return this.keep(rest + fresh)
-    const text = rest === "" ? fresh : rest + fresh
-    let start = this.leap === undefined ? 0 : this.leap(text, 0)
+    // The line has not ended: it is not searched again, so that a large event costs its length and no more.
+    if (rest !== "" && !received.includes("\n")) return this.buffer(rest + received)
+    const text = rest === "" ? received : rest + received
+    let start = this.skipFrames === undefined ? 0 : this.skipFrames(text, 0)
     for (
       let end = start === text.length ? -1 : text.indexOf("\n", start);
       end >= 0;
@@ -37,12 +40,12 @@ export class LineReader {
       this.line(
         text.charCodeAt(end - 1) === 13 && end > start ? text.slice(start, end - 1) : text.slice(start, end)
       )
-      start = this.leap === undefined ? end + 1 : this.leap(text, end + 1)
+      start = this.skipFrames === undefined ? end + 1 : this.skipFrames(text, end + 1)
     }
-    this.keep(start === 0 ? text : text.slice(start))
+    this.buffer(start === 0 ? text : text.slice(start))
   }
 
-  private keep(rest: string): void {
+  private buffer(rest: string): void {
     this.rest = rest
     if (rest.length > eventBytesMax) throw badResponse("an event is too large")
   }
@@ -54,21 +57,23 @@ export class LineReader {
   }
 }
 
-/** A byte order mark, which may begin a stream. */
-const bom = "\u00ef\u00bb\u00bf"
+/** The byte order mark, which may begin a stream, as latin1. */
+const byteOrderMark = "\u00ef\u00bb\u00bf"
 
 /** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use
- *  repeats the name in its data). `leap` is offered the text wherever an event may begin. */
+ *  repeats the name in its data). `skipFrames` is offered the text wherever an event may begin. */
 export class SseReader {
   private data: string | undefined = undefined
   private readonly lines: LineReader
   private readonly payload: (payload: string) => void
 
-  constructor(payload: (payload: string) => void, leap?: Leap) {
+  constructor(payload: (payload: string) => void, skipFrames?: SkipFrames) {
     this.payload = payload
     this.lines = new LineReader(
       (line) => this.read(line),
-      leap === undefined ? undefined : (text, at) => (this.data === undefined ? leap(text, at) : at)
+      skipFrames === undefined
+        ? undefined
+        : (text, at) => (this.data === undefined ? skipFrames(text, at) : at)
     )
   }
 
@@ -76,7 +81,7 @@ export class SseReader {
     this.lines.push(bytes, from, to)
   }
 
-  /** A last event without its blank line counts all the same. */
+  /** Ends the stream. A last event without its blank line counts all the same. */
   end(): void {
     this.lines.end()
     this.dispatch()
@@ -84,7 +89,10 @@ export class SseReader {
 
   private read(line: string): void {
     if (line === "") return this.dispatch()
-    if (!line.startsWith("data:")) return line.startsWith(bom) ? this.read(line.slice(bom.length)) : undefined
+    if (!line.startsWith("data:")) {
+      if (line.startsWith(byteOrderMark)) this.read(line.slice(byteOrderMark.length))
+      return
+    }
     const value = line.slice(line.charCodeAt(5) === 32 ? 6 : 5)
     this.data = this.data === undefined ? value : `${this.data}\n${value}`
     if (this.data.length > eventBytesMax) throw badResponse("an event is too large")

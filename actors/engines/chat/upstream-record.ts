@@ -1,13 +1,13 @@
-/** An upstream's record as configuration gives it, checked: unknown names, wrong types, no id or two of one
- *  are told by name.
- *  Source: chat sections 2 and 13. */
+/** Reads the upstreams' records out of the configuration. It is guaranteed that an unknown name, a wrong type, a
+ *  missing or doubled id is refused in one line that names the setting.
+ *  Source: docs/spec/chat.md, sections 2 and 13. */
 import { Schema, SchemaIssue } from "effect"
 import type { Supports } from "./model.ts"
 
 const Flag = Schema.optionalKey(Schema.Boolean)
 const Words = Schema.Record(Schema.String, Schema.String)
 
-const Given = Schema.Struct({
+const ConfiguredRecord = Schema.Struct({
   id: Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9-]{0,31}$/)),
   kind: Schema.Literals(["openai-chat", "openai-responses", "anthropic", "ollama", "embedded"]),
   base_url: Schema.optionalKey(
@@ -46,16 +46,16 @@ const Given = Schema.Struct({
   upstream_sessions: Flag,
   fetch_images: Flag,
   max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-  /** Longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */
+  /** The longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */
   context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-  /** Embedded: model name → GGUF file. */
+  /** The GGUF file of each embedded model, by its name. */
   files: Schema.optionalKey(Words)
 })
 
-type Given = typeof Given.Type
+type ConfiguredRecord = typeof ConfiguredRecord.Type
 
 export interface UpstreamRecord extends Omit<
-  Given,
+  ConfiguredRecord,
   "aliases" | "max_concurrency" | "queue" | "queue_timeout_ms" | "retries" | "fallbacks" | "open_models"
 > {
   readonly aliases: Readonly<Record<string, string>>
@@ -68,19 +68,21 @@ export interface UpstreamRecord extends Omit<
   readonly supports?: Supports
 }
 
-const decode = Schema.decodeUnknownResult(Given, { onExcessProperty: "error", errors: "first" })
+const decode = Schema.decodeUnknownResult(ConfiguredRecord, { onExcessProperty: "error", errors: "first" })
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The records, or one line that names the setting at fault. */
-export const readRecords = (given: unknown): ReadonlyArray<UpstreamRecord> | string => {
-  if (!Array.isArray(given)) return "UPSTREAMS: wants an array of upstream records"
+/** Returns the records, or one line that names the setting at fault. */
+export const readRecords = (input: unknown): ReadonlyArray<UpstreamRecord> | string => {
+  if (!Array.isArray(input)) return "UPSTREAMS: wants an array of upstream records"
   const records: Array<UpstreamRecord> = []
   const ids = new Set<string>()
-  for (const [i, item] of given.entries()) {
+  for (const [i, item] of input.entries()) {
     const result = decode(item)
     if (result._tag === "Failure") {
       const [issue] = format(result.failure.issue).issues
-      return `UPSTREAMS[${i}]${(issue?.path ?? []).map((part) => `.${String(typeof part === "object" ? part.key : part)}`).join("")}: ${(issue?.message ?? "wrong").split("\n")[0]}`
+      const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
+      const setting = [`UPSTREAMS[${i}]`, ...path].join(".")
+      return `${setting}: ${(issue?.message ?? "wrong").split("\n")[0]}`
     }
     const record = result.success
     if (ids.has(record.id)) return `UPSTREAMS[${i}].id: two upstreams are called ${record.id}`

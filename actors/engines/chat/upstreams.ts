@@ -1,24 +1,31 @@
-/** The configured model servers: who offers which model, how many calls each takes at once, which of them
- *  rests. A list that cannot be had never fails a caller; the last one stays. Source: chat sections 6, 13,
- *  14. */
+/** The configured model servers: which of them offers which model, how many calls each takes at once, whose
+ *  breaker is open. It is guaranteed that a list which cannot be had never fails a caller: the last one stays.
+ *  Source: docs/spec/chat.md, sections 6, 13 and 14. */
 import { CircuitBreaker } from "../../circuit-breaker.ts"
+import { defined } from "../../../runtime/defined.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
 import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "./model.ts"
 import type { UpstreamRecord } from "./upstream-record.ts"
 
-/** Permits, and a queue for who waits: first in, first out, dropped at once when its caller goes. */
+export interface GateLimits {
+  /** Permits that are out at once. */
+  readonly max: number
+  /** Callers that wait for one. */
+  readonly queue: number
+  readonly waitMs: number
+}
+
+/** Gives out permits, and holds a queue for those who wait: first in, first out; a caller that goes leaves it at
+ *  once. */
 export class Gate {
   running = 0
-  private readonly waiting: Array<{ readonly go: () => void }> = []
-  private readonly limits: { readonly max: number; readonly queue: number; readonly waitMs: number }
+  private readonly waiting: Array<Waiter> = []
+  private readonly limits: GateLimits
   private readonly deadlines: Deadlines
 
-  constructor(
-    limits: { readonly max: number; readonly queue: number; readonly waitMs: number },
-    deadlines: Deadlines
-  ) {
+  constructor(limits: GateLimits, deadlines: Deadlines) {
     this.limits = limits
     this.deadlines = deadlines
   }
@@ -27,7 +34,8 @@ export class Gate {
     return this.waiting.length
   }
 
-  /** In this turn when there is a permit; whoever enters leaves once. */
+  /** Enters in this turn when there is a permit, and returns a promise when there is none. Whoever enters has to
+   *  leave once. */
   enter(signal: Abort): Promise<void> | undefined {
     if (this.running < this.limits.max) {
       this.running++
@@ -36,30 +44,35 @@ export class Gate {
     if (this.waiting.length >= this.limits.queue)
       return Promise.reject(new UpstreamFault({ reason: "queue-full", detail: "the queue is full" }))
     return new Promise((resolve, reject) => {
-      const out = (fault: UpstreamFault | undefined): void => {
+      const leaveQueue = (fault: UpstreamFault | undefined): void => {
         deadline.stop()
-        signal.removeEventListener("abort", gone)
-        const at = this.waiting.indexOf(place)
-        if (at >= 0) this.waiting.splice(at, 1)
+        signal.removeEventListener("abort", abort)
+        const index = this.waiting.indexOf(waiter)
+        if (index >= 0) this.waiting.splice(index, 1)
         if (fault === undefined) resolve()
         else reject(fault)
       }
-      const gone = (): void => out(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
+      const abort = (): void =>
+        leaveQueue(new UpstreamFault({ reason: "aborted", detail: "the caller went" }))
       const deadline = this.deadlines.start(this.limits.waitMs, () =>
-        out(new UpstreamFault({ reason: "queue-full", detail: "waited too long" }))
+        leaveQueue(new UpstreamFault({ reason: "queue-full", detail: "waited too long" }))
       )
-      const place = { go: () => out(undefined) }
-      this.waiting.push(place)
-      if (signal.aborted) gone()
-      else signal.addEventListener("abort", gone, { once: true })
+      const waiter = { admit: () => leaveQueue(undefined) }
+      this.waiting.push(waiter)
+      if (signal.aborted) abort()
+      else signal.addEventListener("abort", abort, { once: true })
     })
   }
 
   leave(): void {
     const next = this.waiting[0]
     if (next === undefined) this.running--
-    else next.go()
+    else next.admit()
   }
+}
+
+interface Waiter {
+  readonly admit: () => void
 }
 
 export class Upstream {
@@ -73,7 +86,7 @@ export class Upstream {
   lastError: { readonly atMs: number; readonly code: string } | undefined = undefined
   refreshing: Promise<void> | undefined = undefined
 
-  /** Callers have been kept away since its last success. */
+  /** Callers have been turned away since its last success. */
   breakerOpen = false
 
   constructor(record: UpstreamRecord, model: ChatModel, system: ActorSystem, deadlines: Deadlines) {
@@ -86,7 +99,7 @@ export class Upstream {
     this.breaker = system.ref(CircuitBreaker, `chat/${record.id}`)
   }
 
-  /** What it offers as far as is known: its list, else its record's. */
+  /** The models it offers: its own list, or its record's until there is one. */
   get offered(): ReadonlyArray<ListedModel> | undefined {
     return this.models ?? this.record.models?.map((id) => ({ id }))
   }
@@ -98,27 +111,26 @@ export interface Target {
   readonly model: string
 }
 
-/** What the model can, as its dialect knows and as the record says. */
+/** Returns what the model can do, as its dialect knows and as the record says; it is worked out once. */
 export const supportsOf = (target: Target): Supports => {
-  let known = supported.get(target)
-  if (known === undefined) {
-    const {
-      upstream: { model, record },
-      model: name
-    } = target
-    supported.set(
-      target,
-      (known = {
-        ...(model.supportsFor?.(name) ?? model.supports),
-        ...record.supports,
-        ...(record.native_tools === undefined ? {} : { native_tools: record.native_tools })
-      })
-    )
+  const cached = supportsCache.get(target)
+  if (cached !== undefined) return cached
+  const {
+    upstream: { model, record },
+    model: name
+  } = target
+  const supports = {
+    ...(model.supportsFor?.(name) ?? model.supports),
+    ...record.supports,
+    ...defined({ native_tools: record.native_tools })
   }
-  return known
+  supportsCache.set(target, supports)
+  return supports
 }
 
-const supported = new WeakMap<Target, Supports>()
+const supportsCache = new WeakMap<Target, Supports>()
+
+/** The model's name as the API shows it. */
 export const publicId = ({ upstream, model }: Target): string => `${upstream.record.id}/${model}`
 
 export interface PublicModel {
@@ -128,8 +140,27 @@ export interface PublicModel {
   readonly owned_by: string
 }
 
+/** A caller waits so long for lists. */
 const listWaitMs = 2_000
+
+/** A name that nobody offers makes lists be asked for again which are older than this. */
 const forcedAfterMs = 5_000
+
+/** A list has to come within this. */
+const listMs = 30_000
+
+/** So many names are remembered with their targets. */
+const targetsMax = 10_000
+export interface UpstreamsOptions {
+  readonly cacheMs: number
+  readonly nowMs: () => number
+  readonly deadlines: Deadlines
+}
+
+const byId = (a: PublicModel, b: PublicModel): number => {
+  if (a.id === b.id) return 0
+  return a.id < b.id ? -1 : 1
+}
 
 export class Upstreams {
   readonly all: ReadonlyArray<Upstream>
@@ -139,14 +170,7 @@ export class Upstreams {
   private readonly startedS: number
   private readonly targets = new Map<string, Target>()
 
-  constructor(
-    all: ReadonlyArray<Upstream>,
-    {
-      cacheMs,
-      nowMs,
-      deadlines
-    }: { readonly cacheMs: number; readonly nowMs: () => number; readonly deadlines: Deadlines }
-  ) {
+  constructor(all: ReadonlyArray<Upstream>, { cacheMs, nowMs, deadlines }: UpstreamsOptions) {
     this.all = all
     this.cacheMs = cacheMs
     this.nowMs = nowMs
@@ -158,11 +182,11 @@ export class Upstreams {
     for (const { model } of this.all) model.close()
   }
 
-  /** One at a time per upstream; never rejects. */
+  /** Asks for the list, once at a time per upstream; it never rejects. */
   private refresh(upstream: Upstream): Promise<void> {
     return (upstream.refreshing ??= (async () => {
       const controller = new AbortController()
-      const deadline = this.deadlines.start(30_000, () => controller.abort())
+      const deadline = this.deadlines.start(listMs, () => controller.abort())
       try {
         upstream.models = await upstream.model.list(controller.signal)
         this.targets.clear()
@@ -180,9 +204,9 @@ export class Upstreams {
     })())
   }
 
-  /** Starts what is due; waits for those that have no list at all, and with `force` for those whose list is
-   *  older than that. */
-  private fresh(forceOlderMs: number | undefined): Promise<unknown> | undefined {
+  /** Refreshes the lists that are due. It waits for upstreams that have no list at all, and with `forceOlderMs` for
+   *  those whose list is older than that. */
+  private refreshDue(forceOlderMs: number | undefined): Promise<unknown> | undefined {
     const waits: Array<Promise<void>> = []
     const now = this.nowMs()
     for (const upstream of this.all) {
@@ -203,7 +227,7 @@ export class Upstreams {
   }
 
   async list(): Promise<ReadonlyArray<PublicModel>> {
-    await this.fresh(undefined)
+    await this.refreshDue(undefined)
     const entries: Array<PublicModel> = []
     for (const { record, offered } of this.all) {
       for (const { id, created, ownedBy } of offered ?? [])
@@ -216,33 +240,33 @@ export class Upstreams {
       for (const alias of Object.keys(record.aliases))
         entries.push({ id: alias, object: "model", created: this.startedS, owned_by: "alias" })
     }
-    return entries.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+    return entries.sort(byId)
   }
 
   async entry(id: string): Promise<PublicModel | undefined> {
     let found = (await this.list()).find((entry) => entry.id === id)
     if (found === undefined) {
-      await this.fresh(forcedAfterMs)
+      await this.refreshDue(forcedAfterMs)
       found = (await this.list()).find((entry) => entry.id === id)
     }
     return found
   }
 
-  /** At once when it is known; otherwise asks the upstreams, at most once in a while. */
+  /** Returns the target at once when it is offered; otherwise asks the upstreams, at most once in a while. */
   resolve(name: string): Target | undefined | Promise<Target | undefined> {
-    const known = this.find(name)
-    if (known !== undefined) {
-      void this.fresh(undefined)
-      return known
+    const target = this.find(name)
+    if (target !== undefined) {
+      void this.refreshDue(undefined)
+      return target
     }
-    return Promise.resolve(this.fresh(undefined)).then(
-      () => this.find(name) ?? Promise.resolve(this.fresh(forcedAfterMs)).then(() => this.find(name))
+    return Promise.resolve(this.refreshDue(undefined)).then(
+      () => this.find(name) ?? Promise.resolve(this.refreshDue(forcedAfterMs)).then(() => this.find(name))
     )
   }
 
   find(name: string): Target | undefined {
-    const known = this.targets.get(name)
-    if (known !== undefined) return known
+    const cached = this.targets.get(name)
+    if (cached !== undefined) return cached
     const found = this.search(name)
     if (found !== undefined && this.targets.size < targetsMax) this.targets.set(name, found)
     return found
@@ -251,12 +275,13 @@ export class Upstreams {
   private search(name: string): Target | undefined {
     for (const { record } of this.all)
       if (Object.hasOwn(record.aliases, name)) {
-        const of = record.aliases[name]!
-        return this.exact(of) ?? this.exact(`${record.id}/${of}`) ?? this.bare(of)
+        const model = record.aliases[name]!
+        return this.exact(model) ?? this.exact(`${record.id}/${model}`) ?? this.bare(model)
       }
     return this.exact(name) ?? this.bare(name)
   }
 
+  /** Reads the name as `upstream/model`. */
   private exact(name: string): Target | undefined {
     const slash = name.indexOf("/")
     const upstream = slash < 0 ? undefined : this.all.find(({ record }) => record.id === name.slice(0, slash))
@@ -268,10 +293,9 @@ export class Upstreams {
       : undefined
   }
 
+  /** Reads the name as a model's, which any upstream may offer. */
   private bare(name: string): Target | undefined {
     const upstream = this.all.find(({ offered }) => offered?.some(({ id }) => id === name))
     return upstream === undefined ? undefined : { upstream, model: name }
   }
 }
-
-const targetsMax = 10_000

@@ -1,17 +1,16 @@
 /** The correctors of this installation: Harper for English, Hunspell for every language that has a dictionary
- *  here (those of our packages, and what Debian keeps in /usr/share/hunspell: GPL ones are the operator's to
- *  install). Source: spec engines 8.1, 8.2. */
+ *  here. It is guaranteed that no GPL dictionary comes with us: we use those of our packages, and what the
+ *  operator has installed into /usr/share/hunspell. Source: docs/spec/engines.md, sections 8.1 and 8.2. */
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
+import type { EngineStartMap } from "../engine-process.ts"
 import { EngineFault, type Corrector } from "../ports.ts"
 import { threadCorrector } from "./thread-corrector.ts"
 
-type Starts = Map<string, any>
-
-export const harper = (system: ActorSystem, starts: Starts): Corrector =>
+export const harper = (system: ActorSystem, starts: EngineStartMap): Corrector =>
   threadCorrector({
     system,
     starts,
@@ -19,11 +18,11 @@ export const harper = (system: ActorSystem, starts: Starts): Corrector =>
     data: {},
     languages: ["en"],
     info: { id: "harper", version: "2.10.0", tier: "embedded", licence: "Apache-2.0" },
-    canary: { text: "He go to school.", language: "en-us", wants: "He goes to school." }
+    canary: { text: "He go to school.", language: "en-us", corrected: "He goes to school." }
   })
 
-/** Our language → package, or the name in /usr/share/hunspell. */
-const packaged = {
+/** The packages of dictionaries, by language. */
+const packages = {
   es: "dictionary-es",
   fr: "dictionary-fr",
   pt: "dictionary-pt-pt",
@@ -31,23 +30,26 @@ const packaged = {
   "pt-pt": "dictionary-pt-pt"
 }
 
-const installed = { de: ["de_DE", "de_DE_frami"], it: ["it_IT"] }
+/** Names of dictionaries in /usr/share/hunspell, by language. */
+const systemDictionaries = { de: ["de_DE", "de_DE_frami"], it: ["it_IT"] }
 const systemFolder = "/usr/share/hunspell"
 
+/** A text and what it is corrected to, by language. */
 const canaries: Readonly<Record<string, readonly [string, string]>> = {
   es: ["la accion", "la acción"],
   fr: ["le langgage", "le langage"],
   pt: ["o coracao", "o coração"]
 }
 
+/** Paths of dictionaries without their extension, by language. */
 export const hunspellDictionaries = (folder = systemFolder): Readonly<Record<string, string>> => {
   const found: Record<string, string> = {}
-  for (const [language, names] of Object.entries(installed)) {
-    const name = names.find((one) => existsSync(join(folder, `${one}.dic`)))
+  for (const [language, names] of Object.entries(systemDictionaries)) {
+    const name = names.find((candidate) => existsSync(join(folder, `${candidate}.dic`)))
     if (name !== undefined) found[language] = join(folder, name)
   }
   const require = createRequire(import.meta.url)
-  for (const [language, name] of Object.entries(packaged))
+  for (const [language, name] of Object.entries(packages))
     try {
       found[language] = join(dirname(require.resolve(name)), "index")
     } catch {
@@ -58,12 +60,12 @@ export const hunspellDictionaries = (folder = systemFolder): Readonly<Record<str
 
 export const hunspell = (
   system: ActorSystem,
-  starts: Starts,
+  starts: EngineStartMap,
   dictionaries = hunspellDictionaries()
 ): Corrector => {
   const languages = Object.keys(dictionaries).filter((language) => !language.includes("-"))
   const tested = languages.find((language) => language in canaries) ?? "es"
-  const [text, wants] = canaries[tested]!
+  const [text, corrected] = canaries[tested]!
   return threadCorrector({
     system,
     starts,
@@ -76,7 +78,7 @@ export const hunspell = (
       tier: "embedded",
       licence: "MIT, MPL-2.0 (Hunspell); dictionaries MPL, LGPL"
     },
-    canary: { text, language: tested, wants }
+    canary: { text, language: tested, corrected }
   })
 }
 

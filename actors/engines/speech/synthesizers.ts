@@ -1,18 +1,20 @@
 /** Speech from text: Flite (WASM, English) in a worker thread, and espeak-ng (GPL, a process per sentence)
- *  for the other languages. */
+ *  for the other languages. It is guaranteed that speech has no silence around it.
+ *  Source: docs/spec/engines.md, section 6. */
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Speech, type Synthesizer } from "../ports.ts"
-import { supervise, type Start } from "../engine-process.ts"
+import { supervise, type EngineStartMap, type Start } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 import type { FromFlite, ToFlite } from "../workers/flite.ts"
 
 const textMax = 2_000
-const quiet = 200
+/** Samples below this are silence. */
+const silenceMax = 200
 
-/** A WAV file's sound, without the silence around it. 16-bit mono. */
+/** Reads the sound of a WAV file, 16-bit mono, without the silence around it. */
 export const speechOf = (wav: Uint8Array): Speech => {
   const view = new DataView(wav.buffer, wav.byteOffset, wav.byteLength)
   const rate = view.getUint32(24, true)
@@ -20,12 +22,12 @@ export const speechOf = (wav: Uint8Array): Speech => {
   while (at + 8 < wav.length && view.getUint32(at, false) !== 0x64617461)
     at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2)
   const bytes = Math.min(view.getUint32(at + 4, true), wav.length - at - 8) & ~1
-  // a Buffer's own slice is no copy
+  // A Buffer's own slice would be no copy.
   const pcm = new Int16Array(Uint8Array.prototype.slice.call(wav, at + 8, at + 8 + bytes).buffer)
   let from = 0
   let to = pcm.length
-  while (from < to && Math.abs(pcm[from]!) < quiet) from++
-  while (to > from && Math.abs(pcm[to - 1]!) < quiet) to--
+  while (from < to && Math.abs(pcm[from]!) < silenceMax) from++
+  while (to > from && Math.abs(pcm[to - 1]!) < silenceMax) to--
   return { pcm: pcm.slice(from, to), rate }
 }
 
@@ -36,7 +38,7 @@ interface Flite {
 const fliteThread: Start<Flite> = Effect.gen(function* () {
   const worker = yield* Effect.acquireRelease(
     Effect.sync(() => startWorker<ToFlite, FromFlite>("flite", {})),
-    (live) => Effect.sync(() => live.kill())
+    (started) => Effect.sync(() => started.kill())
   )
   const fault = (reason: "crashed" | "bad-input", detail: string) =>
     new EngineFault({ reason, engine: "flite", detail })
@@ -45,9 +47,11 @@ const fliteThread: Start<Flite> = Effect.gen(function* () {
   yield* Effect.callback<void, EngineFault>((resume) => {
     worker.onDeath((detail) => resume(Effect.fail(fault("crashed", detail))))
     worker.listen((message) => {
-      if ("is" in message) return resume(Effect.void)
+      if (message._tag === "Ready") return resume(Effect.void)
       waiting.get(message.id)?.(
-        "wav" in message ? Effect.succeed(message.wav) : Effect.fail(fault("bad-input", message.failed))
+        message._tag === "Spoken"
+          ? Effect.succeed(message.wav)
+          : Effect.fail(fault("bad-input", message.detail))
       )
       waiting.delete(message.id)
     })
@@ -78,15 +82,15 @@ const fliteThread: Start<Flite> = Effect.gen(function* () {
   }
 })
 
-export const flite = (system: ActorSystem, starts: Map<string, any>): Synthesizer => {
-  const engine = supervise(system, starts, "flite", fliteThread)
+export const flite = (system: ActorSystem, starts: EngineStartMap): Synthesizer => {
+  const engine = supervise({ system, starts, id: "flite", start: fliteThread })
   return {
     info: { id: "flite", version: "0.1.1", tier: "embedded", licence: "BSD-like" },
     readiness: () => ({ ready: true }),
     languages: () => ["en"],
     speak: (text, { voice }) =>
       Effect.map(
-        engine.use((live) => live.speak(text.slice(0, textMax), voice === "male" ? "rms" : "slt")),
+        engine.use(({ speak }) => speak(text.slice(0, textMax), voice === "male" ? "rms" : "slt")),
         speechOf
       )
   }
@@ -100,9 +104,9 @@ export const espeak = (): Synthesizer & { readonly warm: () => Promise<void> } =
   let voices: ReadonlyArray<Language> = []
   let version = ""
   let reason = "espeak-ng is not installed: apt-get install --no-install-recommends espeak-ng"
-  let looking: Promise<void> | undefined
-  const look = (): Promise<void> =>
-    (looking ??= run("espeak-ng", ["--voices"], { timeout: speakMs }).then(
+  let loading: Promise<void> | undefined
+  const loadVoices = (): Promise<void> =>
+    (loading ??= run("espeak-ng", ["--voices"], { timeout: speakMs }).then(
       async ({ stdout }) => {
         version =
           /\d+\.\d+(?:\.\d+)?/.exec(
@@ -127,7 +131,7 @@ export const espeak = (): Synthesizer & { readonly warm: () => Promise<void> } =
     },
     readiness: () => (voices.length > 0 ? { ready: true } : { ready: false, reason }),
     languages: () => voices,
-    warm: look,
+    warm: loadVoices,
     speak: (text, { language, voice }) =>
       Effect.tryPromise({
         try: (signal) =>

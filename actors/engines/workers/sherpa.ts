@@ -1,12 +1,12 @@
-/** sherpa-onnx's streaming recognizer in a thread, with the operator's model. The package is optional: a
- *  missing one is said in a line. */
+/** The worker thread of sherpa-onnx's streaming recognizer, with the operator's model. The package is optional: it
+ *  is guaranteed that a missing one is reported in one line. Source: docs/spec/engines.md, section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { parentPort, workerData } from "node:worker_threads"
 import type { FromThread, ToThread } from "../speech/thread-recognizer.ts"
 
-const say = (message: FromThread): void => parentPort!.postMessage(message)
+const post = (message: FromThread): void => parentPort!.postMessage(message)
 const { folder } = workerData as { folder: string }
 
 const file = (part: string): string =>
@@ -36,38 +36,39 @@ try {
   let samples = 0
   let startMs = 0
   let last = ""
-  const look = (final: boolean): void => {
+  const report = (isLast: boolean): void => {
     while (recognizer.isReady(stream)) recognizer.decode(stream)
     const text = String(recognizer.getResult(stream).text).trim().toLowerCase()
-    const over = final || recognizer.isEndpoint(stream)
+    const isFinal = isLast || recognizer.isEndpoint(stream)
     const endMs = Math.round(samples / 16)
-    if (text !== "" && (over || text !== last)) say({ is: over ? "final" : "partial", text, startMs, endMs })
-    last = over ? "" : text
-    if (over) {
+    if (text !== "" && (isFinal || text !== last))
+      post({ _tag: isFinal ? "Final" : "Partial", text, startMs, endMs })
+    last = isFinal ? "" : text
+    if (isFinal) {
       recognizer.reset(stream)
       startMs = endMs
     }
   }
   parentPort!.on("message", (message: ToThread) => {
-    if (message.op === "audio") {
+    if (message._tag === "Audio") {
       samples += message.pcm.length
       stream.acceptWaveform({
         sampleRate: 16_000,
         samples: Float32Array.from(message.pcm, (sample) => sample / 32_768)
       })
-      look(false)
-      return say({ is: "heard", samples: message.pcm.length })
+      report(false)
+      return post({ _tag: "Consumed", samples: message.pcm.length })
     }
-    if (message.op === "end") {
+    if (message._tag === "End") {
       stream.inputFinished()
-      look(true)
-      say({ is: "done" })
+      report(true)
+      post({ _tag: "Done" })
     }
     stream = recognizer.createStream()
     samples = startMs = 0
     last = ""
   })
-  say({ is: "ready" })
+  post({ _tag: "Ready" })
 } catch (cause) {
-  say({ is: "failed", reason: cause instanceof Error ? cause.message.split("\n")[0]! : String(cause) })
+  post({ _tag: "NotReady", reason: cause instanceof Error ? cause.message.split("\n")[0]! : String(cause) })
 }

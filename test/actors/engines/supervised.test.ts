@@ -75,7 +75,7 @@ let host: Hosted
 const supervised = (behaves?: Parameters<typeof fakes>[0]) => {
   host = hosted("still")
   const { all, begin } = fakes(behaves)
-  return { all, engine: supervise(host.system, host.starts, "fake", begin) }
+  return { all, engine: supervise({ system: host.system, starts: host.starts, id: "fake", start: begin }) }
 }
 
 afterEach(() => host.close())

@@ -215,7 +215,7 @@ describe("a file", () => {
     await gguf(file)
   })
   it("that is not there is told by the worker, each time", async () => {
-    const model = embedded([{ id: "a" }], { module: "gguf", files: { a: join(folder, "absent.gguf") } })
+    const model = embedded([{ id: "a" }], { _tag: "gguf", files: { a: join(folder, "absent.gguf") } })
     for (let i = 0; i < 2; i++)
       await expect(
         model.generate(

@@ -5,12 +5,9 @@ import net, { type AddressInfo } from "node:net"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { Deadlines } from "../../../../actors/engines/chat/deadlines.ts"
 import { HttpClient } from "../../../../actors/engines/chat/http-client.ts"
-import {
-  headBytesMax,
-  Origin,
-  readHead,
-  type Hearer
-} from "../../../../actors/engines/chat/http1-connection.ts"
+import { headBytesMax, type ResponseHandler } from "../../../../actors/engines/chat/http1-connection.ts"
+import { readHead } from "../../../../actors/engines/chat/http1-head.ts"
+import { Http1Pool } from "../../../../actors/engines/chat/http1-pool.ts"
 
 const clock = { nowMs: 0, due: [] as Array<{ readonly atMs: number; readonly fire: () => void }> }
 
@@ -55,10 +52,10 @@ const server = net.createServer((wire) => {
   wire.on("close", () => wires.delete(wire))
 })
 
-let origin: Origin
+let origin: Http1Pool
 
-const originAt = (port: number): Origin =>
-  new Origin({ url: new URL(`http://127.0.0.1:${port}`), connectMs: 1_000, deadlines })
+const originAt = (port: number): Http1Pool =>
+  new Http1Pool({ url: new URL(`http://127.0.0.1:${port}`), connectMs: 1_000, deadlines })
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => {
@@ -381,7 +378,7 @@ describe("connections", () => {
     })
     let heard = 0
     const first = new Promise<void>((resolve) => {
-      const hearer: Hearer = {
+      const hearer: ResponseHandler = {
         head: () => {},
         data: () => {
           heard++
@@ -414,7 +411,7 @@ describe("connections", () => {
     }
     let got = 0
     await new Promise<void>((resolve, reject) => {
-      const hearer: Hearer = {
+      const hearer: ResponseHandler = {
         head: () => {},
         data: (_, from, to) => {
           const first = got === 0
@@ -519,7 +516,7 @@ describe("connections", () => {
     })
     expect(await ask(originAt(port))).toMatchObject({ status: 0, fault: "broken: ECONNREFUSED" })
     // An address for documentation (RFC 5737): whatever the network does with it, the deadline is first.
-    const nowhere = new Origin({ url: new URL("http://192.0.2.1:9"), connectMs: 1_000, deadlines })
+    const nowhere = new Http1Pool({ url: new URL("http://192.0.2.1:9"), connectMs: 1_000, deadlines })
     const told = ask(nowhere)
     pass(1_100)
     expect((await told).fault).toMatch(
@@ -639,7 +636,7 @@ it("a head is read in one pass, and its fields whatever their case", () => {
     retryAfter: "3",
     length: 12,
     chunked: false,
-    keep: true,
-    keepMs: 9_000
+    keepAlive: true,
+    keepAliveMs: 9_000
   })
 })

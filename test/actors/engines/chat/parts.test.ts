@@ -8,7 +8,7 @@ import type { ModelEvent, ModelRequest, ModelSink } from "../../../../actors/eng
 import { ChunkReader } from "../../../../actors/engines/chat/openai-sse-chunks.ts"
 import { readRecords } from "../../../../actors/engines/chat/upstream-record.ts"
 import { SseReader } from "../../../../actors/engines/chat/sse-reader.ts"
-import { targetOf, translating } from "../../../../actors/engines/chat/translator-model.ts"
+import { targetOf, translatorModel } from "../../../../actors/engines/chat/translator-model.ts"
 import { isPublicAddress, webFetch } from "../../../../protocols/chat/turn/public-fetch.ts"
 import { CompletionChunks } from "../../../../protocols/chat/answer/completion-chunks.ts"
 import { memberText, readBody } from "../../../../protocols/chat/request/json-body.ts"
@@ -55,7 +55,7 @@ const rewritten = (
     }
   }
   const reader = new ChunkReader(sink, learns)
-  const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+  const sse = new SseReader((payload) => reader.payload(payload), reader.skipLearnedFrames)
   const bytes = Buffer.from(payloads.map((payload) => `data:${space}${payload}${eol}${eol}`).join(""))
   for (let at = 0; at < bytes.length;) {
     const next = at + 1 + Math.floor(cut() * 40)
@@ -172,7 +172,7 @@ describe("events out of bytes", () => {
     expect(performance.now() - began).toBeLessThan(3_000)
     expect(() => payloads(`data: ${"x".repeat(17_000_000)}`, 4_096)).toThrow(/too large/)
   })
-  it("whatever stands between and before events, leaping tells what parsing tells, in pieces of every size", () => {
+  it("whatever stands between and before events, learned frames tell what parsing tells, in pieces of every size", () => {
     const next = random(17)
     const one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
     for (let i = 0; i < 150; i++) {
@@ -204,7 +204,7 @@ describe("events out of bytes", () => {
           }
         }
         const reader = new ChunkReader(sink, learns)
-        const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+        const sse = new SseReader((payload) => reader.payload(payload), reader.skipLearnedFrames)
         const bytes = Buffer.from(stream)
         for (let at = 0; at < bytes.length; at += size) sse.push(bytes, at, Math.min(bytes.length, at + size))
         sse.end()
@@ -273,7 +273,7 @@ it("an answer's bytes are counted alike, learned or parsed: in UTF-8, without es
       onOutputTooLong: () => {}
     })
     const reader = new ChunkReader(filter, learns)
-    const sse = new SseReader((payload) => reader.payload(payload), reader.leap)
+    const sse = new SseReader((payload) => reader.payload(payload), reader.skipLearnedFrames)
     for (const content of words)
       sse.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
     return filter.outputBytes
@@ -668,7 +668,7 @@ describe("local/translate", () => {
   ])("%s → %s", (text, target) => expect(targetOf(text, targets)).toBe(target))
   it("sentence by sentence, the order in a system or the user message; no target is said clearly", async () => {
     const { engines } = scripted({ change: (text) => text.toUpperCase() })
-    const model = translating(engines)
+    const model = translatorModel(engines)
     const run = async (...messages: ModelRequest["messages"]) => {
       const events: Array<ModelEvent> = []
       await model.generate(

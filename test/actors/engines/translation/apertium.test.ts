@@ -5,17 +5,14 @@ import { Effect, Result } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
 import { expectLinear } from "../../../linear.ts"
 import type { EngineFault, EngineSegment, SegmentUnit } from "../../../../actors/engines/ports.ts"
+import { apertium, type Apertium } from "../../../../actors/engines/translation/apertium.ts"
 import {
-  apertium,
   canaries,
   commandOf,
   directionsIn,
-  escape,
-  languages,
-  segmentOf,
-  streamOf,
-  type Apertium
-} from "../../../../actors/engines/translation/apertium.ts"
+  languages
+} from "../../../../actors/engines/translation/apertium-modes.ts"
+import { escape, segmentOf, streamOf } from "../../../../actors/engines/translation/apertium-stream.ts"
 import { hosted, type Hosted } from "../hosted.ts"
 import { fakePipelines, type FakePipelines } from "./fake-pipeline.ts"
 
