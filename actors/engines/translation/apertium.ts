@@ -7,7 +7,6 @@ import { supervise, type EngineStartMap, type Supervised } from "../engine-proce
 import {
   EngineFault,
   type EngineSegment,
-  type Language,
   type Readiness,
   type TranslateRequest,
   type Translator
