@@ -32,10 +32,11 @@ await Effect.runPromise(
         store,
         actors: system,
         clock: system.nowMs,
+        log: (level, message, fields) => console.error(level, message, fields),
         secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
         plainLoopback: true,
         callsMax: 1e9,
-        vault: { seal: (plain) => Buffer.from(plain), open: (sealed) => Buffer.from(sealed).toString() }
+        cipher: { seal: (plain) => Buffer.from(plain), open: (sealed) => Buffer.from(sealed).toString() }
       })
       system.host(shop.delivery, Context.make(Deliveries, shop.webhooks))
       const token = yield* Effect.promise(async () => {

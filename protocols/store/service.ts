@@ -1,6 +1,6 @@
-/** The store put together: engine, ways in, webhooks, console, routes; over a store, an actor system and
- *  whoever checks apps' tokens.
- *  Source: store section 1. */
+/** The store put together: engine, access, webhooks, console, routes; over a store, an actor system and whoever
+ *  checks the tokens of apps.
+ *  Source: docs/spec/store.md, section 1. */
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
 import type { Store } from "../../storage/store.ts"
@@ -11,13 +11,15 @@ import { consoleRoutes } from "./console/routes.ts"
 import { Engine } from "./engine/engine.ts"
 import type { FieldCipher } from "./engine/resource.ts"
 import { storeEndpoints } from "./calls/endpoints.ts"
-import { Guard, type Plan } from "./access/guard.ts"
+import { Guard } from "./access/guard.ts"
+import { loopbackNames } from "./access/loopback.ts"
+import { RateLimiter, type Plan } from "./access/rate-limit.ts"
+import type { Log } from "./problems.ts"
 import { firstBoot, resources } from "./resources/all.ts"
 import { webhooksResource } from "./resources/webhooks.ts"
-import { store as routes } from "./routes.ts"
+import { storeService } from "./routes.ts"
 import { Staff } from "./access/staff.ts"
 import { Webhooks, type WebhookOptions } from "./calls/webhooks.ts"
-import { Windows } from "./access/windows.ts"
 import { Zone } from "./wire.ts"
 
 export interface StoreOptions {
@@ -25,10 +27,12 @@ export interface StoreOptions {
   readonly actors: ActorSystem
   readonly clock: () => number
   readonly secrets: Secrets
-  readonly vault: FieldCipher
-  /** Own opaque tokens when absent. */
+  readonly cipher: FieldCipher
+  /** Says what failed by a fault of ours. */
+  readonly log: Log
+  /** The store's own opaque tokens when absent. */
   readonly tokens?: AppTokens
-  /** Without it only loopback names are this store. */
+  /** The name of this store; when absent only loopback names are. */
   readonly domain?: string
   readonly hosts?: ReadonlyArray<string>
   readonly plainLoopback: boolean
@@ -48,11 +52,11 @@ export interface OpenStore {
   readonly apps: AppRegistry
   readonly staff: Staff
   readonly webhooks: Webhooks
-  readonly windows: Windows
+  readonly rateLimiter: RateLimiter
   readonly tokens: AppTokens
-  /** The delivery actor; host it with `webhooks` as its Deliveries, then call `begin`. */
+  /** The delivery actor: to be hosted with `webhooks` as its Deliveries, before `begin` is called. */
   readonly delivery: ReturnType<typeof webhookDelivery>
-  /** Makes a first boot's records; true when this was one. */
+  /** Creates the records of a first boot; true when this was one. */
   readonly begin: () => Promise<boolean>
   readonly settled: () => Promise<void>
   /** Reads, in the background, the columns that lists of products are mostly asked by. */
@@ -68,21 +72,30 @@ const warmColumns = [
   "updated_at"
 ]
 
-export const loopbackNames = ["localhost", "127.0.0.1", "[::1]"]
+const bodyBytesMaxDefault = 2 * 1_048_576
+const cacheTtlMsDefault = 60_000
 
 export const openStore = (options: StoreOptions): OpenStore => {
-  const { store, actors, clock, secrets, domain, headerPrefix = "X-STORE" } = options
+  const { store, actors, clock, secrets, log, domain, headerPrefix = "X-STORE" } = options
   const privateTargets = options.webhooks?.privateTargets ?? false
   const engine = new Engine(store, [...resources, webhooksResource(privateTargets, secrets.random)], {
     zone: new Zone(options.zone ?? "UTC"),
-    vault: options.vault,
+    cipher: options.cipher,
     clock
   })
-  const tokens =
-    options.tokens ?? new OwnAppTokens(store, secrets, clock, `https://${domain ?? "localhost"}/api/v1/`)
-  const apps = new AppRegistry(store, tokens, secrets, clock)
+  const resource = `https://${domain ?? "localhost"}/api/v1/`
+  const tokens = options.tokens ?? new OwnAppTokens({ store, secrets, clock, resource })
+  const apps = new AppRegistry({ store, tokens, secrets, clock })
   const staff = new Staff(engine, secrets)
-  const windows = new Windows(store, actors, clock)
+  const rateLimiter = new RateLimiter({
+    store,
+    actors,
+    clock,
+    plan: options.plan ?? (() => "gold"),
+    headerPrefix,
+    retryAfter: options.retryAfter ?? "date",
+    callsMax: options.callsMax
+  })
   const webhooks: Webhooks = new Webhooks(engine, {
     headerPrefix,
     ...options.webhooks,
@@ -93,24 +106,21 @@ export const openStore = (options: StoreOptions): OpenStore => {
   })
   const delivery = webhookDelivery(webhooks)
   engine.outbox = webhooks
-  const guard = new Guard(windows, apps, staff, {
-    headerPrefix,
-    plan: options.plan ?? (() => "gold"),
-    hosts: [...(domain === undefined ? loopbackNames : [domain]), ...(options.hosts ?? [])],
-    plainLoopback: options.plainLoopback,
-    retryAfter: options.retryAfter ?? "date",
-    clock,
-    ...(options.callsMax === undefined ? {} : { callsMax: options.callsMax })
-  })
-  const service = routes({
+  const hosts = [...(domain === undefined ? loopbackNames : [domain]), ...(options.hosts ?? [])]
+  const guard = new Guard(
+    { rateLimiter, apps, staff },
+    { headerPrefix, hosts, plainLoopback: options.plainLoopback, log }
+  )
+  const service = storeService({
     engine,
     guard,
     endpoints: storeEndpoints(store),
-    validation: webhooks,
-    console: consoleRoutes({ engine, guard, apps, staff, webhooks }),
+    validation: webhooks.replies,
+    console: consoleRoutes({ engine, guard, apps, staff, webhooks, log }),
     origin: domain === undefined ? undefined : `https://${domain}`,
-    cacheTtlMs: options.cacheTtlMs ?? 60_000,
-    bodyBytesMax: options.bodyBytesMax ?? 2 * 1_048_576
+    cacheTtlMs: options.cacheTtlMs ?? cacheTtlMsDefault,
+    bodyBytesMax: options.bodyBytesMax ?? bodyBytesMaxDefault,
+    log
   })
   return {
     service,
@@ -118,22 +128,22 @@ export const openStore = (options: StoreOptions): OpenStore => {
     apps,
     staff,
     webhooks,
-    windows,
+    rateLimiter,
     tokens,
     delivery,
     begin: async () => {
-      const first = await firstBoot(engine)
+      const isFirst = await firstBoot(engine)
       webhooks.wakeAll()
-      return first
+      return isFirst
     },
-    settled: () => windows.settled(),
-    warm: async () => {
-      await engine
-        .columnsOf("products")
-        .ready(warmColumns)
-        ?.catch(() => {
-          /* the process stops; or else the first list tells */
-        })
-    }
+    settled: () => rateLimiter.settled(),
+    warm: () => warm(engine)
   }
+}
+
+const warm = async (engine: Engine): Promise<void> => {
+  const columns = engine.columnsOf("products")
+  await columns.ready(warmColumns)?.catch(() => {
+    // The process stops; or else the first list says what is wrong.
+  })
 }

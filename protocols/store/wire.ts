@@ -1,6 +1,9 @@
-/** Datetimes on the wire: ISO 8601, out with the store's offset and milliseconds, in with or without an
- *  offset. Pure.
- *  Source: store section 2.5. */
+/** Values on the wire: JSON objects, and datetimes as ISO 8601, out with the store's offset and milliseconds,
+ *  in with or without an offset. Pure.
+ *  Source: docs/spec/store.md, section 2.5. */
+
+/** A JSON object whose members are not checked yet. */
+export type JsonObject = Readonly<Record<string, unknown>>
 
 const shape = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,7}))?)?(Z|[+-]\d\d:?\d\d)?)?$/
 const pad = (value: number, digits = 2): string => String(value).padStart(digits, "0")
@@ -30,15 +33,15 @@ export class Zone {
   /** Minutes east of UTC at that instant. */
   private offset(ms: number): number {
     if (this.parts === undefined) return 0
-    const of: Record<string, number> = {}
-    for (const { type, value } of this.parts.formatToParts(ms)) of[type] = Number(value)
+    const parts: Record<string, number> = {}
+    for (const { type, value } of this.parts.formatToParts(ms)) parts[type] = Number(value)
     const local = Date.UTC(
-      of["year"]!,
-      of["month"]! - 1,
-      of["day"]!,
-      of["hour"]!,
-      of["minute"]!,
-      of["second"]!
+      parts["year"]!,
+      parts["month"]! - 1,
+      parts["day"]!,
+      parts["hour"]!,
+      parts["minute"]!,
+      parts["second"]!
     )
     return Math.round((local - Math.floor(ms / 1_000) * 1_000) / 60_000)
   }
@@ -46,8 +49,8 @@ export class Zone {
   format(ms: number): string {
     if (this.parts === undefined) return new Date(ms).toISOString()
     const offset = this.offset(ms)
-    const by = Math.abs(offset)
-    return `${new Date(ms + offset * 60_000).toISOString().slice(0, -1)}${offset < 0 ? "-" : "+"}${pad(Math.floor(by / 60))}:${pad(by % 60)}`
+    const minutes = Math.abs(offset)
+    return `${new Date(ms + offset * 60_000).toISOString().slice(0, -1)}${offset < 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
   }
 
   /** Epoch ms; undefined when it is no datetime. Without an offset it is taken in this zone; a date alone is

@@ -107,6 +107,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       store,
       system,
       seal,
+      log,
       loopback: local,
       subject: secrets?.oauthUserId,
       ...(tokens === undefined ? {} : { tokens })

@@ -1,19 +1,19 @@
-/** The store's port to an authorization server, and a small durable one of its own behind it: opaque tokens,
- *  kept as hashes.
- *  Source: store sections 3.2, 3.3. */
+/** The store's port to an authorization server, and a small durable one of its own behind it, whose opaque tokens
+ *  are stored as hashes.
+ *  Source: docs/spec/store.md, sections 3.2, 3.3. */
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
-import type { Scope } from "./access.ts"
+import type { Scope } from "./scopes.ts"
 
-/** What a token stands for. `subject`: the user it acts for, as the authorization server names them;
- *  undefined: the app itself. */
+/** What a token stands for. `subject` is the user it acts for, as the authorization server names them; undefined
+ *  when it is the app itself. */
 export interface Verified {
   readonly appId: string
   readonly subject: string | undefined
   readonly scopes: ReadonlyArray<string>
 }
 
-/** How the token came: a proof of possession is bound to method and address. */
+/** The request that a token came with: a proof of possession is bound to its method and address. */
 export interface TokenUse {
   readonly method: string
   readonly url: string
@@ -28,24 +28,22 @@ export interface AppRegistration {
   readonly runWithoutUser: boolean
 }
 
-/** The authorization server cannot be asked: the answer is 503, never "allow". */
-export class AuthorizationUnreachable extends Error {
-  constructor() {
-    super("the authorization server cannot be reached")
-    this.name = "AuthorizationUnreachable"
-  }
+/** The secret of an app, which is in this answer and nowhere else. */
+export interface AppSecret {
+  readonly secret: string
 }
 
+/** Each call throws or rejects with `authorizationUnreachable` of problems.ts when the server cannot be asked. */
 export interface AppTokens {
-  /** undefined: unknown, cut, expired, revoked, of another resource or without its proof. Synchronous where
-   *  it can be. Throws or rejects AuthorizationUnreachable. Called at each request: what it may cache (at
-   *  most 5 s for revocation) is its own matter. */
+  /** Returns undefined for a token that is unknown, cut, expired, revoked, of another resource or without its
+   *  proof. Synchronous where it can be. It is called at each request: what it may cache (at most 5 s for
+   *  revocation) is its own matter. */
   verify(token: string, use: TokenUse): Verified | undefined | Promise<Verified | undefined>
-  /** Makes the client (client_id = App ID) and its secret, which is in this answer and nowhere else. */
-  register(app: AppRegistration): Promise<{ readonly secret: string }>
+  /** Creates the client, whose client_id is the App ID, and its secret. */
+  register(app: AppRegistration): Promise<AppSecret>
   change(app: AppRegistration): Promise<void>
-  /** A new secret; the old one is dead when this resolves. */
-  rotate(appId: string): Promise<{ readonly secret: string }>
+  /** Creates a new secret; the old one is dead when this resolves. */
+  rotate(appId: string): Promise<AppSecret>
   /** Removes the client; all its tokens are revoked when this resolves. */
   remove(appId: string): Promise<void>
 }
@@ -84,14 +82,21 @@ const sweptPerToken = 8
 const lifeMsDefault = 3_600_000
 const prefix = "sot_"
 
+export interface OwnAppTokensParts {
+  readonly store: Store
+  readonly secrets: Secrets
+  readonly clock: () => number
+  /** The identifier of the resource that tokens must be for. */
+  readonly resource: string
+}
+
 export class OwnAppTokens implements AppTokens {
   private readonly store: Store
   private readonly secrets: Secrets
   private readonly clock: () => number
   readonly resource: string
 
-  /** `resource`: the identifier tokens must be for. */
-  constructor(store: Store, secrets: Secrets, clock: () => number, resource: string) {
+  constructor({ store, secrets, clock, resource }: OwnAppTokensParts) {
     this.store = store
     this.secrets = secrets
     this.clock = clock
@@ -104,18 +109,18 @@ export class OwnAppTokens implements AppTokens {
 
   verify(token: string): Verified | undefined {
     if (!token.startsWith(prefix)) return undefined
-    const kept = Tokens.get(this.store, [this.hash(token)])
+    const stored = Tokens.get(this.store, [this.hash(token)])
     if (
-      kept === undefined ||
-      kept.expiresMs <= this.clock() ||
-      kept.resource !== this.resource ||
-      Clients.get(this.store, [kept.appId]) === undefined
+      stored === undefined ||
+      stored.expiresMs <= this.clock() ||
+      stored.resource !== this.resource ||
+      Clients.get(this.store, [stored.appId]) === undefined
     )
       return undefined
-    return { appId: kept.appId, subject: kept.subject ?? undefined, scopes: kept.scopes }
+    return { appId: stored.appId, subject: stored.subject ?? undefined, scopes: stored.scopes }
   }
 
-  /** What a token endpoint would give out after consent. */
+  /** Issues what a token endpoint would give out after consent. */
   async issue({
     appId,
     subject,
@@ -126,7 +131,7 @@ export class OwnAppTokens implements AppTokens {
     const token = prefix + this.secrets.random()
     const hash = this.hash(token)
     const nowMs = this.clock()
-    // Hashes are random, so those after a new one are a fair sample: dead tokens leave as new ones come.
+    // Hashes are random, so those after a new one are a fair sample: dead tokens are deleted as new ones come.
     const dead = Tokens.range(this.store, { after: [hash], limit: sweptPerToken })
       .filter(({ value }) => value.expiresMs <= nowMs)
       .map(({ key }) => Tokens.delete(key))
@@ -142,7 +147,7 @@ export class OwnAppTokens implements AppTokens {
     await committed(this.store, [Tokens.delete([this.hash(token)])])
   }
 
-  private async keepSecret(appId: string): Promise<{ readonly secret: string }> {
+  private async storeNewSecret(appId: string): Promise<AppSecret> {
     const secret = this.secrets.random()
     await committed(this.store, [
       Clients.put([appId], { secretHash: this.secrets.hash(secret, "store app secret") })
@@ -150,17 +155,17 @@ export class OwnAppTokens implements AppTokens {
     return { secret }
   }
 
-  register({ appId }: AppRegistration): Promise<{ readonly secret: string }> {
-    return this.keepSecret(appId)
+  register({ appId }: AppRegistration): Promise<AppSecret> {
+    return this.storeNewSecret(appId)
   }
 
   async change(): Promise<void> {}
 
-  rotate(appId: string): Promise<{ readonly secret: string }> {
-    return this.keepSecret(appId)
+  rotate(appId: string): Promise<AppSecret> {
+    return this.storeNewSecret(appId)
   }
 
-  /** Its tokens are dead with it: verifying one looks for its client. */
+  /** Its tokens die with it, because verifying one looks for its client. */
   async remove(appId: string): Promise<void> {
     await committed(this.store, [Clients.delete([appId])])
   }

@@ -1,11 +1,14 @@
-/** Apps of the console, and the admin tokens that never expire: made once, shown once, kept as hashes, dead
- *  at the next request once revoked. Source: store sections 3.2, 3.7. */
+/** Apps of the console, and the admin tokens that never expire: a token is shown once, stored as a hash, and dead
+ *  at the next request once revoked.
+ *  Source: docs/spec/store.md, sections 3.2, 3.7. */
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
-import { isScope, type Scope } from "./access.ts"
+import { loopbackNames } from "./loopback.ts"
+import { isScope, type Scope } from "./scopes.ts"
 import type { AppTokens, Secrets } from "./app-tokens.ts"
 import type { FieldFault } from "../engine/fields.ts"
-import { fieldsRefused, Refused } from "../problems.ts"
+import { refuseFields, conflict, notFound } from "../problems.ts"
+import type { JsonObject } from "../wire.ts"
 
 const App = Schema.Struct({
   appId: Schema.String,
@@ -44,56 +47,63 @@ export const adminTokenPrefix = "sat_"
 const appsMax = 200
 const tokensMax = 200
 const urisMax = 20
+const textLengthMax = 2_000
 
 const textFault = (field: string, message: string): FieldFault => ({ field, code: "invalid_value", message })
 
 const isRedirect = (text: string): boolean => {
   if (!URL.canParse(text)) return false
   const { protocol, hostname, hash } = new URL(text)
-  return (
-    hash === "" &&
-    (protocol === "https:" ||
-      (protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(hostname)))
-  )
+  return hash === "" && (protocol === "https:" || (protocol === "http:" && loopbackNames.includes(hostname)))
 }
 
 const isOrigin = (text: string): boolean => URL.canParse(text) && new URL(text).origin === text
-type Given = Readonly<Record<string, unknown>>
 
-const listOf = (
-  given: Given,
-  name: string,
-  faults: Array<FieldFault>,
-  fits: (text: string) => boolean,
-  max: number
+/** A member that is a list of texts. */
+interface ListRule {
+  readonly name: string
+  readonly accepts: (text: string) => boolean
+  readonly max: number
+}
+
+const scopesRule: ListRule = { name: "scopes", accepts: isScope, max: 20 }
+const redirectUrisRule: ListRule = { name: "redirect_uris", accepts: isRedirect, max: urisMax }
+const allowedOriginsRule: ListRule = { name: "allowed_origins", accepts: isOrigin, max: urisMax }
+
+const listIn = (
+  input: JsonObject,
+  { name, accepts, max }: ListRule,
+  faults: Array<FieldFault>
 ): ReadonlyArray<string> => {
-  const value = given[name] ?? []
-  if (
-    Array.isArray(value) &&
-    value.length <= max &&
-    value.every((part): part is string => typeof part === "string" && part.length <= 2_000 && fits(part))
-  )
-    return [...new Set(value)]
+  const value = input[name] ?? []
+  const isAccepted = (part: unknown): part is string =>
+    typeof part === "string" && part.length <= textLengthMax && accepts(part)
+  if (Array.isArray(value) && value.length <= max && value.every(isAccepted)) return [...new Set(value)]
   faults.push(textFault(name, "is no list of acceptable values"))
   return []
 }
 
-/** Throws Refused (400). */
-export const decodeApp = (given: Given): Omit<App, "appId" | "createdMs" | "suspended"> => {
+const isName = (name: string): boolean => name.trim() !== "" && name.length <= 255 && !name.includes("\0")
+
+const nameFault = (name: unknown): FieldFault | undefined => {
+  if (typeof name !== "string") return { field: "name", code: "required", message: "is required" }
+  return isName(name) ? undefined : textFault("name", "must have 1 to 255 characters")
+}
+
+type AppSettings = Omit<App, "appId" | "createdMs" | "suspended">
+
+/** Throws Refusal (400). */
+export const decodeApp = (input: JsonObject): AppSettings => {
   const faults: Array<FieldFault> = []
-  const { name, kind = "custom", run_without_user: runWithoutUser = false } = given
-  if (typeof name !== "string" || name.trim() === "" || name.length > 255 || name.includes("\0"))
-    faults.push(
-      typeof name === "string"
-        ? textFault("name", "must have 1 to 255 characters")
-        : { field: "name", code: "required", message: "is required" }
-    )
+  const { name, kind = "custom", run_without_user: runWithoutUser = false } = input
+  const wrongName = nameFault(name)
+  if (wrongName !== undefined) faults.push(wrongName)
   if (kind !== "custom" && kind !== "installed") faults.push(textFault("kind", "must be custom or installed"))
   if (typeof runWithoutUser !== "boolean") faults.push(textFault("run_without_user", "must be true or false"))
-  const scopes = listOf(given, "scopes", faults, isScope, 20)
-  const redirectUris = listOf(given, "redirect_uris", faults, isRedirect, urisMax)
-  const allowedOrigins = listOf(given, "allowed_origins", faults, isOrigin, urisMax)
-  if (faults.length > 0) throw fieldsRefused(400, faults)
+  const scopes = listIn(input, scopesRule, faults)
+  const redirectUris = listIn(input, redirectUrisRule, faults)
+  const allowedOrigins = listIn(input, allowedOriginsRule, faults)
+  if (faults.length > 0) throw refuseFields("invalid", faults)
   return {
     name: name as string,
     kind: kind as App["kind"],
@@ -104,16 +114,21 @@ export const decodeApp = (given: Given): Omit<App, "appId" | "createdMs" | "susp
   }
 }
 
-const decodeToken = (given: Given): { readonly scopes: ReadonlyArray<Scope>; readonly label: string } => {
+interface TokenSettings {
+  readonly scopes: ReadonlyArray<Scope>
+  readonly label: string
+}
+
+const decodeToken = (input: JsonObject): TokenSettings => {
   const faults: Array<FieldFault> = []
-  const scopes = listOf(given, "scopes", faults, isScope, 20) as ReadonlyArray<Scope>
-  const { label = "" } = given
+  const scopes = listIn(input, scopesRule, faults) as ReadonlyArray<Scope>
+  const { label = "" } = input
   if (scopes.length === 0 && faults.length === 0)
     faults.push({ field: "scopes", code: "required", message: "are required" })
   if (scopes.includes("decrypt")) faults.push(textFault("scopes", "of an admin token cannot hold decrypt"))
   if (typeof label !== "string" || label.length > 255)
     faults.push(textFault("label", "must have at most 255 characters"))
-  if (faults.length > 0) throw fieldsRefused(400, faults)
+  if (faults.length > 0) throw refuseFields("invalid", faults)
   return { scopes, label: label as string }
 }
 
@@ -125,16 +140,35 @@ const registration = ({ appId, name, redirectUris, scopes, runWithoutUser }: App
   runWithoutUser
 })
 
+export interface AppRegistryParts {
+  readonly store: Store
+  readonly tokens: AppTokens
+  readonly secrets: Secrets
+  readonly clock: () => number
+}
+
+/** A new app, with the secret that is shown this once. */
+export interface CreatedApp {
+  readonly app: App
+  readonly secret: string
+}
+
+/** A new admin token: what is stored of it, and the token itself, which is shown this once. */
+export interface CreatedToken {
+  readonly token: string
+  readonly adminToken: AdminToken
+}
+
 export class AppRegistry {
   readonly tokens: AppTokens
   private readonly store: Store
   private readonly secrets: Secrets
   private readonly clock: () => number
 
-  /** Heard after every change, so that nothing remembered outlives it. */
-  changed: () => void = () => {}
+  /** Called after every change, so that nothing cached outlives it. */
+  onChange: () => void = () => {}
 
-  constructor(store: Store, tokens: AppTokens, secrets: Secrets, clock: () => number) {
+  constructor({ store, tokens, secrets, clock }: AppRegistryParts) {
     this.store = store
     this.tokens = tokens
     this.secrets = secrets
@@ -149,20 +183,21 @@ export class AppRegistry {
     return Apps.range(this.store, { limit: appsMax }).map(({ value }) => value)
   }
 
-  private known(appId: string): App {
+  /** Throws Refusal (404). */
+  private existing(appId: string): App {
     const app = this.get(appId)
-    if (app === undefined) throw new Refused(404, "there is no such app")
+    if (app === undefined) throw notFound("there is no such app")
     return app
   }
 
-  private async keep(...writes: Parameters<typeof committed>[1]): Promise<void> {
+  private async commit(...writes: Parameters<typeof committed>[1]): Promise<void> {
     await committed(this.store, writes)
-    this.changed()
+    this.onChange()
   }
 
-  async create(given: Given): Promise<{ readonly app: App; readonly secret: string }> {
-    const decoded = decodeApp(given)
-    if (this.list().length >= appsMax) throw new Refused(409, `there are at most ${appsMax} apps`)
+  async create(input: JsonObject): Promise<CreatedApp> {
+    const decoded = decodeApp(input)
+    if (this.list().length >= appsMax) throw conflict(`there are at most ${appsMax} apps`)
     const app: App = {
       ...decoded,
       appId: `app_${this.secrets.random().slice(0, 22)}`,
@@ -170,40 +205,40 @@ export class AppRegistry {
       createdMs: this.clock()
     }
     const { secret } = await this.tokens.register(registration(app))
-    await this.keep(Apps.put([app.appId], app, "absent"))
+    await this.commit(Apps.put([app.appId], app, "absent"))
     return { app, secret }
   }
 
-  async change(appId: string, given: Given): Promise<App> {
-    const before = this.known(appId)
-    const whole = {
+  async change(appId: string, changes: JsonObject): Promise<App> {
+    const before = this.existing(appId)
+    const merged = {
       name: before.name,
       kind: before.kind,
       scopes: before.scopes,
       redirect_uris: before.redirectUris,
       run_without_user: before.runWithoutUser,
       allowed_origins: before.allowedOrigins,
-      ...given
+      ...changes
     }
     const app: App = {
       ...before,
-      ...decodeApp(whole),
-      suspended: typeof given["suspended"] === "boolean" ? given["suspended"] : before.suspended
+      ...decodeApp(merged),
+      suspended: typeof changes["suspended"] === "boolean" ? changes["suspended"] : before.suspended
     }
     await this.tokens.change(registration(app))
-    await this.keep(Apps.put([appId], app, "present"))
+    await this.commit(Apps.put([appId], app, "present"))
     return app
   }
 
   async rotate(appId: string): Promise<string> {
-    this.known(appId)
+    this.existing(appId)
     return (await this.tokens.rotate(appId)).secret
   }
 
-  /** The app is gone for every check before its tokens are revoked at the authorization server. */
+  /** Deletes the app for every check, then revokes its tokens at the authorization server. */
   async remove(appId: string): Promise<void> {
-    this.known(appId)
-    await this.keep(
+    this.existing(appId)
+    await this.commit(
       Apps.delete([appId]),
       ...AdminTokenHashes.range(this.store, { prefix: [appId], limit: tokensMax }).flatMap(
         ({ key, value }) => [AdminTokenHashes.delete(key), AdminTokens.delete([value.hash])]
@@ -217,40 +252,36 @@ export class AppRegistry {
   }
 
   listTokens(appId: string): ReadonlyArray<AdminToken> {
-    this.known(appId)
+    this.existing(appId)
     return AdminTokenHashes.range(this.store, { prefix: [appId], limit: tokensMax }).flatMap(
       ({ value }) => AdminTokens.get(this.store, [value.hash]) ?? []
     )
   }
 
-  async createToken(
-    appId: string,
-    given: Given
-  ): Promise<{ readonly token: string; readonly about: AdminToken }> {
-    this.known(appId)
-    const { scopes, label } = decodeToken(given)
-    if (this.listTokens(appId).length >= tokensMax)
-      throw new Refused(409, `an app has at most ${tokensMax} tokens`)
+  async createToken(appId: string, input: JsonObject): Promise<CreatedToken> {
+    this.existing(appId)
+    const { scopes, label } = decodeToken(input)
+    if (this.listTokens(appId).length >= tokensMax) throw conflict(`an app has at most ${tokensMax} tokens`)
     const token = adminTokenPrefix + this.secrets.random()
     const hash = this.hash(token)
     const id = this.store.counter("store-admin-token-ids", []) + 1
-    const about: AdminToken = { id, appId, scopes, label, createdMs: this.clock() }
-    await this.keep(
+    const adminToken: AdminToken = { id, appId, scopes, label, createdMs: this.clock() }
+    await this.commit(
       { _tag: "add", table: "store-admin-token-ids", key: [], amount: 1 },
-      AdminTokens.put([hash], about, "absent"),
+      AdminTokens.put([hash], adminToken, "absent"),
       AdminTokenHashes.put([appId, id], { hash }, "absent")
     )
-    return { token, about }
+    return { token, adminToken }
   }
 
   async revokeToken(appId: string, id: number): Promise<void> {
-    this.known(appId)
+    this.existing(appId)
     const row = AdminTokenHashes.get(this.store, [appId, id])
-    if (row === undefined) throw new Refused(404, "there is no such token")
-    await this.keep(AdminTokenHashes.delete([appId, id]), AdminTokens.delete([row.hash]))
+    if (row === undefined) throw notFound("there is no such token")
+    await this.commit(AdminTokenHashes.delete([appId, id]), AdminTokens.delete([row.hash]))
   }
 
-  /** Found by hash, so nothing secret is compared. */
+  /** Finds a token by its hash, so nothing secret is compared. */
   findAdminToken(token: string): AdminToken | undefined {
     return token.startsWith(adminTokenPrefix) && token.length === 47
       ? AdminTokens.get(this.store, [this.hash(token)])

@@ -1,55 +1,51 @@
-/** Before anything of the store is done: a secure way in, the right host, who it is, a place in the rate
- *  window; then scope and area. In that order, each with its own refusal; a refused check has no effect on
- *  data. Source: store sections 2.1, 2.3, 2.9, 3, 4. */
-import { BlockList, isIP } from "node:net"
+/** The checks before anything of the store is done: a secure transport, the right host, who calls, a place in
+ *  the rate window; then scope and area. In that order, each with its own refusal; a refused check has no effect
+ *  on data.
+ *  Source: docs/spec/store.md, sections 2.1, 2.3, 2.9, 3, 4. */
 import type { Request, Header } from "../../../runtime/http.ts"
-import type { Need } from "./access.ts"
-import { AuthorizationUnreachable, type Verified } from "./app-tokens.ts"
+import { problemOf, type Log, type Problem } from "../problems.ts"
+import type { Verified } from "./app-tokens.ts"
 import { adminTokenPrefix, type App, type AppRegistry } from "./apps.ts"
-import type { Problem } from "../problems.ts"
+import { isLoopback } from "./loopback.ts"
+import type { RateLimiter } from "./rate-limit.ts"
+import type { Need } from "./scopes.ts"
 import type { Member, Staff } from "./staff.ts"
-import type { Place, Windows } from "./windows.ts"
 
-export const plans = { steel: 5, bronze: 10, silver: 20, gold: 50, platinum: 50, diamond: 50 } as const
-export type Plan = keyof typeof plans
-const callsMaxDefault = 50
 const sessionCookie = "__Host-store_admin"
 const tokenLengthMax = 8_192
-const knownMax = 10_000
+const cachedPrincipalsMax = 10_000
 
 export interface Principal {
   readonly kind: "admin-token" | "user" | "client" | "session"
   readonly app: App | undefined
-  /** Who the call acts for, with the areas they have now. */
+  /** The user for whom the call acts, with the areas they have now. */
   readonly member: Member | undefined
   readonly scopes: ReadonlySet<string>
+  /** The bucket of the rate limit that the call is counted in. */
   readonly bucket: string
 }
 
-/** What came of it: `headers` go with whatever answer follows. */
+/** What came of the checks; `headers` go with whatever answer follows. */
 export type Admission =
-  | { readonly principal: Principal; readonly headers: ReadonlyArray<Header> }
-  | { readonly problem: Problem; readonly headers: ReadonlyArray<Header> }
+  | { readonly _tag: "Admitted"; readonly principal: Principal; readonly headers: ReadonlyArray<Header> }
+  | { readonly _tag: "Refused"; readonly problem: Problem; readonly headers: ReadonlyArray<Header> }
+
+type OnAdmission = (admission: Admission) => void
 
 export interface GuardOptions {
   readonly headerPrefix: string
-  readonly plan: () => Plan
-  /** Host names that are this store; empty never. */
+  /** The host names that are this store; never empty. */
   readonly hosts: ReadonlyArray<string>
-  /** No certificate, bound to loopback: then loopback may speak plain HTTP. */
+  /** Loopback may speak plain HTTP: there is no certificate, and the server is bound to loopback. */
   readonly plainLoopback: boolean
-  readonly retryAfter: "date" | "seconds"
-  readonly clock: () => number
-  /** Calls per window of the best plan; the published 50 but in benches. */
-  readonly callsMax?: number
+  readonly log: Log
 }
 
-const loopback = new BlockList()
-loopback.addSubnet("127.0.0.0", 8, "ipv4")
-loopback.addAddress("::1", "ipv6")
-
-const isLoopback = (address: string): boolean =>
-  isIP(address) !== 0 && loopback.check(address, isIP(address) === 6 ? "ipv6" : "ipv4")
+export interface GuardParts {
+  readonly rateLimiter: RateLimiter
+  readonly apps: AppRegistry
+  readonly staff: Staff
+}
 
 const cookieOf = (request: Request, name: string): string | undefined => {
   for (const part of request.headers.get("cookie")?.split(/[;,]\s*/) ?? [])
@@ -57,131 +53,90 @@ const cookieOf = (request: Request, name: string): string | undefined => {
   return undefined
 }
 
-/** Over plain HTTP (loopback only) a browser would not keep the strict cookie: there it goes by its plain
- *  name. */
+/** Over plain HTTP, which is loopback only, a browser would not keep the strict cookie: there it goes by its
+ *  plain name. */
 export const cookieName = (request: Pick<Request, "scheme">): string =>
   request.scheme === "https" ? sessionCookie : "store_admin"
 
 export const sessionOf = (request: Request): string | undefined => cookieOf(request, cookieName(request))
 
 export class Guard {
-  readonly windows: Windows
+  readonly rateLimiter: RateLimiter
   readonly apps: AppRegistry
   readonly staff: Staff
-  readonly options: GuardOptions
+  readonly tokenHeader: string
+  private readonly options: GuardOptions
   private readonly hosts: ReadonlySet<string>
-  private readonly callsMax: number
-  private readonly tokenHeader: string
-  private readonly limitHeader: string
+  private readonly tokenHeaderKey: string
+  private readonly challenge: string
 
-  /** Admin tokens lately shown; emptied when anything about apps changes. */
-  private readonly known = new Map<string, Principal>()
+  /** Principals of admin tokens lately presented; emptied when anything about apps changes. */
+  private readonly cachedPrincipals = new Map<string, Principal>()
 
-  constructor(windows: Windows, apps: AppRegistry, staff: Staff, options: GuardOptions) {
-    this.windows = windows
+  constructor({ rateLimiter, apps, staff }: GuardParts, options: GuardOptions) {
+    this.rateLimiter = rateLimiter
     this.apps = apps
     this.staff = staff
     this.options = options
     this.hosts = new Set(options.hosts.map((host) => host.toLowerCase()))
-    this.callsMax = options.callsMax ?? callsMaxDefault
-    this.tokenHeader = `${options.headerPrefix}-Auth-Token`.toLowerCase()
-    this.limitHeader = `${options.headerPrefix}-Call-Limit`
-    apps.changed = () => this.known.clear()
+    this.tokenHeader = `${options.headerPrefix}-Auth-Token`
+    this.tokenHeaderKey = this.tokenHeader.toLowerCase()
+    this.challenge = `${options.headerPrefix.replace(/^X-/, "")}-Token error="invalid_token"`
+    apps.onChange = () => this.cachedPrincipals.clear()
   }
 
-  /** The secure way and the host; undefined: go on. */
-  door(request: Request): Problem | undefined {
+  /** Refuses what did not come over HTTPS, or for another host. */
+  checkTransport(request: Request): Problem | undefined {
     if (request.scheme !== "https" && !(this.options.plainLoopback && isLoopback(request.client)))
-      return { status: 403, details: "HTTPS is required" }
+      return { _tag: "Forbidden", details: "HTTPS is required" }
     const host = (request.headers.get("host") ?? "").toLowerCase().replace(/:\d+$/, "")
-    return this.hosts.has(host) ? undefined : { status: 421, details: "this is not the host of the store" }
+    return this.hosts.has(host) ? undefined : { _tag: "WrongHost" }
   }
 
-  private limit(made: number, allowed: number): Header {
-    return [this.limitHeader, `${made}/${allowed}`]
-  }
-
-  /** For answers that take no place in a window. */
-  standing(request: Pick<Request, "client">): Header {
-    return this.limit(this.windows.seen(`source:${request.client}`), this.callsMax)
-  }
-
-  admit(request: Request, done: (admission: Admission) => void): void {
-    const token = request.headers.get(this.tokenHeader)
-    const source = `source:${request.client}`
-    if (this.windows.seen(source) >= this.callsMax)
-      return this.windows.take(source, this.callsMax, (place) => done(this.refusedBy(place)))
-    const found = token === undefined ? this.bySession(request) : this.byToken(token, request)
-    const go = (principal: Principal | undefined): void =>
-      principal === undefined ? this.unknown(source, done) : this.place(principal, done)
-    if (!(found instanceof Promise)) return go(found)
-    found
-      .then(go, (cause: unknown) => {
-        if (!(cause instanceof AuthorizationUnreachable)) throw cause
+  /** Finds who calls and takes a place in their rate window. `done` is called in this very turn unless the
+   *  token's check or the window has to wait. */
+  admit(request: Request, done: OnAdmission): void {
+    if (this.rateLimiter.isExhausted(request.client)) return this.admitUnrecognised(request, done)
+    const token = request.headers.get(this.tokenHeaderKey)
+    const principal = token === undefined ? this.bySession(request) : this.byToken(token, request)
+    if (!(principal instanceof Promise)) return this.admitPrincipal(request, principal, done)
+    principal.then(
+      (found) => this.admitPrincipal(request, found, done),
+      (cause: unknown) =>
         done({
-          problem: { status: 503, details: "the authorization server cannot be reached" },
-          headers: [this.standing(request), ["Retry-After", "5"]]
+          _tag: "Refused",
+          problem: problemOf(cause, request.traceId, this.options.log),
+          headers: [this.rateLimiter.headerWithoutPlace(request.client)]
         })
-      })
-      .catch(() =>
-        done({ problem: { status: 500, details: request.traceId }, headers: [this.standing(request)] })
-      )
-  }
-
-  /** One text for every bad token, so that nothing is learned from it. */
-  private unknown(source: string, done: (admission: Admission) => void): void {
-    this.windows.take(source, this.callsMax, (place) =>
-      done(
-        place === undefined || place.limited !== undefined
-          ? this.refusedBy(place)
-          : {
-              problem: { status: 401, details: "a valid token is required" },
-              headers: [
-                this.limit(place.made, place.allowed),
-                [
-                  "WWW-Authenticate",
-                  `${this.options.headerPrefix.replace(/^X-/, "")}-Token error="invalid_token"`
-                ]
-              ]
-            }
-      )
     )
   }
 
-  private place(principal: Principal, done: (admission: Admission) => void): void {
-    const allowed =
-      principal.bucket === "custom"
-        ? Math.max(plans[this.options.plan()], this.options.callsMax ?? 0)
-        : this.callsMax
-    this.windows.take(principal.bucket, allowed, (place) =>
+  private admitPrincipal(request: Request, principal: Principal | undefined, done: OnAdmission): void {
+    if (principal === undefined) return this.admitUnrecognised(request, done)
+    this.rateLimiter.take(principal.bucket, (place) => {
+      const headers = [this.rateLimiter.header(place)]
       done(
-        place === undefined || place.limited !== undefined
-          ? this.refusedBy(place)
-          : { principal, headers: [this.limit(place.made, place.allowed)] }
+        place._tag === "Taken"
+          ? { _tag: "Admitted", principal, headers }
+          : { _tag: "Refused", problem: this.rateLimiter.problemOf(place), headers }
       )
-    )
+    })
   }
 
-  private refusedBy(place: Place): Admission {
-    if (place?.limited === undefined)
-      return {
-        problem: { status: 503, details: "the rate window is restarting" },
-        headers: [this.limit(place?.made ?? 0, place?.allowed ?? this.callsMax), ["Retry-After", "1"]]
-      }
-    const { retryAfterMs } = place.limited
-    const when =
-      this.options.retryAfter === "seconds"
-        ? String(Math.max(1, Math.ceil(retryAfterMs / 1_000)))
-        : new Date(this.options.clock() + retryAfterMs).toUTCString()
-    return {
-      problem: { status: 429, details: "the calls of this window are used up" },
-      headers: [this.limit(place.made, place.allowed), ["Retry-After", when]]
-    }
+  /** Refuses every bad token by one text, so that nothing is learned from it. */
+  private admitUnrecognised(request: Request, done: OnAdmission): void {
+    this.rateLimiter.takeUnrecognised(request.client, (place) => {
+      const problem: Problem =
+        place._tag === "Taken"
+          ? { _tag: "NotAuthenticated", details: "a valid token is required", challenge: this.challenge }
+          : this.rateLimiter.problemOf(place)
+      done({ _tag: "Refused", problem, headers: [this.rateLimiter.header(place)] })
+    })
   }
 
   private byToken(token: string, request: Request): Principal | undefined | Promise<Principal | undefined> {
-    const known = this.known.get(token)
-    if (known !== undefined) return known
+    const cached = this.cachedPrincipals.get(token)
+    if (cached !== undefined) return cached
     if (token.length > tokenLengthMax) return undefined
     if (token.startsWith(adminTokenPrefix)) return this.byAdminToken(token)
     let verified: Verified | undefined | Promise<Verified | undefined>
@@ -200,18 +155,18 @@ export class Guard {
   }
 
   private byAdminToken(token: string): Principal | undefined {
-    const found = this.apps.findAdminToken(token)
-    const app = found === undefined ? undefined : this.apps.get(found.appId)
-    if (found === undefined || app === undefined || app.suspended) return undefined
+    const adminToken = this.apps.findAdminToken(token)
+    const app = adminToken === undefined ? undefined : this.apps.get(adminToken.appId)
+    if (adminToken === undefined || app === undefined || app.suspended) return undefined
     const principal: Principal = {
       kind: "admin-token",
       app,
       member: undefined,
-      scopes: new Set(found.scopes),
+      scopes: new Set(adminToken.scopes),
       bucket: app.kind
     }
-    if (this.known.size >= knownMax) this.known.clear()
-    this.known.set(token, principal)
+    if (this.cachedPrincipals.size >= cachedPrincipalsMax) this.cachedPrincipals.clear()
+    this.cachedPrincipals.set(token, principal)
     return principal
   }
 
@@ -225,7 +180,7 @@ export class Guard {
     return member === undefined ? undefined : { kind: "user", app, member, scopes, bucket: app.kind }
   }
 
-  /** Only reading, only from the store's own pages or from no page at all. */
+  /** A session of the console only reads, and only from the store's own pages or from no page at all. */
   private bySession(request: Request): Principal | undefined {
     const secret = sessionOf(request)
     if (secret === undefined || (request.method !== "GET" && request.method !== "HEAD")) return undefined
@@ -238,15 +193,15 @@ export class Guard {
   }
 }
 
-/** Scope, then area; undefined: allowed. */
-export const denied = (principal: Principal, need: Need): Problem | undefined => {
+/** Checks scope, then area; undefined when the principal may do it. */
+export const checkNeed = (principal: Principal, need: Need): Problem | undefined => {
   if (principal.kind !== "session") {
     if (!need.scopes.some((scope) => principal.scopes.has(scope)))
-      return { status: 403, details: `the scope ${need.scopes[0]} is needed` }
+      return { _tag: "Forbidden", details: `the scope ${need.scopes[0]} is needed` }
     if (need.also !== undefined && !principal.scopes.has(need.also))
-      return { status: 403, details: `the scope ${need.also} is needed` }
+      return { _tag: "Forbidden", details: `the scope ${need.also} is needed` }
   }
   return principal.member === undefined || principal.member.areas.has(need.area)
     ? undefined
-    : { status: 403, details: `the area ${need.area} is needed` }
+    : { _tag: "Forbidden", details: `the area ${need.area} is needed` }
 }

@@ -1,10 +1,10 @@
-/** Who works in the store: users with areas, their passwords (scrypt), their console sessions (kept as
- *  hashes; 12 h, 30 min idle). Taking an area away works at the next request. Source: store sections 3.3.5,
- *  3.4, 8.5 "users". */
+/** Who works in the store: users with areas, their passwords (scrypt), and their console sessions, which are
+ *  stored as hashes and last 12 h, 30 min idle. Taking an area away works at the next request.
+ *  Source: docs/spec/store.md, sections 3.3.5, 3.4, 8.5 "users". */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
-import { areas as allAreas, type Area } from "./access.ts"
+import { areas as allAreas, type Area } from "./scopes.ts"
 import type { Secrets } from "./app-tokens.ts"
 import type { Engine } from "../engine/engine.ts"
 import { valueOf } from "../engine/resource.ts"
@@ -14,14 +14,14 @@ const Access = Schema.Struct({
   username: Schema.String,
   areas: Schema.Array(Schema.String),
   enabled: Schema.Boolean,
-  /** salt.hash, base64url; empty: signs in elsewhere. */
+  /** `salt.hash` in base64url; empty for who signs in elsewhere. */
   password: Schema.String
 })
 
 /** [user id] */
 const Accesses = table("store-staff", Access)
 
-/** [subject of the authorization server] */
+/** [subject of the authorization server] → the user */
 const Subjects = table("store-staff-subjects", Schema.Struct({ userId: Schema.Finite }))
 
 /** [hash] */
@@ -50,13 +50,36 @@ const derive = (password: string, salt: Buffer): Promise<Buffer> =>
     })
   })
 
+const encodePassword = async (password: string): Promise<string> => {
+  if (password.length < passwordLength.min || password.length > passwordLength.max)
+    throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
+  const salt = randomBytes(16)
+  const hash = await derive(password, salt)
+  return `${salt.toString("base64url")}.${hash.toString("base64url")}`
+}
+
+/** It costs as much to check as any other, and no password has it. */
+const noPassword = `${"A".repeat(22)}.${"A".repeat(43)}`
+
+export interface NewMember {
+  readonly username: string
+  /** Absent for who signs in elsewhere. */
+  readonly password?: string
+  readonly areas?: ReadonlyArray<Area>
+  /** The name of this user at the authorization server; the username when absent. */
+  readonly subject?: string
+  readonly email?: string
+}
+
+export interface MemberChange {
+  readonly areas?: ReadonlyArray<Area>
+  readonly enabled?: boolean
+}
+
 export class Staff {
   private readonly engine: Engine
   private readonly store: Store
   private readonly secrets: Secrets
-
-  /** Heard after every change. */
-  changed: () => void = () => {}
 
   constructor(engine: Engine, secrets: Secrets) {
     this.engine = engine
@@ -76,66 +99,41 @@ export class Staff {
     return found === undefined ? undefined : this.member(found.userId)
   }
 
-  /** `subject`: how the authorization server names this user; the username when it is not told. */
   async add({
     username,
     password,
     areas = allAreas,
     subject = username,
     email = ""
-  }: {
-    readonly username: string
-    readonly password?: string
-    readonly areas?: ReadonlyArray<Area>
-    readonly subject?: string
-    readonly email?: string
-  }): Promise<number> {
-    if (
-      password !== undefined &&
-      (password.length < passwordLength.min || password.length > passwordLength.max)
-    )
-      throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
-    const salt = randomBytes(16)
-    const kept =
-      password === undefined
-        ? ""
-        : `${salt.toString("base64url")}.${(await derive(password, salt)).toString("base64url")}`
+  }: NewMember): Promise<number> {
+    const encoded = password === undefined ? "" : await encodePassword(password)
     const userId = await this.engine.write((tx) => {
       const { id } = tx.insert("users", { username, email })
       tx.writes.push(
-        Accesses.put([id], { userId: id, username, areas, enabled: true, password: kept }, "absent"),
+        Accesses.put([id], { userId: id, username, areas, enabled: true, password: encoded }, "absent"),
         Subjects.put([subject], { userId: id }, "absent")
       )
       return id
     })
-    this.changed()
     return userId
   }
 
-  async change(
-    userId: number,
-    change: { readonly areas?: ReadonlyArray<Area>; readonly enabled?: boolean }
-  ): Promise<void> {
+  async change(userId: number, change: MemberChange): Promise<void> {
     const access = Accesses.get(this.store, [userId])
     if (access === undefined) throw new RangeError("there is no such user")
     await committed(this.store, [Accesses.put([userId], { ...access, ...change })])
-    this.changed()
   }
 
-  /** The new session's secret; undefined when name or password are wrong, after the same work either way. */
+  /** Opens a session and returns its secret; undefined when name or password are wrong, after the same work
+   *  either way. */
   async signIn(username: string, password: string): Promise<string | undefined> {
     const found = this.engine.byUnique("username", username)
     const access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
-    const [salt, hash] = (
-      access?.password === undefined || access.password === ""
-        ? `${"A".repeat(22)}.${"A".repeat(43)}`
-        : access.password
-    ).split(".") as [string, string]
-    const right = timingSafeEqual(
-      await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url")),
-      Buffer.from(hash, "base64url")
-    )
-    return right && access !== undefined && access.enabled && access.password !== ""
+    const encoded = access === undefined || access.password === "" ? noPassword : access.password
+    const [salt, hash] = encoded.split(".") as [string, string]
+    const derived = await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url"))
+    const isRight = timingSafeEqual(derived, Buffer.from(hash, "base64url"))
+    return isRight && access !== undefined && access.enabled && access.password !== ""
       ? this.open(access.userId)
       : undefined
   }
@@ -145,7 +143,7 @@ export class Staff {
     const nowMs = this.engine.clock()
     await this.engine.write((tx) => {
       const hash = this.hash(session)
-      // Hashes are random, so those after a new one are a fair sample: old sessions leave as new ones come.
+      // Hashes are random, so those after a new one are a fair sample: old sessions are deleted as new ones come.
       for (const { key, value } of Sessions.range(this.store, { after: [hash], limit: sweptPerSession }))
         if (value.createdMs + sessionMs <= nowMs) tx.writes.push(Sessions.delete(key))
       tx.writes.push(Sessions.put([hash], { userId, createdMs: nowMs, seenMs: nowMs }))
@@ -159,7 +157,7 @@ export class Staff {
     return this.secrets.hash(session, "store session")
   }
 
-  /** Who is signed in by it now. */
+  /** Who is signed in by a session now. */
   session(secret: string): Member | undefined {
     const hash = this.hash(secret)
     const found = Sessions.get(this.store, [hash])
@@ -175,7 +173,7 @@ export class Staff {
     await committed(this.store, [Sessions.delete([this.hash(secret)])])
   }
 
-  /** Bound to the session, so it needs no keeping. */
+  /** The token of the session's forms. It is bound to the session, so it need not be stored. */
   csrf(secret: string): string {
     return this.secrets.hash(secret, "store csrf")
   }

@@ -1,418 +1,359 @@
-/** Carts: items, shipping, coupons, totals; and placing an order, which is one transaction or nothing. A
- *  placed cart never changes again.
- *  Source: store section 8.9. */
-import { reading, writing } from "../access/access.ts"
-import { b, d, i, m, moneyUnit, n, named, s, to, type Stored } from "../engine/fields.ts"
-import { jsonType, noStore, Refused } from "../problems.ts"
-import { resource, valueOf, type Row } from "../engine/resource.ts"
-import { orders as ordersResource } from "../resources/orders.ts"
+/** The calls of a cart: items, shipping, coupons, totals; and placing an order, which is one transaction or
+ *  nothing.
+ *  Source: docs/spec/store.md, section 8.9. */
+import { defined } from "../../../runtime/defined.ts"
+import { readNeed, writeNeed } from "../access/scopes.ts"
+import { moneyUnit } from "../engine/fields.ts"
+import { valueOf, type Row, type Transaction } from "../engine/resource.ts"
+import { conflict, invalid, notFound } from "../problems.ts"
+import { alreadyPlaced, cartItems, carts } from "../resources/carts.ts"
+import { announceOrder } from "../resources/orders.ts"
 import { productStatuses, products } from "../resources/products.ts"
-import type { Answer, EndpointCall, Endpoint } from "../target.ts"
-import type { Transaction } from "../engine/resource.ts"
+import type { Answer, Endpoint, EndpointCall } from "../target.ts"
+import type { JsonObject } from "../wire.ts"
+import { jsonAnswer } from "./json-answer.ts"
 
 const linesMax = 1_000
 
-export const carts = resource({
-  name: "carts",
-  singular: "cart",
-  subject: "orders",
-  area: "Orders",
-  uncached: true,
-  validate: "ValidateCart",
-  fields: {
-    customer_id: to("customers", { gone: "cascade" }),
-    ...named("email session_id coupon_code selected_shipping_method", s()),
-    store_id: i(1),
-    ...named("subtotal tax_total discount_total grand_total", m(0, { readOnly: true })),
-    shipping_total: m(0, { readOnly: true }),
-    shipping_address: { kind: "object", initial: null, nullable: true },
-    shipping_selections: { kind: "list", initial: [] },
-    is_placed: b(false, { readOnly: true }),
-    associated_order_id: i(null, { readOnly: true }),
-    last_visited_at: d()
-  },
-  nested: { items: { of: "cart_items", by: "cart_id" } },
-  prepare: ({ before, given }) => {
-    if (before?.values["is_placed"] === true && Object.keys(given).length > 0) throw placed()
-  },
-  removing: (_, row) => {
-    if (row.values["is_placed"] === true) throw placed()
-  }
-})
-
-export const cartItems = resource({
-  name: "cart_items",
-  singular: "cart_item",
-  subject: "orders",
-  area: "Orders",
-  uncached: true,
-  readOnly: true,
-  fields: {
-    cart_id: to("carts", { required: true, gone: "cascade" }),
-    product_id: to("products", { required: true, gone: "cascade" }),
-    quantity: n(1),
-    item_number: s(),
-    item_name: s(),
-    price: m(),
-    variant_ids: { kind: "list", initial: [] },
-    personalizations: { kind: "list", initial: [] }
-  }
-})
-
-const placed = (): Refused => new Refused(409, "this cart has been placed")
-
-const open = (tx: Transaction, id: number): Row => {
+/** A cart that may still change. */
+const openCart = (tx: Transaction, id: number): Row => {
   const cart = tx.get("carts", id)
-  if (cart === undefined) throw new Refused(404, "there is no such cart")
-  if (cart.values["is_placed"] === true) throw placed()
+  if (cart === undefined) throw notFound("there is no such cart")
+  if (valueOf(carts, cart, "is_placed")) throw alreadyPlaced()
   return cart
 }
 
-const lines = (tx: Transaction, id: number): ReadonlyArray<Row> =>
-  tx.children("cart_items", "cart_id", id, linesMax + 1)
+const linesOf = (tx: Transaction, cartId: number): ReadonlyArray<Row> =>
+  tx.children("cart_items", "cart_id", cartId, linesMax + 1)
 
-const shown = (tx: Transaction, id: number): Record<string, unknown> => ({
-  ...tx.show("carts", tx.get("carts", id)!),
-  items: lines(tx, id).map((line) => tx.show("cart_items", line))
+const cartBody = (tx: Transaction, id: number): JsonObject => ({
+  ...tx.represent("carts", tx.get("carts", id)!),
+  items: linesOf(tx, id).map((line) => tx.represent("cart_items", line))
 })
 
-const listOf = (
-  body: Readonly<Record<string, unknown>>
-): ReadonlyArray<Readonly<Record<string, unknown>>> => {
-  const items = body["items"]
-  if (
-    !Array.isArray(items) ||
-    items.length === 0 ||
-    items.length > linesMax ||
-    !items.every((item) => typeof item === "object" && item !== null)
-  )
-    throw new Refused(400, `items must be a list of 1 to ${linesMax} objects`, [
+const itemsIn = ({ items }: JsonObject): ReadonlyArray<JsonObject> => {
+  const isList =
+    Array.isArray(items) &&
+    items.length > 0 &&
+    items.length <= linesMax &&
+    items.every((item) => typeof item === "object" && item !== null)
+  if (!isList)
+    throw invalid(`items must be a list of 1 to ${linesMax} objects`, [
       { field: "items", code: "invalid_type", message: "must be a list of objects" }
     ])
   return items
 }
 
-const numberOf = (item: Readonly<Record<string, unknown>>, name: string): number => {
+const positiveIn = (item: JsonObject, name: string): number => {
   const value = item[name]
-  if (typeof value !== "number" || !Number.isFinite(value) || value <= 0)
-    throw new Refused(400, `${name} must be a number above 0`, [
-      {
-        field: name,
-        code: value === undefined ? "required" : "invalid_value",
-        message: "must be a number above 0"
-      }
+  if (typeof value !== "number" || !Number.isFinite(value) || value <= 0) {
+    const code = value === undefined ? "required" : "invalid_value"
+    throw invalid(`${name} must be a number above 0`, [
+      { field: name, code, message: "must be a number above 0" }
     ])
+  }
   return value
 }
 
-/** What the product allows: minimum, maximum, steps, stock, availability. */
+/** Checks what the product allows: availability, minimum, maximum, steps, stock. */
 const checkQuantity = (tx: Transaction, product: Row, quantity: number): void => {
-  const of = (name: string): number => valueOf(products, product, name) as number
-  const status = tx.get("product_statuses", of("product_status_id"))
-  const on = (name: string): boolean =>
-    status !== undefined && valueOf(productStatuses, status, name) === true
-  const refuse = (why: string): Refused =>
-    new Refused(409, `${String(product.values["item_name"])}: ${why}`, [
-      { field: "quantity", code: "out_of_range", message: why }
+  const status = tx.get("product_statuses", valueOf(products, product, "product_status_id") ?? 0)
+  const isUnavailable = status !== undefined && valueOf(productStatuses, status, "is_unavailable")
+  const isBackOrdered = status !== undefined && valueOf(productStatuses, status, "is_back_ordered")
+  const minimum = valueOf(products, product, "minimum_quantity")
+  const maximum = valueOf(products, product, "maximum_quantity")
+  const increment = valueOf(products, product, "quantity_increment")
+  const onHand = valueOf(products, product, "quantity_on_hand")
+  const refusal = (message: string) =>
+    conflict(`${valueOf(products, product, "item_name")}: ${message}`, [
+      { field: "quantity", code: "out_of_range", message }
     ])
-  if (on("is_unavailable")) throw refuse("is not available")
-  if (quantity < of("minimum_quantity")) throw refuse(`at least ${of("minimum_quantity")}`)
-  if (of("maximum_quantity") > 0 && quantity > of("maximum_quantity"))
-    throw refuse(`at most ${of("maximum_quantity")}`)
-  if (quantity % of("quantity_increment") !== 0) throw refuse(`only multiples of ${of("quantity_increment")}`)
-  if (
-    valueOf(products, product, "is_non_inventory") !== true &&
-    !on("is_back_ordered") &&
-    quantity > of("quantity_on_hand")
-  )
-    throw refuse(`only ${of("quantity_on_hand")} are there`)
+  if (isUnavailable) throw refusal("is not available")
+  if (quantity < minimum) throw refusal(`at least ${minimum}`)
+  if (maximum > 0 && quantity > maximum) throw refusal(`at most ${maximum}`)
+  if (quantity % increment !== 0) throw refusal(`only multiples of ${increment}`)
+  if (!valueOf(products, product, "is_non_inventory") && !isBackOrdered && quantity > onHand)
+    throw refusal(`only ${onHand} are there`)
 }
 
-const recompute = (tx: Transaction, id: number): void => {
+const recomputeTotals = (tx: Transaction, id: number): void => {
   const cart = tx.get("carts", id)!
-  const subtotal = lines(tx, id).reduce(
-    (sum, line) =>
-      sum +
-      Math.round(
-        (valueOf(cartItems, line, "price") as number) * (valueOf(cartItems, line, "quantity") as number)
-      ),
+  const subtotal = linesOf(tx, id).reduce(
+    (sum, line) => sum + Math.round(valueOf(cartItems, line, "price") * valueOf(cartItems, line, "quantity")),
     0
   )
-  tx.update("carts", cart, {
-    subtotal,
-    grand_total: Math.max(
-      0,
-      subtotal +
-        (valueOf(carts, cart, "shipping_total") as number) +
-        (valueOf(carts, cart, "tax_total") as number) -
-        (valueOf(carts, cart, "discount_total") as number)
-    )
-  })
+  const total =
+    subtotal +
+    valueOf(carts, cart, "shipping_total") +
+    valueOf(carts, cart, "tax_total") -
+    valueOf(carts, cart, "discount_total")
+  tx.update("carts", cart, { subtotal, grand_total: Math.max(0, total) })
 }
 
-const addItems = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
-  open(tx, id)
-  for (const item of listOf(body)) {
-    const quantity = numberOf(item, "quantity")
-    const productId = numberOf(item, "product_id")
-    const product = tx.get("products", productId)
-    if (product === undefined)
-      throw new Refused(409, "product_id names no product", [
-        { field: "product_id", code: "not_found", message: "names no product" }
-      ])
-    const present = lines(tx, id).find(
-      (line) =>
-        line.values["product_id"] === productId &&
-        JSON.stringify(line.values["variant_ids"] ?? []) === JSON.stringify(item["variant_ids"] ?? [])
-    )
-    const total = quantity + (present === undefined ? 0 : (valueOf(cartItems, present, "quantity") as number))
-    checkQuantity(tx, product, total)
-    const { values } = {
-      values: tx.decode(
-        "cart_items",
-        {
-          cart_id: id,
-          product_id: productId,
-          quantity: total,
-          ...(item["variant_ids"] === undefined ? {} : { variant_ids: item["variant_ids"] }),
-          ...(item["personalizations"] === undefined ? {} : { personalizations: item["personalizations"] })
-        },
-        true
-      )
-    }
-    if (present !== undefined) tx.update("cart_items", present, { quantity: total })
-    else
-      tx.insert("cart_items", {
-        ...values,
-        item_number: valueOf(products, product, "item_number"),
-        item_name: valueOf(products, product, "item_name"),
-        price: valueOf(products, product, "price")
-      })
-    if (lines(tx, id).length > linesMax) throw new Refused(409, `a cart holds at most ${linesMax} lines`)
-  }
+const addItem = (tx: Transaction, cartId: number, item: JsonObject): void => {
+  const quantity = positiveIn(item, "quantity")
+  const productId = positiveIn(item, "product_id")
+  const product = tx.get("products", productId)
+  if (product === undefined)
+    throw conflict("product_id names no product", [
+      { field: "product_id", code: "not_found", message: "names no product" }
+    ])
+  const variants = JSON.stringify(item["variant_ids"] ?? [])
+  const existing = linesOf(tx, cartId).find(
+    (line) =>
+      valueOf(cartItems, line, "product_id") === productId &&
+      JSON.stringify(valueOf(cartItems, line, "variant_ids")) === variants
+  )
+  const total = quantity + (existing === undefined ? 0 : valueOf(cartItems, existing, "quantity"))
+  checkQuantity(tx, product, total)
+  const values = tx.decode(
+    "cart_items",
+    defined({
+      cart_id: cartId,
+      product_id: productId,
+      quantity: total,
+      variant_ids: item["variant_ids"],
+      personalizations: item["personalizations"]
+    }),
+    true
+  )
+  if (existing !== undefined) tx.update("cart_items", existing, { quantity: total })
+  else
+    tx.insert("cart_items", {
+      ...values,
+      item_number: valueOf(products, product, "item_number"),
+      item_name: valueOf(products, product, "item_name"),
+      price: valueOf(products, product, "price")
+    })
+  if (linesOf(tx, cartId).length > linesMax) throw conflict(`a cart holds at most ${linesMax} lines`)
 }
 
-const changeItems = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
-  open(tx, id)
-  for (const item of listOf(body)) {
-    const line = tx.get("cart_items", numberOf(item, "cart_item_id"))
-    const quantity = numberOf(item, "quantity")
-    if (line === undefined || line.values["cart_id"] !== id)
-      throw new Refused(409, "cart_item_id names no line of this cart", [
+const addItems = (tx: Transaction, id: number, body: JsonObject): void => {
+  openCart(tx, id)
+  for (const item of itemsIn(body)) addItem(tx, id, item)
+}
+
+const productOf = (tx: Transaction, line: Row): Row =>
+  tx.get("products", valueOf(cartItems, line, "product_id")!)!
+
+const changeItems = (tx: Transaction, id: number, body: JsonObject): void => {
+  openCart(tx, id)
+  for (const item of itemsIn(body)) {
+    const line = tx.get("cart_items", positiveIn(item, "cart_item_id"))
+    const quantity = positiveIn(item, "quantity")
+    if (line === undefined || valueOf(cartItems, line, "cart_id") !== id)
+      throw conflict("cart_item_id names no line of this cart", [
         { field: "cart_item_id", code: "not_found", message: "names no line of this cart" }
       ])
-    checkQuantity(tx, tx.get("products", line.values["product_id"] as number)!, quantity)
+    checkQuantity(tx, productOf(tx, line), quantity)
     tx.update("cart_items", line, { quantity })
   }
 }
 
-const removeItems = (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
-  open(tx, id)
-  const given = body["cart_item_ids"]
-  if (given !== undefined && (!Array.isArray(given) || !given.every((part) => typeof part === "number")))
-    throw new Refused(400, "cart_item_ids must be a list of ids")
-  for (const line of lines(tx, id))
-    if (given === undefined || (given as ReadonlyArray<number>).includes(line.id))
-      tx.remove("cart_items", line)
+const isNumbers = (value: unknown): value is ReadonlyArray<number> =>
+  Array.isArray(value) && value.every((part) => typeof part === "number")
+
+/** Removes the lines that the body names; all of them when it names none. */
+const removeItems = (tx: Transaction, id: number, body: JsonObject): void => {
+  openCart(tx, id)
+  const lineIds = body["cart_item_ids"]
+  if (lineIds !== undefined && !isNumbers(lineIds)) throw invalid("cart_item_ids must be a list of ids")
+  for (const line of linesOf(tx, id))
+    if (lineIds === undefined || lineIds.includes(line.id)) tx.remove("cart_items", line)
 }
 
 const setFields =
   (fields: ReadonlyArray<string>) =>
-  (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>): void => {
-    const cart = open(tx, id)
-    const values = tx.decode("carts", body, false)
-    tx.update(
-      "carts",
-      cart,
-      Object.fromEntries(Object.entries(values).filter(([name]) => fields.includes(name)))
-    )
+  (tx: Transaction, id: number, body: JsonObject): void => {
+    const cart = openCart(tx, id)
+    const values = Object.entries(tx.decode("carts", body, false))
+    tx.update("carts", cart, Object.fromEntries(values.filter(([name]) => fields.includes(name))))
   }
 
-/** Customer and addresses where they are new, order, items, payment, stock: all or nothing. */
-const placeOrder = (
-  tx: Transaction,
-  id: number,
-  body: Readonly<Record<string, unknown>>
-): Record<string, unknown> => {
-  const cart = open(tx, id)
-  const inCart = lines(tx, id)
-  if (inCart.length === 0) throw new Refused(409, "the cart is empty")
-  for (const line of inCart)
-    checkQuantity(
-      tx,
-      tx.get("products", line.values["product_id"] as number)!,
-      valueOf(cartItems, line, "quantity") as number
-    )
-  const part = (name: string): Readonly<Record<string, unknown>> | undefined => {
-    const value = body[name]
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined
-  }
-  let customerId = valueOf(carts, cart, "customer_id") as number
-  if (!(customerId > 0)) {
-    const email = part("customer")?.["email"] ?? cart.values["email"]
-    const holder = typeof email === "string" ? tx.engine.byUnique("customer_email", email) : undefined
-    customerId =
-      holder?.[1] ?? tx.insert("customers", tx.decode("customers", { ...part("customer"), email }, true)).id
-  }
-  const address = (name: string): number => {
-    const given = part(name) ?? (cart.values["shipping_address"] as Record<string, unknown> | undefined)
-    if (given === undefined)
-      throw new Refused(409, `${name} is needed`, [{ field: name, code: "required", message: "is needed" }])
-    return tx.insert("order_addresses", tx.decode("order_addresses", given, true)).id
-  }
-  const shipping = address("shipping_address")
-  const billing = part("billing_address") === undefined ? shipping : address("billing_address")
-  const payment = part("payment") ?? {}
-  const method = payment["payment_method_id"] ?? 0
-  if (method !== 0)
-    throw new Refused(409, "there is no such payment method", [
-      { field: "payment_method_id", code: "not_found", message: "names no payment method" }
-    ])
-  const money = (name: string): Stored => valueOf(carts, cart, name)
-  const order = tx.insert("orders", {
+const objectIn = (body: JsonObject, name: string): JsonObject | undefined => {
+  const value = body[name]
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as JsonObject)
+    : undefined
+}
+
+/** The cart's customer; else the one with the e-mail address of the order, who is made when there is none. */
+const customerOf = (tx: Transaction, cart: Row, body: JsonObject): number => {
+  const customerId = valueOf(carts, cart, "customer_id") ?? 0
+  if (customerId > 0) return customerId
+  const customer = objectIn(body, "customer")
+  const email = customer?.["email"] ?? cart.values["email"]
+  const holder = typeof email === "string" ? tx.engine.byUnique("customer_email", email) : undefined
+  return holder?.[1] ?? tx.insert("customers", tx.decode("customers", { ...customer, email }, true)).id
+}
+
+const addressOf = (tx: Transaction, cart: Row, body: JsonObject, name: string): number => {
+  const address = objectIn(body, name) ?? (cart.values["shipping_address"] as JsonObject | undefined)
+  if (address === undefined)
+    throw conflict(`${name} is needed`, [{ field: name, code: "required", message: "is needed" }])
+  return tx.insert("order_addresses", tx.decode("order_addresses", address, true)).id
+}
+
+const insertOrder = (tx: Transaction, cart: Row, body: JsonObject): Row => {
+  const customerId = customerOf(tx, cart, body)
+  const shipping = addressOf(tx, cart, body, "shipping_address")
+  const billing =
+    objectIn(body, "billing_address") === undefined ? shipping : addressOf(tx, cart, body, "billing_address")
+  checkPaymentMethod(body)
+  return tx.insert("orders", {
     customer_id: customerId,
     order_status_id: 1,
     order_shipping_address_id: shipping,
     order_billing_address_id: billing,
-    subtotal: money("subtotal"),
-    grand_total: money("grand_total"),
-    shipping_total: money("shipping_total"),
-    tax_total: money("tax_total"),
-    discount_total: money("discount_total"),
+    subtotal: valueOf(carts, cart, "subtotal"),
+    grand_total: valueOf(carts, cart, "grand_total"),
+    shipping_total: valueOf(carts, cart, "shipping_total"),
+    tax_total: valueOf(carts, cart, "tax_total"),
+    discount_total: valueOf(carts, cart, "discount_total"),
     coupon_code: cart.values["coupon_code"] ?? "",
     selected_shipping_method: cart.values["selected_shipping_method"] ?? ""
   })
-  for (const line of inCart)
-    tx.insert("order_items", {
-      order_id: order.id,
-      product_id: line.values["product_id"]!,
-      quantity: valueOf(cartItems, line, "quantity"),
-      item_number: valueOf(cartItems, line, "item_number"),
-      item_name: valueOf(cartItems, line, "item_name"),
-      price: valueOf(cartItems, line, "price"),
-      variant_ids: valueOf(cartItems, line, "variant_ids"),
-      personalizations: valueOf(cartItems, line, "personalizations")
-    })
-  const card = tx.decode(
-    "order_payments",
-    { ...payment, order_id: order.id, amount: (valueOf(carts, cart, "grand_total") as number) / moneyUnit },
-    true
-  )
-  tx.insert("order_payments", { ...card, payment_method_id: 0 })
-  ordersResource.created!(tx, tx.get("orders", order.id)!, {})
-  tx.update("carts", cart, { is_placed: true, associated_order_id: order.id, customer_id: customerId })
+}
+
+const checkPaymentMethod = (body: JsonObject): void => {
+  const methodId = objectIn(body, "payment")?.["payment_method_id"] ?? 0
+  if (methodId !== 0)
+    throw conflict("there is no such payment method", [
+      { field: "payment_method_id", code: "not_found", message: "names no payment method" }
+    ])
+}
+
+const insertItem = (tx: Transaction, orderId: number, line: Row): void => {
+  tx.insert("order_items", {
+    order_id: orderId,
+    product_id: valueOf(cartItems, line, "product_id"),
+    quantity: valueOf(cartItems, line, "quantity"),
+    item_number: valueOf(cartItems, line, "item_number"),
+    item_name: valueOf(cartItems, line, "item_name"),
+    price: valueOf(cartItems, line, "price"),
+    variant_ids: valueOf(cartItems, line, "variant_ids"),
+    personalizations: valueOf(cartItems, line, "personalizations")
+  })
+}
+
+const insertPayment = (tx: Transaction, orderId: number, cart: Row, body: JsonObject): void => {
+  const amount = valueOf(carts, cart, "grand_total") / moneyUnit
+  const payment = { ...objectIn(body, "payment"), order_id: orderId, amount }
+  tx.insert("order_payments", { ...tx.decode("order_payments", payment, true), payment_method_id: 0 })
+}
+
+/** Makes an order of a cart: customer and addresses where they are new, order, items, payment, stock. */
+const placeOrder = (tx: Transaction, id: number, body: JsonObject): JsonObject => {
+  const cart = openCart(tx, id)
+  const lines = linesOf(tx, id)
+  if (lines.length === 0) throw conflict("the cart is empty")
+  for (const line of lines) checkQuantity(tx, productOf(tx, line), valueOf(cartItems, line, "quantity"))
+
+  const order = insertOrder(tx, cart, body)
+  for (const line of lines) insertItem(tx, order.id, line)
+  insertPayment(tx, order.id, cart, body)
+  announceOrder(tx, order.id)
+
+  tx.update("carts", cart, {
+    is_placed: true,
+    associated_order_id: order.id,
+    customer_id: order.values["customer_id"]!
+  })
   return { order_id: order.id, order_approved: false, redirect_url: null, message: "" }
 }
 
-const readNeed = reading("orders", "Orders")
-const writeNeed = writing("orders", "Orders")
+const readOrders = readNeed("orders", "Orders")
+const writeOrders = writeNeed("orders", "Orders")
 
-const json = (status: number, value: unknown): Answer => ({
-  status,
-  headers: [jsonType, noStore],
-  body: JSON.stringify(value)
-})
-
+/** A call that changes a cart, and answers the whole of it. */
 const changing =
-  (work: (tx: Transaction, id: number, body: Readonly<Record<string, unknown>>) => void) =>
+  (work: (tx: Transaction, id: number, body: JsonObject) => void) =>
   async ({ engine, id, body }: EndpointCall): Promise<Answer> =>
-    json(
+    jsonAnswer(
       200,
       await engine.write((tx) => {
         work(tx, id, body)
-        recompute(tx, id)
-        return shown(tx, id)
+        recomputeTotals(tx, id)
+        return cartBody(tx, id)
       })
     )
 
-const reads =
+const reading =
   (view: (tx: Transaction, cart: Row) => unknown) =>
   ({ engine, id }: EndpointCall): Answer =>
-    json(
+    jsonAnswer(
       200,
       engine.attempt((tx) => {
         const cart = tx.get("carts", id)
-        if (cart === undefined) throw new Refused(404, "there is no such cart")
+        if (cart === undefined) throw notFound("there is no such cart")
         return view(tx, cart)
       })
     )
 
-const shippingOf = (_: Transaction, cart: Row) => ({
+const itemsBody = (tx: Transaction, cart: Row): JsonObject => {
+  const items = linesOf(tx, cart.id).map((line) => tx.represent("cart_items", line))
+  return { total_count: items.length, items }
+}
+
+const shippingBody = (_: Transaction, cart: Row): JsonObject => ({
   selected_shipping_method: valueOf(carts, cart, "selected_shipping_method"),
-  shipping_total: (valueOf(carts, cart, "shipping_total") as number) / moneyUnit,
+  shipping_total: valueOf(carts, cart, "shipping_total") / moneyUnit,
   shipping_address: valueOf(carts, cart, "shipping_address"),
   shipping_selections: valueOf(carts, cart, "shipping_selections")
 })
 
-export const cartEndpoints = (): ReadonlyArray<Endpoint> => [
+const paymentMethodsBody = (): JsonObject => ({
+  total_count: 1,
+  payment_methods: [{ id: 0, name: "Credit card", type: "CreditCard" }]
+})
+
+const handlePlaceOrder = async ({ engine, id, body, validate }: EndpointCall): Promise<Answer> => {
+  await validate("ValidateCheckout", () => ({
+    cart: engine.attempt((tx) => {
+      openCart(tx, id)
+      return cartBody(tx, id)
+    })
+  }))
+  return jsonAnswer(200, await engine.write((tx) => placeOrder(tx, id, body)))
+}
+
+const shippingFields = ["selected_shipping_method", "shipping_address", "shipping_selections"]
+
+export const cartEndpoints: ReadonlyArray<Endpoint> = [
   {
     path: "carts/:id/items",
     methods: {
-      GET: {
-        need: readNeed,
-        handle: reads((tx, cart) => {
-          const items = lines(tx, cart.id).map((line) => tx.show("cart_items", line))
-          return { total_count: items.length, items }
-        })
-      },
-      POST: { need: writeNeed, body: "object", handle: changing(addItems) },
-      PUT: { need: writeNeed, body: "object", handle: changing(changeItems) },
-      DELETE: { need: writeNeed, body: "optional", handle: changing(removeItems) }
+      GET: { need: readOrders, handle: reading(itemsBody) },
+      POST: { need: writeOrders, body: "object", handle: changing(addItems) },
+      PUT: { need: writeOrders, body: "object", handle: changing(changeItems) },
+      DELETE: { need: writeOrders, body: "optional", handle: changing(removeItems) }
     }
   },
   {
     path: "carts/:id/calculated",
-    methods: { GET: { need: readNeed, handle: reads((tx, cart) => shown(tx, cart.id)) } }
+    methods: { GET: { need: readOrders, handle: reading((tx, cart) => cartBody(tx, cart.id)) } }
   },
   {
     path: "carts/:id/shipping",
     methods: {
-      GET: { need: readNeed, handle: reads(shippingOf) },
-      PUT: {
-        need: writeNeed,
-        body: "object",
-        handle: changing(setFields(["selected_shipping_method", "shipping_address", "shipping_selections"]))
-      }
+      GET: { need: readOrders, handle: reading(shippingBody) },
+      PUT: { need: writeOrders, body: "object", handle: changing(setFields(shippingFields)) }
     }
   },
   {
     path: "carts/:id/shipping_estimation",
-    methods: { PUT: { need: writeNeed, body: "object", handle: changing(setFields(["shipping_address"])) } }
+    methods: { PUT: { need: writeOrders, body: "object", handle: changing(setFields(["shipping_address"])) } }
   },
   {
     path: "carts/:id/coupon_code",
-    methods: { PUT: { need: writeNeed, body: "object", handle: changing(setFields(["coupon_code"])) } }
+    methods: { PUT: { need: writeOrders, body: "object", handle: changing(setFields(["coupon_code"])) } }
   },
   {
     path: "carts/:id/payment_methods",
-    methods: {
-      GET: {
-        need: readNeed,
-        handle: reads(() => ({
-          total_count: 1,
-          payment_methods: [{ id: 0, name: "Credit card", type: "CreditCard" }]
-        }))
-      }
-    }
+    methods: { GET: { need: readOrders, handle: reading(paymentMethodsBody) } }
   },
   {
     path: "carts/:id/place_order",
-    methods: {
-      POST: {
-        need: writeNeed,
-        body: "optional",
-        handle: async ({ engine, id, body, validate }) => {
-          await validate("ValidateCheckout", () => ({
-            cart: engine.attempt((tx) => {
-              open(tx, id)
-              return shown(tx, id)
-            })
-          }))
-          return json(200, await engine.write((tx) => placeOrder(tx, id, body)))
-        }
-      }
-    }
+    methods: { POST: { need: writeOrders, body: "optional", handle: handlePlaceOrder } }
   }
 ]

@@ -1,10 +1,13 @@
-/** `POST /upload`: a JSON part that names the destination and a file part, kept as one blob below the file
- *  root; atomic, so a reader never sees half a file. Source: store section 8.10. */
+/** `POST /upload`: a JSON part that names the destination, and a file part, which is stored as one blob below the
+ *  file root; atomic, so a reader never sees half a file.
+ *  Source: docs/spec/store.md, section 8.10. */
 import { Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"
-import { writing } from "../access/access.ts"
-import { noStore, Refused } from "../problems.ts"
-import type { EndpointCall, Endpoint } from "../target.ts"
+import { writeNeed } from "../access/scopes.ts"
+import { noStore } from "../../shared/headers.ts"
+import { conflict, invalid, Refusal } from "../problems.ts"
+import type { Answer, EndpointCall, Endpoint } from "../target.ts"
+import type { JsonObject } from "../wire.ts"
 
 /** [destination] → its blob. */
 export const Files = table(
@@ -15,20 +18,20 @@ export const Files = table(
 const destinationMax = 1_000
 const partsMax = 8
 
-/** Stays below the root, whatever system it is copied to; throws Refused (400). */
-export const destinationOf = (given: unknown): string => {
-  const wrong = (why: string): Refused =>
-    new Refused(400, `destination ${why}`, [
-      { field: "destination", code: given === undefined ? "required" : "invalid_value", message: why }
+/** Stays below the root, whatever system it is copied to; throws Refusal (400). */
+export const destinationOf = (input: unknown): string => {
+  const wrong = (why: string): Refusal =>
+    invalid(`destination ${why}`, [
+      { field: "destination", code: input === undefined ? "required" : "invalid_value", message: why }
     ])
-  if (typeof given !== "string" || given === "") throw wrong("is required")
+  if (typeof input !== "string" || input === "") throw wrong("is required")
   if (
-    given.length > destinationMax ||
-    [...given].some((char) => char < " " || char === "\x7f") ||
-    !given.isWellFormed()
+    input.length > destinationMax ||
+    [...input].some((char) => char < " " || char === "\x7f") ||
+    !input.isWellFormed()
   )
     throw wrong("is too long or holds control characters")
-  const parts = given
+  const parts = input
     .replaceAll("\\", "/")
     .split("/")
     .filter((part) => part !== "" && part !== ".")
@@ -43,14 +46,14 @@ interface Part {
   readonly bytes: Uint8Array
 }
 
-/** RFC 7578 parts of a whole body; throws Refused (400). */
+/** RFC 7578 parts of a whole body; throws Refusal (400). */
 export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Part> => {
   const boundary =
     /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType)
-  if (boundary === null) throw new Refused(415, "the body must be multipart/form-data")
+  if (boundary === null) throw new Refusal({ _tag: "UnsupportedMediaType", expected: "multipart/form-data" })
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const mark = Buffer.from(`\r\n--${boundary[1] ?? boundary[2]}`)
-  const malformed = (): Refused => new Refused(400, "the multipart body is malformed")
+  const malformed = (): Refusal => invalid("the multipart body is malformed")
   const first = bytes.indexOf(mark.subarray(2))
   if (first < 0) throw malformed()
   const parts: Array<Part> = []
@@ -71,54 +74,66 @@ export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Pa
   }
 }
 
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true })
+
+interface Destination {
+  readonly path: string
+  readonly overwrite: boolean
+}
+
+const destinationIn = (part: Part): Destination => {
+  let input: unknown
+  try {
+    input = JSON.parse(strictUtf8.decode(part.bytes))
+  } catch {
+    throw invalid("the first part is not valid JSON")
+  }
+  const { destination, overwrite = false } = (
+    typeof input === "object" && input !== null ? input : {}
+  ) as JsonObject
+  const path = destinationOf(destination)
+  if (typeof overwrite !== "boolean")
+    throw invalid("overwrite must be true or false", [
+      { field: "overwrite", code: "invalid_type", message: "must be true or false" }
+    ])
+  return { path, overwrite }
+}
+
+const alreadyThere = (): Refusal => conflict("there is a file at this destination")
+
+async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
+
 const upload =
   (store: Store) =>
-  async ({ engine, request, raw }: EndpointCall) => {
-    const parts = partsOf(request.headers.get("content-type") ?? "", raw)
-    const about = parts.find(({ file }) => !file)
+  async ({ engine, request, bytes }: EndpointCall): Promise<Answer> => {
+    const parts = partsOf(request.headers.get("content-type") ?? "", bytes)
+    const description = parts.find(({ file }) => !file)
     const file = parts.find((part) => part.file)
-    if (about === undefined || file === undefined)
-      throw new Refused(400, "a JSON part and a file part are wanted")
-    let given: unknown
-    try {
-      given = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(about.bytes))
-    } catch {
-      throw new Refused(400, "the first part is not valid JSON")
-    }
-    const { destination, overwrite = false } = (typeof given === "object" && given !== null ? given : {}) as {
-      readonly destination?: unknown
-      readonly overwrite?: unknown
-    }
-    const path = destinationOf(destination)
-    if (typeof overwrite !== "boolean")
-      throw new Refused(400, "overwrite must be true or false", [
-        { field: "overwrite", code: "invalid_type", message: "must be true or false" }
-      ])
-    const exists = (): Refused => new Refused(409, "there is a file at this destination")
-    if (!overwrite && Files.get(store, [path]) !== undefined) throw exists()
+    if (description === undefined || file === undefined)
+      throw invalid("a JSON part and a file part are wanted")
+    const { path, overwrite } = destinationIn(description)
+    if (!overwrite && Files.get(store, [path]) !== undefined) throw alreadyThere()
+
     const blob = `store-${crypto.randomUUID()}`
-    await store.blobs.write(
-      blob,
-      (async function* () {
-        yield file.bytes
-      })()
-    )
-    const before = await engine
+    await store.blobs.write(blob, chunksOf(file.bytes))
+    const replaced = await engine
       .write((tx) => {
-        const known = Files.get(store, [path])
-        if (known !== undefined && !overwrite) throw exists()
+        const existing = Files.get(store, [path])
+        if (existing !== undefined && !overwrite) throw alreadyThere()
         tx.writes.push(Files.put([path], { blob, bytes: file.bytes.length, updatedMs: tx.nowMs }))
-        return known
+        return existing
       })
       .catch(async (cause: unknown) => {
         await store.blobs.delete(blob)
         throw cause
       })
-    if (before !== undefined) await store.blobs.delete(before.blob)
+    if (replaced !== undefined) await store.blobs.delete(replaced.blob)
     return { status: 204, headers: [noStore] }
   }
 
 export const uploadEndpoint = (store: Store): Endpoint => ({
   path: "upload",
-  methods: { POST: { need: writing("system", "FileBrowser"), body: "raw", handle: upload(store) } }
+  methods: { POST: { need: writeNeed("system", "FileBrowser"), body: "raw", handle: upload(store) } }
 })

@@ -1,19 +1,16 @@
-/** Webhooks: the outbox that is written with the change itself, signed deliveries out of it, what was put
- *  aside, and the reply webhooks that may refuse a write. Source: store section 9. */
-import { createHash, createHmac, randomUUID } from "node:crypto"
-import { request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
-import { isIP } from "node:net"
+/** Webhooks: the outbox that is written with the change itself, signed deliveries out of it, and what could not
+ *  be delivered.
+ *  Source: docs/spec/store.md, section 9. */
+import { randomUUID } from "node:crypto"
 import { Effect, Schema } from "effect"
 import type { Attempt, DeliveryPort } from "../../../actors/webhook-delivery.ts"
 import { table } from "../../../storage/store.ts"
-import { isPublicAddress, PrivateTarget, publicLookup } from "../access/addresses.ts"
 import type { Engine } from "../engine/engine.ts"
-import type { Outbox } from "../engine/resource.ts"
-import { Refused } from "../problems.ts"
-import { valueOf, type Row } from "../engine/resource.ts"
-import type { Transaction } from "../engine/resource.ts"
-import type { Validation } from "../engine/writing.ts"
+import type { Outbox, Row, Transaction } from "../engine/resource.ts"
+import { notFound } from "../problems.ts"
+import { ReplyWebhooks } from "./reply-webhooks.ts"
+import { WebhookSender, type SenderOptions } from "./webhook-request.ts"
+import { Subscriptions } from "./webhook-subscriptions.ts"
 
 const Entry = Schema.Struct({
   event: Schema.String,
@@ -22,118 +19,98 @@ const Entry = Schema.Struct({
   atMs: Schema.Finite
 })
 
+type Entry = typeof Entry.Type
+
 /** [subscription, number] */
 const Entries = table("store-outbox", Entry)
 
-/** [subscription, number]: what could not be delivered. */
+/** [subscription, number] → what could not be delivered, and why. */
 const Aside = table(
   "store-outbox-aside",
   Schema.Struct({ ...Entry.fields, why: Schema.String, asideMs: Schema.Finite })
 )
 
 const outboxMax = 10_000
-const asideShownMax = 1_000
+const undeliveredMax = 1_000
 const timeoutMs = 10_000
-const replyMs = 3_000
-const fallbackMsLeast = 1_000
-const answerBytesMax = 65_536
-export const waitsMs: ReadonlyArray<number> = [30_000, 300_000, 1_800_000, 7_200_000, 28_800_000]
-const cacheMs: Record<string, number> = { NoCache: 0, Short: 300_000, Long: 1_800_000 }
-const cachedMax = 1_000
+const retryWaitsMs: ReadonlyArray<number> = [30_000, 300_000, 1_800_000, 7_200_000, 28_800_000]
 
-export interface WebhookOptions {
-  readonly headerPrefix: string
-  readonly privateTargets: boolean
+export interface WebhookOptions extends SenderOptions {
+  /** The waits between the attempts of a delivery. */
   readonly waitsMs?: ReadonlyArray<number>
+  readonly replyMs?: number | undefined
   /** Tells the subscription's actor that its outbox holds something. */
   readonly wake: (subscription: string) => void
-  readonly lookup?: Parameters<typeof publicLookup>[0]
-  readonly log?: (line: string) => void
-  readonly replyMs?: number
 }
 
-interface Posted {
-  readonly status: number
-  readonly text: string
+/** A delivery that failed for good, as the console lists it. */
+export interface Undelivered {
+  readonly seq: number
+  readonly event: string
+  readonly delivery: string
+  readonly why: string
+  readonly atMs: number
 }
 
-export class Webhooks implements Outbox, Validation, DeliveryPort {
+export class Webhooks implements Outbox, DeliveryPort {
   readonly waitsMs: ReadonlyArray<number>
+  readonly replies: ReplyWebhooks
   private readonly engine: Engine
-  private readonly options: WebhookOptions
-
-  private subscribers:
-    | { readonly version: number; readonly byEvent: Map<string, ReadonlyArray<Row>> }
-    | undefined
-
-  private readonly replies = new Map<
-    string,
-    { readonly messages: ReadonlyArray<string>; readonly untilMs: number }
-  >()
+  private readonly subscriptions: Subscriptions
+  private readonly sender: WebhookSender
+  private readonly wake: (subscription: string) => void
 
   constructor(engine: Engine, options: WebhookOptions) {
     this.engine = engine
-    this.options = options
-    this.waitsMs = options.waitsMs ?? waitsMs
-  }
-
-  private value(row: Row, field: string): string {
-    return String(valueOf(this.engine.resource("webhooks"), row, field) ?? "")
-  }
-
-  private subscribed(event: string): ReadonlyArray<Row> {
-    const version = this.engine.version("webhooks")
-    if (this.subscribers?.version !== version) {
-      const byEvent = new Map<string, Array<Row>>()
-      for (const row of this.engine.all("webhooks"))
-        byEvent.set(this.value(row, "event_type"), [
-          ...(byEvent.get(this.value(row, "event_type")) ?? []),
-          row
-        ])
-      this.subscribers = { version, byEvent }
-    }
-    return this.subscribers.byEvent.get(event) ?? []
+    this.waitsMs = options.waitsMs ?? retryWaitsMs
+    this.wake = options.wake
+    this.subscriptions = new Subscriptions(engine)
+    this.sender = new WebhookSender(engine, options)
+    this.replies = new ReplyWebhooks({
+      engine,
+      subscriptions: this.subscriptions,
+      sender: this.sender,
+      timeoutMs: options.replyMs
+    })
   }
 
   // The outbox, inside a transaction.
 
   wants(event: string): boolean {
-    return this.subscribed(event).length > 0
+    return this.subscriptions.to(event).length > 0
   }
 
   put(tx: Transaction, event: string, body: unknown): void {
     const text = JSON.stringify(body)
-    for (const { id } of this.subscribed(event)) {
+    for (const { id } of this.subscriptions.to(event)) {
       const subscription = String(id)
       const seq = tx.next("store-outbox-seq", [subscription])
-      const oldest = Entries.range(this.engine.store, { prefix: [subscription], limit: 1 })[0]?.key[1] as
-        | number
-        | undefined
+      const oldest = this.next(subscription, 0)
       if (oldest !== undefined && seq - oldest >= outboxMax) {
         tx.writes.push(Entries.delete([subscription, oldest]))
         tx.add("store-outbox-dropped", [subscription], 1)
       }
-      tx.writes.push(
-        Entries.put([subscription, seq], { event, delivery: randomUUID(), body: text, atMs: tx.nowMs })
-      )
-      tx.afterwards.push(() => this.options.wake(subscription))
+      const entry: Entry = { event, delivery: randomUUID(), body: text, atMs: tx.nowMs }
+      tx.writes.push(Entries.put([subscription, seq], entry))
+      tx.afterwards.push(() => this.wake(subscription))
     }
   }
 
-  /** After a start: what was committed, and its actor not yet told. */
+  /** Wakes the actors of what was committed before the start of this process. */
   wakeAll(): void {
-    for (const { id } of this.engine.all("webhooks"))
-      if (this.next(String(id), 0) !== undefined) this.options.wake(String(id))
+    for (const { id } of this.subscriptions.all())
+      if (this.next(String(id), 0) !== undefined) this.wake(String(id))
   }
 
-  // What the delivery actor asks for.
+  // The port of the delivery actor.
 
   next(subscription: string, after: number): number | undefined {
-    return Entries.range(this.engine.store, {
+    const [first] = Entries.range(this.engine.store, {
       prefix: [subscription],
       ...(after === 0 ? {} : { after: [subscription, after] }),
       limit: 1
-    })[0]?.key[1] as number | undefined
+    })
+    return first?.key[1] as number | undefined
   }
 
   nowMs = (): number => this.engine.clock()
@@ -157,154 +134,33 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     return Effect.promise(async (signal): Promise<Attempt> => {
       const entry = Entries.get(this.engine.store, [subscription, seq])
       const row = this.engine.get("webhooks", Number(subscription))
-      if (entry === undefined || row === undefined) return { delivered: true } // nobody wants it any more
-      const first = await this.tried(this.value(row, "url"), row, entry, signal)
-      if (first.delivered || !last || this.value(row, "failure_type") !== "Fallback") return first
-      return this.tried(this.value(row, "fallback_url"), row, entry, signal)
+      // Nobody wants it any more.
+      if (entry === undefined || row === undefined) return { delivered: true }
+      const first = await this.post(row, "url", entry, signal)
+      const hasFallback = this.subscriptions.setting(row, "failure_type") === "Fallback"
+      return first.delivered || !last || !hasFallback ? first : this.post(row, "fallback_url", entry, signal)
     })
   }
 
-  private async tried(
-    url: string,
+  private async post(
     row: Row,
-    { event, delivery, body }: typeof Entry.Type,
+    target: "url" | "fallback_url",
+    { event, delivery, body }: Entry,
     signal: AbortSignal
   ): Promise<Attempt> {
+    const url = this.subscriptions.setting(row, target)
     try {
-      const { status } = await this.post(url, row, event, delivery, body, timeoutMs, signal)
+      const request = { url, subscription: row, event, delivery, body, timeoutMs, signal }
+      const { status } = await this.sender.send(request)
       return status >= 200 && status < 300
         ? { delivered: true }
         : { delivered: false, why: `answered ${status}` }
     } catch (cause) {
-      return {
-        delivered: false,
-        why:
-          cause instanceof Error
-            ? cause.name === "Error"
-              ? ((cause as NodeJS.ErrnoException).code ?? "not reached")
-              : cause.name
-            : "not reached"
-      }
+      return { delivered: false, why: reasonOf(cause) }
     }
   }
 
-  /** Follows no redirect; connects only to what is public, unless private targets are allowed. */
-  private post(
-    url: string,
-    row: Row,
-    event: string,
-    delivery: string,
-    body: string,
-    withinMs: number,
-    signal?: AbortSignal
-  ): Promise<Posted> {
-    const { headerPrefix: prefix, privateTargets, lookup } = this.options
-    const timestamp = String(Math.floor(this.engine.clock() / 1_000))
-    const key = this.engine.vault.open(row.values["secret"] as Uint8Array, `webhooks/${row.id}/secret`)
-    const signature = createHmac("sha256", key).update(`${timestamp}.${body}`).digest("hex")
-    const host = new URL(url).hostname.replace(/^\[|\]$/g, "")
-    if (!privateTargets && isIP(host) !== 0 && !isPublicAddress(host))
-      return Promise.reject(new PrivateTarget())
-    const limit = AbortSignal.timeout(withinMs)
-    return new Promise((resolve, reject) => {
-      const call = (url.startsWith("https:") ? httpsRequest : httpRequest)(
-        url,
-        {
-          method: "POST",
-          signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-          ...(privateTargets ? {} : { lookup: publicLookup(lookup) }),
-          headers: {
-            "Content-Type": "application/json; charset=utf-8",
-            "Content-Length": Buffer.byteLength(body),
-            [`${prefix}-Event`]: event,
-            [`${prefix}-Delivery`]: delivery,
-            [`${prefix}-Timestamp`]: timestamp,
-            [`${prefix}-Signature`]: `sha256=${signature}`
-          }
-        },
-        (answer) => {
-          let text = ""
-          answer.setEncoding("utf8")
-          answer.on("data", (part: string) => {
-            text += part
-            if (text.length > answerBytesMax) call.destroy(new Error("too much"))
-          })
-          answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }))
-          answer.on("error", reject)
-        }
-      )
-      call.on("error", reject)
-      call.end(body)
-    })
-  }
-
-  // Reply webhooks: inside the write, before its transaction.
-
-  wanted(event: string): boolean {
-    return this.wants(event)
-  }
-
-  async ask(event: string, body: unknown): Promise<void> {
-    const text = JSON.stringify(body)
-    const messages = (
-      await Promise.all(this.subscribed(event).map((row) => this.messagesOf(row, event, text)))
-    ).flat()
-    if (messages.length > 0) throw new Refused(409, messages.join("\n"))
-  }
-
-  private async messagesOf(row: Row, event: string, body: string): Promise<ReadonlyArray<string>> {
-    const nowMs = this.engine.clock()
-    const keptMs = cacheMs[this.value(row, "cache_length")] ?? 0
-    const key = createHash("sha256").update(`${row.id}\0${row.version}\0${body}`).digest("base64url")
-    const known = this.replies.get(key)
-    if (keptMs > 0 && known !== undefined && known.untilMs > nowMs) return known.messages
-    const began = performance.now()
-    const limitMs = this.options.replyMs ?? replyMs
-    let messages = await this.reply(this.value(row, "url"), row, event, body, limitMs)
-    if (messages === undefined && this.value(row, "failure_type") === "Fallback")
-      messages = await this.reply(
-        this.value(row, "fallback_url"),
-        row,
-        event,
-        body,
-        Math.max(fallbackMsLeast, Math.ceil(limitMs - (performance.now() - began)))
-      )
-    if (messages === undefined) {
-      if (this.value(row, "failure_type") === "Ignore") return []
-      throw new Refused(409, `the ${event} webhook did not answer`)
-    }
-    if (keptMs > 0) {
-      if (this.replies.size >= cachedMax) this.replies.clear()
-      this.replies.set(key, { messages, untilMs: nowMs + keptMs })
-    }
-    return messages
-  }
-
-  /** undefined: it failed. */
-  private async reply(
-    url: string,
-    row: Row,
-    event: string,
-    body: string,
-    withinMs: number
-  ): Promise<ReadonlyArray<string> | undefined> {
-    try {
-      const { status, text } = await this.post(url, row, event, randomUUID(), body, withinMs)
-      if (status < 200 || status >= 300) return undefined
-      const messages =
-        text.trim() === ""
-          ? []
-          : ((JSON.parse(text) as { readonly validation_messages?: unknown } | null)?.validation_messages ??
-            [])
-      return Array.isArray(messages) && messages.every((message) => typeof message === "string")
-        ? messages.slice(0, 50).map((message) => message.slice(0, 1_000))
-        : undefined
-    } catch {
-      return undefined
-    }
-  }
-
-  // What the console shows.
+  // The console's view.
 
   waiting(subscription: string): number {
     return Entries.range(this.engine.store, { prefix: [subscription], limit: outboxMax }).length
@@ -314,18 +170,10 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     return this.engine.store.counter("store-outbox-dropped", [subscription])
   }
 
-  putAside(
-    subscription: string
-  ): ReadonlyArray<{
-    readonly seq: number
-    readonly event: string
-    readonly delivery: string
-    readonly why: string
-    readonly atMs: number
-  }> {
+  undelivered(subscription: string): ReadonlyArray<Undelivered> {
     return Aside.range(this.engine.store, {
       prefix: [subscription],
-      limit: asideShownMax,
+      limit: undeliveredMax,
       reverse: true
     }).map(({ key, value: { event, delivery, why, atMs } }) => ({
       seq: key[1] as number,
@@ -336,17 +184,24 @@ export class Webhooks implements Outbox, Validation, DeliveryPort {
     }))
   }
 
-  /** Back into the outbox, as a new last entry. */
-  async again(subscription: string, seq: number): Promise<void> {
-    const entry = Aside.get(this.engine.store, [subscription, seq])
-    if (entry === undefined) throw new Refused(404, "there is no such delivery")
+  /** Puts an undelivered entry back into the outbox, as a new last one. */
+  async resend(subscription: string, seq: number): Promise<void> {
+    const undelivered = Aside.get(this.engine.store, [subscription, seq])
+    if (undelivered === undefined) throw notFound("there is no such delivery")
     await this.engine.write((tx) => {
-      const { why: _, asideMs: __, ...kept } = entry
+      const { why: _, asideMs: __, ...entry } = undelivered
       tx.writes.push(
         Aside.delete([subscription, seq]),
-        Entries.put([subscription, tx.next("store-outbox-seq", [subscription])], kept)
+        Entries.put([subscription, tx.next("store-outbox-seq", [subscription])], entry)
       )
-      tx.afterwards.push(() => this.options.wake(subscription))
+      tx.afterwards.push(() => this.wake(subscription))
     })
   }
+}
+
+/** Why a target was not reached: a code of the network, or the name of the error. */
+const reasonOf = (cause: unknown): string => {
+  if (!(cause instanceof Error)) return "not reached"
+  if (cause.name !== "Error") return cause.name
+  return (cause as NodeJS.ErrnoException).code ?? "not reached"
 }

@@ -1,11 +1,12 @@
-/** Tools > Apps & Addons > API Apps & Integrations: the pages where apps and their tokens are made, and the
- *  JSON calls beneath them. A secret is on the page that answers its making, and nowhere after. Source: store
- *  sections 3.3, 3.7. */
+/** Tools > Apps & Addons > API Apps & Integrations: the pages where apps and their tokens are made, and the JSON
+ *  calls beneath them. A secret is on the page that answers its creation, and nowhere after.
+ *  Source: docs/spec/store.md, sections 3.3, 3.7. */
 import { json, type Response, type Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
-import { scopes, type Scope } from "../access/access.ts"
+import { scopes, type Scope } from "../access/scopes.ts"
 import type { AdminToken, App, AppRegistry } from "../access/apps.ts"
-import { noStore, Refused } from "../problems.ts"
+import { noStore } from "../../shared/headers.ts"
+import { invalid, notFound, refusedProblem, wordingOf } from "../problems.ts"
 import { bodyBytesMax, textOf, textsOf, type Gate, type Visit } from "./gate.ts"
 import { choice, csrfField, html, input, page, root, seeOther, type Html } from "./page.ts"
 
@@ -30,7 +31,7 @@ ${scopeChoices(app.scopes ?? [])}
 <label for="allowed_origins">Origins of browsers that may call</label><p class="hint" id="origins-hint">One a line, as https://page.example.</p><textarea id="allowed_origins" name="allowed_origins" rows="2" aria-describedby="origins-hint">${(app.allowedOrigins ?? []).join("\n")}</textarea>
 ${choice("checkbox", "run_without_user", "yes", "Runs without a user", app.runWithoutUser ?? false)}`
 
-const givenApp = (form: Form): Record<string, unknown> => ({
+const inputOf = (form: Form): Record<string, unknown> => ({
   name: textOf(form, "name"),
   kind: textOf(form, "kind"),
   scopes: textsOf(form, "scopes"),
@@ -78,22 +79,23 @@ const newPage = ({ user }: Visit, draft: Partial<App> = {}, problem?: string): R
     html`<h1>New app</h1><form class="card" method="post" action="${home}/new">${csrfField(user.csrf)}${appFields(draft)}<p><button>Save</button> <a href="${home}">Cancel</a></p></form>`
   )
 
-const appPage = (
-  apps: AppRegistry,
-  { user }: Visit,
-  appId: string,
-  shown?: { readonly title: string; readonly rows: ReadonlyArray<readonly [string, string]> }
-): Response => {
+/** What a page shows this once. */
+interface Secrets {
+  readonly title: string
+  readonly rows: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+const appPage = (apps: AppRegistry, { user }: Visit, appId: string, secrets?: Secrets): Response => {
   const app = apps.get(appId)
-  if (app === undefined) throw new Refused(404, "There is no such app.")
+  if (app === undefined) throw notFound("There is no such app.")
   const tokens = apps.listTokens(appId)
   const at = `${home}/${appId}`
   return page(
     { title: app.name, crumbs: [...crumbs, app.name], current: "apps", user },
-    ...(shown === undefined
+    ...(secrets === undefined
       ? []
       : [
-          html`<div class="card notice" role="status"><h2>${shown.title}</h2><p>Copy what is secret now: it is not shown again.</p><dl>${shown.rows.map(([name, value]) => html`<dt>${name}</dt><dd><code>${value}</code></dd>`)}</dl></div>`
+          html`<div class="card notice" role="status"><h2>${secrets.title}</h2><p>Copy what is secret now: it is not shown again.</p><dl>${secrets.rows.map(([name, value]) => html`<dt>${name}</dt><dd><code>${value}</code></dd>`)}</dl></div>`
         ]),
     html`<h1>${app.name}</h1><div class="card"><dl><dt>App ID</dt><dd><code>${app.appId}</code></dd><dt>Made</dt><dd>${day(app.createdMs)}</dd></dl>
 <form method="post" action="${at}">${csrfField(user.csrf)}${appFields(app)}${choice("checkbox", "suspended", "yes", "Suspended", app.suspended, "its tokens are refused")}<p><button>Save</button></p></form></div>`,
@@ -114,7 +116,7 @@ const appPage = (
 
 const id = ({ request }: Visit): string => request.params["id"]!
 
-const shownApp = ({
+const appBody = ({
   appId,
   name,
   kind,
@@ -136,22 +138,22 @@ const shownApp = ({
   created_at: new Date(createdMs).toISOString()
 })
 
-const shownToken = ({ id: tokenId, scopes: held, label, createdMs }: AdminToken) => ({
+const tokenBody = ({ id: tokenId, scopes: held, label, createdMs }: AdminToken) => ({
   id: tokenId,
   scopes: held,
   label,
   created_at: new Date(createdMs).toISOString()
 })
 
-const given = ({ request }: Visit): Record<string, unknown> => {
+const bodyOf = ({ request }: Visit): Record<string, unknown> => {
   try {
     const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(request.body))
     if (typeof value === "object" && value !== null && !Array.isArray(value))
       return value as Record<string, unknown>
   } catch {
-    /* told below */
+    // Refused below.
   }
-  throw new Refused(400, "the body is not a JSON object")
+  throw invalid("the body is not a JSON object")
 }
 
 const ok = (status: number, value: unknown): Response => json(status, value, [noStore])
@@ -181,7 +183,7 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
     { method: "GET", path: `${home}/new`, handle: gate.page(area, (visit) => newPage(visit)) },
     post("/new", async (visit, form) => {
       try {
-        const { app, secret } = await apps.create(givenApp(form))
+        const { app, secret } = await apps.create(inputOf(form))
         return appPage(apps, visit, app.appId, {
           title: "The app is saved",
           rows: [
@@ -190,8 +192,7 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
           ]
         })
       } catch (cause) {
-        if (cause instanceof Refused) return newPage(visit, draftOf(form), cause.details)
-        throw cause
+        return newPage(visit, draftOf(form), wordingOf(refusedProblem(cause)).details)
       }
     }),
     {
@@ -200,7 +201,7 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
       handle: gate.page(area, (visit) => appPage(apps, visit, id(visit)))
     },
     post("/:id", async (visit, form) => {
-      await apps.change(id(visit), { ...givenApp(form), suspended: textOf(form, "suspended") === "yes" })
+      await apps.change(id(visit), { ...inputOf(form), suspended: textOf(form, "suspended") === "yes" })
       return seeOther(`${home}/${id(visit)}`)
     }),
     post("/:id/rotate_secret", async (visit) =>
@@ -232,19 +233,19 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
       ok(200, { csrf_token: csrf, username: member.username, areas: [...member.areas] })
     ),
     call("GET", "/apps", () => {
-      const list = apps.list().map(shownApp)
+      const list = apps.list().map(appBody)
       return ok(200, { total_count: list.length, apps: list })
     }),
     call("POST", "/apps", async (visit) => {
-      const { app, secret } = await apps.create(given(visit))
-      return ok(201, { ...shownApp(app), app_secret: secret })
+      const { app, secret } = await apps.create(bodyOf(visit))
+      return ok(201, { ...appBody(app), app_secret: secret })
     }),
     call("GET", "/apps/:id", (visit) => {
       const app = apps.get(id(visit))
-      if (app === undefined) throw new Refused(404, "there is no such app")
-      return ok(200, shownApp(app))
+      if (app === undefined) throw notFound("there is no such app")
+      return ok(200, appBody(app))
     }),
-    call("PUT", "/apps/:id", async (visit) => ok(200, shownApp(await apps.change(id(visit), given(visit))))),
+    call("PUT", "/apps/:id", async (visit) => ok(200, appBody(await apps.change(id(visit), bodyOf(visit))))),
     call("DELETE", "/apps/:id", async (visit) => {
       await apps.remove(id(visit))
       return { status: 204, headers: [noStore] }
@@ -253,12 +254,12 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
       ok(200, { app_id: id(visit), app_secret: await apps.rotate(id(visit)) })
     ),
     call("GET", "/apps/:id/tokens", (visit) => {
-      const list = apps.listTokens(id(visit)).map(shownToken)
+      const list = apps.listTokens(id(visit)).map(tokenBody)
       return ok(200, { total_count: list.length, tokens: list })
     }),
     call("POST", "/apps/:id/tokens", async (visit) => {
-      const { token, about } = await apps.createToken(id(visit), given(visit))
-      return ok(201, { ...shownToken(about), token })
+      const { token, adminToken } = await apps.createToken(id(visit), bodyOf(visit))
+      return ok(201, { ...tokenBody(adminToken), token })
     }),
     call("DELETE", "/apps/:id/tokens/:token", async (visit) => {
       await apps.revokeToken(id(visit), Number(visit.request.params["token"]))

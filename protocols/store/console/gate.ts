@@ -1,13 +1,17 @@
-/** Who may see a page or make a call of the console: signed in, the area held; and for whatever changes
- *  something, from the console's own pages, with the session's token. Source: store sections 3.4, 3.7. */
+/** Who may see a page or make a call of the console: who is signed in and holds its area; and for whatever changes
+ *  something, only from the console's own pages, with the session's token. What is thrown on the way becomes a
+ *  page or a JSON answer here.
+ *  Source: docs/spec/store.md, sections 3.4, 3.7. */
+import { defined } from "../../../runtime/defined.ts"
 import type { Handler, Request, Response } from "../../../runtime/http.ts"
 import { isFormFault, parseForm, type Form } from "../../shared/form.ts"
-import type { Area } from "../access/access.ts"
+import type { Area } from "../access/scopes.ts"
 import { sessionOf, type Guard } from "../access/guard.ts"
-import { problem, Refused } from "../problems.ts"
+import { problemOf, problemResponse, wordingOf, type Log, type Problem } from "../problems.ts"
 import type { Member, Staff } from "../access/staff.ts"
 import { html, page, root, seeOther } from "./page.ts"
 
+/** A request of somebody who is signed in. */
 export interface Visit {
   readonly request: Request
   readonly member: Member
@@ -18,7 +22,10 @@ export interface Visit {
 
 export const bodyBytesMax = 65_536
 
-/** Sent by a page of this very origin, as far as the browser tells. */
+const foreignForm =
+  "This form was not sent from the console, or your session has changed. Nothing was done; open the page again."
+
+/** Whether a page of this very origin sent the request, as far as the browser tells. */
 export const sameOrigin = (request: Request): boolean => {
   const site = request.headers.get("sec-fetch-site")
   const origin = request.headers.get("origin")
@@ -40,20 +47,91 @@ export const textOf = (form: Form, name: string): string => {
 
 export const textsOf = (form: Form, name: string): ReadonlyArray<string> => {
   const value = Object.hasOwn(form, name) ? form[name] : []
-  return typeof value === "string"
-    ? [value]
-    : Array.isArray(value)
-      ? value.filter((part): part is string => typeof part === "string")
-      : []
+  if (typeof value === "string") return [value]
+  return Array.isArray(value) ? value.filter((part): part is string => typeof part === "string") : []
 }
+
+type Handle = (visit: Visit) => Response | Promise<Response>
+type HandleForm = (visit: Visit, form: Form) => Response | Promise<Response>
+
+/** Words a problem as an answer. */
+type Word = (problem: Problem) => Response
+
+/** A page that says why something was not done. */
+const refusalPage =
+  (title: string, user?: Visit["user"]) =>
+  (problem: Problem): Response => {
+    const { status, details, text = details } = wordingOf(problem)
+    return page(defined({ title, status, user, problem: text }))
+  }
+
+const notDonePage =
+  (user: Visit["user"]) =>
+  (problem: Problem): Response => {
+    const { status, details, text = details } = wordingOf(problem)
+    return page({ title: "Not done", status, user, problem: text }, html`<p>Go back and try again.</p>`)
+  }
+
+const isAllowed = ({ member }: Visit, area: Area | undefined): boolean =>
+  area === undefined || member.areas.has(area)
 
 export class Gate {
   private readonly guard: Guard
   private readonly staff: Staff
+  private readonly log: Log
 
-  constructor(guard: Guard, staff: Staff) {
+  constructor(guard: Guard, staff: Staff, log: Log) {
     this.guard = guard
     this.staff = staff
+    this.log = log
+  }
+
+  /** A page for anybody; the transport and the host are checked first, here as everywhere. */
+  open(handle: Handler): Handler {
+    return (request) => {
+      const problem = this.guard.checkTransport(request)
+      if (problem !== undefined) return refusalPage("Refused")(problem)
+      return this.answered(request, () => handle(request), refusalPage("Not done"))
+    }
+  }
+
+  page(area: Area | undefined, handle: Handle): Handler {
+    return this.open((request) => {
+      const visit = this.visit(request)
+      if (visit === undefined) return seeOther(`${root}/login`)
+      if (!isAllowed(visit, area))
+        return refusalPage(
+          "Not allowed",
+          visit.user
+        )({ _tag: "Forbidden", details: `The area ${area} is needed for this page.` })
+      return this.answered(request, () => handle(visit), notDonePage(visit.user))
+    })
+  }
+
+  /** A form of one of our pages. */
+  form(area: Area | undefined, handle: HandleForm): Handler {
+    return this.page(area, (visit) => {
+      const form = formOf(visit.request)
+      if (!sameOrigin(visit.request) || textOf(form, "csrf") !== visit.csrf)
+        return refusalPage("Not accepted", visit.user)({ _tag: "Forbidden", details: foreignForm })
+      return handle(visit, form)
+    })
+  }
+
+  /** A JSON call of the console; `changes` when it changes something. */
+  call(area: Area | undefined, changes: boolean, handle: Handle): Handler {
+    return (request) => {
+      const refused = this.guard.checkTransport(request)
+      if (refused !== undefined) return problemResponse(refused)
+      const visit = this.visit(request)
+      if (visit === undefined)
+        return problemResponse({ _tag: "NotAuthenticated", details: "sign in to the console first" })
+      if (changes && (!sameOrigin(request) || request.headers.get("x-csrf-token") !== visit.csrf))
+        return problemResponse({ _tag: "Forbidden", details: "the header X-CSRF-Token is missing or wrong" })
+      if (!isAllowed(visit, area))
+        return problemResponse({ _tag: "Forbidden", details: `the area ${area} is needed` })
+      return this.answered(request, () => handle(visit), problemResponse)
+    }
   }
 
   private visit(request: Request): Visit | undefined {
@@ -64,80 +142,15 @@ export class Gate {
     return { request, member, secret, csrf, user: { name: member.username, csrf } }
   }
 
-  /** The secure way and the host come first, here as everywhere. */
-  open(handle: Handler): Handler {
-    return (request) => {
-      const refused = this.guard.door(request)
-      return refused === undefined
-        ? handle(request)
-        : page({ title: "Refused", status: refused.status, problem: refused.details })
-    }
-  }
-
-  page(area: Area | undefined, handle: (visit: Visit) => Response | Promise<Response>): Handler {
-    return this.open((request) => {
-      const visit = this.visit(request)
-      if (visit === undefined) return seeOther(`${root}/login`)
-      if (area !== undefined && !visit.member.areas.has(area))
-        return page({
-          title: "Not allowed",
-          status: 403,
-          user: visit.user,
-          problem: `The area ${area} is needed for this page.`
-        })
-      return this.wording(visit, () => handle(visit))
-    })
-  }
-
-  /** A form of one of our pages. */
-  form(area: Area | undefined, handle: (visit: Visit, form: Form) => Response | Promise<Response>): Handler {
-    return this.page(area, (visit) => {
-      const form = formOf(visit.request)
-      if (!sameOrigin(visit.request) || textOf(form, "csrf") !== visit.csrf)
-        return page({
-          title: "Not accepted",
-          status: 403,
-          user: visit.user,
-          problem:
-            "This form was not sent from the console, or your session has changed. Nothing was done; open the page again."
-        })
-      return handle(visit, form)
-    })
-  }
-
-  private async wording(visit: Visit, work: () => Response | Promise<Response>): Promise<Response> {
+  private async answered(
+    { traceId }: Request,
+    work: () => Response | Promise<Response>,
+    word: Word
+  ): Promise<Response> {
     try {
       return await work()
     } catch (cause) {
-      if (!(cause instanceof Refused)) throw cause
-      return page(
-        { title: "Not done", status: cause.status, user: visit.user, problem: cause.details },
-        html`<p>Go back and try again.</p>`
-      )
-    }
-  }
-
-  /** The console's JSON calls. */
-  call(
-    area: Area | undefined,
-    changes: boolean,
-    handle: (visit: Visit) => Response | Promise<Response>
-  ): Handler {
-    return async (request) => {
-      const refused = this.guard.door(request)
-      if (refused !== undefined) return problem(refused)
-      const visit = this.visit(request)
-      if (visit === undefined) return problem({ status: 401, details: "sign in to the console first" })
-      if (changes && (!sameOrigin(request) || request.headers.get("x-csrf-token") !== visit.csrf))
-        return problem({ status: 403, details: "the header X-CSRF-Token is missing or wrong" })
-      if (area !== undefined && !visit.member.areas.has(area))
-        return problem({ status: 403, details: `the area ${area} is needed` })
-      try {
-        return await handle(visit)
-      } catch (cause) {
-        if (cause instanceof Refused) return problem(cause)
-        throw cause
-      }
+      return word(problemOf(cause, traceId, this.log))
     }
   }
 }

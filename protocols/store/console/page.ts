@@ -1,7 +1,8 @@
-/** Pages of the store's console: escaped by construction, no script at all, one stylesheet of our own, usable
+/** Pages of the store's console: escaped by construction, without a script, with one stylesheet of our own, usable
  *  by keyboard and screen reader.
- *  Source: store section 3.7; WCAG 2.2 for labels, landmarks and contrast. */
+ *  Source: docs/spec/store.md, section 3.7; WCAG 2.2 for labels, landmarks and contrast. */
 import type { Response, Header } from "../../../runtime/http.ts"
+import { noStore } from "../../shared/headers.ts"
 
 /** Text that is HTML already; everything else is escaped. */
 export class Html {
@@ -24,18 +25,15 @@ const escapes: Record<string, string> = {
 
 export const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => escapes[char]!)
 
-const shown = (part: Part): string =>
-  part instanceof Html
-    ? part.text
-    : part === undefined || part === false
-      ? ""
-      : typeof part === "object"
-        ? part.map(({ text }) => text).join("")
-        : escaped(String(part))
+const rendered = (part: Part): string => {
+  if (part instanceof Html) return part.text
+  if (part === undefined || part === false) return ""
+  return typeof part === "object" ? part.map(({ text }) => text).join("") : escaped(String(part))
+}
 
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
   new Html(
-    strings.reduce((whole, text, at) => whole + text + (at < parts.length ? shown(parts[at]) : ""), "")
+    strings.reduce((whole, text, at) => whole + text + (at < parts.length ? rendered(parts[at]) : ""), "")
   )
 
 export const root = "/store/admin"
@@ -59,7 +57,7 @@ button.plain{background:none;color:var(--accent)}button.danger{background:none;b
 
 export interface PageOptions {
   readonly title: string
-  /** Names of what leads here. */
+  /** The names of what leads to this page. */
   readonly crumbs?: ReadonlyArray<string>
   readonly current?: "apps" | "products" | "webhooks"
   readonly user?: { readonly name: string; readonly csrf: string }
@@ -73,7 +71,7 @@ const links = [
   ["webhooks", `${root}/tools/webhooks`, "Webhooks"]
 ] as const
 
-const guards: ReadonlyArray<Header> = [
+const pageHeaders: ReadonlyArray<Header> = [
   [
     "Content-Security-Policy",
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -82,7 +80,7 @@ const guards: ReadonlyArray<Header> = [
   ["Referrer-Policy", "same-origin"],
   ["Cross-Origin-Opener-Policy", "same-origin"],
   ["X-Frame-Options", "DENY"],
-  ["Cache-Control", "no-store"]
+  noStore
 ]
 
 export const page = (
@@ -90,7 +88,7 @@ export const page = (
   ...content: ReadonlyArray<Html>
 ): Response => ({
   status,
-  headers: [["Content-Type", "text/html; charset=utf-8"], ...guards],
+  headers: [["Content-Type", "text/html; charset=utf-8"], ...pageHeaders],
   body: `<!doctype html>${
     html`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Store console</title><link rel="stylesheet" href="${root}/style.css"></head>
 <body><a class="skip" href="#main">Skip to content</a><header><strong>Store console</strong>${
@@ -116,10 +114,10 @@ export const stylesheet = (): Response => ({
   body: style
 })
 
-/** After a POST, so that going back sends nothing twice. */
+/** The answer to a POST, so that going back sends nothing twice. */
 export const seeOther = (path: string, ...headers: ReadonlyArray<Header>): Response => ({
   status: 303,
-  headers: [["Location", path], ...guards, ...headers]
+  headers: [["Location", path], ...pageHeaders, ...headers]
 })
 
 export const input = (

@@ -1,23 +1,23 @@
-/** The console's product pages, over the same engine as the API; and what webhooks could not deliver. Source:
- *  store sections 8.1, 9.2. */
+/** The console's product pages, over the same engine as the API.
+ *  Source: docs/spec/store.md, sections 3.7, 8.1. */
 import type { Response, Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
 import type { Engine } from "../engine/engine.ts"
-import { find } from "../engine/listing.ts"
-import { Refused } from "../problems.ts"
+import { find } from "../engine/search.ts"
+import { notFound, refusedProblem, wordingOf } from "../problems.ts"
 import { idOf, parseQuery } from "../engine/query.ts"
 import { valueOf, type Row } from "../engine/resource.ts"
 import { products } from "../resources/products.ts"
-import type { Webhooks } from "../calls/webhooks.ts"
-import type { Validation } from "../engine/writing.ts"
-import { Writing } from "../engine/writing.ts"
+import type { Validation } from "../engine/writes.ts"
+import { RecordWrites } from "../engine/writes.ts"
 import { bodyBytesMax, textOf, type Gate, type Visit } from "./gate.ts"
 import { csrfField, Html, html, input, page, root, seeOther } from "./page.ts"
+import type { JsonObject } from "../wire.ts"
+import { moneyUnit } from "../engine/fields.ts"
 
 const home = `${root}/products`
-const hooks = `${root}/tools/webhooks`
 const perPage = 25
-const price = (row: Row): string => ((valueOf(products, row, "price") as number) / 10_000).toFixed(2)
+const price = (row: Row): string => (valueOf(products, row, "price") / moneyUnit).toFixed(2)
 
 const listPage =
   (engine: Engine) =>
@@ -33,7 +33,7 @@ const listPage =
         sort: "item_name",
         ...(search === "" ? {} : { item_name: `like:${search.replaceAll(/ (?:AND|OR) /g, " ")}` })
       }).toString(),
-      engine.zone
+      { zone: engine.zone }
     )
     const { ids, total } = await find(engine, products, query)
     const last = Math.max(1, Math.ceil(total / perPage))
@@ -69,15 +69,30 @@ interface Draft {
   readonly primary_category_id: string
 }
 
-const select = (engine: Engine, name: string, label: string, of: string, chosen: string): Html =>
-  html`<label for="${name}">${label}</label><select id="${name}" name="${name}">${engine.all(of).map((row) => html`<option value="${row.id}"${String(row.id) === chosen && new Html(" selected")}>${String(row.values["lookup_path"] ?? row.values["name"])}</option>`)}</select>`
+/** A choice among the records of a resource. */
+interface Select {
+  readonly name: string
+  readonly label: string
+  readonly resource: string
+}
+
+const statusSelect: Select = { name: "product_status_id", label: "Status", resource: "product_statuses" }
+const categorySelect: Select = { name: "primary_category_id", label: "Category", resource: "categories" }
+
+const select = (engine: Engine, { name, label, resource }: Select, chosen: string): Html =>
+  html`<label for="${name}">${label}</label><select id="${name}" name="${name}">${engine.all(resource).map((row) => html`<option value="${row.id}"${String(row.id) === chosen && new Html(" selected")}>${String(row.values["lookup_path"] ?? row.values["name"])}</option>`)}</select>`
+
+/** A form for one product: where it is sent, and what it holds. */
+interface ProductForm {
+  readonly title: string
+  readonly action: string
+  readonly draft: Draft
+}
 
 const formPage = (
   engine: Engine,
   { user }: Visit,
-  title: string,
-  action: string,
-  draft: Draft,
+  { title, action, draft }: ProductForm,
   problem?: string
 ): Response =>
   page(
@@ -90,7 +105,7 @@ const formPage = (
       status: problem === undefined ? 200 : 400
     },
     html`<h1>${title}</h1><form class="card" method="post" action="${action}">${csrfField(user.csrf)}${input("item_name", "Name", draft.item_name, { required: true })}${input("item_number", "Item number", draft.item_number)}
-${input("price", "Price", draft.price, { type: "number" })}${input("quantity_on_hand", "Stock", draft.quantity_on_hand, { type: "number" })}${select(engine, "product_status_id", "Status", "product_statuses", draft.product_status_id)}${select(engine, "primary_category_id", "Category", "categories", draft.primary_category_id)}
+${input("price", "Price", draft.price, { type: "number" })}${input("quantity_on_hand", "Stock", draft.quantity_on_hand, { type: "number" })}${select(engine, statusSelect, draft.product_status_id)}${select(engine, categorySelect, draft.primary_category_id)}
 <p><button>Save</button> <a href="${home}">Cancel</a></p></form>`
   )
 
@@ -106,7 +121,7 @@ const blank: Draft = {
 const draftOf = (form: Form): Draft =>
   Object.fromEntries(Object.keys(blank).map((name) => [name, textOf(form, name)])) as unknown as Draft
 
-const bodyOf = (draft: Draft): Record<string, unknown> => ({
+const bodyOf = (draft: Draft): JsonObject => ({
   item_name: draft.item_name,
   item_number: draft.item_number,
   ...Object.fromEntries(
@@ -120,51 +135,58 @@ const bodyOf = (draft: Draft): Record<string, unknown> => ({
 const rowOf = (engine: Engine, { request }: Visit): Row => {
   const id = idOf(request.params["id"]!)
   const row = id === undefined ? undefined : engine.get("products", id)
-  if (row === undefined) throw new Refused(404, "There is no such product.")
+  if (row === undefined) throw notFound("There is no such product.")
   return row
 }
 
 const draftFrom = (row: Row): Draft => ({
   item_name: String(row.values["item_name"]),
   item_number: String(valueOf(products, row, "item_number")),
-  price: String((valueOf(products, row, "price") as number) / 10_000),
+  price: String(valueOf(products, row, "price") / moneyUnit),
   quantity_on_hand: String(valueOf(products, row, "quantity_on_hand")),
   product_status_id: String(row.values["product_status_id"]),
   primary_category_id: String(row.values["primary_category_id"])
 })
 
+const newForm = (draft: Draft): ProductForm => ({ title: "New product", action: `${home}/new`, draft })
+
+const editForm = (row: Row, draft: Draft): ProductForm => ({
+  title: String(row.values["item_name"]),
+  action: `${home}/${row.id}`,
+  draft
+})
+
 export const productRoutes = (gate: Gate, engine: Engine, validation: Validation): ReadonlyArray<Route> => {
-  const writing = new Writing(engine, validation)
+  const writes = new RecordWrites(engine, validation)
   const body = { as: "buffer", bytesMax: bodyBytesMax } as const
-  const saving = async (
+
+  /** Back to the list when it is saved; else the form again, with what is wrong. */
+  const save = async (
     visit: Visit,
-    form: Form,
-    title: string,
-    action: string,
-    save: (body: Record<string, unknown>) => Promise<unknown>
+    form: ProductForm,
+    write: (body: JsonObject) => Promise<unknown>
   ): Promise<Response> => {
     try {
-      await save(bodyOf(draftOf(form)))
+      await write(bodyOf(form.draft))
+      return seeOther(home)
     } catch (cause) {
-      if (cause instanceof Refused)
-        return formPage(engine, visit, title, action, draftOf(form), cause.details)
-      throw cause
+      return formPage(engine, visit, form, wordingOf(refusedProblem(cause)).details)
     }
-    return seeOther(home)
   }
+
   return [
     { method: "GET", path: home, handle: gate.page("Products", listPage(engine)) },
     {
       method: "GET",
       path: `${home}/new`,
-      handle: gate.page("Products", (visit) => formPage(engine, visit, "New product", `${home}/new`, blank))
+      handle: gate.page("Products", (visit) => formPage(engine, visit, newForm(blank)))
     },
     {
       method: "POST",
       path: `${home}/new`,
       body,
       handle: gate.form("Products", (visit, form) =>
-        saving(visit, form, "New product", `${home}/new`, (given) => writing.create(products, given))
+        save(visit, newForm(draftOf(form)), (product) => writes.create(products, product))
       )
     },
     {
@@ -172,7 +194,7 @@ export const productRoutes = (gate: Gate, engine: Engine, validation: Validation
       path: `${home}/:id`,
       handle: gate.page("Products", (visit) => {
         const row = rowOf(engine, visit)
-        return formPage(engine, visit, String(row.values["item_name"]), `${home}/${row.id}`, draftFrom(row))
+        return formPage(engine, visit, editForm(row, draftFrom(row)))
       })
     },
     {
@@ -181,50 +203,9 @@ export const productRoutes = (gate: Gate, engine: Engine, validation: Validation
       body,
       handle: gate.form("Products", (visit, form) => {
         const row = rowOf(engine, visit)
-        return saving(visit, form, String(row.values["item_name"]), `${home}/${row.id}`, (given) =>
-          writing.update(products, row.id, given, { match: undefined, unmodifiedSince: undefined })
-        )
+        const address = { resource: products, id: row.id }
+        return save(visit, editForm(row, draftOf(form)), (product) => writes.update(address, product))
       })
     }
   ]
 }
-
-export const webhookRoutes = (gate: Gate, engine: Engine, webhooks: Webhooks): ReadonlyArray<Route> => [
-  {
-    method: "GET",
-    path: hooks,
-    handle: gate.page("StoreSettings", ({ user }) =>
-      page(
-        { title: "Webhooks", crumbs: ["Tools", "Webhooks"], current: "webhooks", user },
-        html`<h1>Webhooks</h1>`,
-        ...(engine.all("webhooks").length === 0
-          ? [
-              html`<div class="card"><p>There are no subscriptions. They are made with <code>POST /api/v1/webhooks</code>.</p></div>`
-            ]
-          : engine.all("webhooks").map(
-              ({ id, values }) =>
-                html`<section class="card" aria-labelledby="w${id}"><h2 id="w${id}">${String(values["event_type"])}</h2><dl><dt>Target</dt><dd><code>${String(values["url"])}</code></dd><dt>Waiting</dt><dd>${webhooks.waiting(String(id))}</dd><dt>Dropped</dt><dd>${webhooks.dropped(String(id))}</dd></dl>
-${
-  webhooks.putAside(String(id)).length > 0 &&
-  html`<table><caption class="hint">Not delivered</caption><thead><tr><th scope="col">When</th><th scope="col">Delivery</th><th scope="col">Why</th><th scope="col">Action</th></tr></thead><tbody>${webhooks
-    .putAside(String(id))
-    .slice(0, 100)
-    .map(
-      (entry) =>
-        html`<tr><td>${new Date(entry.atMs).toISOString()}</td><td><code>${entry.delivery}</code></td><td>${entry.why}</td><td><form class="inline" method="post" action="${hooks}/${id}/${entry.seq}/again">${csrfField(user.csrf)}<button class="plain">Send again</button></form></td></tr>`
-    )}</tbody></table>`
-}</section>`
-            ))
-      )
-    )
-  },
-  {
-    method: "POST",
-    path: `${hooks}/:id/:seq/again`,
-    body: { as: "buffer", bytesMax: bodyBytesMax },
-    handle: gate.form("StoreSettings", async ({ request: { params } }) => {
-      await webhooks.again(params["id"]!, Number(params["seq"]))
-      return seeOther(hooks)
-    })
-  }
-]

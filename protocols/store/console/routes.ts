@@ -1,4 +1,5 @@
-/** Every page and call below /store/admin. Source: store sections 3.4, 3.7. */
+/** Every page and call below /store/admin.
+ *  Source: docs/spec/store.md, sections 3.4, 3.7. */
 import type { Route } from "../../../runtime/http.ts"
 import type { AppRegistry } from "../access/apps.ts"
 import type { Engine } from "../engine/engine.ts"
@@ -7,9 +8,11 @@ import type { Staff } from "../access/staff.ts"
 import type { Webhooks } from "../calls/webhooks.ts"
 import { appRoutes } from "./apps.ts"
 import { Gate } from "./gate.ts"
+import type { Log } from "../problems.ts"
 import { root, seeOther, stylesheet } from "./page.ts"
-import { productRoutes, webhookRoutes } from "./products.ts"
+import { productRoutes } from "./products.ts"
 import { signInRoutes } from "./sign-in.ts"
+import { webhookRoutes } from "./webhooks.ts"
 
 export interface ConsoleDeps {
   readonly engine: Engine
@@ -17,6 +20,7 @@ export interface ConsoleDeps {
   readonly apps: AppRegistry
   readonly staff: Staff
   readonly webhooks: Webhooks
+  readonly log: Log
 }
 
 export const consoleRoutes = ({
@@ -24,15 +28,16 @@ export const consoleRoutes = ({
   guard,
   apps,
   staff,
-  webhooks
+  webhooks,
+  log
 }: ConsoleDeps): ReadonlyArray<Route> => {
-  const gate = new Gate(guard, staff)
+  const gate = new Gate(guard, staff, log)
   return [
     { method: "GET", path: root, handle: gate.open(() => seeOther(`${root}/tools/apps`)) },
     { method: "GET", path: `${root}/style.css`, handle: stylesheet },
-    ...signInRoutes(gate, guard, staff),
+    ...signInRoutes(gate, guard.rateLimiter, staff),
     ...appRoutes(gate, apps),
-    ...productRoutes(gate, engine, webhooks),
+    ...productRoutes(gate, engine, webhooks.replies),
     ...webhookRoutes(gate, engine, webhooks)
   ]
 }

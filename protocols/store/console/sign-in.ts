@@ -1,7 +1,9 @@
-/** Signing in to the console and out of it. Wrong attempts are counted with the source's other failed ones.
- *  Source: store section 3.4. */
+/** Signing in to the console and out of it.
+ *  Source: docs/spec/store.md, section 3.4. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
-import { cookieName, type Guard } from "../access/guard.ts"
+import { cookieName } from "../access/guard.ts"
+import type { RateLimiter } from "../access/rate-limit.ts"
+import { wordingOf, type Problem } from "../problems.ts"
 import { sessionMs, type Staff } from "../access/staff.ts"
 import { bodyBytesMax, formOf, sameOrigin, textOf, type Gate } from "./gate.ts"
 import { html, input, page, root, seeOther } from "./page.ts"
@@ -11,31 +13,34 @@ const cookie = (request: Request, value: string, ageS: number): readonly [string
   `${cookieName(request)}=${value}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${ageS}${request.scheme === "https" ? "; Secure" : ""}`
 ]
 
-const loginPage = (status = 200, problem?: string, name = ""): Response =>
-  page(
-    { title: "Sign in", status, problem },
+const signedOut = { status: 200, details: undefined }
+const wrongPassword: Problem = { _tag: "NotAuthenticated", details: "User name or password is wrong." }
+const foreignForm: Problem = { _tag: "Forbidden", details: "This form was not sent from this page." }
+
+const loginPage = (problem?: Problem, name = ""): Response => {
+  const { status, details } = problem === undefined ? signedOut : wordingOf(problem)
+  return page(
+    { title: "Sign in", status, problem: details },
     html`<h1>Sign in</h1><form class="card" method="post" action="${root}/login">${input("username", "User name", name, { required: true, autocomplete: "username" })}${input("password", "Password", "", { type: "password", required: true, autocomplete: "current-password" })}<p><button>Sign in</button></p></form>`
   )
+}
 
-const attemptsMax = 50
-
-export const signInRoutes = (gate: Gate, guard: Guard, staff: Staff): ReadonlyArray<Route> => [
+export const signInRoutes = (gate: Gate, rateLimiter: RateLimiter, staff: Staff): ReadonlyArray<Route> => [
   { method: "GET", path: `${root}/login`, handle: gate.open(() => loginPage()) },
   {
     method: "POST",
     path: `${root}/login`,
     body: { as: "buffer", bytesMax: bodyBytesMax },
     handle: gate.open(async (request) => {
-      if (!sameOrigin(request)) return loginPage(403, "This form was not sent from this page.")
-      const source = `source:${request.client}`
-      if (guard.windows.seen(source) >= attemptsMax)
-        return loginPage(429, "Too many attempts. Wait a few seconds.")
+      if (!sameOrigin(request)) return loginPage(foreignForm)
+      const tooMany = rateLimiter.checkSignIn(request.client)
+      if (tooMany !== undefined) return loginPage(tooMany)
       const form = formOf(request)
       const name = textOf(form, "username")
       const session = await staff.signIn(name, textOf(form, "password"))
       if (session === undefined) {
-        await new Promise<void>((resolve) => guard.windows.take(source, attemptsMax, () => resolve()))
-        return loginPage(401, "User name or password is wrong.", name)
+        await rateLimiter.countFailedSignIn(request.client)
+        return loginPage(wrongPassword, name)
       }
       return seeOther(`${root}/tools/apps`, cookie(request, session, sessionMs / 1_000))
     })

@@ -1,6 +1,6 @@
-/** Answers to GETs that were given before. An entry names the version of every collection it is made of; a
- *  write raises them, so nothing stale is ever served. Least recently used entries leave. Source: store
- *  section 7. */
+/** The cache of answers to GETs. An entry names the version of every collection it is made of; a write raises
+ *  them, so nothing stale is ever served. The least recently used entries leave.
+ *  Source: docs/spec/store.md, section 7. */
 
 export interface Entry {
   readonly body: string
@@ -8,9 +8,8 @@ export interface Entry {
   readonly lastModifiedMs: number
   readonly storedMs: number
   readonly expiresMs: number
-  /** Of the collections, when it was computed. */
+  /** The versions of its collections when it was computed. */
   readonly versions: ReadonlyArray<readonly [collection: string, version: number]>
-  zipped: Uint8Array | undefined
 }
 
 const bytesMaxDefault = 64 * 1_048_576

@@ -1,18 +1,20 @@
 /** One resource's fields as columns in memory, for filters, sorts and counts over all records without reading
- *  them: 100,000 comparisons take a millisecond. Derived from the rows, read in slices so that no request
- *  waits long, kept up by every write, dropped when memory is short or a commit is lost. Source: store
- *  sections 6.3, 6.4, 10.8. */
+ *  them: 100,000 comparisons take a millisecond. They are derived from the rows, read in slices so that no
+ *  request waits long, kept up by every write, and dropped when memory is short or a commit is lost.
+ *  Source: docs/spec/store.md, sections 6.3, 6.4, 10.8. */
 import type { Store } from "../../../storage/store.ts"
 import { comparable } from "./fields.ts"
-import { valueOf, type Change, type Resource } from "./resource.ts"
+import { valueOf, type Change, type Resource, type Row } from "./resource.ts"
+import { nextTurn } from "./next-turn.ts"
 import { Rows } from "./records.ts"
 
 export type Cell = string | number | null
 
 interface Column {
   readonly cells: Array<Cell>
-  /** Records up to this id are in it. */
+  /** The column holds the records up to this id. */
   loadedTo: number
+  /** The time of its last use, by the clock that counts uses. */
   used: number
 }
 
@@ -20,15 +22,11 @@ const sliceRows = 500
 const cellsMax = 16_000_000
 const ordersMax = 8
 
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    setImmediate(resolve)
-  })
-
 export class Columns {
-  /** Of every record that ever was in memory, ascending; `dead` marks deleted ones. */
+  /** The id of every record that ever was in memory, ascending. */
   readonly ids: Array<number> = []
 
+  /** The positions of records that are deleted. */
   readonly dead = new Set<number>()
   private readonly columns = new Map<string, Column>()
   private readonly orders = new Map<string, { readonly version: number; readonly order: Uint32Array }>()
@@ -52,61 +50,66 @@ export class Columns {
     return fields.filter((field) => field !== "id" && this.columns.get(field)?.loadedTo !== Infinity)
   }
 
-  /** Nothing when they are there; otherwise wait, then ask again. */
+  /** Undefined when the columns are in memory; else a promise to wait for. */
   ready(fields: ReadonlyArray<string>): Promise<void> | undefined {
     if (this.idsLoaded && this.missing(fields).length === 0) return undefined
     return (this.loading ?? this.load(fields)).then(() => this.ready(fields))
   }
 
   private load(fields: ReadonlyArray<string>): Promise<void> {
-    const wanted = this.missing(fields)
-    this.makeRoom(wanted.length)
-    for (const field of wanted) this.columns.set(field, { cells: [], loadedTo: 0, used: ++this.clock })
-    return (this.loading = (async () => {
-      try {
-        await Promise.resolve() // so that `loading` is set before it can be cleared
-        for (let after = 0; ;) {
-          const rows = Rows.range(this.store, {
-            prefix: [this.resource.name],
-            ...(after === 0 ? {} : { after: [this.resource.name, after] }),
-            limit: sliceRows
-          })
-          for (const { key, value } of rows) {
-            const id = key[1] as number
-            const row = { id, ...value }
-            if (!this.idsLoaded && id > this.idsTo) {
-              this.ids.push(id)
-              this.idsTo = id
-            }
-            const at = this.position(id)
-            for (const field of wanted) {
-              const column = this.columns.get(field)
-              if (column !== undefined && at >= 0) {
-                column.cells[at] = this.cell(field, row)
-                column.loadedTo = id
-              }
-            }
-            after = id
-          }
-          if (rows.length < sliceRows) break
-          await turn()
-        }
-        this.idsTo = Infinity
-        for (const field of wanted) {
-          const column = this.columns.get(field)
-          if (column !== undefined) column.loadedTo = Infinity
-        }
-      } finally {
-        this.loading = undefined
+    const missing = this.missing(fields)
+    this.makeRoom(missing.length)
+    for (const field of missing) this.columns.set(field, { cells: [], loadedTo: 0, used: ++this.clock })
+    this.loading = this.readAll(missing).finally(() => {
+      this.loading = undefined
+    })
+    return this.loading
+  }
+
+  private async readAll(fields: ReadonlyArray<string>): Promise<void> {
+    // Nothing is read in the turn of the request that asks.
+    await Promise.resolve()
+    for (let after = 0; ;) {
+      const rows = Rows.range(this.store, {
+        prefix: [this.resource.name],
+        ...(after === 0 ? {} : { after: [this.resource.name, after] }),
+        limit: sliceRows
+      })
+      for (const { key, value } of rows) {
+        after = key[1] as number
+        this.loadRow(fields, { id: after, ...value })
       }
-    })())
+      if (rows.length < sliceRows) break
+      await nextTurn()
+    }
+    this.idsTo = Infinity
+    for (const field of fields) {
+      const column = this.columns.get(field)
+      if (column !== undefined) column.loadedTo = Infinity
+    }
   }
 
-  private cell(field: string, row: Parameters<typeof valueOf>[1]): Cell {
-    return comparable(this.resource.fields[field]!, valueOf(this.resource, row, field))
+  private loadRow(fields: ReadonlyArray<string>, row: Row): void {
+    const { id } = row
+    if (!this.idsLoaded && id > this.idsTo) {
+      this.ids.push(id)
+      this.idsTo = id
+    }
+    const at = this.position(id)
+    for (const field of fields) {
+      const column = this.columns.get(field)
+      if (column !== undefined && at >= 0) {
+        column.cells[at] = this.cell(field, row)
+        column.loadedTo = id
+      }
+    }
   }
 
-  /** Least recently used columns leave. */
+  private cell(field: string, row: Row): Cell {
+    return comparable(valueOf(this.resource, row, field))
+  }
+
+  /** Drops the least recently used columns until there is room. */
   private makeRoom(more: number): void {
     const rows = Math.max(1, this.ids.length)
     const idle = [...this.columns]
@@ -116,7 +119,7 @@ export class Columns {
       this.columns.delete(idle.shift()![0])
   }
 
-  /** By binary search; -1 when it was never here. */
+  /** Finds an id by binary search; -1 when it was never in memory. */
   position(id: number): number {
     let low = 0
     let high = this.ids.length - 1
@@ -157,11 +160,11 @@ export class Columns {
     return column.cells
   }
 
-  /** Every position in the order of `key`, remembered until the next write. */
+  /** All positions in the order of `key`, remembered until the next write. */
   order(key: string, compare: (a: number, b: number) => number): Uint32Array {
-    const known = this.orders.get(key)
-    if (known !== undefined && known.version === this.version && known.order.length === this.ids.length)
-      return known.order
+    const cached = this.orders.get(key)
+    if (cached !== undefined && cached.version === this.version && cached.order.length === this.ids.length)
+      return cached.order
     const order = Uint32Array.from(this.ids.keys()).sort(compare)
     this.orders.delete(key)
     if (this.orders.size >= ordersMax) this.orders.delete(this.orders.keys().next().value!)

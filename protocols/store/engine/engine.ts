@@ -1,10 +1,10 @@
-/** The resource engine's heart: rows, what refers to them, their versions for the cache, and the one commit
- *  of every write. An answer leaves only after its commit is flushed; a lost commit drops all that was
- *  derived from it. Source: store sections 1, 6, 10. */
-import { Conflict, StorageFault, type Store } from "../../../storage/store.ts"
+/** The resource engine: rows, what refers to them, their versions for the cache, and the one commit of every
+ *  write. An answer leaves only after its commit is flushed; a lost commit drops all that was derived from it.
+ *  Source: docs/spec/store.md, sections 1, 6, 10. */
+import { Conflict, type StorageFault, type Store } from "../../../storage/store.ts"
 import { Columns } from "./columns.ts"
 import { encodeField, fold, type Field } from "./fields.ts"
-import { Refused } from "../problems.ts"
+import { conflict, unavailable, type Refusal } from "../problems.ts"
 import {
   valueOf,
   type Catalog,
@@ -19,34 +19,37 @@ import { Collections, References, Rows, Uniques } from "./records.ts"
 import { StagedTransaction } from "./transaction.ts"
 import type { Zone } from "../wire.ts"
 
+/** A field of a resource, and the text of its initial value. */
+type InitialText = readonly [name: string, field: Field, text: string]
+
 export class Engine implements Catalog {
   readonly store: Store
   readonly zone: Zone
-  readonly vault: FieldCipher
+  readonly cipher: FieldCipher
   readonly clock: () => number
   readonly resources: ReadonlyMap<string, Resource>
   outbox: Outbox = { wants: () => false, put: () => {} }
   private readonly versions = new Map<string, number>()
   private readonly columns = new Map<string, Columns>()
-  private readonly initial = new Map<string, ReadonlyArray<readonly [string, Field, string]>>()
+  private readonly initial = new Map<string, ReadonlyArray<InitialText>>()
   private readonly referring = new Map<string, Array<Referrer>>()
 
   constructor(
     store: Store,
     resources: ReadonlyArray<Resource>,
-    options: { readonly zone: Zone; readonly vault: FieldCipher; readonly clock: () => number }
+    options: { readonly zone: Zone; readonly cipher: FieldCipher; readonly clock: () => number }
   ) {
     this.store = store
     this.zone = options.zone
-    this.vault = options.vault
+    this.cipher = options.cipher
     this.clock = options.clock
     this.resources = new Map(resources.map((resource) => [resource.name, resource]))
     for (const { name, fields } of resources)
-      for (const [field, { to, gone }] of Object.entries(fields)) {
-        if (to !== undefined)
-          this.referring.set(to, [
-            ...(this.referring.get(to) ?? []),
-            { of: name, field, gone: gone ?? "refuse" }
+      for (const [field, { references, onDelete = "refuse" }] of Object.entries(fields)) {
+        if (references !== undefined)
+          this.referring.set(references, [
+            ...(this.referring.get(references) ?? []),
+            { resource: name, field, onDelete }
           ])
       }
   }
@@ -70,16 +73,16 @@ export class Engine implements Catalog {
     )
   }
 
-  /** What goes out for a record, without nested ones. */
-  show(name: string, row: Row): Record<string, unknown> {
+  /** A record as an answer shows it, without nested ones. */
+  represent(name: string, row: Row): Record<string, unknown> {
     const resource = this.resource(name)
-    const shown: Record<string, unknown> = {}
+    const representation: Record<string, unknown> = {}
     for (const field in resource.fields)
-      shown[field] = encodeField(resource.fields[field]!, valueOf(resource, row, field), this.zone)
-    return shown
+      representation[field] = encodeField(resource.fields[field]!, valueOf(resource, row, field), this.zone)
+    return representation
   }
 
-  /** Of a small collection: counted by reading. */
+  /** The number of records of a small collection, counted by reading. */
   count(resource: string): number {
     return Rows.range(this.store, { prefix: [resource], limit: 10_000 }).length
   }
@@ -91,7 +94,7 @@ export class Engine implements Catalog {
     }))
   }
 
-  /** Ids after `after`, ascending. */
+  /** The ids that come after `after`, ascending. */
   page(resource: string, after: number, limit: number): ReadonlyArray<number> {
     return Rows.range(this.store, {
       prefix: [resource],
@@ -100,39 +103,39 @@ export class Engine implements Catalog {
     }).map(({ key }) => key[1] as number)
   }
 
-  /** `show` as JSON text, the fields at their initial values written once for all: most of a record is. */
+  /** `represent` as JSON text. Most fields of a record have their initial value, which is written once for all
+   *  records. */
   text(name: string, row: Row): string {
-    let initial = this.initial.get(name)
-    const resource = this.resource(name)
     const { values } = row
-    if (initial === undefined)
-      this.initial.set(
-        name,
-        (initial = Object.entries(resource.fields).map(
-          ([field, about]) =>
-            [
-              field,
-              about,
-              `,${JSON.stringify(field)}:${JSON.stringify(encodeField(about, about.initial, this.zone))}`
-            ] as const
-        ))
-      )
+    const fields = this.initialTexts(name)
     let text = `{"id":${row.id}`
-    for (let at = 1; at < initial.length; at++) {
-      const [field, about, unset] = initial[at]!
-      text += Object.hasOwn(values, field)
-        ? `,"${field}":${JSON.stringify(encodeField(about, values[field]!, this.zone))}`
-        : field === "created_at" || field === "updated_at"
-          ? `,"${field}":"${this.zone.format(field === "created_at" ? row.createdMs : row.updatedMs)}"`
-          : unset
+    for (let at = 1; at < fields.length; at++) {
+      const [fieldName, field, initialText] = fields[at]!
+      if (Object.hasOwn(values, fieldName))
+        text += `,"${fieldName}":${JSON.stringify(encodeField(field, values[fieldName]!, this.zone))}`
+      else if (fieldName === "created_at") text += `,"created_at":"${this.zone.format(row.createdMs)}"`
+      else if (fieldName === "updated_at") text += `,"updated_at":"${this.zone.format(row.updatedMs)}"`
+      else text += initialText
     }
     return `${text}}`
   }
 
+  private initialTexts(name: string): ReadonlyArray<InitialText> {
+    const existing = this.initial.get(name)
+    if (existing !== undefined) return existing
+    const texts = Object.entries(this.resource(name).fields).map(([fieldName, field]): InitialText => {
+      const initial = JSON.stringify(encodeField(field, field.initial, this.zone))
+      return [fieldName, field, `,${JSON.stringify(fieldName)}:${initial}`]
+    })
+    this.initial.set(name, texts)
+    return texts
+  }
+
   columnsOf(name: string): Columns {
-    let columns = this.columns.get(name)
-    if (columns === undefined)
-      this.columns.set(name, (columns = new Columns(this.resource(name), this.store)))
+    const existing = this.columns.get(name)
+    if (existing !== undefined) return existing
+    const columns = new Columns(this.resource(name), this.store)
+    this.columns.set(name, columns)
     return columns
   }
 
@@ -144,34 +147,33 @@ export class Engine implements Catalog {
     return Collections.get(this.store, [resource]) ?? 0
   }
 
-  /** Which record has that unique value: resource and id. */
+  /** The resource and id of the record that has a unique value. */
   byUnique(space: string, value: string): readonly [string, number] | undefined {
     return value === "" ? undefined : Uniques.get(this.store, [space, fold(value)])
   }
 
-  /** What `work` would answer; nothing is written. */
+  /** Returns what `work` would answer; nothing is written. */
   attempt<A>(work: (tx: Transaction) => A): A {
     return work(new StagedTransaction(this, this.clock()))
   }
 
-  /** Runs `work` and commits what it wrote, in this turn; resolves with its answer when that is durable. What
-   *  it throws, nothing was written. */
+  /** Runs `work` and commits what it wrote, in this turn; resolves with its answer when that is durable. When
+   *  `work` throws, nothing is written. */
   write<A>(work: (tx: Transaction) => A): Promise<A> {
     return new Promise((resolve, reject) => {
       const tx = new StagedTransaction(this, this.clock())
       const value = work(tx)
       const writes = tx.finish()
       if (writes.length === 0) return resolve(value)
-      const conflict = this.store.commit(writes, (fault) => {
+      const lost = this.store.commit(writes, (fault) => {
         if (fault === undefined) {
           for (const then of tx.afterwards) then()
           return resolve(value)
         }
         this.forget()
-        reject(storageRefused(fault))
+        reject(storageRefusal(fault))
       })
-      if (conflict instanceof Conflict)
-        return reject(new Refused(409, "another write came first, please repeat"))
+      if (lost instanceof Conflict) return reject(conflict("another write came first, please repeat"))
       for (const change of tx.changes.values()) {
         this.versions.set(change.resource, this.version(change.resource) + 1)
         this.columns.get(change.resource)?.apply(change)
@@ -179,12 +181,12 @@ export class Engine implements Catalog {
     })
   }
 
-  /** A commit was lost: nothing derived from it may stay. */
+  /** Drops what was derived from a commit that was lost. */
   private forget(): void {
     this.columns.clear()
     for (const name of this.resources.keys()) this.versions.set(name, this.version(name) + 1)
   }
 }
 
-export const storageRefused = (fault: StorageFault): Refused =>
-  new Refused(503, fault.reason === "full" ? "storage is full" : "storage is not available")
+const storageRefusal = (fault: StorageFault): Refusal =>
+  unavailable(fault.reason === "full" ? "storage is full" : "storage is not available")

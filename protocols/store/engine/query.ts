@@ -1,10 +1,10 @@
 /** A list's parameters: paging, sort, fields, expand, and the query syntax of fields. Parsing is pure and
- *  bounded; a fault names its parameter. A field's conditions are one unit (AND before OR inside it); units
- *  are joined by AND, or by OR where a field begins with `OR `, again AND first. Source: store sections 6.3,
- *  6.4. */
+ *  bounded; a fault names its parameter. A field's conditions are one unit (AND before OR inside it); units are
+ *  joined by AND, or by OR where a field begins with `OR `, again AND first.
+ *  Source: docs/spec/store.md, sections 6.3, 6.4. */
 import type { Cell } from "./columns.ts"
-import { fold, isLong, searchable, type Field } from "./fields.ts"
-import { Refused } from "../problems.ts"
+import { fold, isLong, moneyUnit, searchable, type Field } from "./fields.ts"
+import { invalid, type Refusal } from "../problems.ts"
 import type { Resource } from "./resource.ts"
 import type { Zone } from "../wire.ts"
 
@@ -23,21 +23,27 @@ const operators: ReadonlySet<string> = new Set<Operator>([
 
 type Test = (cell: Cell) => boolean
 
+/** The conditions of one field. */
 export interface Unit {
   readonly field: string
   readonly test: Test
 }
 
+export interface SortKey {
+  readonly field: string
+  readonly descending: boolean
+}
+
 export interface Query {
   readonly page: number
   readonly count: number
-  readonly sort: ReadonlyArray<{ readonly field: string; readonly descending: boolean }>
-  /** undefined: all. */
+  readonly sort: ReadonlyArray<SortKey>
+  /** Undefined selects all. */
   readonly fields: ReadonlySet<string> | undefined
   readonly expand: ReadonlySet<string>
-  /** OR of ANDs; empty: everything. */
+  /** An OR of ANDs; empty selects everything. */
   readonly where: ReadonlyArray<ReadonlyArray<Unit>>
-  /** Of `select_many`. */
+  /** The ids that `select_many` names. */
   readonly ids: ReadonlyArray<number> | undefined
   readonly hasLongField: boolean
 }
@@ -46,36 +52,52 @@ const conditionsMax = 20
 const countMax = 250
 const countDefault = 100
 const idsMax = 1_000
-const bad = (name: string, why: string): Refused => new Refused(400, `parameter ${name}: ${why}`)
+const bad = (name: string, why: string): Refusal => invalid(`parameter ${name}: ${why}`)
 
 /** Name and value of each pair, in order; `+` is a space. */
 export const pairsOf = (query: string): ReadonlyArray<readonly [string, string]> =>
   query === "" ? [] : [...new URLSearchParams(query)]
 
-const testOf = (name: string, field: Field, op: Operator, text: string, zone: Zone): Test => {
-  if (text === "null" && (op === "eq" || op === "not"))
-    return op === "eq" ? (cell) => cell === null : (cell) => cell !== null
-  const textual = field.kind === "string" || field.kind === "text" || field.kind === "html"
-  if (op === "like" || op === "startwith") {
-    if (!textual) throw bad(name, `${op} is for text only`)
-    const part = fold(text)
-    return op === "like"
-      ? (cell) => typeof cell === "string" && cell.includes(part)
-      : (cell) => typeof cell === "string" && cell.startsWith(part)
-  }
-  const value = textual ? fold(text) : numberOf(name, field, text, zone)
-  if (field.numeric === true && text.trim() !== "" && Number.isFinite(Number(text))) {
-    const number = Number(text)
-    return (cell) =>
-      typeof cell === "string" && cell.trim() !== "" && Number.isFinite(Number(cell))
-        ? compared(op, Number(cell), number)
-        : cell !== null && compared(op, cell, value)
-  }
-  return op === "not" ? (cell) => cell !== value : (cell) => cell !== null && compared(op, cell, value)
+/** One field of a query: its parameter, and how its values are read. */
+interface Searched {
+  readonly name: string
+  readonly field: Field
+  readonly zone: Zone
 }
 
-const compared = (op: Operator, a: string | number, b: string | number): boolean => {
-  switch (op) {
+const isText = ({ kind }: Field): boolean => kind === "string" || kind === "text" || kind === "html"
+
+const isNumeric = (text: string): boolean => text.trim() !== "" && Number.isFinite(Number(text))
+
+const testOf = (searched: Searched, operator: Operator, text: string): Test => {
+  const { name, field } = searched
+  if (text === "null" && operator === "eq") return (cell) => cell === null
+  if (text === "null" && operator === "not") return (cell) => cell !== null
+  if (operator === "like" || operator === "startwith") {
+    if (!isText(field)) throw bad(name, `${operator} is for text only`)
+    return partTest(operator, fold(text))
+  }
+  const value = isText(field) ? fold(text) : numberOf(searched, text)
+  if (field.numeric === true && isNumeric(text)) return numericTest(operator, Number(text), value)
+  if (operator === "not") return (cell) => cell !== value
+  return (cell) => cell !== null && compare(operator, cell, value)
+}
+
+const partTest = (operator: "like" | "startwith", part: string): Test =>
+  operator === "like"
+    ? (cell) => typeof cell === "string" && cell.includes(part)
+    : (cell) => typeof cell === "string" && cell.startsWith(part)
+
+/** Compares numbers where the cell is one, else as the text is. */
+const numericTest =
+  (operator: Operator, number: number, value: string | number): Test =>
+  (cell) =>
+    typeof cell === "string" && isNumeric(cell)
+      ? compare(operator, Number(cell), number)
+      : cell !== null && compare(operator, cell, value)
+
+const compare = (operator: Operator, a: string | number, b: string | number): boolean => {
+  switch (operator) {
     case "gt":
       return a > b
     case "gte":
@@ -91,7 +113,7 @@ const compared = (op: Operator, a: string | number, b: string | number): boolean
   }
 }
 
-const numberOf = (name: string, field: Field, text: string, zone: Zone): number => {
+const numberOf = ({ name, field, zone }: Searched, text: string): number => {
   if (field.kind === "boolean" || field.kind === "flag") {
     if (text === "true" || text === "1") return 1
     if (text === "false" || text === "0") return 0
@@ -103,33 +125,7 @@ const numberOf = (name: string, field: Field, text: string, zone: Zone): number 
     return ms
   }
   if (!/^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(text)) throw bad(name, "wants a number")
-  if (field.kind !== "money") return Number(text)
-  return Math.round(Number(text) * 10_000)
-}
-
-interface Parsed {
-  readonly units: Array<{ readonly unit: Unit; readonly orLeft: boolean }>
-  conditions: number
-}
-
-const parseField = (into: Parsed, name: string, field: Field, given: string, zone: Zone): void => {
-  if (!searchable(field)) throw bad(name, "cannot be searched")
-  const orLeft = given.startsWith("OR ")
-  const either = (orLeft ? given.slice(3) : given).split(" OR ").map((part) =>
-    part.split(" AND ").map((condition) => {
-      if (++into.conditions > conditionsMax) throw new Refused(400, `at most ${conditionsMax} conditions`)
-      const colon = condition.indexOf(":")
-      const word = colon < 0 ? "" : condition.slice(0, colon)
-      return operators.has(word)
-        ? testOf(name, field, word as Operator, condition.slice(colon + 1), zone)
-        : testOf(name, field, "eq", condition, zone)
-    })
-  )
-  const test: Test =
-    either.length === 1 && either[0]!.length === 1
-      ? either[0]![0]!
-      : (cell) => either.some((all) => all.every((one) => one(cell)))
-  into.units.push({ unit: { field: name, test }, orLeft })
+  return field.kind === "money" ? Math.round(Number(text) * moneyUnit) : Number(text)
 }
 
 const integer = (name: string, text: string, max: number): number => {
@@ -138,90 +134,162 @@ const integer = (name: string, text: string, max: number): number => {
   return value
 }
 
+const wordsOf = (text: string): ReadonlyArray<string> =>
+  text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+
 export const idOf = (text: string): number | undefined =>
   /^[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined
 
-/** Throws Refused (400). */
-export const parseQuery = (resource: Resource, query: string, zone: Zone, selecting = false): Query => {
-  let page = 1
-  let count = countDefault
-  let sort: Query["sort"] = []
-  let fields: Set<string> | undefined
-  let ids: Array<number> | undefined
-  const expand = new Set<string>()
-  const seen = new Set<string>()
-  const parsed: Parsed = { units: [], conditions: 0 }
-  const once = (name: string): void => {
-    if (seen.has(name)) throw bad(name, "is given twice")
-    seen.add(name)
+const pageMax = 999_999_999
+
+interface JoinedUnit {
+  readonly unit: Unit
+  /** It is joined to what stands before it by OR. */
+  readonly byOr: boolean
+}
+
+/** Collects the parameters of one query, each at most once. */
+class QueryParser {
+  private readonly resource: Resource
+  private readonly zone: Zone
+  private readonly withIds: boolean
+  private readonly seen = new Set<string>()
+  private readonly units: Array<JoinedUnit> = []
+  private readonly expand = new Set<string>()
+  private conditions = 0
+  private page = 1
+  private count = countDefault
+  private sort: ReadonlyArray<SortKey> = []
+  private fields: Set<string> | undefined
+  private ids: ReadonlyArray<number> | undefined
+
+  constructor(resource: Resource, { zone, withIds = false }: QueryOptions) {
+    this.resource = resource
+    this.zone = zone
+    this.withIds = withIds
   }
-  const list = (text: string): ReadonlyArray<string> =>
-    text
-      .split(",")
-      .map((part) => part.trim())
-      .filter((part) => part !== "")
-  for (const [name, value] of pairsOf(query)) {
+
+  parse(name: string, value: string): void {
     switch (name) {
       case "page":
-        once(name)
-        page = integer(name, value, 999_999_999)
-        continue
+        this.once(name)
+        this.page = integer(name, value, pageMax)
+        return
       case "count":
-        once(name)
-        count = integer(name, value, countMax)
-        continue
+        this.once(name)
+        this.count = integer(name, value, countMax)
+        return
       case "sort":
-        once(name)
-        sort = list(value).map((part) => {
-          const descending = part.startsWith("-")
-          const field = descending ? part.slice(1) : part
-          const about = Object.hasOwn(resource.fields, field) ? resource.fields[field]! : undefined
-          if (about === undefined || !searchable(about) || isLong(about))
-            throw bad(name, `there is no field ${field} to sort by`)
-          return { field, descending }
-        })
-        continue
+        this.once(name)
+        this.sort = wordsOf(value).map((word) => this.sortKey(word))
+        return
       case "fields":
-        once(name)
-        fields = new Set(["id", ...list(value)])
-        for (const field of fields)
-          if (!Object.hasOwn(resource.fields, field) && !Object.hasOwn(resource.nested, field))
-            throw bad(name, `there is no field ${field}`)
-        for (const field of fields) if (Object.hasOwn(resource.nested, field)) expand.add(field)
-        continue
+        this.once(name)
+        this.selectFields(wordsOf(value))
+        return
       case "expand":
-        once(name)
-        for (const nested of list(value)) {
-          if (!Object.hasOwn(resource.nested, nested))
-            throw bad(name, `there is nothing nested called ${nested}`)
-          expand.add(nested)
-        }
-        continue
+        this.once(name)
+        this.expandNested(wordsOf(value))
+        return
     }
-    if (selecting && name === "ids") {
-      once(name)
-      ids = list(value).flatMap((part) => idOf(part) ?? [])
-      if (ids.length > idsMax) throw bad(name, `at most ${idsMax} ids`)
-      continue
+    if (name === "ids" && this.withIds) {
+      this.once(name)
+      this.selectIds(wordsOf(value))
+      return
     }
-    if (!Object.hasOwn(resource.fields, name))
-      throw new Refused(400, `there is no parameter or field ${name}`)
-    parseField(parsed, name, resource.fields[name]!, value, zone)
+    if (!Object.hasOwn(this.resource.fields, name)) throw invalid(`there is no parameter or field ${name}`)
+    this.parseUnit(name, value)
   }
-  if (fields !== undefined) for (const nested of expand) fields.add(nested)
-  const where: Array<Array<Unit>> = []
-  parsed.units.forEach(({ unit, orLeft }, at) => {
-    if (at === 0 || (orLeft && at > 0) || (at === 1 && parsed.units[0]!.orLeft)) where.push([unit])
-    else where.at(-1)!.push(unit)
-  })
-  return {
-    page,
-    count,
-    sort,
-    fields,
-    expand,
-    where,
-    ids,
-    hasLongField: parsed.units.some(({ unit }) => isLong(resource.fields[unit.field]!))
+
+  private once(name: string): void {
+    if (this.seen.has(name)) throw bad(name, "is given twice")
+    this.seen.add(name)
   }
+
+  finish(): Query {
+    const { page, count, sort, fields, expand, ids, units } = this
+    if (fields !== undefined) for (const nested of expand) fields.add(nested)
+    const hasLongField = units.some(({ unit }) => isLong(this.resource.fields[unit.field]!))
+    return { page, count, sort, fields, expand, where: this.where(), ids, hasLongField }
+  }
+
+  private sortKey(word: string): SortKey {
+    const descending = word.startsWith("-")
+    const name = descending ? word.slice(1) : word
+    const field = Object.hasOwn(this.resource.fields, name) ? this.resource.fields[name]! : undefined
+    if (field === undefined || !searchable(field) || isLong(field))
+      throw bad("sort", `there is no field ${name} to sort by`)
+    return { field: name, descending }
+  }
+
+  private selectFields(names: ReadonlyArray<string>): void {
+    const { fields, nested } = this.resource
+    this.fields = new Set(["id", ...names])
+    for (const name of this.fields)
+      if (!Object.hasOwn(fields, name) && !Object.hasOwn(nested, name))
+        throw bad("fields", `there is no field ${name}`)
+    for (const name of this.fields) if (Object.hasOwn(nested, name)) this.expand.add(name)
+  }
+
+  private expandNested(names: ReadonlyArray<string>): void {
+    for (const name of names) {
+      if (!Object.hasOwn(this.resource.nested, name))
+        throw bad("expand", `there is nothing nested called ${name}`)
+      this.expand.add(name)
+    }
+  }
+
+  private selectIds(words: ReadonlyArray<string>): void {
+    this.ids = words.flatMap((word) => idOf(word) ?? [])
+    if (this.ids.length > idsMax) throw bad("ids", `at most ${idsMax} ids`)
+  }
+
+  private parseUnit(name: string, value: string): void {
+    const searched: Searched = { name, field: this.resource.fields[name]!, zone: this.zone }
+    if (!searchable(searched.field)) throw bad(name, "cannot be searched")
+    const byOr = value.startsWith("OR ")
+    const either = (byOr ? value.slice(3) : value)
+      .split(" OR ")
+      .map((part) => part.split(" AND ").map((condition) => this.condition(searched, condition)))
+    const isOneCondition = either.length === 1 && either[0]!.length === 1
+    const test: Test = isOneCondition
+      ? either[0]![0]!
+      : (cell) => either.some((all) => all.every((one) => one(cell)))
+    this.units.push({ unit: { field: name, test }, byOr })
+  }
+
+  private condition(searched: Searched, text: string): Test {
+    if (++this.conditions > conditionsMax) throw invalid(`at most ${conditionsMax} conditions`)
+    const colon = text.indexOf(":")
+    const word = colon < 0 ? "" : text.slice(0, colon)
+    return operators.has(word)
+      ? testOf(searched, word as Operator, text.slice(colon + 1))
+      : testOf(searched, "eq", text)
+  }
+
+  /** An `OR ` before the first unit joins the first two. */
+  private where(): Query["where"] {
+    const where: Array<Array<Unit>> = []
+    this.units.forEach(({ unit, byOr }, at) => {
+      if (at === 0 || byOr || (at === 1 && this.units[0]!.byOr)) where.push([unit])
+      else where.at(-1)!.push(unit)
+    })
+    return where
+  }
+}
+
+export interface QueryOptions {
+  readonly zone: Zone
+  /** The query may name ids, as that of `select_many` does. */
+  readonly withIds?: boolean
+}
+
+/** Parses the query of a list. Throws Refusal (400). */
+export const parseQuery = (resource: Resource, query: string, options: QueryOptions): Query => {
+  const parser = new QueryParser(resource, options)
+  for (const [name, value] of pairsOf(query)) parser.parse(name, value)
+  return parser.finish()
 }

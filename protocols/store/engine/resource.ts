@@ -1,9 +1,11 @@
-/** What a resource is: one declaration per file of resources/, from which the engine makes every call of it.
- *  Source: store sections 6 and 8. */
-import { d, i, type Field, type FieldFault, type Fields, type Stored, type Values } from "./fields.ts"
-import type { Area, Scope, Subject } from "../access/access.ts"
+/** What a resource is: one declaration in a file of resources/, from which the engine makes every call of it;
+ *  and the interfaces through which its rules read and write records.
+ *  Source: docs/spec/store.md, sections 6 and 8. */
+import { field, type Field, type FieldFault, type Fields } from "./fields.ts"
+import type { OnDelete, Stored, ValueOf, Values } from "./fields.ts"
+import type { Area, Scope, Subject } from "../access/scopes.ts"
 import type { Key, Store, Write } from "../../../storage/store.ts"
-import type { Zone } from "../wire.ts"
+import type { JsonObject, Zone } from "../wire.ts"
 
 /** A stored record. `values` holds only what differs from the field's initial value. */
 export interface Row {
@@ -14,38 +16,40 @@ export interface Row {
   readonly values: Values
 }
 
-/** What reads records: the store as it is, or a transaction with what it has staged. */
+/** Reads records: of the store as it is, or of a transaction with what it has staged. */
 export interface Reader {
   get(resource: string, id: number): Row | undefined
   /** Records of `resource` whose reference `field` is `id`, by id, at most `limit`. */
   children(resource: string, field: string, id: number, limit: number): ReadonlyArray<Row>
-  show(resource: string, row: Row): Record<string, unknown>
+  /** A record as an answer shows it, without nested ones. */
+  represent(resource: string, row: Row): Record<string, unknown>
 }
 
-/** Seals what only `/decrypted` shows. */
+/** Encrypts the fields that only `/decrypted` shows. `address` binds a sealed value to its place. */
 export interface FieldCipher {
   readonly seal: (plain: string, address: string) => Uint8Array
   /** Throws when it does not open. */
   readonly open: (sealed: Uint8Array, address: string) => string
 }
 
-/** Takes events into the outbox, inside the transaction. */
+/** Takes events of the webhooks, inside the transaction that makes them. */
 export interface Outbox {
   readonly wants: (event: string) => boolean
   readonly put: (tx: Transaction, event: string, body: unknown) => void
 }
 
+/** A field of another resource that refers to this one. */
 export interface Referrer {
-  readonly of: string
+  readonly resource: string
   readonly field: string
-  readonly gone: "refuse" | "cascade" | "keep"
+  readonly onDelete: OnDelete
 }
 
-/** All resources and their records: what a transaction stands on. */
+/** All resources and their records, as a transaction needs them. */
 export interface Catalog extends Reader {
   readonly store: Store
   readonly zone: Zone
-  readonly vault: FieldCipher
+  readonly cipher: FieldCipher
   readonly outbox: Outbox
   resource(name: string): Resource
   referrers(name: string): ReadonlyArray<Referrer>
@@ -63,10 +67,10 @@ export interface Transaction extends Reader {
   next(table: string, key: Key): number
   emit(event: string, body: () => unknown): void
   add(table: string, key: Key, amount: number): void
-  insert(name: string, given: Values): Row
-  update(name: string, row: Row, given: Values): Row
+  insert(name: string, input: Values): Row
+  update(name: string, row: Row, changes: Values): Row
   remove(name: string, row: Row): void
-  decode(name: string, body: Readonly<Record<string, unknown>>, creating: boolean): Values
+  decode(name: string, body: JsonObject, creating: boolean): Values
 }
 
 /** A record about to be written. `values` may be changed; `faults` become one 409. */
@@ -74,21 +78,27 @@ export interface Draft {
   readonly tx: Transaction
   readonly id: number
   readonly before: Row | undefined
-  /** What the caller gave (by name), before defaults. */
-  readonly given: Values
+  /** The values that the caller has set, before defaults. */
+  readonly input: Values
   readonly values: Record<string, Stored>
   readonly faults: Array<FieldFault>
 }
 
-export type Nested =
-  /** Records of another resource which refer to this one. */
-  | { readonly of: string; readonly by: string }
-  /** Made from other resources; `from` names them all, for the cache. */
-  | {
-      readonly from: ReadonlyArray<string>
-      readonly show: (read: Reader, row: Row, limit: number) => ReadonlyArray<unknown>
-    }
+/** Records of another resource, found by their field that refers to this one. */
+export interface NestedRecords {
+  readonly of: string
+  readonly by: string
+}
 
+/** A list made from other resources; `from` names them all, for the cache. */
+export interface NestedView {
+  readonly from: ReadonlyArray<string>
+  readonly list: (read: Reader, row: Row, limit: number) => ReadonlyArray<unknown>
+}
+
+export type Nested = NestedRecords | NestedView
+
+/** What one transaction does to one record. */
 export interface Change {
   readonly resource: string
   readonly id: number
@@ -96,73 +106,81 @@ export interface Change {
   readonly after: Row | undefined
 }
 
-export interface Resource {
+export interface Resource<F extends Fields = Fields> {
   readonly name: string
   readonly singular: string
   readonly subject: Subject
   readonly area: Area
-  readonly fields: Fields
-  /** Names of some of them, gathered once: a product has 150 fields, a write touches five. */
+  readonly fields: F
+  /** Names of the fields of a kind, gathered once: a product has 150 fields, a write touches five. */
   readonly required: ReadonlyArray<string>
   readonly references: ReadonlyArray<string>
   readonly uniques: ReadonlyArray<string>
   readonly nested: { readonly [name: string]: Nested }
-  /** Only read through the API. */
+  /** It is only read through the API. */
   readonly readOnly?: boolean
   readonly uncached?: boolean
   readonly firstId?: number
   readonly rowsMax?: number
-  /** A reply webhook asked before a create or update. */
+  /** The event whose reply webhooks are asked before a create or update. */
   readonly validate?: string
-  /** Computes and checks; throws Refused or adds faults. */
+  /** Computes and checks a record before it is written; throws Refusal or adds faults. */
   readonly prepare?: (draft: Draft) => void
-  /** After a create, in the same transaction; `extra` is the body. Its answer is shown beside the record,
-   *  this once. */
-  readonly created?: (
-    tx: Transaction,
-    row: Row,
-    extra: Readonly<Record<string, unknown>>
-  ) => Readonly<Record<string, unknown>> | undefined
+  /** Runs after a create, in the same transaction. What it returns is shown beside the record, this once. */
+  readonly created?: (tx: Transaction, row: Row, body: JsonObject) => JsonObject | undefined
+  /** Runs before a record is removed; throws Refusal. */
   readonly removing?: (tx: Transaction, row: Row) => void
-  /** Tells the webhooks what a change means. */
+  /** Emits the events of the webhooks that a change means. */
   readonly events?: (change: Change, tx: Transaction) => void
-  /** Scopes of which a writer needs one more, by what it writes. */
-  readonly alsoNeeds?: (body: Readonly<Record<string, unknown>>) => ReadonlyArray<Scope> | undefined
-  /** An existing record that a create without an id means. */
-  readonly same?: (tx: Transaction, values: Values) => Row | undefined
+  /** The scopes of which a writer needs one more, by what it writes. */
+  readonly alsoNeeds?: (body: JsonObject) => ReadonlyArray<Scope> | undefined
+  /** The existing record that a create without an id means. */
+  readonly existing?: (tx: Transaction, values: Values) => Row | undefined
 }
 
-/** Fields every resource has. */
-export const ownFields: Fields = {
-  id: i(0, { readOnly: true }),
-  created_at: d({ readOnly: true }),
-  updated_at: d({ readOnly: true })
+/** The fields that every resource has. */
+const commonFields = {
+  id: field.integer(0, { readOnly: true }),
+  created_at: field.datetime({ readOnly: true }),
+  updated_at: field.datetime({ readOnly: true })
 }
 
-type Given = Omit<Resource, "nested" | "required" | "references" | "uniques"> & {
+type Declaration<F extends Fields> = Omit<Resource<F>, "nested" | "required" | "references" | "uniques"> & {
   readonly nested?: Resource["nested"]
 }
 
-export const resource = (given: Given): Resource => {
-  const fields: Fields = {
-    id: ownFields["id"]!,
-    ...given.fields,
-    created_at: ownFields["created_at"]!,
-    updated_at: ownFields["updated_at"]!
+/** Declares a resource: adds the common fields, and gathers the names that every write asks for. */
+export const resource = <F extends Fields>(
+  declaration: Declaration<F>
+): Resource<F & typeof commonFields> => {
+  const fields = {
+    id: commonFields.id,
+    ...declaration.fields,
+    created_at: commonFields.created_at,
+    updated_at: commonFields.updated_at
   }
-  const names = (of: (field: Field) => boolean): ReadonlyArray<string> =>
-    Object.keys(fields).filter((name) => of(fields[name]!))
+  const namesWhere = (test: (declared: Field) => boolean): ReadonlyArray<string> =>
+    Object.entries<Field>(fields)
+      .filter(([, declared]) => test(declared))
+      .map(([name]) => name)
   return {
-    ...given,
-    nested: given.nested ?? {},
+    ...declaration,
+    nested: declaration.nested ?? {},
     fields,
-    required: names(({ required }) => required === true),
-    references: names(({ to }) => to !== undefined),
-    uniques: names(({ unique }) => unique !== undefined)
+    required: namesWhere(({ required }) => required === true),
+    references: namesWhere(({ references }) => references !== undefined),
+    uniques: namesWhere(({ unique }) => unique !== undefined)
   }
 }
 
-export const valueOf = ({ fields }: Pick<Resource, "fields">, row: Row, name: string): Stored => {
+/** The stored value of a record's field, or the field's initial one. */
+export const valueOf = <F extends Fields, Name extends keyof F & string>(
+  { fields }: { readonly fields: F },
+  row: Row,
+  name: Name
+): ValueOf<F[Name]> => storedOf(fields, row, name) as ValueOf<F[Name]>
+
+const storedOf = (fields: Fields, row: Row, name: string): Stored => {
   if (name === "id") return row.id
   if (name === "updated_at") return row.updatedMs
   if (name === "created_at") return row.createdMs

@@ -1,26 +1,29 @@
-/** One write to the store: reads see what it has staged; records, their indexes, sequences, outbox entries
- *  and whatever else it adds become one commit, or nothing. It is begun and committed within one turn, so two
- *  of them never interleave.
- *  Source: store sections 6.1, 6.5, 9.2, 10; design section 3 (rows are no actors). */
+/** One write to the store: reads see what it has staged; records, their indexes, sequences, outbox entries and
+ *  whatever else it adds become one commit, or nothing. It begins and commits within one turn, so two of them
+ *  never interleave.
+ *  Source: docs/spec/store.md, sections 6.1, 6.5, 9.2, 10; docs/design.md, section 3 (rows are no actors). */
 import type { Key, Write } from "../../../storage/store.ts"
 import { decodeField, fold, type FieldFault, type Stored, type Values } from "./fields.ts"
-import { fieldsRefused, Refused } from "../problems.ts"
+import { refuseFields, conflict } from "../problems.ts"
 import { References, Rows, Uniques, Collections } from "./records.ts"
 import {
   valueOf,
   type Catalog,
   type Change,
   type Draft,
+  type Referrer,
   type Resource,
   type Row,
   type Transaction
 } from "./resource.ts"
+import type { JsonObject } from "../wire.ts"
 
 const idCounter = "store-ids"
 
 const cascadeMax = 10_000
 const uniqueKey = (space: string, value: string): Key => [space, fold(value)]
 
+/** Whether two stored values are the same; lists and objects are compared as JSON. */
 const same = (a: Stored | undefined, b: Stored | undefined): boolean =>
   a === b ||
   (typeof a === "object" &&
@@ -29,16 +32,31 @@ const same = (a: Stored | undefined, b: Stored | undefined): boolean =>
     b !== null &&
     JSON.stringify(a) === JSON.stringify(b))
 
+/** A durable counter, with this transaction's own steps. */
+interface Counter {
+  readonly table: string
+  readonly key: Key
+  value: number
+  added: number
+}
+
+/** A field's value before and after a write. */
+interface FieldChange {
+  readonly name: string
+  readonly before: Stored | undefined
+  readonly after: Stored | undefined
+}
+
 export class StagedTransaction implements Transaction {
   readonly engine: Catalog
   readonly nowMs: number
   readonly changes = new Map<string, Change>()
   readonly writes: Array<Write> = []
 
-  /** Called once the commit is durable. */
+  /** They are called once the commit is durable. */
   readonly afterwards: Array<() => void> = []
 
-  private readonly counters = new Map<string, { table: string; key: Key; value: number; added: number }>()
+  private readonly counters = new Map<string, Counter>()
   private readonly uniques = new Map<string, readonly [string, number] | undefined>()
 
   constructor(engine: Catalog, nowMs: number) {
@@ -52,36 +70,42 @@ export class StagedTransaction implements Transaction {
   }
 
   children(resource: string, field: string, id: number, limit: number): ReadonlyArray<Row> {
-    const known = this.engine.children(resource, field, id, limit + this.changes.size)
-    const about = this.engine.resource(resource)
-    const rows = known.filter((row) => !this.changes.has(`${resource}/${row.id}`))
-    for (const { resource: of, after } of this.changes.values())
-      if (of === resource && after !== undefined && valueOf(about, after, field) === id) rows.push(after)
+    const committed = this.engine.children(resource, field, id, limit + this.changes.size)
+    const { fields } = this.engine.resource(resource)
+    const rows = committed.filter((row) => !this.changes.has(`${resource}/${row.id}`))
+    for (const change of this.changes.values()) {
+      const { after } = change
+      if (change.resource === resource && after !== undefined && valueOf({ fields }, after, field) === id)
+        rows.push(after)
+    }
     return rows.sort((a, b) => a.id - b.id).slice(0, limit)
   }
 
-  show(resource: string, row: Row): Record<string, unknown> {
-    return this.engine.show(resource, row)
+  represent(resource: string, row: Row): Record<string, unknown> {
+    return this.engine.represent(resource, row)
   }
 
   value(resource: string, row: Row, field: string): Stored {
     return valueOf(this.engine.resource(resource), row, field)
   }
 
-  /** The next number of a durable counter, this transaction's own steps counted. */
+  /** The next number of a durable counter. */
   next(table: string, key: Key): number {
-    const name = `${table}\0${key.join("\0")}`
-    let counter = this.counters.get(name)
-    if (counter === undefined)
-      this.counters.set(
-        name,
-        (counter = { table, key, value: this.engine.store.counter(table, key), added: 0 })
-      )
+    const counter = this.counter(table, key)
     counter.added++
     return ++counter.value
   }
 
-  /** Into the outbox of whoever subscribes; `body` is made only then. */
+  private counter(table: string, key: Key): Counter {
+    const name = `${table}\0${key.join("\0")}`
+    const existing = this.counters.get(name)
+    if (existing !== undefined) return existing
+    const counter = { table, key, value: this.engine.store.counter(table, key), added: 0 }
+    this.counters.set(name, counter)
+    return counter
+  }
+
+  /** Puts an event into the outbox of whoever subscribes; only then is its body made. */
   emit(event: string, body: () => unknown): void {
     if (this.engine.outbox.wants(event)) this.engine.outbox.put(this, event, body())
   }
@@ -90,42 +114,39 @@ export class StagedTransaction implements Transaction {
     this.writes.push({ _tag: "add", table, key, amount })
   }
 
-  /** Creates a record with a new id; `given` are stored values. */
-  insert(name: string, given: Values): Row {
+  /** Creates a record with a new id; `input` are stored values. */
+  insert(name: string, input: Values): Row {
     const resource = this.engine.resource(name)
     if (resource.rowsMax !== undefined && this.engine.count(name) >= resource.rowsMax)
-      throw new Refused(409, `there are at most ${resource.rowsMax} ${name}`)
+      throw conflict(`there are at most ${resource.rowsMax} ${name}`)
     const id = this.next(idCounter, [name]) + (resource.firstId ?? 1) - 1
-    return this.stage(resource, id, undefined, given)
+    return this.stage(resource, { id, before: undefined }, input)
   }
 
   /** Changes a record; the same record comes back when nothing differs. */
-  update(name: string, row: Row, given: Values): Row {
-    return this.stage(this.engine.resource(name), row.id, row, given)
+  update(name: string, row: Row, changes: Values): Row {
+    return this.stage(this.engine.resource(name), { id: row.id, before: row }, changes)
   }
 
-  private stage(resource: Resource, id: number, before: Row | undefined, given: Values): Row {
-    const values: Record<string, Stored> = { ...before?.values, ...given }
-    const draft: Draft = { tx: this, id, before, given, values, faults: [] }
+  private stage(
+    resource: Resource,
+    { id, before }: { readonly id: number; readonly before: Row | undefined },
+    input: Values
+  ): Row {
+    const values: Record<string, Stored> = { ...before?.values, ...input }
+    const draft: Draft = { tx: this, id, before, input, values, faults: [] }
     resource.prepare?.(draft)
-    for (const [name, value] of Object.entries(values)) {
-      const field = resource.fields[name]!
-      if (field.sealed === true && typeof value === "string")
-        values[name] = value === "" ? null : this.engine.vault.seal(value, `${resource.name}/${id}/${name}`)
-      if (same(values[name], field.initial)) delete values[name]
-    }
-    const changed = Object.keys({ ...before?.values, ...values }).filter(
-      (name) => !same(before?.values[name], values[name])
+    this.normalize(resource, id, values)
+    const changes = Object.keys({ ...before?.values, ...values }).flatMap((name): Array<FieldChange> => {
+      const change = { name, before: before?.values[name], after: values[name] }
+      return same(change.before, change.after) ? [] : [change]
+    })
+    if (before !== undefined && changes.length === 0 && draft.faults.length === 0) return before
+    draft.faults.push(
+      ...this.referenceFaults(resource, changes, before === undefined),
+      ...changes.flatMap((change) => this.claimUnique(resource, id, change) ?? [])
     )
-    if (before !== undefined && changed.length === 0 && draft.faults.length === 0) return before
-    for (const name of changed) this.checkReference(resource, name, values[name], draft.faults)
-    if (before === undefined)
-      for (const name of resource.required)
-        if (resource.fields[name]!.to !== undefined && !changed.includes(name))
-          this.checkReference(resource, name, resource.fields[name]!.initial, draft.faults)
-    for (const name of changed)
-      this.checkUnique(resource, id, name, before?.values[name], values[name], draft.faults)
-    if (draft.faults.length > 0) throw fieldsRefused(409, draft.faults)
+    if (draft.faults.length > 0) throw refuseFields("conflict", draft.faults)
     const updatedMs = before === undefined ? this.nowMs : Math.max(this.nowMs, before.updatedMs + 1)
     return this.put(resource.name, {
       id,
@@ -136,45 +157,66 @@ export class StagedTransaction implements Transaction {
     })
   }
 
-  private checkReference(
-    { fields, name: resource }: Resource,
-    name: string,
-    value: Stored | undefined,
-    faults: Array<FieldFault>
-  ): void {
-    const field = fields[name]!
-    if (field.to === undefined) return
-    if (
-      typeof value === "number" && value > 0
-        ? this.get(field.to, value) === undefined
-        : field.required === true
-    ) {
-      faults.push({ field: name, code: "not_found", message: `names no record of ${field.to} (${resource})` })
+  /** Encrypts what is sealed, and leaves out what has its initial value. */
+  private normalize(resource: Resource, id: number, values: Record<string, Stored>): void {
+    for (const [name, value] of Object.entries(values)) {
+      const field = resource.fields[name]!
+      if (field.sealed === true && typeof value === "string")
+        values[name] = value === "" ? null : this.engine.cipher.seal(value, `${resource.name}/${id}/${name}`)
+      if (same(values[name], field.initial)) delete values[name]
     }
   }
 
-  private checkUnique(
+  /** A required reference of a new record is checked even when it was left out. */
+  private referenceFaults(
+    resource: Resource,
+    changes: ReadonlyArray<FieldChange>,
+    isNew: boolean
+  ): ReadonlyArray<FieldFault> {
+    const { fields, required } = resource
+    const changed = new Set(changes.map(({ name }) => name))
+    const leftOut = isNew
+      ? required.filter((name) => fields[name]!.references !== undefined && !changed.has(name))
+      : []
+    return [
+      ...changes.flatMap(({ name, after }) => this.referenceFault(resource, name, after) ?? []),
+      ...leftOut.flatMap((name) => this.referenceFault(resource, name, fields[name]!.initial) ?? [])
+    ]
+  }
+
+  private referenceFault(
+    { fields, name: resource }: Resource,
+    name: string,
+    value: Stored | undefined
+  ): FieldFault | undefined {
+    const { references, required } = fields[name]!
+    if (references === undefined) return undefined
+    const isFault =
+      typeof value === "number" && value > 0 ? this.get(references, value) === undefined : required === true
+    return isFault
+      ? { field: name, code: "not_found", message: `names no record of ${references} (${resource})` }
+      : undefined
+  }
+
+  /** Takes a unique value for the record and gives its former one back; a fault when another has it. */
+  private claimUnique(
     { fields, name: resource }: Resource,
     id: number,
-    name: string,
-    before: Stored | undefined,
-    value: Stored | undefined,
-    faults: Array<FieldFault>
-  ): void {
+    { name, before, after }: FieldChange
+  ): FieldFault | undefined {
     const space = fields[name]!.unique
-    if (space === undefined) return
+    if (space === undefined) return undefined
     const nameOf = (text: string): string => `${space}\0${fold(text)}`
-    if (typeof value === "string" && value !== "") {
-      const holder = this.uniques.has(nameOf(value))
-        ? this.uniques.get(nameOf(value))
-        : Uniques.get(this.engine.store, uniqueKey(space, value))
-      if (holder !== undefined && (holder[0] !== resource || holder[1] !== id)) {
-        faults.push({ field: name, code: "not_unique", message: "is taken by another record" })
-        return
-      }
+    if (typeof after === "string" && after !== "") {
+      const holder = this.uniques.has(nameOf(after))
+        ? this.uniques.get(nameOf(after))
+        : Uniques.get(this.engine.store, uniqueKey(space, after))
+      if (holder !== undefined && (holder[0] !== resource || holder[1] !== id))
+        return { field: name, code: "not_unique", message: "is taken by another record" }
     }
     if (typeof before === "string" && before !== "") this.uniques.set(nameOf(before), undefined)
-    if (typeof value === "string" && value !== "") this.uniques.set(nameOf(value), [resource, id])
+    if (typeof after === "string" && after !== "") this.uniques.set(nameOf(after), [resource, id])
+    return undefined
   }
 
   private put(resource: string, after: Row): Row {
@@ -189,20 +231,11 @@ export class StagedTransaction implements Transaction {
     return after
   }
 
-  /** Deletes a record and what goes with it; 409 when others need it. */
+  /** Deletes a record and what belongs to it; refuses with 409 when others need it. */
   remove(name: string, row: Row): void {
     const resource = this.engine.resource(name)
     resource.removing?.(this, row)
-    for (const { of, field, gone } of this.engine.referrers(name)) {
-      if (gone === "keep") continue
-      const found = this.children(of, field, row.id, gone === "refuse" ? 1 : cascadeMax)
-      if (gone === "refuse" && found.length > 0)
-        throw new Refused(409, `this ${resource.singular} is in use by ${of}`, [
-          { field, code: "in_use", message: `${of} use it` }
-        ])
-      if (found.length >= cascadeMax) throw new Refused(409, `too many ${of} belong to it`)
-      for (const child of found) this.remove(of, child)
-    }
+    for (const referrer of this.engine.referrers(name)) this.removeReferring(resource, row.id, referrer)
     for (const field of resource.uniques) {
       const value = row.values[field]
       if (typeof value === "string" && value !== "")
@@ -217,43 +250,47 @@ export class StagedTransaction implements Transaction {
     })
   }
 
-  /** Reads fields from a body: what is unknown or read-only is ignored, every fault is told at once (400). */
-  decode(name: string, body: Readonly<Record<string, unknown>>, creating: boolean): Values {
-    const { fields, required } = this.engine.resource(name)
+  /** Does to the records that refer to a removed one what their field declares. */
+  private removeReferring(
+    resource: Resource,
+    id: number,
+    { resource: name, field, onDelete }: Referrer
+  ): void {
+    if (onDelete === "keep") return
+    const referring = this.children(name, field, id, onDelete === "refuse" ? 1 : cascadeMax)
+    if (onDelete === "refuse" && referring.length > 0)
+      throw conflict(`this ${resource.singular} is in use by ${name}`, [
+        { field, code: "in_use", message: `${name} use it` }
+      ])
+    if (referring.length >= cascadeMax) throw conflict(`too many ${name} belong to it`)
+    for (const child of referring) this.remove(name, child)
+  }
+
+  /** Reads fields from a body. What is unknown or read-only is ignored; every fault is named at once (400). */
+  decode(name: string, body: JsonObject, creating: boolean): Values {
+    const resource = this.engine.resource(name)
     const values: Record<string, Stored> = {}
-    const faults: Array<FieldFault> = []
-    if (creating)
-      for (const field of required) {
-        if (
-          !hasDefault(fields[field]!.initial) &&
-          (Object.hasOwn(body, field) ? (body[field] ?? undefined) : undefined) === undefined
-        )
-          faults.push({ field, code: "required", message: "is required" })
-      }
-    for (const field of Object.keys(body)) {
-      const about = Object.hasOwn(fields, field) ? fields[field]! : undefined
-      const given = body[field]
-      if (
-        about === undefined ||
-        about.readOnly === true ||
-        given === undefined ||
-        (given === null && creating && about.required === true)
-      )
-        continue
-      const decoded = decodeField(about, given, this.engine.zone)
-      if ("code" in decoded) faults.push({ field, ...decoded })
-      else values[field] = decoded.value
+    const faults = creating ? missingFields(resource, body) : []
+    for (const [fieldName, input] of Object.entries(body)) {
+      const field = Object.hasOwn(resource.fields, fieldName) ? resource.fields[fieldName]! : undefined
+      if (field === undefined || field.readOnly === true || input === undefined) continue
+      // A required field that is null is a missing one.
+      if (input === null && creating && field.required === true) continue
+      const decoded = decodeField(field, input, this.engine.zone)
+      if ("code" in decoded) faults.push({ field: fieldName, ...decoded })
+      else values[fieldName] = decoded.value
     }
-    if (faults.length > 0) throw fieldsRefused(400, faults)
+    if (faults.length > 0) throw refuseFields("invalid", faults)
     return values
   }
 
-  /** The events first, because what they tell is part of the commit; then every write. */
+  /** The writes of this transaction. The events come first, because what they carry is part of the commit. */
   finish(): ReadonlyArray<Write> {
     for (const change of this.changes.values()) this.engine.resource(change.resource).events?.(change, this)
     const writes: Array<Write> = []
     const touched = new Set<string>()
-    for (const { resource, id, before, after } of this.changes.values()) {
+    for (const change of this.changes.values()) {
+      const { resource, id, before, after } = change
       if (before === after) continue
       touched.add(resource)
       if (after === undefined) writes.push(Rows.delete([resource, id]))
@@ -261,13 +298,7 @@ export class StagedTransaction implements Transaction {
         const { id: _, ...row } = after
         writes.push(Rows.put([resource, id], row))
       }
-      for (const field of this.engine.resource(resource).references) {
-        const was = before?.values[field] ?? 0
-        const is = after?.values[field] ?? 0
-        if (was === is && (before === undefined) === (after === undefined)) continue
-        if (typeof was === "number" && was > 0) writes.push(References.delete([resource, field, was, id]))
-        if (typeof is === "number" && is > 0) writes.push(References.put([resource, field, is, id], null))
-      }
+      writes.push(...this.referenceWrites(change))
     }
     for (const [name, holder] of this.uniques) {
       const [space, folded] = name.split("\0") as [string, string]
@@ -280,7 +311,29 @@ export class StagedTransaction implements Transaction {
     for (const resource of touched) writes.push(Collections.put([resource], this.nowMs))
     return [...writes, ...this.writes]
   }
+
+  private referenceWrites({ resource, id, before, after }: Change): ReadonlyArray<Write> {
+    const writes: Array<Write> = []
+    for (const field of this.engine.resource(resource).references) {
+      const former = before?.values[field] ?? 0
+      const current = after?.values[field] ?? 0
+      if (former === current && (before === undefined) === (after === undefined)) continue
+      if (typeof former === "number" && former > 0)
+        writes.push(References.delete([resource, field, former, id]))
+      if (typeof current === "number" && current > 0)
+        writes.push(References.put([resource, field, current, id], null))
+    }
+    return writes
+  }
 }
 
-/** A required field with a sensible default (a store id) need not be given. */
+/** A required field with a sensible default, such as a store id, may be left out. */
 const hasDefault = (initial: Stored): boolean => initial !== "" && initial !== 0 && initial !== null
+
+const missingFields = ({ fields, required }: Resource, body: JsonObject): Array<FieldFault> =>
+  required.flatMap((field): Array<FieldFault> => {
+    const input = Object.hasOwn(body, field) ? (body[field] ?? undefined) : undefined
+    return hasDefault(fields[field]!.initial) || input !== undefined
+      ? []
+      : [{ field, code: "required", message: "is required" }]
+  })

@@ -1,7 +1,8 @@
-/** Every resource of section 8, and what a first boot puts into it. Source: store sections 8.2, 8.3, 8.7. */
-import { cartItems, carts } from "../calls/carts.ts"
+/** Every resource, and the records that a first boot creates.
+ *  Source: docs/spec/store.md, sections 8.2, 8.3, 8.7. */
 import type { Engine } from "../engine/engine.ts"
 import type { Resource } from "../engine/resource.ts"
+import { cartItems, carts } from "./carts.ts"
 import { categories } from "./categories.ts"
 import {
   creditCards,
@@ -13,22 +14,20 @@ import {
   orderShipments,
   orderStatuses
 } from "./orders.ts"
+import { customFields, customFieldValues } from "./custom-fields.ts"
+import { addresses, customers, customerTypes } from "./customers.ts"
 import {
   attributeGroups,
   attributes,
-  customFields,
-  customFieldValues,
   productLists,
   productPictures,
   productPricing,
   productVariants,
-  stores,
   variantGroups,
-  variantInventory,
-  warehouses
-} from "./others.ts"
-import { addresses, customers, customerTypes } from "./people.ts"
+  variantInventory
+} from "./product-parts.ts"
 import { manufacturers, products, productStatuses } from "./products.ts"
+import { stores, warehouses } from "./shop.ts"
 import { users } from "./users.ts"
 
 export const resources: ReadonlyArray<Resource> = [
@@ -64,7 +63,7 @@ export const resources: ReadonlyArray<Resource> = [
   customFieldValues
 ]
 
-/** Once: a store whose statuses are empty has never been booted. */
+/** Creates the first records; true when it did. A store without statuses has never been booted. */
 export const firstBoot = async (engine: Engine): Promise<boolean> => {
   if (engine.page("product_statuses", 0, 1).length > 0) return false
   await engine.write((tx) => {
@@ -87,7 +86,7 @@ export const firstBoot = async (engine: Engine): Promise<boolean> => {
   return true
 }
 
-/** A handful of products to look at. */
+/** Creates a handful of products to look at. */
 export const demoProducts = (engine: Engine): Promise<void> =>
   engine.write((tx) => {
     const books = tx.insert("categories", { name: "Books" })

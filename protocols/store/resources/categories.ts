@@ -1,10 +1,13 @@
-/** Categories: a tree at most 32 deep, each with its path in words. Source: store section 8.3. */
-import { b, i, named, s, t, to } from "../engine/fields.ts"
-import { Refused } from "../problems.ts"
+/** Categories: a tree at most 32 deep, each with its path in words.
+ *  Source: docs/spec/store.md, section 8.3. */
+import { references, field, fieldsOf } from "../engine/fields.ts"
+import { nextTurn } from "../engine/next-turn.ts"
+import { refusedProblem } from "../problems.ts"
 import { resource } from "../engine/resource.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Transaction } from "../engine/resource.ts"
-import { customValues } from "./products.ts"
+import { customFieldsOf } from "./custom-fields.ts"
+import type { JsonObject } from "../wire.ts"
 
 const depthMax = 32
 
@@ -14,28 +17,28 @@ export const categories = resource({
   subject: "catalog",
   area: "Categories",
   fields: {
-    name: s("", { required: true, lengthMin: 1 }),
-    short_description: t(),
-    sort_order: i(),
-    is_hidden: b(),
-    parent_category_id: to("categories"),
-    max_quantity: i(0, { min: 0 }),
-    ...named(
-      `category_thumbnail category_image alternate_thumbnail default_product_picture external_content_url page_title keywords meta_description url_rewrite
-      cat_image_alt_text thumb_image_alt_text`,
-      s()
+    name: field.string("", { required: true, lengthMin: 1 }),
+    short_description: field.text(),
+    sort_order: field.integer(),
+    is_hidden: field.boolean(),
+    parent_category_id: references("categories"),
+    max_quantity: field.integer(0, { min: 0 }),
+    ...fieldsOf(
+      field.string(),
+      "category_thumbnail category_image alternate_thumbnail default_product_picture external_content_url",
+      "page_title keywords meta_description url_rewrite cat_image_alt_text thumb_image_alt_text"
     ),
-    head_tags: t(),
-    is_category_content_displayed: b(true),
-    are_subcategory_products_displayed: b(),
-    is_hide_from_site_maps: b(),
-    lookup_path: t({ readOnly: true })
+    head_tags: field.text(),
+    is_category_content_displayed: field.boolean(true),
+    are_subcategory_products_displayed: field.boolean(),
+    is_hide_from_site_maps: field.boolean(),
+    lookup_path: field.text({ readOnly: true })
   },
   nested: {
     products: { of: "products", by: "primary_category_id" },
     custom_fields: {
       from: ["custom_field_values", "custom_fields"],
-      show: (read, row, limit) => customValues(read, "category_id", row.id, limit)
+      list: (read, row, limit) => customFieldsOf(read, "category_id", row.id, limit)
     }
   },
   prepare: ({ tx, id, values, faults }) => {
@@ -65,7 +68,7 @@ const ancestorsOf = (tx: Transaction, parent: unknown): ReadonlyArray<number> =>
   return ancestors
 }
 
-const pathOf = (tx: Transaction, values: Readonly<Record<string, unknown>>): string =>
+const pathOf = (tx: Transaction, values: JsonObject): string =>
   [
     ...ancestorsOf(tx, values["parent_category_id"])
       .toReversed()
@@ -77,7 +80,7 @@ const pathOf = (tx: Transaction, values: Readonly<Record<string, unknown>>): str
 
 const rebuildSlice = 100
 
-/** Every path anew, in small transactions; a write between them keeps its own. */
+/** Builds every path anew, in small transactions; what is written between them stays. */
 export const rebuildTree = async (engine: Engine): Promise<void> => {
   for (let after = 0; ;) {
     const ids = engine.page("categories", after, rebuildSlice)
@@ -89,12 +92,8 @@ export const rebuildTree = async (engine: Engine): Promise<void> => {
           if (row !== undefined) tx.update("categories", row, {})
         }
       })
-      .catch((cause: unknown) => {
-        if (!(cause instanceof Refused)) throw cause
-      })
+      .catch(refusedProblem)
     after = ids.at(-1)!
-    await new Promise((resolve) => {
-      setImmediate(resolve)
-    })
+    await nextTurn()
   }
 }

@@ -1,9 +1,10 @@
-/** The store's inventory settings: one row, with defaults until somebody changes it. Source: store section
- *  8.6. */
+/** The store's inventory settings: one row, with defaults until somebody changes it.
+ *  Source: docs/spec/store.md, section 8.6. */
 import { Schema } from "effect"
 import { table } from "../../../storage/store.ts"
-import { Refused } from "../problems.ts"
+import { conflict, invalid } from "../problems.ts"
 import type { Transaction } from "../engine/resource.ts"
+import type { JsonObject } from "../wire.ts"
 
 export const InventorySettings = table("store-settings", Schema.Any as Schema.Codec<Partial<Inventory>, any>)
 
@@ -29,40 +30,32 @@ const defaults: Inventory = {
 
 export const settingsKey = ["inventory"] as const
 
-export const settingsOf = (tx: Transaction): Inventory & { refuseStatus(id: number): void } => {
-  const settings = { ...defaults, ...InventorySettings.get(tx.engine.store, settingsKey) }
-  return {
-    ...settings,
-    refuseStatus: (id) => {
-      for (const [field, value] of Object.entries(settings))
-        if (field.endsWith("_status_id") && value === id) {
-          throw new Refused(409, "the inventory settings use this status", [
-            { field, code: "in_use", message: "uses it" }
-          ])
-        }
-    }
-  }
+export const inventorySettings = (tx: Transaction): Inventory => ({
+  ...defaults,
+  ...InventorySettings.get(tx.engine.store, settingsKey)
+})
+
+/** Refuses to delete a product status that the settings name; throws Refusal (409). */
+export const checkStatusUnused = (tx: Transaction, statusId: number): void => {
+  for (const [field, value] of Object.entries(inventorySettings(tx)))
+    if (field.endsWith("_status_id") && value === statusId)
+      throw conflict("the inventory settings use this status", [
+        { field, code: "in_use", message: "uses it" }
+      ])
 }
 
-/** Throws Refused: 400 for what is no setting, 409 for a status that does not exist. */
-export const changeSettings = (tx: Transaction, body: Readonly<Record<string, unknown>>): Inventory => {
-  const { refuseStatus: _, ...current } = settingsOf(tx)
-  const next: Record<string, unknown> = { ...current }
+const stockMoments: ReadonlyArray<unknown> = ["Ordered", "Shipped"]
+
+/** Throws Refusal: 400 for what is no setting, 409 for a status that does not exist. */
+export const changeSettings = (tx: Transaction, body: JsonObject): Inventory => {
+  const next: Record<string, unknown> = { ...inventorySettings(tx) }
   for (const [field, value] of Object.entries(body)) {
     if (!Object.hasOwn(defaults, field)) continue
-    const was = defaults[field as keyof Inventory]
-    if (
-      typeof value !== typeof was ||
-      (field === "remove_from_inventory_when" && value !== "Ordered" && value !== "Shipped")
-    ) {
-      throw new Refused(400, `${field} cannot be that`, [
-        { field, code: "invalid_value", message: "cannot be that" }
-      ])
-    }
+    const hasType = typeof value === typeof defaults[field as keyof Inventory]
+    if (!hasType || (field === "remove_from_inventory_when" && !stockMoments.includes(value)))
+      throw invalid(`${field} cannot be that`, [{ field, code: "invalid_value", message: "cannot be that" }])
     if (typeof value === "number" && tx.get("product_statuses", value) === undefined)
-      throw new Refused(409, `${field} names no status`, [
-        { field, code: "not_found", message: "names no status" }
-      ])
+      throw conflict(`${field} names no status`, [{ field, code: "not_found", message: "names no status" }])
     next[field] = value
   }
   tx.writes.push(InventorySettings.put(settingsKey, next as Partial<Inventory>))

@@ -1,5 +1,6 @@
-/** Users of the console, read only: what the staff list shows of them. Source: store section 8.5 "users". */
-import { b, d, i, named, s } from "../engine/fields.ts"
+/** Users of the console, read only.
+ *  Source: docs/spec/store.md, section 8.5 "users". */
+import { field, fieldsOf } from "../engine/fields.ts"
 import { resource } from "../engine/resource.ts"
 
 export const users = resource({
@@ -9,10 +10,10 @@ export const users = resource({
   area: "UserAccounts",
   readOnly: true,
   fields: {
-    username: s("", { unique: "username" }),
-    ...named("email first_name last_name phone", s()),
-    profile_id: i(),
-    is_salesperson: b(),
-    last_login_at: d()
+    username: field.string("", { unique: "username" }),
+    ...fieldsOf(field.string(), "email first_name last_name phone"),
+    profile_id: field.integer(),
+    is_salesperson: field.boolean(),
+    last_login_at: field.datetime()
   }
 })

@@ -6,7 +6,7 @@ import { audienceName, uniqueName } from "../../../protocols/authorization/clien
 import type { OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import { Clients, Resources, UniqueNames, type Client } from "../../../protocols/authorization/records.ts"
 import { ownToken } from "../../../protocols/authorization/token/tokens.ts"
-import { scopes as storeScopes } from "../../../protocols/store/access/access.ts"
+import { scopes as storeScopes } from "../../../protocols/store/access/scopes.ts"
 import type { AppRegistration, AppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import { randomToken } from "../../../storage/seal.ts"
 import { newClient } from "./authorization-client.ts"

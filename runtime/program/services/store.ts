@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto"
 import { Context } from "effect"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"
-import { areasOf, isScope } from "../../../protocols/store/access/access.ts"
+import { areasOfScope, isScope } from "../../../protocols/store/access/scopes.ts"
 import { demoProducts } from "../../../protocols/store/resources/all.ts"
 import type { AppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import type { FieldCipher } from "../../../protocols/store/engine/resource.ts"
@@ -11,6 +11,7 @@ import { openStore, type OpenStore } from "../../../protocols/store/service.ts"
 import { randomToken, sealer, type Sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
+import type { Log } from "../../kind.ts"
 import type { ActorSystem } from "../../registry.ts"
 
 /** What a first boot of the shop made: shown once. */
@@ -30,6 +31,7 @@ export interface StoreParts {
   readonly store: Store
   readonly system: ActorSystem
   readonly seal: Sealer
+  readonly log: Log
   /** The address only serves this machine. */
   readonly loopback: boolean
   /** The authorization server's; else the store's own. */
@@ -94,7 +96,7 @@ export const grantableBy = (
   const areas = staff.bySubject(subject)?.areas
   return areas === undefined
     ? []
-    : scopes.filter((scope) => isScope(scope) && areasOf[scope].some((area) => areas.has(area)))
+    : scopes.filter((scope) => isScope(scope) && areasOfScope[scope].some((area) => areas.has(area)))
 }
 
 export const startStore = async ({
@@ -102,6 +104,7 @@ export const startStore = async ({
   store,
   system,
   seal,
+  log,
   loopback,
   tokens,
   subject
@@ -110,8 +113,9 @@ export const startStore = async ({
     store,
     actors: system,
     clock: system.nowMs,
+    log,
     secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
-    vault: fieldCipherOf(config.storeDataKey, seal),
+    cipher: fieldCipherOf(config.storeDataKey, seal),
     ...(tokens === undefined ? {} : { tokens }),
     ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
     hosts: config.publicBase === undefined ? [] : [new URL(config.publicBase).hostname],

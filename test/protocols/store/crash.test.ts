@@ -8,8 +8,8 @@ import { join } from "node:path"
 import { expect, it } from "vitest"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { buildChild, startChild } from "../../child.ts"
-import { disagreements } from "./engine/agreement.ts"
-import { World } from "./world.ts"
+import { disagreements } from "./engine/index-check.ts"
+import { World } from "./harness.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 25)
 

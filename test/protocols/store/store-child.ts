@@ -3,7 +3,7 @@
  *  instead only delivers what is waiting. */
 import { writeSync } from "node:fs"
 import { openLmdb } from "../../../storage/lmdb.ts"
-import { minimal, World } from "./world.ts"
+import { minimal, World } from "./harness.ts"
 
 const [, , folder, round, hook, mood] = process.argv
 const store = await openLmdb({ folder: folder! })

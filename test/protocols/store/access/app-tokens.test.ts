@@ -1,6 +1,6 @@
 import { expect, it } from "vitest"
 import { OwnAppTokens } from "../../../../protocols/store/access/app-tokens.ts"
-import { World } from "../world.ts"
+import { World } from "../harness.ts"
 
 it("sessions and tokens that have ended do not pile up", async () => {
   const world = await World.open()

@@ -6,7 +6,7 @@ import { listenWith } from "../../../../runtime/transport/listen.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import type { Range, Store } from "../../../../storage/store.ts"
-import { minimal, World } from "../world.ts"
+import { minimal, World } from "../harness.ts"
 
 describe("100,000 products", () => {
   const many = 100_000

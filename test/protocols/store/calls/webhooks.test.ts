@@ -4,10 +4,10 @@ import { createHmac } from "node:crypto"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { afterEach, describe, expect, it } from "vitest"
-import { isPublicAddress, publicLookup } from "../../../../protocols/store/access/addresses.ts"
+import { isPublicAddress, publicLookup } from "../../../../protocols/store/access/public-addresses.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
-import { minimal, World } from "../world.ts"
+import { minimal, World } from "../harness.ts"
 
 interface Heard {
   readonly event: string
@@ -133,17 +133,17 @@ describe("notify", () => {
     await world.product({ item_name: "bad" })
     const good = await world.product({ item_name: "good" })
     await settled(() => hook.heard.some(({ body }) => body.product.id === good))
-    await settled(() => world.open.webhooks.putAside("1").length > 0)
-    expect(world.open.webhooks.putAside("1")).toMatchObject([
+    await settled(() => world.open.webhooks.undelivered("1").length > 0)
+    expect(world.open.webhooks.undelivered("1")).toMatchObject([
       { event: "ProductCreated", why: "answered 500", delivery: hook.heard[0]!.delivery }
     ])
     expect(world.open.webhooks.dropped("1")).toBe(1)
     expect(hook.heard.map(({ body }) => body.product.item_name)).toEqual(["bad", "bad", "good"])
     down = false
-    await world.open.webhooks.again("1", world.open.webhooks.putAside("1")[0]!.seq)
+    await world.open.webhooks.resend("1", world.open.webhooks.undelivered("1")[0]!.seq)
     await hook.until(4)
     expect(hook.heard[3]!.delivery).toBe(hook.heard[0]!.delivery)
-    expect(world.open.webhooks.putAside("1")).toEqual([])
+    expect(world.open.webhooks.undelivered("1")).toEqual([])
   })
   it("Fallback posts once to the other address after the last failure", async () => {
     const world = await open([1])
@@ -158,7 +158,7 @@ describe("notify", () => {
     await world.product()
     await settled(() => world.open.webhooks.waiting("1") === 0)
     expect(hook.heard.map(({ path }) => path)).toEqual(["/hook", "/hook", "/other"])
-    expect(world.open.webhooks.putAside("1")).toEqual([])
+    expect(world.open.webhooks.undelivered("1")).toEqual([])
   })
   it("one target that hangs delays neither the API nor another subscription", async () => {
     const world = await open()
@@ -265,8 +265,8 @@ describe("subscriptions", () => {
     const world = await World.open({ webhooks: { waitsMs: [], lookup } })
     await world.post("/webhooks", { event_type: "ProductCreated", url: "https://hooks.example/" })
     await world.product()
-    await settled(() => world.open.webhooks.putAside("1").length > 0)
-    expect(world.open.webhooks.putAside("1")).toMatchObject([{ why: "PrivateTarget" }])
+    await settled(() => world.open.webhooks.undelivered("1").length > 0)
+    expect(world.open.webhooks.undelivered("1")).toMatchObject([{ why: "PrivateTarget" }])
     expect(asked).toBeGreaterThan(0)
   })
   it("addresses: public or not; a name's public address is the one connected to", async () => {

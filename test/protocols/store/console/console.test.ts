@@ -5,7 +5,7 @@ import { chromium, type Browser, type Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { listenWith } from "../../../../runtime/transport/listen.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"
-import { World } from "../world.ts"
+import { World } from "../harness.ts"
 
 const executablePath = "/usr/bin/chromium"
 const password = "correct horse battery"

@@ -1,7 +1,7 @@
 /** Bad input to creates and updates, row by row, and what good input becomes. Source: store sections 6.5, 11.
  *  */
 import { beforeAll, describe, expect, it } from "vitest"
-import { codes, minimal, World } from "../world.ts"
+import { codes, minimal, World } from "../harness.ts"
 
 let world: World
 

@@ -1,7 +1,7 @@
 /** Lists: paging, sort, fields, expand, the query syntax; and the cache in front of them. Source: store
  *  sections 6.2 to 6.4, 7, 11. */
 import { beforeAll, describe, expect, it } from "vitest"
-import { World } from "../world.ts"
+import { World } from "../harness.ts"
 
 let world: World
 

@@ -2,8 +2,8 @@
  *  sections 8, 11. */
 import { beforeEach, describe, expect, it } from "vitest"
 import { Files, destinationOf, partsOf } from "../../../../protocols/store/calls/upload.ts"
-import { DecryptAudit } from "../../../../protocols/store/calls/endpoints.ts"
-import { codes, minimal, World } from "../world.ts"
+import { DecryptAudit } from "../../../../protocols/store/calls/decrypted.ts"
+import { codes, minimal, World } from "../harness.ts"
 
 let world: World
 
@@ -536,7 +536,7 @@ describe("upload", () => {
       try {
         partsOf("multipart/form-data; boundary=B", Buffer.from(body))
       } catch (cause) {
-        expect(cause).toMatchObject({ status: 400 })
+        expect(cause).toMatchObject({ problem: { _tag: "Invalid" } })
       }
     }
     expect(destinationOf("a/b.txt")).toBe("a/b.txt")

@@ -2,7 +2,7 @@
 import { Context } from "effect"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"
-import type { Area, Scope } from "../../../protocols/store/access/access.ts"
+import type { Area, Scope } from "../../../protocols/store/access/scopes.ts"
 import type { OwnAppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import type { App } from "../../../protocols/store/access/apps.ts"
 import { openStore, type OpenStore, type StoreOptions } from "../../../protocols/store/service.ts"
@@ -45,6 +45,11 @@ const every: ReadonlyArray<Scope> = [
 
 export const domain = "shop.example"
 
+export interface LogLine {
+  readonly message: string
+  readonly fields: Record<string, unknown>
+}
+
 export class World {
   readonly store: Store
   readonly system: ActorSystem
@@ -52,6 +57,9 @@ export class World {
   nowMs = Date.UTC(2026, 10, 21, 9, 0, 0)
   token = ""
   app!: App
+
+  /** What the store has logged. */
+  readonly logged: Array<LogLine> = []
 
   private readonly table: RouteTable
 
@@ -65,10 +73,11 @@ export class World {
       actors: this.system,
       clock: () => this.nowMs,
       secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
-      vault: {
+      cipher: {
         seal: (plain, address) => seal.seal(new TextEncoder().encode(plain), "store field", address),
         open: (sealed, address) => new TextDecoder().decode(seal.open(sealed, "store field", address))
       },
+      log: (_, message, fields) => this.logged.push({ message, fields }),
       domain,
       plainLoopback: false,
       ...options
@@ -90,8 +99,8 @@ export class World {
     kind: App["kind"] = "custom"
   ): Promise<{ readonly token: string; readonly app: App; readonly tokenId: number }> {
     const { app } = await this.open.apps.create({ name: "test", kind, scopes })
-    const { token, about } = await this.open.apps.createToken(app.appId, { scopes })
-    return { token, app, tokenId: about.id }
+    const { token, adminToken } = await this.open.apps.createToken(app.appId, { scopes })
+    return { token, app, tokenId: adminToken.id }
   }
 
   /** A user with a token of the (own) authorization server. */

@@ -16,7 +16,7 @@ export const disagreements = ({ store, resources }: Engine): ReadonlyArray<strin
       key: [, id],
       value: { values }
     } of rows)
-      for (const [field, { unique, to }] of Object.entries(fields)) {
+      for (const [field, { unique, references: to }] of Object.entries(fields)) {
         const value = values[field]
         if (unique !== undefined && typeof value === "string" && value !== "")
           uniques.set(`${unique}/${fold(value)}`, `${name}/${id}`)

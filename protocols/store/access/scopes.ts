@@ -1,4 +1,5 @@
-/** Scopes of tokens and areas of users, and what one needs of either. Source: store section 3.5. */
+/** The scopes of tokens and the areas of users, and which of them a call needs.
+ *  Source: docs/spec/store.md, section 3.5. */
 
 export const scopes = {
   read_catalog: "Read products, categories, manufacturers, stock and what belongs to them",
@@ -45,11 +46,11 @@ export const areas = [
 
 export type Area = (typeof areas)[number]
 
-/** The scopes any of which suffices, and the area. */
+/** What a call needs: any one of some scopes, and an area. */
 export interface Need {
   readonly scopes: ReadonlyArray<Scope>
   readonly area: Area
-  /** A second scope that must be there too. */
+  /** A second scope, which is needed too. */
   readonly also?: Scope
 }
 
@@ -64,11 +65,11 @@ const readScopes: Record<Subject, ReadonlyArray<Scope>> = {
   system: ["system"]
 }
 
-export const reading = (subject: Subject, area: Area): Need => ({ scopes: readScopes[subject], area })
-export const writing = (subject: Subject, area: Area): Need => ({ scopes: [subject], area })
+export const readNeed = (subject: Subject, area: Area): Need => ({ scopes: readScopes[subject], area })
+export const writeNeed = (subject: Subject, area: Area): Need => ({ scopes: [subject], area })
 
 /** The areas of which a user needs one to grant a scope. */
-export const areasOf: { readonly [S in Scope]: ReadonlyArray<Area> } = {
+export const areasOfScope: { readonly [S in Scope]: ReadonlyArray<Area> } = {
   read_catalog: [
     "Products",
     "ProductStatuses",

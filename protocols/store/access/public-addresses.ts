@@ -1,11 +1,11 @@
-/** Which addresses a webhook may reach: nothing private, local, or reserved; checked again on the address
- *  that is really connected to.
- *  Source: store section 9.1. */
+/** The addresses that a webhook may reach: nothing private, local, or reserved; checked again on the address that
+ *  is really connected to.
+ *  Source: docs/spec/store.md, section 9.1. */
 import { lookup } from "node:dns"
 import type { LookupFunction } from "node:net"
 import { isBlockedAddress } from "../../shared/addresses.ts"
 
-/** IPv4 in IPv6's clothes is refused whole: nothing honest resolves to it. */
+/** IPv4 embedded in IPv6 is refused whole: nothing honest resolves to it. */
 export const isPublicAddress = (address: string): boolean =>
   !/^(?:::ffff:|64:ff9b:|2002:)/i.test(address) && !isBlockedAddress(address)
 

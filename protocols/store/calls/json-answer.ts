@@ -1,0 +1,10 @@
+/** The answer of a call as JSON, which nothing may keep. */
+import { noStore } from "../../shared/headers.ts"
+import { jsonType } from "../problems.ts"
+import type { Answer } from "../target.ts"
+
+export const jsonAnswer = (status: number, value: unknown): Answer => ({
+  status,
+  headers: [jsonType, noStore],
+  body: JSON.stringify(value)
+})

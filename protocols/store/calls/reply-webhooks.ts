@@ -1,0 +1,117 @@
+/** The reply webhooks: asked before a write, outside its transaction, they may refuse it. What they answered is
+ *  remembered as long as the subscription says.
+ *  Source: docs/spec/store.md, section 9.4. */
+import { createHash, randomUUID } from "node:crypto"
+import type { Engine } from "../engine/engine.ts"
+import type { Row } from "../engine/resource.ts"
+import type { Validation } from "../engine/writes.ts"
+import { conflict } from "../problems.ts"
+import type { WebhookSender } from "./webhook-request.ts"
+import type { Subscriptions } from "./webhook-subscriptions.ts"
+
+const timeoutMsDefault = 3_000
+const fallbackMsMin = 1_000
+const cachedMax = 1_000
+const messagesMax = 50
+const messageLengthMax = 1_000
+
+/** How long an answer is remembered, by the subscription's `cache_length`. */
+const cacheMs: Readonly<Record<string, number>> = { NoCache: 0, Short: 300_000, Long: 1_800_000 }
+
+/** What is asked of a reply webhook. */
+interface Question {
+  readonly event: string
+  readonly body: string
+}
+
+interface CachedReply {
+  readonly messages: ReadonlyArray<string>
+  readonly untilMs: number
+}
+
+export interface ReplyWebhookParts {
+  readonly engine: Engine
+  readonly subscriptions: Subscriptions
+  readonly sender: WebhookSender
+  readonly timeoutMs?: number | undefined
+}
+
+export class ReplyWebhooks implements Validation {
+  private readonly engine: Engine
+  private readonly subscriptions: Subscriptions
+  private readonly sender: WebhookSender
+  private readonly timeoutMs: number
+  private readonly cache = new Map<string, CachedReply>()
+
+  constructor({ engine, subscriptions, sender, timeoutMs = timeoutMsDefault }: ReplyWebhookParts) {
+    this.engine = engine
+    this.subscriptions = subscriptions
+    this.sender = sender
+    this.timeoutMs = timeoutMs
+  }
+
+  isAsked(event: string): boolean {
+    return this.subscriptions.to(event).length > 0
+  }
+
+  async ask(event: string, body: unknown): Promise<void> {
+    const question: Question = { event, body: JSON.stringify(body) }
+    const answers = this.subscriptions.to(event).map((row) => this.messagesOf(row, question))
+    const messages = (await Promise.all(answers)).flat()
+    if (messages.length > 0) throw conflict(messages.join("\n"))
+  }
+
+  /** What a subscriber has against the write; nothing when it agrees. */
+  private async messagesOf(row: Row, question: Question): Promise<ReadonlyArray<string>> {
+    const nowMs = this.engine.clock()
+    const lifeMs = cacheMs[this.subscriptions.setting(row, "cache_length")] ?? 0
+    const key = createHash("sha256").update(`${row.id}\0${row.version}\0${question.body}`).digest("base64url")
+    const cached = this.cache.get(key)
+    if (lifeMs > 0 && cached !== undefined && cached.untilMs > nowMs) return cached.messages
+    const messages = await this.replyOrFallback(row, question)
+    if (messages === undefined) {
+      if (this.subscriptions.setting(row, "failure_type") === "Ignore") return []
+      throw conflict(`the ${question.event} webhook did not answer`)
+    }
+    if (lifeMs > 0) {
+      if (this.cache.size >= cachedMax) this.cache.clear()
+      this.cache.set(key, { messages, untilMs: nowMs + lifeMs })
+    }
+    return messages
+  }
+
+  private async replyOrFallback(row: Row, question: Question): Promise<ReadonlyArray<string> | undefined> {
+    const { subscriptions, timeoutMs } = this
+    const startedMs = performance.now()
+    const messages = await this.reply(row, subscriptions.setting(row, "url"), question, timeoutMs)
+    if (messages !== undefined || subscriptions.setting(row, "failure_type") !== "Fallback") return messages
+    const leftMs = Math.ceil(timeoutMs - (performance.now() - startedMs))
+    const url = subscriptions.setting(row, "fallback_url")
+    return this.reply(row, url, question, Math.max(fallbackMsMin, leftMs))
+  }
+
+  /** Undefined when the webhook failed. */
+  private async reply(
+    row: Row,
+    url: string,
+    { event, body }: Question,
+    timeoutMs: number
+  ): Promise<ReadonlyArray<string> | undefined> {
+    try {
+      const request = { url, subscription: row, event, delivery: randomUUID(), body, timeoutMs }
+      const { status, text } = await this.sender.send(request)
+      return status >= 200 && status < 300 ? messagesIn(text) : undefined
+    } catch {
+      return undefined
+    }
+  }
+}
+
+const messagesIn = (text: string): ReadonlyArray<string> | undefined => {
+  if (text.trim() === "") return []
+  const answer = JSON.parse(text) as { readonly validation_messages?: unknown } | null
+  const messages = answer?.validation_messages ?? []
+  return Array.isArray(messages) && messages.every((message) => typeof message === "string")
+    ? messages.slice(0, messagesMax).map((message) => message.slice(0, messageLengthMax))
+    : undefined
+}

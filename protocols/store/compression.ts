@@ -1,0 +1,36 @@
+/** Content-Encoding of answers: gzip for who takes it, in this turn when the body is small, else on a thread.
+ *  Source: docs/spec/store.md, section 2.4. */
+import { gzip, gzipSync } from "node:zlib"
+import type { Header, Request, Response } from "../../runtime/http.ts"
+import type { Answer } from "./target.ts"
+
+/** A shorter body is not worth it. */
+const bytesMin = 1_024
+
+/** Up to this a body is compressed in the turn of its request. */
+const inTurnBytesMax = 16_384
+
+const level = 1
+const gzipHeader: Header = ["Content-Encoding", "gzip"]
+
+const takesGzip = (request: Request): boolean =>
+  /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(request.headers.get("accept-encoding") ?? "")
+
+/** The response of an answer; `more` are headers that every response to this request has. */
+export const responseOf = (
+  request: Request,
+  { status, body, headers = [] }: Answer,
+  more: ReadonlyArray<Header>
+): Response | Promise<Response> => {
+  const all = [...headers, ...more]
+  if (body === undefined) return { status, headers: all }
+  if (body.length <= bytesMin || !takesGzip(request)) return { status, headers: all, body }
+  if (body.length <= inTurnBytesMax || request.method === "HEAD")
+    return { status, headers: [...all, gzipHeader], body: gzipSync(body, { level }) }
+  return new Promise((resolve, reject) => {
+    gzip(body, { level }, (cause, bytes) => {
+      if (cause === null) resolve({ status, headers: [...all, gzipHeader], body: bytes })
+      else reject(cause)
+    })
+  })
+}

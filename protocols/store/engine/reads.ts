@@ -1,0 +1,196 @@
+/** GETs of the engine, through the cache: computed, from memory, or 304; revalidated on demand, never stale after
+ *  a write.
+ *  Source: docs/spec/store.md, sections 6, 7. */
+import type { Request, Header } from "../../../runtime/http.ts"
+import { noStore } from "../../shared/headers.ts"
+import { mapMaybePromise } from "../../shared/maybe-promise.ts"
+import { invalid, jsonType, notFound } from "../problems.ts"
+import type { Answer, CollectionTarget, NestedTarget, ReadTarget, SelectTarget } from "../target.ts"
+import { AnswerCache, type Entry } from "./cache.ts"
+import type { Engine } from "./engine.ts"
+import { involved, list, listObject, nestedList, nestedMax, recordText, type Address } from "./listing.ts"
+import { parseQuery, type Query } from "./query.ts"
+import type { Row } from "./resource.ts"
+import { etagOf } from "./writes.ts"
+
+/** An answer before its headers. `versions` are those of before it was computed: what changes meanwhile makes it
+ *  old. */
+interface Computed {
+  readonly body: string
+  readonly etag: string | undefined
+  readonly versions: Entry["versions"]
+  readonly lastModifiedMs: number
+}
+
+const waitMs = 2_000
+
+const matches = (header: string, etag: string): boolean => {
+  const plain = etag.replace(/^W\//, "")
+  return header.trim() === "*" || header.split(",").some((tag) => tag.trim().replace(/^W\//, "") === plain)
+}
+
+const floorToSecond = (ms: number): number => Math.floor(ms / 1_000) * 1_000
+const ceilToSecond = (ms: number): number => Math.ceil(ms / 1_000) * 1_000
+
+const cacheControlOf = ({ headers }: Request): string =>
+  (headers.get("cache-control") ?? headers.get("pragma") ?? "").toLowerCase()
+
+export class RecordReads {
+  private readonly engine: Engine
+  private readonly cache: AnswerCache
+  private readonly ttlMs: number
+  private readonly running = new Map<string, Promise<Computed>>()
+  private readonly vary: Header
+
+  constructor(engine: Engine, ttlMs: number, tokenHeader: string) {
+    this.engine = engine
+    this.ttlMs = ttlMs
+    this.cache = new AnswerCache((collection) => engine.version(collection))
+    this.vary = ["Vary", `${tokenHeader}, Cookie, Accept-Encoding`]
+  }
+
+  answer(target: ReadTarget, request: Request, address: Address): Answer | Promise<Answer> {
+    if (target.resource.uncached === true)
+      return mapMaybePromise(this.compute(target, address), ({ body, etag }) => ({
+        status: 200,
+        body,
+        headers: etag === undefined ? [jsonType, noStore] : [jsonType, noStore, ["ETag", etag]]
+      }))
+    const control = cacheControlOf(request)
+    const nowMs = this.engine.clock()
+    const key = `${target._tag}${address.url}?${address.query}`
+    const mayStore = !control.includes("no-store")
+    if (control.includes("no-cache")) this.cache.drop(key)
+    else if (mayStore) {
+      const hit = this.cache.get(key, nowMs)
+      if (hit !== undefined) {
+        const age = String(Math.floor((nowMs - hit.storedMs) / 1_000))
+        return this.entryAnswer(hit, request, nowMs, [["Age", age]])
+      }
+    }
+    return mapMaybePromise(this.computeOnce(key, target, address), (computed) => {
+      const entry: Entry = { ...computed, storedMs: nowMs, expiresMs: nowMs + this.ttlMs }
+      if (mayStore) this.cache.set(key, entry)
+      return this.entryAnswer(entry, request, nowMs, [])
+    })
+  }
+
+  /** Runs one computation per key at a time; who comes meanwhile waits a little, then computes too. */
+  private computeOnce(key: string, target: ReadTarget, address: Address): Computed | Promise<Computed> {
+    const running = this.running.get(key)
+    if (running !== undefined) {
+      let timer: ReturnType<typeof setTimeout>
+      const late = new Promise<undefined>((resolve) => {
+        timer = setTimeout(() => resolve(undefined), waitMs)
+      })
+      return Promise.race([running, late])
+        .finally(() => clearTimeout(timer))
+        .then((found) =>
+          found !== undefined && this.isCurrent(found) ? found : this.compute(target, address)
+        )
+    }
+    const computed = this.compute(target, address)
+    if (!(computed instanceof Promise)) return computed
+    const settled = computed.finally(() => this.running.delete(key))
+    this.running.set(key, settled)
+    return settled
+  }
+
+  /** What was begun before a write must not answer who came after it. */
+  private isCurrent({ versions }: Computed): boolean {
+    return versions.every(([name, version]) => this.engine.version(name) === version)
+  }
+
+  private compute(target: ReadTarget, address: Address): Computed | Promise<Computed> {
+    const { resource } = target
+    const query = parseQuery(
+      target._tag === "Nested" ? { ...resource, fields: {}, nested: {} } : resource,
+      address.query,
+      { zone: this.engine.zone, withIds: target._tag === "Select" }
+    )
+    if (target._tag === "Collection" || target._tag === "Select")
+      return this.computeList(target, query, address)
+    const row = this.engine.get(resource.name, target.id)
+    if (row === undefined) throw notFound(`there is no such ${resource.singular}`)
+    if (target._tag === "Nested") return this.computeNested(target, query, address, row)
+    if (query.where.length > 0 || query.sort.length > 0)
+      throw invalid("one record is neither searched nor sorted")
+    const expand = target._tag === "Filled" ? new Set(Object.keys(resource.nested)) : query.expand
+    const collections = involved(resource, expand)
+    const others = collections.filter((name) => name !== resource.name)
+    const lastModifiedMs = Math.max(row.updatedMs, this.changedMs(others))
+    return {
+      body: recordText(this.engine, resource, row, { expand, fields: query.fields }),
+      versions: this.versionsOf(collections),
+      lastModifiedMs,
+      etag: expand.size === 0 ? etagOf(row) : `W/"${row.id}-${row.version}-${lastModifiedMs}"`
+    }
+  }
+
+  private computeList(
+    { _tag, resource }: CollectionTarget | SelectTarget,
+    query: Query,
+    address: Address
+  ): Computed | Promise<Computed> {
+    if (_tag === "Select" && query.ids === undefined)
+      throw invalid("This method requires one or more resource IDs to be specified")
+    const collections = involved(resource, query.expand)
+    const lastModifiedMs = this.changedMs(collections)
+    const versions = this.versionsOf(collections)
+    return mapMaybePromise(list(this.engine, resource, query, address), (body) => ({
+      body,
+      etag: undefined,
+      versions,
+      lastModifiedMs
+    }))
+  }
+
+  private computeNested(target: NestedTarget, query: Query, address: Address, row: Row): Computed {
+    const { resource, nested } = target
+    const collections = involved(resource, [nested])
+    const from = (query.page - 1) * query.count
+    const limit = Math.min(from + query.count, nestedMax) + 1 + nestedMax
+    const all = nestedList(this.engine, resource.nested[nested]!, row, limit)
+    const page = all.slice(from, from + query.count).map((one) => JSON.stringify(one))
+    return {
+      body: listObject(nested, { records: page, total: all.length }, query, address),
+      etag: undefined,
+      versions: this.versionsOf(collections),
+      lastModifiedMs: Math.max(row.updatedMs, this.changedMs(collections))
+    }
+  }
+
+  private versionsOf(collections: ReadonlyArray<string>): Entry["versions"] {
+    return collections.map((name) => [name, this.engine.version(name)])
+  }
+
+  private changedMs(collections: ReadonlyArray<string>): number {
+    return Math.max(...collections.map((name) => this.engine.changedMs(name)))
+  }
+
+  /** Positional parameters: this runs once per request. */
+  private entryAnswer(entry: Entry, request: Request, nowMs: number, more: ReadonlyArray<Header>): Answer {
+    const leftMs = entry.expiresMs - nowMs
+    const lastModifiedMs = Math.min(ceilToSecond(entry.lastModifiedMs), floorToSecond(nowMs))
+    const headers: Array<Header> = [
+      ["Cache-Control", `private, max-age=${Math.max(0, Math.floor(leftMs / 1_000))}`],
+      ["Expires", new Date(nowMs + leftMs).toUTCString()],
+      ["Last-Modified", new Date(lastModifiedMs).toUTCString()],
+      this.vary,
+      ...more
+    ]
+    if (entry.etag !== undefined) headers.push(["ETag", entry.etag])
+    if (this.isUnchanged(entry, request, nowMs)) return { status: 304, headers }
+    headers.push(jsonType)
+    return { status: 200, body: entry.body, headers }
+  }
+
+  private isUnchanged(entry: Entry, request: Request, nowMs: number): boolean {
+    const tags = request.headers.get("if-none-match")
+    if (tags !== undefined) return entry.etag !== undefined && matches(tags, entry.etag)
+    const sinceMs = Date.parse(request.headers.get("if-modified-since") ?? "")
+    if (Number.isNaN(sinceMs) || sinceMs > nowMs) return false
+    // A whole second says nothing about a change later in that same second: then the answer is sent again.
+    return entry.lastModifiedMs < sinceMs || (entry.lastModifiedMs === sinceMs && nowMs >= sinceMs + 1_000)
+  }
+}

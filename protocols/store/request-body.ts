@@ -1,0 +1,66 @@
+/** The body of a request: read up to its limit, and as JSON. Throws Refusal.
+ *  Source: docs/spec/store.md, sections 2.4, 6.5. */
+import { BodyFault, type Request } from "../../runtime/http.ts"
+import { invalid, Refusal, type Problem } from "./problems.ts"
+import type { JsonObject } from "./wire.ts"
+
+export const uploadBytesMax = 25 * 1_048_576
+
+const nothing = new Uint8Array(0)
+
+/** Reads a body that nobody needs. What breaks on the way is the transport's, and ends the connection. */
+export const discardBody = async (request: Request): Promise<Uint8Array> => {
+  try {
+    for await (const _ of request.stream) {
+      // Only the end of the body matters.
+    }
+  } catch {
+    // The connection ends with it.
+  }
+  return nothing
+}
+
+const tooLarge = (bytesMax: number): Refusal =>
+  new Refusal({ _tag: "TooLarge", details: `the body must have at most ${bytesMax} bytes` })
+
+const unreadable = (fault: BodyFault): Problem => ({
+  _tag: "Unreadable",
+  status: fault.reason === "too-large" ? 413 : 408
+})
+
+export const readBody = async (request: Request, bytesMax: number): Promise<Uint8Array> => {
+  if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw tooLarge(bytesMax)
+  const parts: Array<Uint8Array> = []
+  let length = 0
+  try {
+    for await (const part of request.stream) {
+      length += part.length
+      if (length > bytesMax) throw tooLarge(bytesMax)
+      parts.push(part)
+    }
+  } catch (cause) {
+    throw cause instanceof BodyFault ? new Refusal(unreadable(cause)) : cause
+  }
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true })
+
+export const jsonOf = (request: Request, bytes: Uint8Array): unknown => {
+  const type = (request.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase()
+  if (bytes.length === 0) throw invalid("the body is empty")
+  if (type !== "application/json")
+    throw new Refusal({ _tag: "UnsupportedMediaType", expected: "application/json" })
+  try {
+    return JSON.parse(strictUtf8.decode(bytes))
+  } catch {
+    throw invalid("the body is not valid JSON in UTF-8")
+  }
+}
+
+export const objectOf = (request: Request, bytes: Uint8Array): JsonObject => {
+  const value = jsonOf(request, bytes)
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid("the body is not a JSON object")
+  return value as JsonObject
+}
