@@ -102,7 +102,12 @@ it("nothing is left undone, no file is two files", () => {
 /** Stored and wire names that are participles, by file: they stay properties, and no variable is called so. */
 const participlesStored: Readonly<
   Record<string, { readonly names: ReadonlyArray<string>; readonly why: string }>
-> = {}
+> = {
+  "protocols/store/access/rate-limit.ts": {
+    names: ["made"],
+    why: "a member of the rows of store-windows, which are on disk"
+  }
+}
 
 /** Participles still declared in a room and in its tests. Each number may only be lowered. */
 const participlesLeft: Readonly<Record<string, number>> = {
@@ -113,7 +118,6 @@ const participlesLeft: Readonly<Record<string, number>> = {
   "protocols/authorization": 138,
   "protocols/formats": 44,
   "protocols/shared": 6,
-  "protocols/store": 129,
   "protocols/translation": 143
 }
 

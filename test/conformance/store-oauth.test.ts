@@ -60,12 +60,12 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])(
     })
 
     it("console → authorize → sign in → consent → products → removed", async () => {
-      const { url, createdSecrets: made } = node
+      const { url, createdSecrets: secrets } = node
       const redirectUri = `http://127.0.0.1:${(callback.address() as AddressInfo).port}/cb`
       const page = await browser.newPage()
       await page.goto(`${url}/store/admin/tools/apps`)
-      await page.getByLabel("User name").fill(made!.storeUser!)
-      await page.getByLabel("Password").fill(made!.storePassword!)
+      await page.getByLabel("User name").fill(secrets!.storeUser!)
+      await page.getByLabel("Password").fill(secrets!.storePassword!)
       await page.getByRole("button", { name: "Sign in" }).click()
       await page.getByRole("link", { name: "New", exact: true }).click()
       await page.getByLabel("Name").fill("Ledger")
@@ -104,8 +104,8 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])(
       }))
         authorize.searchParams.set(name, value)
       await page.goto(authorize.href)
-      await page.getByLabel("E-mail").fill(made!.oauthUser!)
-      await page.getByLabel("Password").fill(made!.oauthPassword!)
+      await page.getByLabel("E-mail").fill(secrets!.oauthUser!)
+      await page.getByLabel("Password").fill(secrets!.oauthPassword!)
       await page.getByRole("button", { name: "Sign in" }).click()
       expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Allow Ledger access?")
       await page.getByRole("button", { name: "Allow" }).click()

@@ -9,7 +9,7 @@ import { expect, it } from "vitest"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { buildChild, startChild } from "../../child.ts"
 import { disagreements } from "./engine/index-check.ts"
-import { World } from "./harness.ts"
+import { StoreHarness } from "./harness.ts"
 
 const rounds = Number(process.env["TROUPE_CRASH_ROUNDS"] ?? 25)
 
@@ -56,8 +56,8 @@ it("STORE-63 STORE-64 kill -9 during a storm of creates and updates: acknowledge
     await last.exited
     const store = await openLmdb({ folder })
     const {
-      open: { engine }
-    } = new World({}, store)
+      shop: { engine }
+    } = new StoreHarness({}, store)
     expect(acknowledged.size).toBeGreaterThan(rounds)
     for (const [id, { version, number }] of acknowledged) {
       const row = engine.get("products", id)

@@ -1,4 +1,4 @@
-/** The store over a memory store and a clock in hand; requests as values, no socket. */
+/** The store over storage in memory, with a clock that the test sets; requests are values, without a socket. */
 import { Context } from "effect"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"
@@ -33,7 +33,7 @@ export interface Answer {
   readonly header: (name: string) => string | undefined
 }
 
-const every: ReadonlyArray<Scope> = [
+const everyScope: ReadonlyArray<Scope> = [
   "catalog",
   "people",
   "orders",
@@ -50,10 +50,17 @@ export interface LogLine {
   readonly fields: Record<string, unknown>
 }
 
-export class World {
+/** A body as it is sent: an object as JSON, a text or bytes as they are. */
+const bytesOf = (body: unknown): Uint8Array => {
+  if (body === undefined) return new Uint8Array(0)
+  if (body instanceof Uint8Array) return body
+  return new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body))
+}
+
+export class StoreHarness {
   readonly store: Store
   readonly system: ActorSystem
-  readonly open: OpenStore
+  readonly shop: OpenStore
   nowMs = Date.UTC(2026, 10, 21, 9, 0, 0)
   token = ""
   app!: App
@@ -68,7 +75,7 @@ export class World {
     this.system = new ActorSystem({ store, nowMs: () => this.nowMs })
     this.system.host(RateWindow, Context.empty())
     const seal = sealer(new Uint8Array(32))
-    this.open = openStore({
+    this.shop = openStore({
       store,
       actors: this.system,
       clock: () => this.nowMs,
@@ -82,15 +89,15 @@ export class World {
       plainLoopback: false,
       ...options
     })
-    this.system.host(this.open.delivery, Context.make(Deliveries, this.open.webhooks))
-    this.table = new RouteTable([this.open.service])
+    this.system.host(this.shop.delivery, Context.make(Deliveries, this.shop.webhooks))
+    this.table = new RouteTable([this.shop.service])
   }
 
-  static async open(options: Partial<StoreOptions> = {}, store?: Store): Promise<World> {
-    const world = new World(options, store)
-    await world.open.begin()
-    ;({ token: world.token, app: world.app } = await world.admin(every))
-    return world
+  static async open(options: Partial<StoreOptions> = {}, store?: Store): Promise<StoreHarness> {
+    const harness = new StoreHarness(options, store)
+    await harness.shop.begin()
+    ;({ token: harness.token, app: harness.app } = await harness.admin(everyScope))
+    return harness
   }
 
   /** An app with one admin token. */
@@ -98,8 +105,8 @@ export class World {
     scopes: ReadonlyArray<Scope>,
     kind: App["kind"] = "custom"
   ): Promise<{ readonly token: string; readonly app: App; readonly tokenId: number }> {
-    const { app } = await this.open.apps.create({ name: "test", kind, scopes })
-    const { token, adminToken } = await this.open.apps.createToken(app.appId, { scopes })
+    const { app } = await this.shop.apps.create({ name: "test", kind, scopes })
+    const { token, adminToken } = await this.shop.apps.createToken(app.appId, { scopes })
     return { token, app, tokenId: adminToken.id }
   }
 
@@ -114,14 +121,14 @@ export class World {
     readonly app: App
     readonly username: string
   }> {
-    const { app } = await this.open.apps.create({ name: "oauth", scopes })
-    const username = `user-${Math.round(this.open.engine.all("users").length)}`
-    const userId = await this.open.staff.add({ username, areas })
+    const { app } = await this.shop.apps.create({ name: "oauth", scopes })
+    const username = `user-${Math.round(this.shop.engine.all("users").length)}`
+    const userId = await this.shop.staff.add({ username, areas })
     return {
       userId,
       username,
       app,
-      token: await (this.open.tokens as OwnAppTokens).issue({
+      token: await (this.shop.tokens as OwnAppTokens).issue({
         appId: app.appId,
         subject: username,
         scopes,
@@ -141,16 +148,11 @@ export class World {
     scheme = "https",
     host = domain
   }: Call): Request {
-    const given = new Map<string, string>([["host", host], ...Object.entries(headers)])
-    if (token !== "") given.set("x-store-auth-token", token)
-    const bytes =
-      body === undefined
-        ? new Uint8Array(0)
-        : body instanceof Uint8Array
-          ? body
-          : new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body))
-    if (body !== undefined && type !== "") given.set("content-type", type ?? "application/json")
-    if (bytes.length > 0) given.set("content-length", String(bytes.length))
+    const sent = new Map<string, string>([["host", host], ...Object.entries(headers)])
+    if (token !== "") sent.set("x-store-auth-token", token)
+    const bytes = bytesOf(body)
+    if (body !== undefined && type !== "") sent.set("content-type", type ?? "application/json")
+    if (bytes.length > 0) sent.set("content-length", String(bytes.length))
     const [at, query = ""] = (
       path.startsWith("/api") || path.startsWith("/store/") ? path : `/api/v1${path}`
     ).split("?") as [string, string?]
@@ -159,7 +161,7 @@ export class World {
       path: at,
       query,
       params: {},
-      headers: { get: (name) => given.get(name), entries: () => given.entries() },
+      headers: { get: (name) => sent.get(name), entries: () => sent.entries() },
       client,
       scheme,
       traceId: "0".repeat(32),
@@ -172,20 +174,21 @@ export class World {
     }
   }
 
-  async call(given: Call | string): Promise<Answer> {
-    const request = this.request(typeof given === "string" ? { path: given } : given)
+  async call(call: Call | string): Promise<Answer> {
+    const request = this.request(typeof call === "string" ? { path: call } : call)
     const match = this.table.match(request.method, request.path)
     const asked: Request = { ...request, params: match.params }
     const response: Response =
       match.route === undefined
-        ? this.open.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
+        ? this.shop.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
         : await match.route.handle(asked)
     const text = typeof response.body === "string" ? response.body : ""
     return {
       status: response.status,
       text,
       body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : undefined,
-      header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1]
+      header: (name) =>
+        response.headers?.find(([present]) => present.toLowerCase() === name.toLowerCase())?.[1]
     }
   }
 
@@ -215,9 +218,9 @@ export class World {
 
   /** A product; its id. */
   async product(fields: Readonly<Record<string, unknown>> = {}): Promise<number> {
-    const made = await this.post("/products.json", { ...minimal, ...fields })
-    if (made.status !== 201) throw new Error(`${made.status} ${made.text}`)
-    return made.body.id
+    const created = await this.post("/products.json", { ...minimal, ...fields })
+    if (created.status !== 201) throw new Error(`${created.status} ${created.text}`)
+    return created.body.id
   }
 }
 

@@ -3,37 +3,40 @@
  *  instead only delivers what is waiting. */
 import { writeSync } from "node:fs"
 import { openLmdb } from "../../../storage/lmdb.ts"
-import { minimal, World } from "./harness.ts"
+import { minimal, StoreHarness } from "./harness.ts"
 
 const [, , folder, round, hook, mood] = process.argv
 const store = await openLmdb({ folder: folder! })
 const options = { webhooks: { privateTargets: true, waitsMs: Array.from({ length: 50 }, () => 20) } }
-const world = new World(options, store)
-setInterval(() => world.system.tick(), 10)
-const first = await world.open.begin()
-const { token } = await world.admin(["catalog", "system"])
-world.token = token
-if (first) await world.post("/webhooks", { event_type: "ProductCreated", url: hook })
-world.system.resume()
+const harness = new StoreHarness(options, store)
+setInterval(() => harness.system.tick(), 10)
+const first = await harness.shop.begin()
+const { token } = await harness.admin(["catalog", "system"])
+harness.token = token
+if (first) await harness.post("/webhooks", { event_type: "ProductCreated", url: hook })
+harness.system.resume()
 writeSync(1, "up\n")
 let next = 0
 
 const storm = async (): Promise<void> => {
   for (;;) {
     const number = `${round}-${next++}`
-    const made = await world.post("/products", { ...minimal, item_number: number })
-    if (made.status !== 201) throw new Error(made.text)
-    writeSync(1, `${made.body.id} 1 ${number}\n`)
-    const changed = await world.put(`/products/${made.body.id}`, { item_number: `${number}-b`, price: 2 })
+    const created = await harness.post("/products", { ...minimal, item_number: number })
+    if (created.status !== 201) throw new Error(created.text)
+    writeSync(1, `${created.body.id} 1 ${number}\n`)
+    const changed = await harness.put(`/products/${created.body.id}`, {
+      item_number: `${number}-b`,
+      price: 2
+    })
     if (changed.status !== 200) throw new Error(changed.text)
-    writeSync(1, `${made.body.id} 2 ${number}-b\n`)
+    writeSync(1, `${created.body.id} 2 ${number}-b\n`)
   }
 }
 
 if (mood === "storm") for (let i = 0; i < 12; i++) void storm()
 else {
   const wait = setInterval(() => {
-    if (world.open.webhooks.waiting("1") === 0) {
+    if (harness.shop.webhooks.waiting("1") === 0) {
       clearInterval(wait)
       writeSync(1, "empty\n")
     }

@@ -6,11 +6,11 @@ import { listenWith } from "../../../../runtime/transport/listen.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import type { Range, Store } from "../../../../storage/store.ts"
-import { minimal, World } from "../harness.ts"
+import { minimal, StoreHarness } from "../harness.ts"
 
 describe("100,000 products", () => {
   const many = 100_000
-  let world: World
+  let harness: StoreHarness
   let rowsRead = 0
   let slicesRead = 0
   let rowsAtOnceMax = 0
@@ -57,13 +57,13 @@ describe("100,000 products", () => {
         return memory.get(table, key)
       }
     }
-    world = await World.open({}, store)
+    harness = await StoreHarness.open({}, store)
   }, 60_000)
   const ask = async (query: string) => {
-    world.fresh()
+    harness.fresh()
     rowsRead = 0
     slicesRead = 0
-    const { body, status } = await world.get(`/products?${query}`)
+    const { body, status } = await harness.get(`/products?${query}`)
     expect([query, status]).toEqual([query, 200])
     return body
   }
@@ -85,8 +85,8 @@ describe("100,000 products", () => {
   it("filters count exactly, deep pages and the last one are right", async () => {
     expect((await ask("product_status_id=2&count=1")).total_count).toBe(33_334)
     expect((await ask("price=gte:100+AND+lt:200&count=1")).total_count).toBe(10_000)
-    const named = await ask("item_name=startwith:product 9999&sort=item_name&fields=item_name")
-    expect(named.products.map(({ item_name }: any) => item_name)).toEqual([
+    const found = await ask("item_name=startwith:product 9999&sort=item_name&fields=item_name")
+    expect(found.products.map(({ item_name }: any) => item_name)).toEqual([
       "Product 9999",
       ...Array.from({ length: 10 }, (_, i) => `Product 9999${i}`)
     ])
@@ -97,9 +97,9 @@ describe("100,000 products", () => {
     expect([slicesRead, rowsRead]).toEqual([0, 250])
   })
   it("a write is in the next list: changed, new and deleted ones", async () => {
-    await world.put("/products/5", { price: 1_000_000 })
+    await harness.put("/products/5", { price: 1_000_000 })
     expect((await ask("sort=-price&fields=price&count=1")).products).toEqual([{ id: 5, price: 1_000_000 }])
-    await world.delete("/products/5")
+    await harness.delete("/products/5")
     expect((await ask("sort=-price&fields=id&count=1")).total_count).toBe(many - 1)
     expect((await ask("price=1000000")).total_count).toBe(0)
   })
@@ -113,12 +113,12 @@ describe("100,000 products", () => {
 })
 
 describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
-  let world: World
+  let harness: StoreHarness
   let server: Server
   let url: string
   beforeAll(async () => {
-    world = await World.open({ domain: "localhost", plainLoopback: true })
-    server = await listenWith(adapter, () => {}, [world.open.service], { host: "127.0.0.1", port: 0 })
+    harness = await StoreHarness.open({ domain: "localhost", plainLoopback: true })
+    server = await listenWith(adapter, () => {}, [harness.shop.service], { host: "127.0.0.1", port: 0 })
     url = `http://localhost:${server.port}/api/v1`
   })
   afterAll(() => server.drain(1_000))
@@ -126,7 +126,7 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
     fetch(url + path, {
       method,
       headers: {
-        "x-store-auth-token": world.token,
+        "x-store-auth-token": harness.token,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...headers
       },
@@ -134,7 +134,7 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
     })
 
   it("51 parallel calls in one window: exactly 50 succeed, correct headers on all", async () => {
-    world.fresh()
+    harness.fresh()
     const answers = await Promise.all(
       Array.from({ length: 51 }, (_, i) =>
         i % 2 === 0 ? call("GET", "/products.json") : call("POST", "/products.json", minimal)
@@ -149,7 +149,7 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
     expect([
       limited[0]!.headers.get("x-store-call-limit"),
       Date.parse(limited[0]!.headers.get("retry-after")!)
-    ]).toEqual(["50/50", world.nowMs + 10_000])
+    ]).toEqual(["50/50", harness.nowMs + 10_000])
     for (const answer of answers) {
       expect(answer.headers.get("x-request-id")).toMatch(/^[0-9a-f]{32}$/)
       expect(answer.headers.get("x-content-type-options")).toBe("nosniff")
@@ -157,10 +157,10 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
     }
   })
   it("create, read, list, change, delete; HEAD, gzip and 304 as they leave", async () => {
-    world.fresh()
-    const made = await call("POST", "/products", { ...minimal, item_name: "Sock" })
-    const { id } = (await made.json()) as any
-    expect([made.status, made.headers.get("location")]).toEqual([
+    harness.fresh()
+    const created = await call("POST", "/products", { ...minimal, item_name: "Sock" })
+    const { id } = (await created.json()) as any
+    expect([created.status, created.headers.get("location")]).toEqual([
       201,
       `https://localhost/api/v1/products/${id}`
     ])
@@ -178,7 +178,8 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
       Number(head.headers.get("content-length")) > 1_000 || head.headers.get("content-encoding") === "gzip"
     ]).toEqual([200, "", true])
     expect(
-      (await call("GET", `/products/${id}`, undefined, { "if-none-match": made.headers.get("etag")! })).status
+      (await call("GET", `/products/${id}`, undefined, { "if-none-match": created.headers.get("etag")! }))
+        .status
     ).toBe(304)
     expect(((await (await call("PATCH", `/products/${id}`, { price: 2 })).json()) as any).price).toBe(2)
     expect((await call("DELETE", `/products/${id}`)).status).toBe(204)
@@ -186,7 +187,7 @@ describe.each(["uws", "node"] as const)("over a real socket: %s", (adapter) => {
     expect((await call("OPTIONS", "/products")).status).toBe(204)
   })
   it("bodies of many sizes are taken whole; refused ones leave a usable connection", async () => {
-    world.fresh()
+    harness.fresh()
     for (const size of [10, 70_000, 131_072, 190_000, 500_000]) {
       const answer = await call("POST", "/products", { ...minimal, long_description_1: "x".repeat(size) })
       expect([size, answer.status, ((await answer.json()) as any).long_description_1.length]).toEqual([

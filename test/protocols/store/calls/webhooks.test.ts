@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest"
 import { isPublicAddress, publicLookup } from "../../../../protocols/store/access/public-addresses.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
-import { minimal, World } from "../harness.ts"
+import { minimal, StoreHarness } from "../harness.ts"
 
 interface Heard {
   readonly event: string
@@ -55,10 +55,10 @@ const target = async (
         path: request.url!
       }
       heard.push(one)
-      const given = answer(one, heard.length)
-      if (given !== undefined) {
-        response.writeHead(given[0])
-        response.end(given[1])
+      const reply = answer(one, heard.length)
+      if (reply !== undefined) {
+        response.writeHead(reply[0])
+        response.end(reply[1])
       }
       for (const wake of waiting.splice(0)) wake()
     })
@@ -81,23 +81,28 @@ const settled = async (done: () => boolean): Promise<void> => {
   for (let turn = 0; turn < 2_000 && !done(); turn++) await new Promise((resolve) => setTimeout(resolve, 2))
 }
 
-const open = (waitsMs: ReadonlyArray<number> = [1, 1], more = {}): Promise<World> =>
-  World.open({ webhooks: { privateTargets: true, waitsMs, ...more } })
+const open = (waitsMs: ReadonlyArray<number> = [1, 1], more = {}): Promise<StoreHarness> =>
+  StoreHarness.open({ webhooks: { privateTargets: true, waitsMs, ...more } })
 
 const secretText = "s".repeat(32)
 
-const subscribe = async (world: World, event: string, url: string, more: object = {}): Promise<any> =>
-  (await world.post("/webhooks", { event_type: event, url, secret: secretText, ...more })).body
+const subscribe = async (
+  harness: StoreHarness,
+  event: string,
+  url: string,
+  more: object = {}
+): Promise<any> =>
+  (await harness.post("/webhooks", { event_type: event, url, secret: secretText, ...more })).body
 
 describe("notify", () => {
   it("a delivery is signed, names its event, and carries the record as it was committed", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       () => [204]
     )
-    await subscribe(world, "ProductCreated", hook.url)
-    const id = await world.product({ price: 3 })
+    await subscribe(harness, "ProductCreated", hook.url)
+    const id = await harness.product({ price: 3 })
     await hook.until(1)
     expect(hook.heard[0]).toMatchObject({
       event: "ProductCreated",
@@ -105,18 +110,18 @@ describe("notify", () => {
       body: { product: { id, price: 3, item_name: "My test product" } }
     })
     expect(hook.heard[0]!.delivery).toMatch(/^[0-9a-f-]{36}$/)
-    await settled(() => world.open.webhooks.waiting("1") === 0)
-    expect(world.open.webhooks.waiting("1")).toBe(0)
+    await settled(() => harness.shop.webhooks.waiting("1") === 0)
+    expect(harness.shop.webhooks.waiting("1")).toBe(0)
   })
   it("STORE-60 the target returns 500: retried with the same X-STORE-Delivery; the API's answer is unaffected", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       (_, count) => (count < 3 ? [500] : [200])
     )
-    await subscribe(world, "ProductCreated", hook.url)
-    expect((await world.post("/products", minimal)).status).toBe(201)
-    expect((await world.post("/products", minimal)).status).toBe(201)
+    await subscribe(harness, "ProductCreated", hook.url)
+    expect((await harness.post("/products", minimal)).status).toBe(201)
+    expect((await harness.post("/products", minimal)).status).toBe(201)
     await hook.until(4)
     expect(new Set(hook.heard.slice(0, 3).map(({ delivery }) => delivery)).size).toBe(1)
     expect(hook.heard[3]!.delivery).not.toBe(hook.heard[0]!.delivery)
@@ -124,44 +129,44 @@ describe("notify", () => {
   })
   it("after the last attempt: the fallback once, else put aside and counted; the next goes on, and it can be sent again", async () => {
     let down = true
-    const world = await open([1])
+    const harness = await open([1])
     const hook = await target(
       () => secretText,
       ({ body }) => (down && body.product.item_name === "bad" ? [500] : [200])
     )
-    await subscribe(world, "ProductCreated", hook.url)
-    await world.product({ item_name: "bad" })
-    const good = await world.product({ item_name: "good" })
+    await subscribe(harness, "ProductCreated", hook.url)
+    await harness.product({ item_name: "bad" })
+    const good = await harness.product({ item_name: "good" })
     await settled(() => hook.heard.some(({ body }) => body.product.id === good))
-    await settled(() => world.open.webhooks.undelivered("1").length > 0)
-    expect(world.open.webhooks.undelivered("1")).toMatchObject([
+    await settled(() => harness.shop.webhooks.undelivered("1").length > 0)
+    expect(harness.shop.webhooks.undelivered("1")).toMatchObject([
       { event: "ProductCreated", why: "answered 500", delivery: hook.heard[0]!.delivery }
     ])
-    expect(world.open.webhooks.dropped("1")).toBe(1)
+    expect(harness.shop.webhooks.dropped("1")).toBe(1)
     expect(hook.heard.map(({ body }) => body.product.item_name)).toEqual(["bad", "bad", "good"])
     down = false
-    await world.open.webhooks.resend("1", world.open.webhooks.undelivered("1")[0]!.seq)
+    await harness.shop.webhooks.resend("1", harness.shop.webhooks.undelivered("1")[0]!.seq)
     await hook.until(4)
     expect(hook.heard[3]!.delivery).toBe(hook.heard[0]!.delivery)
-    expect(world.open.webhooks.undelivered("1")).toEqual([])
+    expect(harness.shop.webhooks.undelivered("1")).toEqual([])
   })
   it("Fallback posts once to the other address after the last failure", async () => {
-    const world = await open([1])
+    const harness = await open([1])
     const hook = await target(
       () => secretText,
       ({ path }) => (path === "/hook" ? [500] : [200])
     )
-    await subscribe(world, "ProductCreated", hook.url, {
+    await subscribe(harness, "ProductCreated", hook.url, {
       failure_type: "Fallback",
       fallback_url: hook.url.replace("/hook", "/other")
     })
-    await world.product()
-    await settled(() => world.open.webhooks.waiting("1") === 0)
+    await harness.product()
+    await settled(() => harness.shop.webhooks.waiting("1") === 0)
     expect(hook.heard.map(({ path }) => path)).toEqual(["/hook", "/hook", "/other"])
-    expect(world.open.webhooks.undelivered("1")).toEqual([])
+    expect(harness.shop.webhooks.undelivered("1")).toEqual([])
   })
   it("one target that hangs delays neither the API nor another subscription", async () => {
-    const world = await open()
+    const harness = await open()
     const slow = await target(
       () => secretText,
       () => undefined
@@ -170,14 +175,14 @@ describe("notify", () => {
       () => secretText,
       () => [200]
     )
-    await subscribe(world, "ProductCreated", slow.url)
-    await subscribe(world, "ProductCreated", quick.url)
-    for (let i = 0; i < 5; i++) await world.product()
+    await subscribe(harness, "ProductCreated", slow.url)
+    await subscribe(harness, "ProductCreated", quick.url)
+    for (let i = 0; i < 5; i++) await harness.product()
     await quick.until(5)
-    expect([slow.heard.length, world.open.webhooks.waiting("1")]).toEqual([1, 5])
+    expect([slow.heard.length, harness.shop.webhooks.waiting("1")]).toEqual([1, 5])
   })
   it("events of orders, customers and product status", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       () => [200]
@@ -193,13 +198,13 @@ describe("notify", () => {
       "OrderCanceled",
       "ProductStatusChanged"
     ])
-      await subscribe(world, event, hook.url)
-    const product = await world.product({ quantity_on_hand: 1 })
-    const customer = (await world.post("/customers", { email: "a@b.c" })).body.id
-    await world.put(`/customers/${customer}`, { email: "d@b.c" })
-    const address = (await world.post("/order_addresses", { address_line_1: "x" })).body.id
+      await subscribe(harness, event, hook.url)
+    const product = await harness.product({ quantity_on_hand: 1 })
+    const customer = (await harness.post("/customers", { email: "a@b.c" })).body.id
+    await harness.put(`/customers/${customer}`, { email: "d@b.c" })
+    const address = (await harness.post("/order_addresses", { address_line_1: "x" })).body.id
     const order = (
-      await world.post("/orders", {
+      await harness.post("/orders", {
         customer_id: customer,
         order_status_id: 1,
         order_shipping_address_id: address,
@@ -207,7 +212,7 @@ describe("notify", () => {
         items: [{ product_id: product, quantity: 1 }]
       })
     ).body.id
-    await world.put(`/orders/${order}/status`, { order_status_id: 4 })
+    await harness.put(`/orders/${order}/status`, { order_status_id: 4 })
     await hook.until(10)
     const of = (event: string) => hook.heard.filter((heard) => heard.event === event).map(({ body }) => body)
     expect(of("CustomerEmailUpdated")[0]).toMatchObject({
@@ -253,8 +258,8 @@ describe("subscriptions", () => {
     "nonsense",
     ""
   ])("STORE-61 webhook url %j: 400 at create", async (url) => {
-    const world = await World.open()
-    expect((await world.post("/webhooks", { event_type: "NewOrder", url })).status).toBe(400)
+    const harness = await StoreHarness.open()
+    expect((await harness.post("/webhooks", { event_type: "NewOrder", url })).status).toBe(400)
   })
   it("STORE-61 a name that resolves to a private address later is not delivered", async () => {
     let asked = 0
@@ -262,11 +267,11 @@ describe("subscriptions", () => {
       asked++
       done(null, [{ address: "127.0.0.1", family: 4 }])
     }
-    const world = await World.open({ webhooks: { waitsMs: [], lookup } })
-    await world.post("/webhooks", { event_type: "ProductCreated", url: "https://hooks.example/" })
-    await world.product()
-    await settled(() => world.open.webhooks.undelivered("1").length > 0)
-    expect(world.open.webhooks.undelivered("1")).toMatchObject([{ why: "PrivateTarget" }])
+    const harness = await StoreHarness.open({ webhooks: { waitsMs: [], lookup } })
+    await harness.post("/webhooks", { event_type: "ProductCreated", url: "https://hooks.example/" })
+    await harness.product()
+    await settled(() => harness.shop.webhooks.undelivered("1").length > 0)
+    expect(harness.shop.webhooks.undelivered("1")).toMatchObject([{ why: "PrivateTarget" }])
     expect(asked).toBeGreaterThan(0)
   })
   it("addresses: public or not; a name's public address is the one connected to", async () => {
@@ -300,12 +305,12 @@ describe("subscriptions", () => {
     expect(found).toBe("9.9.9.9")
   })
   it("the secret is made when absent and shown once; Fallback wants its address; events not built are 409; at most 100", async () => {
-    const world = await World.open()
+    const harness = await StoreHarness.open()
     const make = (more: object) =>
-      world.post("/webhooks", { event_type: "NewOrder", url: "https://hooks.example/", ...more })
-    const made = await make({})
-    expect(made.body.secret).toMatch(/^\S{40,}$/)
-    expect((await world.get(`/webhooks/${made.body.id}`)).body.secret).toBeNull()
+      harness.post("/webhooks", { event_type: "NewOrder", url: "https://hooks.example/", ...more })
+    const created = await make({})
+    expect(created.body.secret).toMatch(/^\S{40,}$/)
+    expect((await harness.get(`/webhooks/${created.body.id}`)).body.secret).toBeNull()
     expect((await make({ failure_type: "Fallback" })).status).toBe(409)
     expect((await make({ event_type: "GetPrice" })).status).toBe(409)
     expect((await make({ event_type: "Nonsense" })).status).toBe(400)
@@ -316,7 +321,7 @@ describe("subscriptions", () => {
 
 describe("reply", () => {
   it("messages refuse the write, nothing is kept", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       ({ body }) => [
@@ -324,14 +329,14 @@ describe("reply", () => {
         JSON.stringify({ validation_messages: body.product.price > 5 ? ["too dear", "really"] : [] })
       ]
     )
-    await subscribe(world, "ValidateProduct", hook.url)
-    const refused = await world.post("/products", { ...minimal, price: 6 })
+    await subscribe(harness, "ValidateProduct", hook.url)
+    const refused = await harness.post("/products", { ...minimal, price: 6 })
     expect([refused.status, refused.body.details]).toEqual([409, "too dear\nreally"])
-    const id = await world.product({ price: 5 })
-    expect((await world.put(`/products/${id}`, { price: 7 })).status).toBe(409)
-    expect((await world.get(`/products/${id}`)).body.price).toBe(5)
-    expect((await world.get("/products")).body.total_count).toBe(1)
-    const imported = await world.post("/products/importMany", [{ product: { ...minimal, price: 9 } }])
+    const id = await harness.product({ price: 5 })
+    expect((await harness.put(`/products/${id}`, { price: 7 })).status).toBe(409)
+    expect((await harness.get(`/products/${id}`)).body.price).toBe(5)
+    expect((await harness.get("/products")).body.total_count).toBe(1)
+    const imported = await harness.post("/products/importMany", [{ product: { ...minimal, price: 9 } }])
     expect(imported.body.results[0]).toMatchObject({ status_code: 409, details: "too dear\nreally" })
   })
   it.each([
@@ -340,49 +345,49 @@ describe("reply", () => {
   ] as const)(
     "STORE-62 a ValidateProduct target that hangs, failure_type %s: %d after the limit",
     async (failure_type, status) => {
-      const world = await open([], { replyMs: 60 })
+      const harness = await open([], { replyMs: 60 })
       const hook = await target(
         () => secretText,
         () => undefined
       )
-      await subscribe(world, "ValidateProduct", hook.url, { failure_type })
-      const answer = await world.post("/products", minimal)
+      await subscribe(harness, "ValidateProduct", hook.url, { failure_type })
+      const answer = await harness.post("/products", minimal)
       expect([answer.status, hook.heard.length]).toEqual([status, 1])
-      expect((await world.get("/products")).body.total_count).toBe(status === 201 ? 1 : 0)
+      expect((await harness.get("/products")).body.total_count).toBe(status === 201 ? 1 : 0)
     }
   )
   it("Fallback asks the other address; answers are cached by body when so set", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       ({ path }) => (path === "/hook" ? [500] : [200, '{"validation_messages":[]}'])
     )
-    await subscribe(world, "ValidateCustomer", hook.url, {
+    await subscribe(harness, "ValidateCustomer", hook.url, {
       failure_type: "Fallback",
       fallback_url: `${hook.url}2`,
       cache_length: "Short"
     })
-    expect((await world.post("/customers", { email: "a@b.c" })).status).toBe(201)
+    expect((await harness.post("/customers", { email: "a@b.c" })).status).toBe(201)
     expect(hook.heard.map(({ path, event }) => [path, event])).toEqual([
       ["/hook", "ValidateCustomer"],
       ["/hook2", "ValidateCustomer"]
     ])
   })
   it("ValidateCheckout refuses the order", async () => {
-    const world = await open()
+    const harness = await open()
     const hook = await target(
       () => secretText,
       () => [200, '{"validation_messages":["no"]}']
     )
-    const id = await world.product({ quantity_on_hand: 3 })
-    const cart = (await world.post("/carts", {})).body.id
-    await world.post(`/carts/${cart}/items`, { items: [{ product_id: id, quantity: 1 }] })
-    await subscribe(world, "ValidateCheckout", hook.url)
-    const answer = await world.post(`/carts/${cart}/place_order`, {
+    const id = await harness.product({ quantity_on_hand: 3 })
+    const cart = (await harness.post("/carts", {})).body.id
+    await harness.post(`/carts/${cart}/items`, { items: [{ product_id: id, quantity: 1 }] })
+    await subscribe(harness, "ValidateCheckout", hook.url)
+    const answer = await harness.post(`/carts/${cart}/place_order`, {
       customer: { email: "a@b.c" },
       shipping_address: { address_line_1: "x" }
     })
-    expect([answer.status, answer.body.details, (await world.get("/orders")).body.total_count]).toEqual([
+    expect([answer.status, answer.body.details, (await harness.get("/orders")).body.total_count]).toEqual([
       409,
       "no",
       0
@@ -401,18 +406,18 @@ it('STORE-65 disk full: POST 503 "storage is full", GET 200; afterwards all is w
       return undefined
     }
   }
-  const world = await World.open({}, store)
-  const id = await world.product({ item_number: "there" })
+  const harness = await StoreHarness.open({}, store)
+  const id = await harness.product({ item_number: "there" })
   full = true
-  const refused = await world.post("/products", { ...minimal, item_number: "lost" })
+  const refused = await harness.post("/products", { ...minimal, item_number: "lost" })
   expect([refused.status, refused.body.details, refused.header("retry-after")]).toEqual([
     503,
     "storage is full",
     "5"
   ])
-  expect((await world.get(`/products/${id}`)).status).toBe(200)
-  expect((await world.get("/products")).body.total_count).toBe(1)
+  expect((await harness.get(`/products/${id}`)).status).toBe(200)
+  expect((await harness.get("/products")).body.total_count).toBe(1)
   full = false
-  expect((await world.post("/products", { ...minimal, item_number: "lost" })).status).toBe(201)
-  expect((await world.get("/products?sort=item_number")).body.total_count).toBe(2)
+  expect((await harness.post("/products", { ...minimal, item_number: "lost" })).status).toBe(201)
+  expect((await harness.get("/products?sort=item_number")).body.total_count).toBe(2)
 })

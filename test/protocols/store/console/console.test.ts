@@ -5,22 +5,22 @@ import { chromium, type Browser, type Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { listenWith } from "../../../../runtime/transport/listen.ts"
 import type { Server } from "../../../../runtime/transport/server.ts"
-import { World } from "../harness.ts"
+import { StoreHarness } from "../harness.ts"
 
 const executablePath = "/usr/bin/chromium"
 const password = "correct horse battery"
 
 describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("in a browser", () => {
-  let world: World
+  let harness: StoreHarness
   let server: Server
   let browser: Browser
   let page: Page
   let url: string
   const complaints: Array<string> = []
   beforeAll(async () => {
-    world = await World.open({ domain: "127.0.0.1", plainLoopback: true })
-    await world.open.staff.add({ username: "anna", password })
-    server = await listenWith("auto", () => {}, [world.open.service], { host: "127.0.0.1", port: 0 })
+    harness = await StoreHarness.open({ domain: "127.0.0.1", plainLoopback: true })
+    await harness.shop.staff.add({ username: "anna", password })
+    server = await listenWith("auto", () => {}, [harness.shop.service], { host: "127.0.0.1", port: 0 })
     url = `http://127.0.0.1:${server.port}`
     browser = await chromium.launch({
       executablePath,
@@ -74,28 +74,28 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("in a browser
     await page.getByLabel("Redirect addresses").fill("https://app.example/back")
     await shoot("new-app")
     await page.getByRole("button", { name: "Save" }).click()
-    const shown = page.getByRole("status")
-    const [appId, secret] = (await shown.locator("code").allInnerTexts()) as [string, string]
+    const notice = page.getByRole("status")
+    const [appId, secret] = (await notice.locator("code").allInnerTexts()) as [string, string]
     await shoot("saved-app")
     expect(appId).toMatch(/^app_/)
     expect(secret.length).toBeGreaterThan(40)
-    expect(world.open.apps.get(appId)).toMatchObject({
+    expect(harness.shop.apps.get(appId)).toMatchObject({
       name: "Ledger <sync> & co",
       redirectUris: ["https://app.example/back"]
     })
     await page.getByLabel("Label of a new token").fill("nightly")
     await page.getByRole("button", { name: "Create token" }).click()
     const token = await page.getByRole("status").locator("code").innerText()
-    expect((await world.get("/products", { token, host: "127.0.0.1" })).status).toBe(200)
+    expect((await harness.get("/products", { token, host: "127.0.0.1" })).status).toBe(200)
     await page.goto(`${url}/store/admin/tools/apps/${appId}`)
     expect(await page.content()).not.toContain(secret)
     expect(await page.content()).not.toContain(token)
     await page.getByRole("button", { name: "Revoke nightly" }).click()
     await page.waitForURL(`${url}/store/admin/tools/apps/${appId}`)
-    expect((await world.get("/products", { token, host: "127.0.0.1" })).status).toBe(401)
+    expect((await harness.get("/products", { token, host: "127.0.0.1" })).status).toBe(401)
     await page.getByRole("button", { name: "Delete this app" }).click()
     await page.waitForURL(`${url}/store/admin/tools/apps`)
-    expect(world.open.apps.get(appId)).toBeUndefined()
+    expect(harness.shop.apps.get(appId)).toBeUndefined()
   })
   it("a bad form says what is wrong and keeps what was typed", async () => {
     await page.goto(`${url}/store/admin/tools/apps/new`)
@@ -125,7 +125,7 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("in a browser
     await page.getByRole("button", { name: "Save" }).click()
     await page.waitForURL(`${url}/store/admin/products`)
     expect(
-      (await world.get("/products?item_number=cc-1", { host: "127.0.0.1" })).body.products[0].price
+      (await harness.get("/products?item_number=cc-1", { host: "127.0.0.1" })).body.products[0].price
     ).toBe(12)
   })
   it("signed in, a GET of the API in the browser needs no token; every control has a name; signing out ends it", async () => {
@@ -152,11 +152,15 @@ describe.skipIf(!existsSync(executablePath) && !process.env["CI"])("in a browser
 
 describe("misuse", () => {
   const signed = async (held?: ReadonlyArray<any>) => {
-    const world = await World.open()
-    await world.open.staff.add({ username: "anna", password, ...(held === undefined ? {} : { areas: held }) })
-    const cookie = { cookie: `__Host-store_admin=${await world.open.staff.signIn("anna", password)}` }
+    const harness = await StoreHarness.open()
+    await harness.shop.staff.add({
+      username: "anna",
+      password,
+      ...(held === undefined ? {} : { areas: held })
+    })
+    const cookie = { cookie: `__Host-store_admin=${await harness.shop.staff.signIn("anna", password)}` }
     const ask = (method: string, path: string, body?: unknown, headers = {}, type?: string) =>
-      world.call({
+      harness.call({
         method,
         path: `/store/admin${path}`,
         token: "",
@@ -165,12 +169,12 @@ describe("misuse", () => {
         ...(type === undefined ? {} : { type })
       })
     const { csrf_token: csrf } = (await ask("GET", "/api/session")).body
-    return { world, ask, csrf, cookie }
+    return { harness, ask, csrf, cookie }
   }
   const form = "application/x-www-form-urlencoded"
   it("a form without the session's token, or from elsewhere, does nothing", async () => {
-    const { world, ask, csrf } = await signed()
-    const before = world.open.apps.list().length
+    const { harness, ask, csrf } = await signed()
+    const before = harness.shop.apps.list().length
     for (const [body, headers] of [
       ["name=x", {}],
       ["name=x&csrf=wrong", {}],
@@ -179,7 +183,7 @@ describe("misuse", () => {
     ] as const) {
       expect((await ask("POST", "/tools/apps/new", body, headers, form)).status).toBe(403)
     }
-    expect(world.open.apps.list()).toHaveLength(before)
+    expect(harness.shop.apps.list()).toHaveLength(before)
     expect(
       (
         await ask(
@@ -191,12 +195,12 @@ describe("misuse", () => {
         )
       ).status
     ).toBe(200)
-    expect(world.open.apps.list()).toHaveLength(before + 1)
+    expect(harness.shop.apps.list()).toHaveLength(before + 1)
   })
   it("the JSON calls: session, area, X-CSRF-Token; apps and tokens made, changed, rotated, revoked, deleted", async () => {
-    const { world, ask, csrf } = await signed()
+    const { harness, ask, csrf } = await signed()
     expect(
-      (await world.call({ method: "GET", path: "/store/admin/api/apps", token: world.token })).status
+      (await harness.call({ method: "GET", path: "/store/admin/api/apps", token: harness.token })).status
     ).toBe(401)
     expect((await ask("POST", "/api/apps", { name: "x" })).status).toBe(403)
     const send = (method: string, path: string, body?: unknown) =>
@@ -210,30 +214,30 @@ describe("misuse", () => {
       ["[", 400]
     ] as const)
       expect((await send("POST", "/apps", body)).status).toBe(status)
-    const made = await send("POST", "/apps", {
+    const created = await send("POST", "/apps", {
       name: "x",
       kind: "installed",
       scopes: ["catalog"],
       redirect_uris: ["http://localhost:3000/back"],
       run_without_user: true
     })
-    expect([made.status, made.body]).toMatchObject([
+    expect([created.status, created.body]).toMatchObject([
       201,
       { kind: "installed", app_secret: expect.any(String), run_without_user: true }
     ])
-    const at = `/apps/${made.body.app_id}`
+    const at = `/apps/${created.body.app_id}`
     expect((await ask("GET", `/api${at}`)).body.app_secret).toBeUndefined()
     expect((await send("PUT", at, { name: "y" })).body).toMatchObject({
       name: "y",
       kind: "installed",
       scopes: ["catalog"]
     })
-    expect((await send("POST", `${at}/rotate_secret`)).body.app_secret).not.toBe(made.body.app_secret)
+    expect((await send("POST", `${at}/rotate_secret`)).body.app_secret).not.toBe(created.body.app_secret)
     const token = await send("POST", `${at}/tokens`, { scopes: ["catalog"], label: "t" })
     expect([
       token.status,
       token.body.token.length,
-      (await world.get("/products", { token: token.body.token })).status
+      (await harness.get("/products", { token: token.body.token })).status
     ]).toEqual([201, 47, 200])
     expect((await send("POST", `${at}/tokens`, { scopes: ["decrypt"] })).status).toBe(400)
     expect((await ask("GET", `/api${at}/tokens`)).body.tokens).toEqual([
@@ -246,10 +250,10 @@ describe("misuse", () => {
     expect([(await send("DELETE", at)).status, (await send("DELETE", at)).status]).toEqual([204, 404])
   })
   it("an area that is not held opens no page; texts are escaped; the policy lets no script in", async () => {
-    const { world, ask } = await signed(["Products"])
+    const { harness, ask } = await signed(["Products"])
     expect((await ask("GET", "/tools/apps")).status).toBe(403)
     expect((await ask("GET", "/api/apps")).status).toBe(403)
-    await world.product({ item_name: "<script>alert(1)</script>\"'&" })
+    await harness.product({ item_name: "<script>alert(1)</script>\"'&" })
     const page = await ask("GET", "/products?search=%3Cscript%3E")
     expect(page.text).not.toContain("<script>")
     expect(page.text).toContain("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;")
@@ -258,9 +262,9 @@ describe("misuse", () => {
     )
   })
   it("signing in: the cookie is strict, wrong attempts are limited, other hosts are refused", async () => {
-    const { world } = await signed()
+    const { harness } = await signed()
     const sign = (secret: string, more = {}) =>
-      world.call({
+      harness.call({
         method: "POST",
         path: "/store/admin/login",
         token: "",
@@ -280,7 +284,7 @@ describe("misuse", () => {
     expect((await sign(password, { headers: { "sec-fetch-site": "cross-site" } })).status).toBe(403)
     expect((await sign("wrong")).status).toBe(401)
     for (let tries = 0; tries < 49; tries++)
-      await world.get("/products", { token: "bad", client: "192.0.2.99" })
+      await harness.get("/products", { token: "bad", client: "192.0.2.99" })
     expect((await sign(password)).status).toBe(429)
   })
 })

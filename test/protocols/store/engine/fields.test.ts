@@ -1,25 +1,25 @@
 /** Bad input to creates and updates, row by row, and what good input becomes. Source: store sections 6.5, 11.
  *  */
 import { beforeAll, describe, expect, it } from "vitest"
-import { codes, minimal, World } from "../harness.ts"
+import { codes, minimal, StoreHarness } from "../harness.ts"
 
-let world: World
+let harness: StoreHarness
 
 beforeAll(async () => {
-  world = await World.open()
+  harness = await StoreHarness.open()
 })
 
-const post = (body: unknown, more = {}) => world.post("/products.json", body, more)
+const post = (body: unknown, more = {}) => harness.post("/products.json", body, more)
 
 it("the minimal product of the interface is created whole, with defaults", async () => {
-  const made = await post({
+  const created = await post({
     item_name: "My test product",
     item_number: "mytestproduct",
     product_status_id: 1,
     primary_category_id: 1
   })
-  expect(made.status).toBe(201)
-  expect(made.body).toMatchObject({
+  expect(created.status).toBe(201)
+  expect(created.body).toMatchObject({
     item_name: "My test product",
     item_number: "mytestproduct",
     price: 0,
@@ -29,11 +29,11 @@ it("the minimal product of the interface is created whole, with defaults", async
     is_kit: false,
     eta_date: null
   })
-  expect(made.header("location")).toBe(`https://shop.example/api/v1/products/${made.body.id}`)
-  expect(made.header("etag")).toBe(`"${made.body.id}-1"`)
-  expect(made.header("cache-control")).toBe("no-store")
-  expect(Object.keys(made.body).length).toBeGreaterThan(120)
-  expect((await world.get(`/products/${made.body.id}.json`)).body).toEqual(made.body)
+  expect(created.header("location")).toBe(`https://shop.example/api/v1/products/${created.body.id}`)
+  expect(created.header("etag")).toBe(`"${created.body.id}-1"`)
+  expect(created.header("cache-control")).toBe("no-store")
+  expect(Object.keys(created.body).length).toBeGreaterThan(120)
+  expect((await harness.get(`/products/${created.body.id}.json`)).body).toEqual(created.body)
 })
 
 describe("refused, and nothing is kept", () => {
@@ -108,7 +108,7 @@ describe("refused, and nothing is kept", () => {
       ["item_name invalid_type", "price invalid_type"]
     ]
   ])("%s", async (_, body, more, status, errors) => {
-    const before = (await world.get("/products?count=1")).body.total_count
+    const before = (await harness.get("/products?count=1")).body.total_count
     const answer = await post(body, more)
     expect([
       answer.status,
@@ -118,23 +118,23 @@ describe("refused, and nothing is kept", () => {
     ]).toEqual([status, status, "string", "string"])
     if (errors !== undefined) expect(codes(answer)).toEqual(errors)
     expect(answer.header("x-store-call-limit")).toMatch(/^\d+\/50$/)
-    world.fresh()
+    harness.fresh()
     expect(
-      (await world.get("/products?count=1", { headers: { "cache-control": "no-cache" } })).body.total_count
+      (await harness.get("/products?count=1", { headers: { "cache-control": "no-cache" } })).body.total_count
     ).toBe(before)
   })
   it("STORE-31 same item_number in other letter case: 409 not_unique", async () => {
     await post({ ...minimal, item_number: "Case-1" })
     const answer = await post({ ...minimal, item_number: "cASE-1" })
     expect([answer.status, codes(answer)]).toEqual([409, ["item_number not_unique"]])
-    const variant = await world.post("/variant_inventory", { product_id: 1, item_number: "CASE-1" })
+    const variant = await harness.post("/variant_inventory", { product_id: 1, item_number: "CASE-1" })
     expect([variant.status, codes(variant)]).toEqual([409, ["item_number not_unique"]])
   })
 })
 
 describe("what a write means", () => {
   it("STORE-35 POST with the id of an existing product: 200, updated", async () => {
-    const id = await world.product()
+    const id = await harness.product()
     const answer = await post({ id, item_name: "Renamed" })
     expect([answer.status, answer.body.id, answer.body.item_name, answer.body.product_status_id]).toEqual([
       200,
@@ -149,22 +149,22 @@ describe("what a write means", () => {
     expect(answer.body.id).toBeLessThan(999_999)
   })
   it("STORE-37 PUT and DELETE of an unknown id: 404", async () => {
-    expect((await world.put("/products/777777", { price: 1 })).status).toBe(404)
-    expect((await world.delete("/products/777777")).status).toBe(404)
+    expect((await harness.put("/products/777777", { price: 1 })).status).toBe(404)
+    expect((await harness.delete("/products/777777")).status).toBe(404)
     for (const id of ["abc", "0", "-1", "1.5", "9007199254740993"])
-      expect((await world.get(`/products/${id}`)).status).toBe(404)
+      expect((await harness.get(`/products/${id}`)).status).toBe(404)
   })
   it("STORE-38 DELETE twice: 204, 404; its id is never used again", async () => {
-    const id = await world.product()
-    const gone = await world.delete(`/products/${id}`)
-    expect([gone.status, gone.text]).toEqual([204, ""])
-    expect((await world.delete(`/products/${id}`)).status).toBe(404)
-    expect(await world.product()).toBe(id + 1)
+    const id = await harness.product()
+    const deleted = await harness.delete(`/products/${id}`)
+    expect([deleted.status, deleted.text]).toEqual([204, ""])
+    expect((await harness.delete(`/products/${id}`)).status).toBe(404)
+    expect(await harness.product()).toBe(id + 1)
   })
   it('STORE-39 PUT {"price":5}: other fields unchanged, updated_at later', async () => {
-    const id = await world.product({ item_name: "Kept" })
-    const before = (await world.get(`/products/${id}`)).body
-    const { body, status } = await world.put(`/products/${id}`, {
+    const id = await harness.product({ item_name: "Kept" })
+    const before = (await harness.get(`/products/${id}`)).body
+    const { body, status } = await harness.put(`/products/${id}`, {
       price: 5,
       id: 3,
       created_at: "2000-01-01",
@@ -174,38 +174,38 @@ describe("what a write means", () => {
     expect(body).toEqual({ ...before, price: 5, updated_at: body.updated_at })
     expect(Date.parse(body.updated_at)).toBeGreaterThan(Date.parse(before.updated_at))
     expect(
-      (await world.call({ method: "PATCH", path: `/products/${id}`, body: { price: 6 } })).body.price
+      (await harness.call({ method: "PATCH", path: `/products/${id}`, body: { price: 6 } })).body.price
     ).toBe(6)
   })
   it("STORE-40 PUT that changes nothing: 200, updated_at same, no webhook", async () => {
-    const id = await world.product({ price: 2.5 })
-    await world.post("/webhooks", { event_type: "ProductUpdated", url: "https://hooks.example/a" })
-    const before = (await world.get(`/products/${id}`)).body
-    const answer = await world.put(`/products/${id}`, { price: 2.5, is_kit: 0 })
+    const id = await harness.product({ price: 2.5 })
+    await harness.post("/webhooks", { event_type: "ProductUpdated", url: "https://hooks.example/a" })
+    const before = (await harness.get(`/products/${id}`)).body
+    const answer = await harness.put(`/products/${id}`, { price: 2.5, is_kit: 0 })
     expect([answer.status, answer.body]).toEqual([200, before])
-    expect(world.open.webhooks.waiting("1")).toBe(0)
-    await world.put(`/products/${id}`, { price: 3 })
-    expect(world.open.webhooks.waiting("1")).toBe(1)
+    expect(harness.shop.webhooks.waiting("1")).toBe(0)
+    await harness.put(`/products/${id}`, { price: 3 })
+    expect(harness.shop.webhooks.waiting("1")).toBe(1)
   })
   it("updated_at grows with each change, even within one instant", async () => {
-    const id = await world.product()
+    const id = await harness.product()
     const times = []
     for (const price of [1, 2, 3])
       times.push(
-        (await world.call({ method: "PUT", path: `/products/${id}`, body: { price } })).body.updated_at
+        (await harness.call({ method: "PUT", path: `/products/${id}`, body: { price } })).body.updated_at
       )
     expect(new Set(times).size).toBe(3)
     expect(times.toSorted()).toEqual(times)
   })
   it("money is exact, datetimes are taken with any offset, booleans as 0 and 1", async () => {
-    const id = await world.product({
+    const id = await harness.product({
       price: 0.1,
       cost: 999_999_999.9999,
       eta_date: "2026-03-04T05:06:07.1234567+02:00",
       is_kit: 1,
       is_hidden: true
     })
-    expect((await world.get(`/products/${id}`)).body).toMatchObject({
+    expect((await harness.get(`/products/${id}`)).body).toMatchObject({
       price: 0.1,
       cost: 999_999_999.9999,
       eta_date: "2026-03-04T03:06:07.123Z",
@@ -217,38 +217,38 @@ describe("what a write means", () => {
 
 describe("preconditions and repeats", () => {
   it("STORE-52 PUT with a stale If-Match: 412", async () => {
-    const id = await world.product()
-    const etag = (await world.get(`/products/${id}`)).header("etag")!
-    expect((await world.put(`/products/${id}`, { price: 1 }, { headers: { "if-match": etag } })).status).toBe(
-      200
-    )
-    expect((await world.put(`/products/${id}`, { price: 2 }, { headers: { "if-match": etag } })).status).toBe(
-      412
-    )
-    expect((await world.delete(`/products/${id}`, { headers: { "if-match": etag } })).status).toBe(412)
+    const id = await harness.product()
+    const etag = (await harness.get(`/products/${id}`)).header("etag")!
+    expect(
+      (await harness.put(`/products/${id}`, { price: 1 }, { headers: { "if-match": etag } })).status
+    ).toBe(200)
+    expect(
+      (await harness.put(`/products/${id}`, { price: 2 }, { headers: { "if-match": etag } })).status
+    ).toBe(412)
+    expect((await harness.delete(`/products/${id}`, { headers: { "if-match": etag } })).status).toBe(412)
     expect(
       (
-        await world.put(
+        await harness.put(
           `/products/${id}`,
           { price: 2 },
-          { headers: { "if-unmodified-since": new Date(world.nowMs - 60_000).toUTCString() } }
+          { headers: { "if-unmodified-since": new Date(harness.nowMs - 60_000).toUTCString() } }
         )
       ).status
     ).toBe(412)
-    expect((await world.get(`/products/${id}`)).body.price).toBe(1)
+    expect((await harness.get(`/products/${id}`)).body.price).toBe(1)
   })
   it("STORE-53 POST repeated with one Idempotency-Key: same 201 body, one product", async () => {
     const send = () => post({ ...minimal, item_number: "once" }, { headers: { "idempotency-key": "k-53" } })
     const [first, second] = [await send(), await send()]
     expect([first.status, second.status, second.text]).toEqual([201, 201, first.text])
     expect(second.header("idempotency-replayed")).toBe("true")
-    expect((await world.get("/products?item_number=once")).body.total_count).toBe(1)
+    expect((await harness.get("/products?item_number=once")).body.total_count).toBe(1)
   })
   it("a repeat while the first still runs waits for it", async () => {
-    world.fresh()
+    harness.fresh()
     const answers = await Promise.all(
       [1, 2, 3].map(() =>
-        world.call({
+        harness.call({
           method: "POST",
           body: { ...minimal, item_number: "together" },
           headers: { "idempotency-key": "k-together" }
@@ -263,7 +263,7 @@ describe("preconditions and repeats", () => {
     expect((await post({ ...minimal, price: 1 }, { headers: { "idempotency-key": "k-54" } })).status).toBe(
       409
     )
-    world.nowMs += 86_400_000
+    harness.nowMs += 86_400_000
     expect((await post({ ...minimal, price: 1 }, { headers: { "idempotency-key": "k-54" } })).status).toBe(
       201
     )
@@ -277,7 +277,7 @@ describe("preconditions and repeats", () => {
 })
 
 it("STORE-67 importMany with one bad line of three: 200, total_errors 1, two stored", async () => {
-  const answer = await world.post("/products/importMany", [
+  const answer = await harness.post("/products/importMany", [
     {
       product: { ...minimal, item_number: "imp-1" },
       category: { name: "Imported" },
@@ -293,12 +293,12 @@ it("STORE-67 importMany with one bad line of three: 200, total_errors 1, two sto
   ]).toEqual([200, 1, [201, 400, 200]])
   const id = answer.body.results[0].entity_id
   expect(answer.body.results[2].entity_id).toBe(id)
-  const stored = (await world.get(`/products/${id}?expand=categories`)).body
+  const stored = (await harness.get(`/products/${id}?expand=categories`)).body
   expect([stored.price, stored.categories[0].name]).toEqual([4, "Imported"])
   for (const bad of [[], {}, "x", Array.from({ length: 501 }, () => ({}))])
-    expect((await world.post("/products/importMany", bad)).status).toBe(400)
+    expect((await harness.post("/products/importMany", bad)).status).toBe(400)
   expect(
-    (await world.post("/manufacturers/importMany", [{ manufacturer: { name: "Other" } }])).body.results[0]
+    (await harness.post("/manufacturers/importMany", [{ manufacturer: { name: "Other" } }])).body.results[0]
       .status_code
   ).toBe(201)
 })

@@ -24,13 +24,13 @@ export const disagreements = ({ store, resources }: Engine): ReadonlyArray<strin
           references.add(`${name}/${field}/${value}/${id}`)
       }
   }
-  const kept = new Map(
+  const stored = new Map(
     Uniques.range(store, { limit: 1_000_000 }).map(({ key, value }) => [key.join("/"), value.join("/")])
   )
   const referring = new Set(References.range(store, { limit: 1_000_000 }).map(({ key }) => key.join("/")))
   for (const [key, holder] of uniques)
-    if (kept.get(key) !== holder) faults.push(`unique ${key} should be ${holder}, is ${kept.get(key)}`)
-  for (const key of kept.keys()) if (!uniques.has(key)) faults.push(`unique ${key} has no row`)
+    if (stored.get(key) !== holder) faults.push(`unique ${key} should be ${holder}, is ${stored.get(key)}`)
+  for (const key of stored.keys()) if (!uniques.has(key)) faults.push(`unique ${key} has no row`)
   for (const key of references) if (!referring.has(key)) faults.push(`reference ${key} is missing`)
   for (const key of referring) if (!references.has(key)) faults.push(`reference ${key} has no row`)
   return faults

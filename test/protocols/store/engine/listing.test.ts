@@ -1,12 +1,12 @@
 /** Lists: paging, sort, fields, expand, the query syntax; and the cache in front of them. Source: store
  *  sections 6.2 to 6.4, 7, 11. */
 import { beforeAll, describe, expect, it } from "vitest"
-import { World } from "../harness.ts"
+import { StoreHarness } from "../harness.ts"
 
-let world: World
+let harness: StoreHarness
 
 beforeAll(async () => {
-  world = await World.open()
+  harness = await StoreHarness.open()
   const rows: ReadonlyArray<readonly [string, number, number, string, object?]> = [
     ["Doge Mug", 5, 1, "9"],
     ["wow Shirt", 10, 3.5, "10"],
@@ -15,12 +15,12 @@ beforeAll(async () => {
     ["gt:5", 1, 0, "", { eta_date: "2026-05-01" }]
   ]
   for (const [item_name, price, weight, length, more] of rows)
-    await world.product({ item_name, price, weight, length, ...more })
+    await harness.product({ item_name, price, weight, length, ...more })
 })
 
 const ask = (path: string, headers = {}) => {
-  world.fresh()
-  return world.get(path, { headers })
+  harness.fresh()
+  return harness.get(path, { headers })
 }
 
 const names = async (query: string): Promise<ReadonlyArray<string>> => {
@@ -42,9 +42,9 @@ describe("paging", () => {
         { id: 1, item_name: "Doge Mug" }
       ]
     })
-    expect((await world.get(body.next_page.slice("https://shop.example".length))).body.products).toHaveLength(
-      1
-    )
+    expect(
+      (await harness.get(body.next_page.slice("https://shop.example".length))).body.products
+    ).toHaveLength(1)
   })
   it.each(["page=0", "page=abc", "count=251", "count=0", "page=-1", "page=1&page=2", "count=1.5"])(
     "STORE-41 ?%s: 400",
@@ -56,7 +56,7 @@ describe("paging", () => {
   it("STORE-42 ?page=99 beyond the end: 404", async () =>
     expect((await ask("/products?page=99")).status).toBe(404))
   it("STORE-43 an empty catalog, page 1: 200, total_count 0", async () => {
-    const empty = await World.open()
+    const empty = await StoreHarness.open()
     expect((await empty.get("/products")).body).toEqual({ total_count: 0, products: [] })
     expect((await empty.get("/products?page=2")).status).toBe(404)
   })
@@ -134,8 +134,8 @@ describe("queries", () => {
     expect(await names("item_name=gt:5")).not.toContain("")
   })
   it("incremental sync: what changed since", async () => {
-    const since = new Date(world.nowMs + 1).toISOString()
-    await world.put("/products/2", { weight_unit: "Kg" })
+    const since = new Date(harness.nowMs + 1).toISOString()
+    await harness.put("/products/2", { weight_unit: "Kg" })
     expect(await names(`updated_at=gt:${since}`)).toEqual(["wow Shirt"])
   })
   it("STORE-48 select_many without ids: 400; with missing ids: those left out, in the order asked", async () => {
@@ -189,8 +189,8 @@ describe("queries", () => {
 
 describe("nested", () => {
   it("expand, filled and nested lists; fields may name nested ones", async () => {
-    const id = await world.product()
-    const picture = (await world.post("/product_pictures", { product_id: id, image_file: "a.png" })).body
+    const id = await harness.product()
+    const picture = (await harness.post("/product_pictures", { product_id: id, image_file: "a.png" })).body
     expect((await ask(`/products/${id}?expand=pictures,categories`)).body).toMatchObject({
       id,
       pictures: [picture],
@@ -216,29 +216,29 @@ describe("nested", () => {
     )
     expect((await ask(`/products/${id}/pictures.json`)).body).toEqual({ total_count: 1, pictures: [picture] })
     expect((await ask(`/products/${id}/pictures?price=1`)).status).toBe(400)
-    await world.delete(`/products/${id}`)
+    await harness.delete(`/products/${id}`)
     expect((await ask(`/product_pictures/${picture.id}`)).status).toBe(404)
   })
   it("a product knows whether it has variants, and its ETag with it", async () => {
-    const id = await world.product()
+    const id = await harness.product()
     const before = (await ask(`/products/${id}`)).header("etag")
-    const variant = (await world.post("/product_variants", { product_id: id, description: "Red" })).body
+    const variant = (await harness.post("/product_variants", { product_id: id, description: "Red" })).body
     const after = await ask(`/products/${id}`)
     expect([after.body.has_visible_variants, after.header("etag") === before]).toEqual([true, false])
-    await world.delete(`/product_variants/${variant.id}`)
+    await harness.delete(`/product_variants/${variant.id}`)
     expect((await ask(`/products/${id}`)).body.has_visible_variants).toBe(false)
   })
 })
 
 describe("cache", () => {
   it("STORE-49 GET twice, then PUT, then GET: the second has Age, after the PUT the new value at once", async () => {
-    const id = await world.product({ price: 1 })
+    const id = await harness.product({ price: 1 })
     const path = `/products/${id}.json`
     const first = await ask(path)
     expect([first.header("age"), first.header("cache-control"), first.header("expires")]).toEqual([
       undefined,
       "private, max-age=60",
-      new Date(world.nowMs + 60_000).toUTCString()
+      new Date(harness.nowMs + 60_000).toUTCString()
     ])
     const second = await ask(path)
     expect([second.header("age"), second.header("cache-control"), second.header("vary")]).toEqual([
@@ -246,19 +246,19 @@ describe("cache", () => {
       "private, max-age=50",
       "X-STORE-Auth-Token, Cookie, Accept-Encoding"
     ])
-    await world.put(path, { price: 2 })
-    const third = await world.get(path)
+    await harness.put(path, { price: 2 })
+    const third = await harness.get(path)
     expect([third.header("age"), third.body.price]).toEqual([undefined, 2])
     expect((await ask("/products?sort=-id&count=1")).body.products[0].price).toBe(2)
-    await world.put(path, { price: 3 })
+    await harness.put(path, { price: 3 })
     expect((await ask("/products?sort=-id&count=1")).body.products[0].price).toBe(3)
   })
   it("STORE-50 If-Modified-Since = Last-Modified: 304, counted in the window", async () => {
-    const id = await world.product()
-    world.fresh()
+    const id = await harness.product()
+    harness.fresh()
     for (const path of [`/products/${id}`, "/products?count=1"]) {
       const first = await ask(path)
-      const again = await world.get(path, {
+      const again = await harness.get(path, {
         headers: { "if-modified-since": first.header("last-modified")! }
       })
       expect([
@@ -270,33 +270,35 @@ describe("cache", () => {
       ]).toEqual([304, "", "2/50", first.header("last-modified"), undefined])
     }
     const first = await ask(`/products/${id}`)
-    await world.put(`/products/${id}`, { price: 9 })
+    await harness.put(`/products/${id}`, { price: 9 })
     expect(
       (
-        await world.get(`/products/${id}`, {
+        await harness.get(`/products/${id}`, {
           headers: { "if-modified-since": first.header("last-modified")! }
         })
       ).status
     ).toBe(200)
-    for (const odd of ["yesterday", new Date(world.nowMs + 86_400_000).toUTCString()])
-      expect((await world.get(`/products/${id}`, { headers: { "if-modified-since": odd } })).status).toBe(200)
+    for (const odd of ["yesterday", new Date(harness.nowMs + 86_400_000).toUTCString()])
+      expect((await harness.get(`/products/${id}`, { headers: { "if-modified-since": odd } })).status).toBe(
+        200
+      )
   })
   it("a change within the second of the answer is never hidden by a 304", async () => {
-    const id = await world.product()
-    world.nowMs += 10_300
-    await world.call({ method: "PUT", path: `/products/${id}`, body: { price: 1 } })
-    world.nowMs += 100
-    const first = await world.get(`/products/${id}`)
-    world.nowMs += 100
-    await world.call({ method: "PUT", path: `/products/${id}`, body: { price: 2 } })
-    world.nowMs += 5_000
-    const later = await world.get(`/products/${id}`, {
+    const id = await harness.product()
+    harness.nowMs += 10_300
+    await harness.call({ method: "PUT", path: `/products/${id}`, body: { price: 1 } })
+    harness.nowMs += 100
+    const first = await harness.get(`/products/${id}`)
+    harness.nowMs += 100
+    await harness.call({ method: "PUT", path: `/products/${id}`, body: { price: 2 } })
+    harness.nowMs += 5_000
+    const later = await harness.get(`/products/${id}`, {
       headers: { "if-modified-since": first.header("last-modified")! }
     })
     expect([later.status, later.body.price]).toEqual([200, 2])
   })
   it("If-None-Match wins over the date and compares weakly", async () => {
-    const id = await world.product()
+    const id = await harness.product()
     const etag = (await ask(`/products/${id}`)).header("etag")!
     const ask2 = (tags: string) =>
       ask(`/products/${id}`, { "if-none-match": tags, "if-modified-since": "Sat, 01 Jan 2000 00:00:00 GMT" })
@@ -316,7 +318,7 @@ describe("cache", () => {
     expect([again.status, again.header("age"), again.header("expires")]).toEqual([
       200,
       undefined,
-      new Date(world.nowMs + 60_000).toUTCString()
+      new Date(harness.nowMs + 60_000).toUTCString()
     ])
     expect((await ask(path)).header("expires")).toBe(
       new Date(Date.parse(again.header("expires")!)).toUTCString()
@@ -325,7 +327,7 @@ describe("cache", () => {
   })
   it("entries die with their time; carts, stock, errors and writes are never stored", async () => {
     await ask("/categories")
-    world.nowMs += 60_000
+    harness.nowMs += 60_000
     expect((await ask("/categories")).header("age")).toBeUndefined()
     for (const path of [
       "/carts",
@@ -342,12 +344,12 @@ describe("cache", () => {
     expect(
       (await ask("/products/1", { "accept-encoding": "gzip;q=0" })).header("content-encoding")
     ).toBeUndefined()
-    expect((await world.call({ method: "HEAD", path: "/products/1" })).status).toBe(200)
+    expect((await harness.call({ method: "HEAD", path: "/products/1" })).status).toBe(200)
   })
 })
 
 it("datetimes go out with the store's offset, and come in without one in its zone", async () => {
-  const berlin = await World.open({ zone: "Europe/Berlin" })
+  const berlin = await StoreHarness.open({ zone: "Europe/Berlin" })
   const id = await berlin.product({ eta_date: "2026-07-01" })
   expect((await berlin.get(`/products/${id}`)).body.eta_date).toBe("2026-07-01T00:00:00.000+02:00")
   expect((await berlin.get("/products?eta_date=gte:2026-06-30T22:00:00Z")).body.total_count).toBe(1)
