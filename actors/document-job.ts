@@ -162,8 +162,8 @@ export const DocumentJob = defineActor("document-job", {
     Unlock: command({}, { reply: Schema.Void }),
     Finish: command({ billed: Schema.Int, resultBytes: Schema.Int }, { reply: Schema.Void }),
     Fail: command({ text: Schema.String }, { reply: Schema.Void }),
-    /** The last byte of the result has left: the bill and the end are written in one commit. The reply is true
-     *  for the one download that counts. */
+    /** The last byte of the result has left: the bill and the end are written in one commit. The reply is
+     *  true for the one download that counts. */
     Downloaded: command({ bill: Schema.Array(BillEntry) }, { reply: Schema.Boolean }),
     Remove: command({}, { reply: Schema.Void }),
     Expire: command({}, { reply: Schema.Void })

@@ -205,7 +205,7 @@ export const MemoryJob = defineActor("memory-job", {
   }),
   commands: {
     Declare: command(withJob, { reply: Schema.Void }),
-    /** It is refused when `after`, the export that the asker has seen, is not the memory's newest any more. */
+    /** It is refused when `after`, the export that the asker has seen, is not the newest any more. */
     Export: command(
       { ...withJob, after: Schema.NullOr(Schema.String) },
       { reply: Schema.Void, refusal: JobSettled }

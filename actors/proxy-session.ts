@@ -26,8 +26,8 @@ export const ResponseRecord = Schema.Struct({
   hidden: Schema.Boolean,
   background: Schema.Boolean,
   streamed: Schema.Boolean,
-  /** Three texts of JSON: the response object, the input items in normal form, and this turn's messages for the
-   *  context of the next. */
+  /** Three texts of JSON: the response object, the input items in normal form, and this turn's messages for
+   *  the context of the next. */
   object: Schema.String,
   input: Schema.String,
   messages: Schema.String,

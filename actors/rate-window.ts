@@ -20,8 +20,8 @@ export const Taken = Schema.Struct({
 
 export const Limited = Schema.TaggedStruct("Limited", { retryAfterMs: Schema.Finite })
 
-/** `lastSeen`: the count its asker has seen before, in which window; the greater counts, so an actor that lost
- *  its memory gives nothing away. */
+/** `lastSeen` is the count that the asker has seen before, and its window. The greater count holds, so that an
+ *  actor that lost its memory gives nothing away. */
 const Take = Schema.Struct({
   cost: Schema.Finite,
   limit: Schema.Finite,

@@ -84,8 +84,8 @@ export interface VoiceJobOutcome {
 }
 
 export interface VoiceJobPort {
-  /** Answers one result per target, and may begin anew at any time. It fails with a text for the customer when
-   *  there is no result for any. */
+  /** Answers one result per target, and may begin anew at any time. It fails with a text for the customer
+   *  when there is no result for any. */
   readonly run: (
     job: Job,
     blob: string,

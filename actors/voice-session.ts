@@ -1,5 +1,5 @@
-/** One live voice session: audio comes in by one lane, transcripts and speech leave by another. Concluded text
- *  is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash of
+/** One live voice session: audio comes in by one lane, transcripts and speech leave by another. Concluded
+ *  text is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash of
  *  the process loses at most what that turn was writing, and doubles nothing. Text that a lost connection may
  *  not have brought to the client (sent, no pong since) is delivered again on the next. The session outlives
  *  its connections: after a lost one, the audio that has arrived is recognized to its end.

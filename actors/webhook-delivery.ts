@@ -18,7 +18,7 @@ export interface DeliveryPort {
   readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
   /** The rows that put it aside, counted. */
   readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
-  /** The waits before the second, third … attempt. An entry that fails after the last of them is put aside. */
+  /** The waits before the second, third … attempt. An entry that fails after the last one is put aside. */
   readonly waitsMs: ReadonlyArray<number>
   /** The clock by which waits end. */
   readonly nowMs: () => number

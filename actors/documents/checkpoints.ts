@@ -1,5 +1,5 @@
-/** What has been translated of a document, on disk in sealed pieces: a piece is whole or absent. After a crash
- *  no engine is asked again for a text that is in one.
+/** The translations of a document so far, on disk in sealed pieces: a piece is whole or absent. After a
+ *  crash no engine is asked again for a text that is in one.
  *  Source: docs/spec/documents.md, sections 9.6 and 9.7. */
 import { Data, Effect } from "effect"
 import type { Blobs } from "../../storage/store.ts"

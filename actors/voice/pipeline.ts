@@ -1,6 +1,6 @@
 /** The work of a live voice session: audio in, transcripts, translations and speech out. It tells its actor
- *  what is concluded, in order, and goes on when that is durable; tentative text goes straight to the lane out.
- *  One crash of the recognizer is survived: the sound since the last final is recognized again.
+ *  what is concluded, in order, and goes on when that is durable; tentative text goes straight to the lane
+ *  out. One crash of the recognizer is survived: the sound since the last final is recognized again.
  *
  *      lane audio ─► decoder ─► replay buffer ─► recognizer
  *                                                  │
@@ -10,10 +10,11 @@
  *                     translators ─► actor: Translate ───┴─► lane events: Concluded   (journaled, bell)
  *                     synthesizer ─► encoder ──────────────► lane events: Media
  *
- *      At the bell the connection asks the actor to Deliver: the actor marks the text delivered (journaled) and
- *      answers it. So a text that a client has seen is durable, and none is sent twice.
+ *      At the bell the connection asks the actor to Deliver: the actor marks the text delivered (journaled)
+ *      and answers it. So a text that a client has seen is durable.
  *
- *  It works in plain arrays and batches of at least `updateMs` per wake-up, never per chunk (bench/voice-chunk).
+ *  It works in plain arrays and batches of at least `updateMs` per wake-up, never per chunk
+ *  (bench/voice-chunk).
  *  Source: docs/spec/translation.md, section 12. */
 import { Data, Effect, Schedule, Stream, type Scope } from "effect"
 import { batches, LanePipe, type LaneIn, type LaneOut } from "../../runtime/lane.ts"

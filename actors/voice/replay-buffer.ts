@@ -1,5 +1,5 @@
-/** The sound that no final text covers yet, so that a recognizer that crashed can hear it again. It holds 30 s
- *  at most: the oldest sound goes first. Positions are in ms of the session's audio. */
+/** The sound that no final text covers yet, so that it can be recognized again after a crash. It holds 30 s at
+ *  most: the oldest sound goes first. Positions are in ms of the session's audio. */
 import type { Pcm } from "../engines/ports.ts"
 
 const bufferedMsMax = 30_000

@@ -1,6 +1,6 @@
-/** What a voice session's actor, its pipeline and its connection share: the configuration, the utterances, the
- *  events on the lane out, and the engines. The schemas are stored in the session's journal, so their field
- *  names stay.
+/** A voice session's actor, its pipeline and its connection share these: the configuration, the utterances,
+ *  the events on the lane out, and the engines. The schemas are stored in the session's journal, so their
+ *  field names stay.
  *  Source: docs/spec/translation.md, section 12. */
 import { Context, type Effect, Schema } from "effect"
 import type { EngineFault, Engines, TranslateRequest, TranslateResult } from "../engines/ports.ts"

@@ -49,15 +49,10 @@ const inMemory = Memories.check(["acc", "mem"], "present")
 
 /** The cells of a phase in which nothing is under way, but for Expire. */
 const settledPhase = (state: Tagged) =>
-  quiet(state, {
-    Declare: done,
+  quiet(state, ["Declare", "Complete", "Finish", "Fail", "Fetch"], {
     Export: settled(state._tag),
     Read: replies(state),
-    Upload: settled(state._tag),
-    Complete: done,
-    Finish: done,
-    Fail: done,
-    Fetch: done
+    Upload: settled(state._tag)
   })
 
 const weekOver = (state: Tagged) => [
@@ -97,24 +92,11 @@ describeRules(MemoryJob, [
   },
   startsExport(null, "absent"),
   startsExport("older", MemoryExports.unchanged("older")),
-  ...quiet(absent, {
-    Read: unknown,
-    Upload: unknown,
-    Complete: done,
-    Finish: done,
-    Fail: done,
-    Fetch: done,
-    Expire: done
-  }),
+  ...quiet(absent, ["Complete", "Finish", "Fail", "Fetch", "Expire"], { Read: unknown, Upload: unknown }),
 
-  ...quiet(awaiting, {
-    Declare: done,
+  ...quiet(awaiting, ["Declare", "Complete", "Finish", "Fail", "Fetch"], {
     Export: settled("Awaiting"),
-    Read: replies(awaiting),
-    Complete: done,
-    Finish: done,
-    Fail: done,
-    Fetch: done
+    Read: replies(awaiting)
   }),
   {
     title: "at the last moment",
@@ -147,14 +129,10 @@ describeRules(MemoryJob, [
     decides: { ...done, events: [{ _tag: "Expired", atMs: hourMs + 1_000 }] }
   },
 
-  ...quiet(importing, {
-    Declare: done,
+  ...quiet(importing, ["Declare", "Finish", "Fetch", "Expire"], {
     Export: settled("Importing"),
     Read: replies(importing),
-    Upload: settled("Importing"),
-    Finish: done,
-    Fetch: done,
-    Expire: done
+    Upload: settled("Importing")
   }),
   {
     title: "the memory appears, the file is garbage",
@@ -181,14 +159,10 @@ describeRules(MemoryJob, [
     }
   },
 
-  ...quiet(exporting, {
-    Declare: done,
+  ...quiet(exporting, ["Declare", "Complete", "Fetch", "Expire"], {
     Export: settled("Exporting"),
     Read: replies(exporting),
-    Upload: settled("Exporting"),
-    Complete: done,
-    Fetch: done,
-    Expire: done
+    Upload: settled("Exporting")
   }),
   {
     title: "only while the memory exists",
@@ -246,16 +220,10 @@ describeRules(MemoryJob, [
     decides: { ...done, events: [{ _tag: "Expired", atMs: hourMs + 2_000 }], rows: [garbage("blob", "tmx")] }
   },
 
-  ...quiet(forgotten, {
-    Declare: done,
+  ...quiet(forgotten, ["Declare", "Complete", "Finish", "Fail", "Fetch", "Expire"], {
     Export: settled("Forgotten"),
     Read: unknown,
-    Upload: unknown,
-    Complete: done,
-    Finish: done,
-    Fail: done,
-    Fetch: done,
-    Expire: done
+    Upload: unknown
   })
 ])
 

@@ -31,16 +31,22 @@ export const done: Decided = { answer: { reply: undefined } }
 export const replies = (reply: unknown): Decided => ({ answer: { reply } })
 export const refuses = (refuse: unknown): Decided => ({ answer: { refuse } })
 
-/** Cells that decide nothing but their answer, whatever the payload and the time. */
-export const quiet = (state: Tagged, cells: Readonly<Record<string, Decided>>): ReadonlyArray<Row> =>
-  Object.entries(cells).map(([command, decides]) => ({
+/** Cells that change nothing, whatever the payload and the time: `silent` are answered by nothing, the others
+ *  as `answers` says. */
+export const quiet = (
+  state: Tagged,
+  silent: ReadonlyArray<string>,
+  answers: Readonly<Record<string, Decided>> = {}
+): ReadonlyArray<Row> => {
+  const silentCells = silent.map((command): [string, Decided] => [command, done])
+  return [...silentCells, ...Object.entries(answers)].map(([command, decides]) => ({
     title: "changes nothing",
     state,
     command,
-    payload: {},
     nowMs: Number.MAX_SAFE_INTEGER,
     decides
   }))
+}
 
 export const rulesOf = ({ on, evolve }: AnyDefinition) => ({
   decide: ({ state, command, payload, nowMs }: Omit<Row, "decides" | "title">) =>

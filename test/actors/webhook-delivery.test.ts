@@ -40,7 +40,7 @@ const failure = (title: string, state: Tagged, untilMs: number) => ({
 
 describeRules(delivery, [
   { title: "begins", state: idle, command: "Wake", decides: { ...done, events: [{ _tag: "Woken" }] } },
-  ...quiet(idle, { Delivered: done, Failed: done, Rested: done, Emptied: done }),
+  ...quiet(idle, ["Delivered", "Failed", "Rested", "Emptied"]),
 
   {
     title: "an entry came meanwhile",
@@ -71,7 +71,7 @@ describeRules(delivery, [
       rows: [rowOf("aside", actorId, 5, "no", 1_000)]
     }
   },
-  ...quiet(sending(4), { Rested: done }),
+  ...quiet(sending(4), ["Rested"]),
   {
     title: "nothing is left",
     state: sending(4),
@@ -85,7 +85,7 @@ describeRules(delivery, [
     decides: { ...done, events: [{ _tag: "Rested" }] }
   },
 
-  ...quiet(resting(4, 5, 1, 9_000), { Wake: done, Delivered: done, Failed: done, Emptied: done }),
+  ...quiet(resting(4, 5, 1, 9_000), ["Wake", "Delivered", "Failed", "Emptied"]),
   {
     title: "the wait is over",
     state: resting(4, 5, 1, 9_000),
