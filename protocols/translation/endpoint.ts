@@ -7,7 +7,7 @@ import { Conflict, type Store, type Write } from "../../storage/store.ts"
 import { readBody, readForm } from "../shared/body.ts"
 import { Params } from "../shared/params.ts"
 import { problem } from "./problems.ts"
-import { isUuid } from "./text/text-options.ts"
+import { isUuid } from "../shared/uuid.ts"
 
 export const smallBytesMax = 262_144
 export const buffered = (bytesMax: number) => ({ as: "buffer", bytesMax }) as const
@@ -87,17 +87,14 @@ export const pageOf = (
 
 export const bytesOf = (text: string): number => Buffer.byteLength(text)
 
-/** Lets other work of the process pass, between slices of a long one. */
-export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
 /** The base of absolute addresses: the configured one, else as the client addressed us. */
 export const publicBaseOf = (request: Request, configured: string | undefined): string =>
   (configured ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`).replace(/\/+$/, "")
 
 /** In constant time for equal lengths. */
-export const sameSignature = (shown: string, wanted: string): boolean => {
-  const a = Buffer.from(shown)
-  const b = Buffer.from(wanted)
+export const sameSignature = (presented: string, expected: string): boolean => {
+  const a = Buffer.from(presented)
+  const b = Buffer.from(expected)
   return a.length === b.length && timingSafeEqual(a, b)
 }
 

@@ -21,7 +21,7 @@ import { listedLanguage, offeredLanguage, offeredResource, usageJson } from "./w
 
 export const queryBodyBytesMax = 65_536
 const noStore = [["Cache-Control", "no-store"]] as const
-const found = (value: unknown): Response => json(200, value, noStore)
+const ok = (value: unknown): Response => json(200, value, noStore)
 
 /** Query and body together, also of a GET; the body wins. */
 const paramsOf = (request: Request): Params | BodyRefusal => {
@@ -39,7 +39,7 @@ export const usageOf =
   (usage: Usage): Guarded =>
   (_request, using) => {
     const { account, key } = usage.read(using)
-    return found(
+    return ok(
       usageJson({
         tier: using.account.tier,
         account: account.used,
@@ -61,7 +61,7 @@ export const listLanguagesV2 =
     const type = params.choice("type", ["source", "target"]) ?? "source"
     if (params.fault !== undefined) return problem(params.fault)
     const reach = coverageOf(translator)
-    return found(
+    return ok(
       languages
         .filter((language) => language.listed && reach[type](language) && language[type])
         .map((language) =>
@@ -77,10 +77,10 @@ export const listLanguagesV2 =
 export const listGlossaryPairs =
   ({ translator }: Engines): Guarded =>
   () => {
-    const known = languages.filter(({ code }) => glossaryLanguages.has(code))
-    return found({
-      supported_languages: known.flatMap((source) =>
-        known
+    const supported = languages.filter(({ code }) => glossaryLanguages.has(code))
+    return ok({
+      supported_languages: supported.flatMap((source) =>
+        supported
           .filter((target) => target !== source && pairFor(translator, source.code, target) !== undefined)
           .map((target) => ({ source_lang: source.code, target_lang: target.code }))
       )
@@ -101,11 +101,11 @@ export const listLanguagesV3 =
           : { _tag: "Missing", name: "resource" }
       )
     }
-    const resource = languageResources.find((known) => known.name === name)
+    const resource = languageResources.find((candidate) => candidate.name === name)
     if (resource === undefined) params.invalid("resource")
     if (include.some((word) => word !== "beta" && word !== "external")) params.invalid("include")
     if (params.fault !== undefined) return problem(params.fault)
-    return found(
+    return ok(
       offersOf(resource!, engines)
         .filter(({ beta }) => !beta || include.includes("beta"))
         .map(({ language, source, target, beta, features }) =>
@@ -115,4 +115,4 @@ export const listLanguagesV3 =
   }
 
 export const listLanguageResources: Guarded = () =>
-  found(languageResources.map(({ name, features }) => offeredResource(name, features)))
+  ok(languageResources.map(({ name, features }) => offeredResource(name, features)))

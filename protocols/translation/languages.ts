@@ -64,8 +64,8 @@ export const languageOf = (code: string): SupportedLanguage | undefined =>
 
 /** Usable as source: no variants. */
 export const sourceOf = (code: string): SupportedLanguage | undefined => {
-  const known = languageOf(code)
-  return known?.source === true ? known : undefined
+  const language = languageOf(code)
+  return language?.source === true ? language : undefined
 }
 
 /** What a bare code means as a target (section 1.5.4). */
@@ -76,12 +76,13 @@ const variants: Readonly<Record<string, SupportedLanguage>> = {
 }
 
 export const targetOf = (code: string): SupportedLanguage | undefined => {
-  const known = languageOf(code)
-  return known === undefined ? undefined : (variants[known.code] ?? (known.target ? known : undefined))
+  const language = languageOf(code)
+  if (language === undefined) return undefined
+  return variants[language.code] ?? (language.target ? language : undefined)
 }
 
 /** A variant which its base language cannot stand in for: another script. */
-const apart = "zh-Hant"
+const traditionalChinese = "zh-Hant"
 
 /** The code to ask the translator for, or undefined when it cannot do the pair now. */
 export const pairFor = (
@@ -91,7 +92,9 @@ export const pairFor = (
 ): Language | undefined => {
   const code = target.code.toLowerCase()
   if (translator.supports(source, code) !== false) return code
-  return target.code !== apart && code !== target.base && translator.supports(source, target.base) !== false
+  return target.code !== traditionalChinese &&
+    code !== target.base &&
+    translator.supports(source, target.base) !== false
     ? target.base
     : undefined
 }
@@ -110,11 +113,11 @@ export const coverageOf = (translator: Translator): TranslatorCoverage => {
     targets.add(target.split("-")[0]!)
   }
   const traditional = [...sources].some(
-    (source) => source !== "zh" && translator.supports(source, apart.toLowerCase()) !== false
+    (source) => source !== "zh" && translator.supports(source, traditionalChinese.toLowerCase()) !== false
   )
   return {
     source: (language) => language.source && sources.has(language.base),
-    target: (language) => (language.code === apart ? traditional : targets.has(language.base))
+    target: (language) => (language.code === traditionalChinese ? traditional : targets.has(language.base))
   }
 }
 
@@ -135,24 +138,24 @@ const feature = (name: string, needs: Needs, codes: string | undefined): Feature
   return { name, needs, has: (code) => set.has(code) || (needs !== "source" && set.has(code.split("-")[0]!)) }
 }
 
-const detectable =
+const detectableCodes =
   "ar bg cs da de el en es et fi fr he hu id it ja ko lt lv nb nl pl pt ro ru sk sl sv tr uk vi zh"
 
-const glossaryCodes = detectable
+const glossaryCodes = detectableCodes
 const glossaryUse = `${glossaryCodes} en-GB en-US es-419 pt-BR pt-PT zh-Hans zh-Hant`
-const formal = "de es es-419 fr it ja nl pl pt pt-BR pt-PT ru"
-const styled = "de en en-GB en-US es es-419 fr it ja ko zh zh-Hans zh-Hant"
+const formalityCodes = "de es es-419 fr it ja nl pl pt pt-BR pt-PT ru"
+const styleRuleCodes = "de en en-GB en-US es es-419 fr it ja ko zh zh-Hans zh-Hant"
 const memoryCodes = words("de en en-GB en-US es es-419 fr it ja ko zh zh-Hans")
 
-const heard =
+const recognizableCodes =
   "ar bg bn cs da de el en es et fi fr ga he hi hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv ta th tl tr uk vi zh"
 
-const spoken =
+const synthesizableCodes =
   "ar bg cs da de el en en-GB en-US es fi fr hi hu id it ja ko ms nb nl pl pt pt-BR pt-PT ro ru sk sv ta tr uk vi zh zh-Hans zh-Hant"
 
-export const voiceSources = words(heard)
-export const voiceTargets = words(`${heard} en-GB en-US pt-BR pt-PT zh-Hans zh-Hant`)
-export const voiceMediaTargets = words(spoken)
+export const voiceSources = words(recognizableCodes)
+export const voiceTargets = words(`${recognizableCodes} en-GB en-US pt-BR pt-PT zh-Hans zh-Hant`)
+export const voiceMediaTargets = words(synthesizableCodes)
 
 /** Shown in /v3/languages for voice only with `include=beta`. */
 export const voiceBeta = words("hi ms ta")
@@ -163,11 +166,11 @@ export const glossaryLanguages: ReadonlySet<string> = words(glossaryCodes)
 export const instructionLanguages = words("de en es fr it ja ko zh")
 
 const textFeatures = [
-  feature("auto_detection", "source", detectable),
+  feature("auto_detection", "source", detectableCodes),
   feature("tag_handling", "both", undefined),
-  feature("formality", "target", formal),
+  feature("formality", "target", formalityCodes),
   feature("glossary", "both", glossaryUse),
-  feature("style_rules", "target", styled),
+  feature("style_rules", "target", styleRuleCodes),
   { name: "translation_memory", needs: "both" as const, has: (code: string) => memoryCodes.has(code) }
 ]
 
@@ -192,11 +195,11 @@ export const languageResources: ReadonlyArray<LanguageResource> = [
     has: (code) => voiceTargets.has(code),
     features: [
       feature("glossary", "both", glossaryUse),
-      feature("auto_detection", "source", heard),
-      feature("transcription", "source", heard),
-      feature("formality", "target", formal.replace(" nl", "").replace(" es-419", "")),
-      feature("translated_speech", "target", spoken),
-      feature("spoken_terms", "source", heard)
+      feature("auto_detection", "source", recognizableCodes),
+      feature("transcription", "source", recognizableCodes),
+      feature("formality", "target", formalityCodes.replace(" nl", "").replace(" es-419", "")),
+      feature("translated_speech", "target", synthesizableCodes),
+      feature("spoken_terms", "source", recognizableCodes)
     ]
   },
   {
@@ -245,6 +248,20 @@ const writeOffers = (
     })
 }
 
+/** Whether the engines can do a feature for a language now. Features without a row depend on no engine. */
+const engineFeatures: Readonly<
+  Record<string, (engines: Engines, language: SupportedLanguage, voice: boolean) => boolean>
+> = {
+  formality: ({ translator }, language) => formalityOf(translator, language),
+  translated_speech: ({ synthesizer }, { base }) => basesOf(synthesizer.languages()).has(base),
+  spoken_terms: ({ recognizer }) => recognizer.takesHints === true,
+  auto_detection: ({ recognizer, detector }, _, voice) =>
+    voice ? recognizer.detects : detector.readiness().ready
+}
+
+const basesOf = (codes: ReadonlyArray<string>): ReadonlySet<Language> =>
+  new Set(codes.map((code) => code.split("-")[0]!))
+
 /** A row of /v3/languages before it is cased and encoded. */
 export interface Offer {
   readonly language: SupportedLanguage
@@ -257,22 +274,17 @@ export interface Offer {
 export const offersOf = (resource: LanguageResource, engines: Engines): ReadonlyArray<Offer> => {
   if (resource.name === "write") return writeOffers(resource, engines)
   const reach = coverageOf(engines.translator)
-  const hears = new Set(
-    resource.name === "voice" ? engines.recognizer.languages().map((code) => code.split("-")[0]!) : []
-  )
-  const speaks = new Set(
-    resource.name === "voice" ? engines.synthesizer.languages().map((code) => code.split("-")[0]!) : []
-  )
+  const voice = resource.name === "voice"
+  const recognizable = basesOf(voice ? engines.recognizer.languages() : [])
   const offers: Array<Offer> = []
   for (const language of languages) {
     if (!resource.has(language.code)) continue
     const { base, code } = language
-    const voice = resource.name === "voice"
     const text = resource.name.startsWith("translate_")
     const source =
       code === base &&
       resource.name !== "style_rules" &&
-      (voice ? hears.has(base) && voiceSources.has(code) : reach.source(language))
+      (voice ? recognizable.has(base) && voiceSources.has(code) : reach.source(language))
     const target = text && !language.target ? false : reach.target(language)
     if (!source && !target) continue
     offers.push({
@@ -284,18 +296,9 @@ export const offersOf = (resource: LanguageResource, engines: Engines): Readonly
         .filter(
           ({ name, needs, has }) =>
             has(code) &&
-            (needs === "source" ? source : needs === "target" ? target : true) &&
-            (name === "formality"
-              ? formalityOf(engines.translator, language)
-              : name === "translated_speech"
-                ? speaks.has(base)
-                : name === "spoken_terms"
-                  ? engines.recognizer.takesHints === true
-                  : name === "auto_detection"
-                    ? voice
-                      ? engines.recognizer.detects
-                      : engines.detector.readiness().ready
-                    : true)
+            (needs !== "source" || source) &&
+            (needs !== "target" || target) &&
+            engineFeatures[name]?.(engines, language, voice) !== false
         )
         .map(({ name }) => name)
     })

@@ -24,12 +24,35 @@ export type Refusal =
   | { readonly _tag: "Limited"; readonly retryAfterMs: number }
   /** A translation that is still being made is asked for. */
   | { readonly _tag: "DocumentNotReady" }
-  | { readonly _tag: "TooLarge" }
   | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
   /** Something this path depends on is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
   /** The whole server is busy, not one caller too fast. */
   | { readonly _tag: "Overloaded" }
+
+const tags: Readonly<Record<Refusal["_tag"], true>> = {
+  Missing: true,
+  Invalid: true,
+  BodyRefusal: true,
+  Refused: true,
+  UnsupportedLanguage: true,
+  Forbidden: true,
+  Gone: true,
+  Conflict: true,
+  TooLarge: true,
+  MissingScopes: true,
+  NotFound: true,
+  Limited: true,
+  DocumentNotReady: true,
+  QuotaExceeded: true,
+  Down: true,
+  Overloaded: true
+}
+
+/** Tells a refusal from whatever else a function returns. It asks for our own tags, because other values are
+ *  tagged too. */
+export const isRefusal = (value: unknown): value is Refusal =>
+  typeof value === "object" && value !== null && "_tag" in value && Object.hasOwn(tags, String(value._tag))
 
 const noStore: Header = ["Cache-Control", "no-store"]
 

@@ -54,12 +54,12 @@ export const translation = (deps: TranslationDeps): Service => {
     usage = new Usage(deps.store, deps.clock)
   } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
-  const kept = deps.resources ?? createResources({ ...deps, ring, usage })
+  const resources = deps.resources ?? createResources({ ...deps, ring, usage })
   const text = new TextTranslation({
     engines,
     usage,
-    customizations: kept.customizations,
-    memories: kept.memories,
+    customizations: resources.customizations,
+    memories: resources.memories,
     store: deps.store,
     clock: deps.clock,
     ...(deps.cache === undefined ? {} : { cache: deps.cache })
@@ -109,7 +109,7 @@ export const translation = (deps: TranslationDeps): Service => {
       })
     },
     ...(deps.documents?.routes(guard) ?? []),
-    ...kept.routes(guard),
+    ...resources.routes(guard),
     ...new AdminRoutes({ ...deps, ring, usage }).routes(),
     ...(deps.voice?.routes(guard) ?? [])
   ]
@@ -127,7 +127,7 @@ export const translation = (deps: TranslationDeps): Service => {
 
 /** The same routes, readable by pages of the listed origins, and a preflight for each path. */
 const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>): ReadonlyArray<Route> => {
-  const marked = (response: Response, origin: string | undefined): Response => ({
+  const withOriginHeaders = (response: Response, origin: string | undefined): Response => ({
     ...response,
     headers: [
       ...(response.headers ?? []),
@@ -137,23 +137,23 @@ const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>)
         : [])
     ]
   })
-  const opened =
+  const readableByOrigins =
     (handle: Handler): Handler =>
     (request) => {
       const response = handle(request)
       const origin = request.headers.get("origin")
       return response instanceof Promise
-        ? response.then((later) => marked(later, origin))
-        : marked(response, origin)
+        ? response.then((later) => withOriginHeaders(later, origin))
+        : withOriginHeaders(response, origin)
     }
   const methods = new Map<string, Array<string>>()
   for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method])
   return [
-    ...routes.map((route) => ({ ...route, handle: opened(route.handle) })),
+    ...routes.map((route) => ({ ...route, handle: readableByOrigins(route.handle) })),
     ...[...methods].map(([path, allowed]): Route => ({
       method: "OPTIONS",
       path,
-      handle: opened(() => ({
+      handle: readableByOrigins(() => ({
         status: 204,
         headers: [
           ["Cache-Control", "no-store"],

@@ -18,15 +18,18 @@ export interface OptionalFields {
 }
 
 /** Built by hand: this is the hot answer, and only the text needs escaping. */
-export const translationsJson = (translations: ReadonlyArray<Translated>, shown: OptionalFields): string => {
+export const translationsJson = (
+  translations: ReadonlyArray<Translated>,
+  optional: OptionalFields
+): string => {
   let out = '{"translations":['
   for (let i = 0; i < translations.length; i++) {
     const { detected, text, billed } = translations[i]!
     if (i > 0) out += ","
     out += `{"detected_source_language":"${detected}","text":${JSON.stringify(text)}`
-    if (shown.billed) out += `,"billed_characters":${billed}`
-    if (shown.model !== undefined) out += `,"model_type_used":"${shown.model}"`
-    if (shown.tags !== undefined) out += `,"tag_handling_version":"${shown.tags}"`
+    if (optional.billed) out += `,"billed_characters":${billed}`
+    if (optional.model !== undefined) out += `,"model_type_used":"${optional.model}"`
+    if (optional.tags !== undefined) out += `,"tag_handling_version":"${optional.tags}"`
     out += "}"
   }
   return `${out}]}`

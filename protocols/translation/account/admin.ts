@@ -20,7 +20,6 @@ import { problem } from "../problems.ts"
 import { createKey, type Account, type HashKey, type Key } from "./records.ts"
 import {
   bodyOf,
-  yieldToEventLoop,
   buffered,
   unavailable,
   faultOf,
@@ -30,8 +29,10 @@ import {
   ok,
   queryOf
 } from "../endpoint.ts"
-import { codePoints, isUuid } from "../text/text-options.ts"
 import { dayCounter, tagCounter, tagsTable, units, usageTable, type Unit, type Usage } from "./usage.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { isUuid } from "../../shared/uuid.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
 const bytesMax = 65_536
 const labelCharsMax = 200
@@ -188,14 +189,11 @@ export class AdminRoutes {
     })
     const [fromDay, toDay] = days as [number, number]
     const reason = (text: string) => problem({ _tag: "Refused", message: `Bad request. Reason: ${text}` })
-    return (
-      faultOf(params) ??
-      (toDay < fromDay
-        ? reason("The end date cannot be before the start date")
-        : toDay - fromDay >= daysMax
-          ? reason("Date range cannot exceed 366 days")
-          : { fromDay, toDay })
-    )
+    const fault = faultOf(params)
+    if (fault !== undefined) return fault
+    if (toDay < fromDay) return reason("The end date cannot be before the start date")
+    if (toDay - fromDay >= daysMax) return reason("Date range cannot exceed 366 days")
+    return { fromDay, toDay }
   }
 
   private amounts(keyOf: (unit: Unit) => ReadonlyArray<string | number>): Amounts {
@@ -216,21 +214,22 @@ export class AdminRoutes {
         message: "Value for 'group_by' not supported. Allowed: '', 'key', 'key_and_day'."
       })
     await this.deps.usage.settled()
-    const total = nothing()
+    const total = zeroAmounts()
     const rows: Array<KeyUsage> = []
     for (const { keyId, masked, label } of this.developerKeys(account)) {
-      const ofKey = nothing()
+      const keyAmounts = zeroAmounts()
       for (let day = period.fromDay; day <= period.toDay; day++) {
         const amounts = this.amounts((unit) => dayCounter(account.accountId, keyId, day, unit))
-        if (!any(amounts)) continue
-        add(ofKey, amounts)
+        if (!isAnyUsed(amounts)) continue
+        add(keyAmounts, amounts)
         add(total, amounts)
         if (groupBy === "key_and_day") rows.push({ masked, label, day, amounts })
       }
-      if (groupBy === "key" && any(ofKey)) rows.push({ masked, label, day: undefined, amounts: ofKey })
+      if (groupBy === "key" && isAnyUsed(keyAmounts))
+        rows.push({ masked, label, day: undefined, amounts: keyAmounts })
       await yieldToEventLoop()
     }
-    rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0))
+    rows.sort((a, b) => (a.day ?? 0) - (b.day ?? 0) || compareText(a.label, b.label))
     return ok(usageReportJson(period, total, groupBy, rows))
   }
 
@@ -254,14 +253,14 @@ export class AdminRoutes {
       limit: tagsPerAccountMax
     })) {
       const tag = key[1] as string
-      const ofTag = nothing()
+      const tagAmounts = zeroAmounts()
       for (let day = period.fromDay; day <= period.toDay; day++) {
         const amounts = this.amounts((unit) => tagCounter(accountId, tag, day, unit))
-        if (!any(amounts)) continue
-        add(ofTag, amounts)
+        if (!isAnyUsed(amounts)) continue
+        add(tagAmounts, amounts)
         if (by === "day") rows.push({ tag, day, amounts })
       }
-      if (by !== "day" && any(ofTag)) rows.push({ tag, day: undefined, amounts: ofTag })
+      if (by !== "day" && isAnyUsed(tagAmounts)) rows.push({ tag, day: undefined, amounts: tagAmounts })
       if (rows.length > wanted) break
       await yieldToEventLoop()
       if (request.signal.aborted) return unavailable
@@ -277,7 +276,7 @@ export class AdminRoutes {
   }
 }
 
-const nothing = (): Record<Unit, number> => ({
+const zeroAmounts = (): Record<Unit, number> => ({
   translate: 0,
   document: 0,
   write: 0,
@@ -285,7 +284,13 @@ const nothing = (): Record<Unit, number> => ({
   speechToSpeechMs: 0
 })
 
-const any = (amounts: Amounts): boolean => units.some((unit) => amounts[unit] > 0)
+const isAnyUsed = (amounts: Amounts): boolean => units.some((unit) => amounts[unit] > 0)
+
+/** Orders by UTF-16 code units, whatever the locale. */
+const compareText = (a: string, b: string): number => {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
 
 const add = (to: Record<Unit, number>, amounts: Amounts): void => {
   for (const unit of units) to[unit] += amounts[unit]

@@ -30,8 +30,8 @@ export class KeyRing {
   /** undefined: missing, malformed, unknown or deactivated; which of them is not told apart. */
   find(authorization: string | undefined): KeyInUse | undefined {
     if (authorization === undefined) return undefined
-    const known = this.byHeader.get(authorization) ?? this.load(authorization)
-    return known === undefined || known.key.deactivatedMs !== null ? undefined : known
+    const using = this.byHeader.get(authorization) ?? this.load(authorization)
+    return using === undefined || using.key.deactivatedMs !== null ? undefined : using
   }
 
   private load(authorization: string): KeyInUse | undefined {
@@ -46,8 +46,8 @@ export class KeyRing {
   }
 
   byKeyId(accountId: string, keyId: string): KeyInUse | undefined {
-    const known = this.byId.get(keyId)
-    if (known !== undefined) return known.account.accountId === accountId ? known : undefined
+    const existing = this.byId.get(keyId)
+    if (existing !== undefined) return existing.account.accountId === accountId ? existing : undefined
     const key = Keys.get(this.store, [accountId, keyId])
     const account = Accounts.get(this.store, [accountId])
     if (key === undefined || account === undefined) return undefined

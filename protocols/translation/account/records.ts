@@ -82,24 +82,30 @@ export interface NewKey {
   readonly scopes?: ReadonlyArray<string>
 }
 
+/** The end of a secret tells clients which API it is for. */
+const secretSuffix = (role: Key["role"], tier: Account["tier"]): string => {
+  if (role === "admin") return ":adm"
+  return tier === "free" ? ":fx" : ""
+}
+
 /** The secret is in this answer and nowhere else. */
 export const createKey = async (
   store: Store,
   hashKey: HashKey,
   account: Account,
-  given: NewKey
+  options: NewKey
 ): Promise<{ readonly key: Key; readonly secret: string }> => {
-  const role = given.role ?? "developer"
-  const secret = `${randomUUID()}${role === "admin" ? ":adm" : account.tier === "free" ? ":fx" : ""}`
+  const role = options.role ?? "developer"
+  const secret = `${randomUUID()}${secretSuffix(role, account.tier)}`
   const key: Key = {
     accountId: account.accountId,
     keyId: randomUUID(),
     role,
-    label: given.label === undefined || given.label === "" ? labelDefault : given.label,
-    createdMs: given.nowMs,
+    label: options.label === undefined || options.label === "" ? labelDefault : options.label,
+    createdMs: options.nowMs,
     deactivatedMs: null,
-    limits: { ...unlimited, ...given.limits },
-    scopes: given.scopes ?? null,
+    limits: { ...unlimited, ...options.limits },
+    scopes: options.scopes ?? null,
     masked: `${secret.slice(0, 4)}****${secret.slice(-4)}`
   }
   await committed(store, [

@@ -64,7 +64,7 @@ interface Meter {
   readonly used: Counts
   readonly reserved: Record<Quota, number>
   /** The commit that holds its last booking. */
-  within: Batch | undefined
+  lastBatch: Batch | undefined
 }
 
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
@@ -107,7 +107,7 @@ interface Tally {
 }
 
 interface Batch {
-  kept: boolean
+  committed: boolean
   readonly tallies: Map<string, Tally>
   readonly tags: Map<
     string,
@@ -166,30 +166,30 @@ export class Usage {
     keyOf: (startMs: number, unit: Unit) => RowKey
   ): Meter {
     const nowMs = this.nowMs()
-    const known = meters.get(id)
-    if (known !== undefined && nowMs < known.endMs && nowMs >= known.startMs) return known
+    const existing = meters.get(id)
+    if (existing !== undefined && nowMs < existing.endMs && nowMs >= existing.startMs) return existing
     const { startMs, endMs } = periodOf(createdMs, nowMs)
     const used = {} as Counts
     for (const unit of units) used[unit] = this.store.counter(usageTable, keyOf(startMs, unit))
-    const made: Meter = {
+    const meter: Meter = {
       startMs,
       endMs,
       used,
       reserved: { characters: 0, speechToTextMs: 0, speechToSpeechMs: 0 },
-      within: undefined
+      lastBatch: undefined
     }
-    if (known === undefined && meters.size >= metersMax) this.forgetOne(meters)
-    meters.set(id, made)
-    return made
+    if (existing === undefined && meters.size >= metersMax) this.forgetOne(meters)
+    meters.set(id, meter)
+    return meter
   }
 
   /** One of the oldest whose numbers are all on disk: what has left memory is counted again from there. */
   private forgetOne(meters: Map<string, Meter>): void {
-    let looked = 0
-    for (const [id, { reserved, within }] of meters) {
-      if (++looked > forgetLooksMax) return
+    let examined = 0
+    for (const [id, { reserved, lastBatch: within }] of meters) {
+      if (++examined > forgetLooksMax) return
       if (
-        within?.kept !== false &&
+        within?.committed !== false &&
         reserved.characters + reserved.speechToTextMs + reserved.speechToSpeechMs === 0
       ) {
         meters.delete(id)
@@ -262,11 +262,11 @@ export class Usage {
         if (!release() || booked === 0) return undefined
         account.used[unit] += booked
         key.used[unit] += booked
-        const batch = this.gather()
+        const batch = this.openBatch()
         const day = dayOf(this.nowMs())
-        account.within = key.within = batch
+        account.lastBatch = key.lastBatch = batch
         this.tally(batch, using, key.startMs, day).amounts[unit] += booked
-        if (tag !== undefined) tagged(batch, using.account.accountId, tag, day, unit, booked)
+        if (tag !== undefined) addTagUsage(batch, using.account.accountId, tag, day, unit, booked)
         if (this.behindMs > 0) return undefined
         batch.undo.push(() => {
           account.used[unit] -= booked
@@ -283,9 +283,9 @@ export class Usage {
     startMs: number,
     day: number
   ): Tally {
-    const known = batch.tallies.get(keyId)
-    if (known !== undefined && known.day === day && known.startMs === startMs) return known
-    const made: Tally = {
+    const existing = batch.tallies.get(keyId)
+    if (existing !== undefined && existing.day === day && existing.startMs === startMs) return existing
+    const tally: Tally = {
       accountId,
       keyId,
       startMs,
@@ -293,12 +293,12 @@ export class Usage {
       amounts: { translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 }
     }
     // of the day or period before
-    if (known !== undefined) batch.tallies.set(`${keyId} ${known.startMs} ${known.day}`, known)
-    batch.tallies.set(keyId, made)
-    return made
+    if (existing !== undefined) batch.tallies.set(`${keyId} ${existing.startMs} ${existing.day}`, existing)
+    batch.tallies.set(keyId, tally)
+    return tally
   }
 
-  private gather(): Batch {
+  private openBatch(): Batch {
     if (this.batch !== undefined) return this.batch
     this.batch = emptyBatch()
     if (!this.flushing) this.schedule()
@@ -318,25 +318,25 @@ export class Usage {
     const conflict = this.store.commit(writesOf(batch), (fault) => {
       this.flushing = false
       if (fault === undefined) {
-        batch.kept = true
+        batch.committed = true
         batch.resolve()
-      } else this.lost(batch, fault)
+      } else this.rollBack(batch, fault)
       if (this.batch !== undefined) this.schedule()
     })
     if (conflict !== undefined) throw conflict // a counter cannot fall below zero by additions: our defect
   }
 
   /** Those who wait hear it; what was answered already is counted again with the next commit. */
-  private lost(batch: Batch, fault: StorageFault): void {
+  private rollBack(batch: Batch, fault: StorageFault): void {
     for (const undo of batch.undo) undo()
     if (this.behindMs > 0) {
       const next = (this.batch ??= emptyBatch())
       for (const [name, { accountId, keyId, startMs, day, amounts }] of batch.tallies) {
-        const known = next.tallies.get(name)
-        if (known !== undefined && known.day === day && known.startMs === startMs)
-          for (const unit of units) known.amounts[unit] += amounts[unit]
+        const existing = next.tallies.get(name)
+        if (existing !== undefined && existing.day === day && existing.startMs === startMs)
+          for (const unit of units) existing.amounts[unit] += amounts[unit]
         else
-          next.tallies.set(known === undefined ? name : `${keyId} ${startMs} ${day}`, {
+          next.tallies.set(existing === undefined ? name : `${keyId} ${startMs} ${day}`, {
             accountId,
             keyId,
             startMs,
@@ -345,7 +345,7 @@ export class Usage {
           })
       }
       for (const { accountId, tag, day, unit, amount } of batch.tags.values())
-        tagged(next, accountId, tag, day, unit, amount)
+        addTagUsage(next, accountId, tag, day, unit, amount)
     }
     batch.reject(fault)
   }
@@ -370,10 +370,10 @@ const emptyBatch = (): Batch => {
     reject = no
   })
   settled.catch(() => {}) // each booker hears it; an abandoned one must not end the process
-  return { kept: false, tallies: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
+  return { committed: false, tallies: new Map(), tags: new Map(), undo: [], settled, resolve, reject }
 }
 
-const tagged = (
+const addTagUsage = (
   { tags }: Batch,
   accountId: string,
   tag: string,
@@ -382,9 +382,9 @@ const tagged = (
   amount: number
 ): void => {
   const name = `${accountId} ${tag} ${day} ${unit}`
-  const known = tags.get(name)
-  if (known === undefined) tags.set(name, { accountId, tag, day, unit, amount })
-  else known.amount += amount
+  const existing = tags.get(name)
+  if (existing === undefined) tags.set(name, { accountId, tag, day, unit, amount })
+  else existing.amount += amount
 }
 
 const writesOf = ({ tallies, tags }: Batch): ReadonlyArray<Write> => {

@@ -43,10 +43,10 @@ import { sourceLanguageOf, translateBatch, type ResolveCustomization } from "./t
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse, KeyRing } from "../account/keys.ts"
 import type { MemorySearch } from "../memories/search.ts"
-import { problem, type Refusal } from "../problems.ts"
-import { readReportingTag } from "../text/text-options.ts"
+import { isRefusal, problem, type Refusal } from "../problems.ts"
 import type { Reservation, Usage } from "../account/usage.ts"
 import { documentHandle, documentStatus } from "../wire.ts"
+import { readReportingTag } from "../reporting-tag.ts"
 
 export interface DocumentDeps {
   readonly store: Store
@@ -80,8 +80,10 @@ const perAccount = 2
 const noStore = ["Cache-Control", "no-store"] as const
 
 /** An account is its own team. */
-const leastOf = (own: number | null, team: number | null): number | null =>
-  own === null ? team : team === null ? own : Math.min(own, team)
+const leastOf = (own: number | null, team: number | null): number | null => {
+  if (own === null) return team
+  return team === null ? own : Math.min(own, team)
+}
 
 const notFound: Refusal = { _tag: "NotFound", what: "Document" }
 const noFile: Refusal = { _tag: "Refused", message: "Invalid file data." }
@@ -89,17 +91,15 @@ const noFile: Refusal = { _tag: "Refused", message: "Invalid file data." }
 const unknownReferences = (
   _: string,
   { steering: { glossaryIds, styleId, memoryId } }: DocumentOptions
-): Refusal | undefined =>
-  glossaryIds.length > 0
-    ? { _tag: "NotFound", what: "Glossary" }
-    : styleId !== null
-      ? { _tag: "NotFound", what: "Style list" }
-      : memoryId !== null
-        ? { _tag: "NotFound", what: "Translation memory" }
-        : undefined
+): Refusal | undefined => {
+  if (glossaryIds.length > 0) return { _tag: "NotFound", what: "Glossary" }
+  if (styleId !== null) return { _tag: "NotFound", what: "Style list" }
+  if (memoryId !== null) return { _tag: "NotFound", what: "Translation memory" }
+  return undefined
+}
 
 /** One upload while it arrives. */
-interface Arrived {
+interface ReceivedUpload {
   readonly fields: Record<string, Array<string>>
   fileName: string | undefined
   bytes: number | undefined
@@ -110,7 +110,7 @@ export class DocumentService {
   private readonly deps: DocumentDeps
   private readonly threads: DocumentThreads
   private readonly reservations = new Map<string, { readonly amount: number; readonly held: Reservation }>()
-  private readonly vault = new DocumentKeyring()
+  private readonly keyring = new DocumentKeyring()
 
   constructor(deps: DocumentDeps) {
     this.deps = deps
@@ -118,7 +118,7 @@ export class DocumentService {
     this.threads = new DocumentThreads(log)
     this.ports = {
       blobs: store.blobs,
-      keyring: this.vault,
+      keyring: this.keyring,
       log,
       scheduler: new FairScheduler({
         atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1),
@@ -143,7 +143,7 @@ export class DocumentService {
           source,
           target,
           options,
-          this.named({ accountId, source, target, options }),
+          this.customizationName({ accountId, source, target, options }),
           engines
             .all()
             .filter(({ port, readiness }) => port === "translator" && readiness().ready)
@@ -159,7 +159,7 @@ export class DocumentService {
   }
 
   /** Glossaries and style with their versions. */
-  private named(batch: Parameters<ResolveCustomization>[0]): string {
+  private customizationName(batch: Parameters<ResolveCustomization>[0]): string {
     const aid = this.deps.customizations?.of(batch)
     return aid === undefined || "_tag" in aid ? "" : aid.name
   }
@@ -211,11 +211,11 @@ export class DocumentService {
   }
 
   private reserve(id: string, meta: Pick<DocumentMeta, "accountId" | "keyId">, amount: number): boolean {
-    const known = this.reservations.get(id)
-    if (known?.amount === amount) return true
+    const existing = this.reservations.get(id)
+    if (existing?.amount === amount) return true
     const using = this.deps.ring.byKeyId(meta.accountId, meta.keyId)
     if (using === undefined) return true
-    known?.held.release()
+    existing?.held.release()
     const held = this.deps.usage.reserve(using, "document", amount)
     if (typeof held === "string") {
       this.reservations.delete(id)
@@ -238,19 +238,17 @@ export class DocumentService {
         reason: "content-type",
         detail: "Content type must be multipart/form-data."
       })
-    const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
+    const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
     const id = newDocumentId()
     const key = newDocumentKey()
     const keys = keysOf(key, id)!
     const remove = (): Promise<void> => this.deps.store.blobs.delete(blobOf.source(id))
     try {
-      const arrived = await this.arrive(request, using, boundary, id, keys)
-      const refused =
-        "refusal" in tagged
-          ? tagged.refusal
-          : "_tag" in arrived
-            ? arrived
-            : await this.accept(arrived, using, id, keys, tagged.tag ?? null)
+      const arrived = await this.receiveParts(request, using, boundary, id, keys)
+      let refused: Refusal | undefined
+      if (isRefusal(tag)) refused = tag
+      else if (isRefusal(arrived)) refused = arrived
+      else refused = await this.accept(arrived, using, id, keys, tag ?? null)
       if (refused === undefined) return json(200, documentHandle(id, key), [noStore])
       await remove()
       this.release(id)
@@ -265,14 +263,14 @@ export class DocumentService {
   }
 
   /** The parts, in whatever order; the file goes sealed to disk while it comes. */
-  private async arrive(
+  private async receiveParts(
     request: Request,
     { account }: KeyInUse,
     boundary: string,
     id: string,
     keys: DocumentKeys
-  ): Promise<Arrived | Refusal> {
-    const arrived: Arrived = { fields: {}, fileName: undefined, bytes: undefined }
+  ): Promise<ReceivedUpload | Refusal> {
+    const arrived: ReceivedUpload = { fields: {}, fileName: undefined, bytes: undefined }
     let fault: unknown
     let refused: Refusal | undefined
     let fields = 0
@@ -309,7 +307,7 @@ export class DocumentService {
   }
 
   private async accept(
-    arrived: Arrived,
+    arrived: ReceivedUpload,
     using: KeyInUse,
     id: string,
     keys: DocumentKeys,
@@ -357,7 +355,7 @@ export class DocumentService {
     }
     if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0))))
       return { _tag: "QuotaExceeded", owner: "account" }
-    this.vault.put(id, keys)
+    this.keyring.put(id, keys)
     const received = await Effect.runPromise(
       Effect.result(
         this.deps.actors
@@ -369,7 +367,7 @@ export class DocumentService {
       )
     )
     if (received._tag === "Success") return undefined
-    this.vault.drop(id)
+    this.keyring.drop(id)
     if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", owner: "account" }
     return { _tag: "Down", status: 504 }
   }
@@ -383,10 +381,10 @@ export class DocumentService {
     const bag = bagOf(request)
     if ("_tag" in bag) return bag
     const params = new Params(bag.bag)
-    const shown = params.string("document_key")
-    if (shown === undefined || shown === "") return { _tag: "Missing", name: "document_key" }
+    const presentedKey = params.string("document_key")
+    if (presentedKey === undefined || presentedKey === "") return { _tag: "Missing", name: "document_key" }
     const id = request.params["id"]!.toUpperCase()
-    const keys = keysOf(shown, id) ?? keysOf("0".repeat(64), id)!
+    const keys = keysOf(presentedKey, id) ?? keysOf("0".repeat(64), id)!
     const row = /^[0-9A-F]{32}$/.test(id) ? Rows.get(this.deps.store, [accountId, id]) : undefined
     return sameCheck(keys.check, row?.check ?? "AAAAAAAAAAAAAAAAAAAAAA==") && row !== undefined
       ? { id, keys }
@@ -418,7 +416,7 @@ export class DocumentService {
   }
 
   private unlock(id: string, keys: DocumentKeys): void {
-    this.vault.put(id, keys)
+    this.keyring.put(id, keys)
     this.deps.actors.ref(DocumentJob, id).tell("Unlock", {})
   }
 

@@ -4,6 +4,7 @@
 import { Effect, type Scope } from "effect"
 import { startWorker, type EngineWorker } from "../../../actors/engines/worker.ts"
 import { JobFault, type ExtractedDocument } from "../../../actors/documents/ports.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 import type { ExtractOptions, Segment } from "../../formats/document.ts"
 import type { FromDocument, ToDocument } from "../../formats/workers/documents.ts"
 
@@ -16,20 +17,15 @@ const inspectionsAtOnce = 2
 /** Copied to the thread in one turn of the event loop. */
 const piecesMax = 1_000
 
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    setImmediate(resolve)
-  })
-
 const tooLarge = "Invalid file: too large to process"
-const ours = "The document could not be processed."
+const processingFailed = "The document could not be processed."
 
 export type Log = (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
 type Thread = EngineWorker<ToDocument, FromDocument>
 const start = (): Thread => startWorker<ToDocument, FromDocument>("documents", undefined, heapMiBMax)
 
 /** Bytes that are handed over, not copied, where they own their memory. */
-const handed = (
+const transferable = (
   bytes: Buffer
 ): { readonly bytes: Uint8Array; readonly transfer: ReadonlyArray<ArrayBuffer> } => {
   const own =
@@ -40,23 +36,23 @@ const handed = (
 }
 
 /** One question to a thread: `heard` says when it is answered. */
-const asked = <A>(
+const askThread = <A>(
   thread: Thread,
   log: Log,
   msMax: number,
   question: ToDocument,
   transfer: ReadonlyArray<ArrayBuffer>,
-  heard: (message: FromDocument) => { readonly value: A } | undefined
+  resultOf: (message: FromDocument) => { readonly value: A } | undefined
 ): Promise<A> =>
   new Promise((resolve, reject) => {
     let settled = false
-    const over = (): void => {
+    const settle = (): void => {
       settled = true
       clearTimeout(timer)
       thread.listen(undefined)
     }
     const fail = (text: string): void => {
-      over()
+      settle()
       reject(new JobFault({ text }))
     }
     const timer = setTimeout(() => {
@@ -73,11 +69,11 @@ const asked = <A>(
       if (message.is === "bad") return fail(message.text)
       if (message.is === "defect") {
         log("warn", "a document's format failed", { at: message.name })
-        return fail(ours)
+        return fail(processingFailed)
       }
-      const found = heard(message)
+      const found = resultOf(message)
       if (found !== undefined) {
-        over()
+        settle()
         resolve(found.value)
       }
     })
@@ -109,8 +105,8 @@ export class DocumentThreads {
     let thread: Thread | undefined
     try {
       thread = start()
-      const { bytes, transfer } = handed(await read())
-      return await asked<undefined>(
+      const { bytes, transfer } = transferable(await read())
+      return await askThread<undefined>(
         thread,
         this.log,
         inspectMsMax,
@@ -135,15 +131,15 @@ export class DocumentThreads {
     options: ExtractOptions
   ): Effect.Effect<ExtractedDocument, JobFault, Scope.Scope> {
     const faultOf = (cause: unknown): JobFault =>
-      cause instanceof JobFault ? cause : new JobFault({ text: ours })
+      cause instanceof JobFault ? cause : new JobFault({ text: processingFailed })
     const { log } = this
     return Effect.acquireRelease(Effect.sync(start), (thread) => Effect.sync(() => thread.kill())).pipe(
       Effect.flatMap((thread) =>
         Effect.tryPromise({
           try: async (): Promise<ExtractedDocument> => {
-            const { bytes, transfer } = handed(source)
+            const { bytes, transfer } = transferable(source)
             const segments: Array<Segment> = []
-            const characters = await asked<number>(
+            const characters = await askThread<number>(
               thread,
               log,
               extractMsMax,
@@ -169,11 +165,11 @@ export class DocumentThreads {
                       if (piece.length === piecesMax) {
                         thread.send({ call: "rebuild", translated: piece, last: false })
                         piece = []
-                        await turn()
+                        await yieldToEventLoop()
                       }
                       piece.push(pair)
                     }
-                    return asked<Buffer>(
+                    return askThread<Buffer>(
                       thread,
                       log,
                       rebuildMsMax,

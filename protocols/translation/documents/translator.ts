@@ -15,17 +15,20 @@ import { withPlaceholders, type Piece } from "../text/segments.ts"
 
 const batchMsMax = 60_000
 
+/** What the last character of a mark says of the markup that it stands for; any other stands for words. */
+const roleOfMark: Readonly<Record<string, "open" | "close" | "void">> = {
+  "\uFDD1": "open",
+  "\uFDD2": "close",
+  "\uFDD3": "void"
+}
+
 /** Marks may not come out of an engine's text by themselves. */
 const piecesOf = (text: string): Array<Piece> => {
   const pieces: Array<Piece> = []
   let from = 0
   for (const found of text.matchAll(mark)) {
     withPlaceholders(text.slice(from, found.index), pieces)
-    const edge = found[2]!
-    pieces.push({
-      raw: found[0],
-      role: edge === "\uFDD1" ? "open" : edge === "\uFDD2" ? "close" : edge === "\uFDD3" ? "void" : "inside"
-    })
+    pieces.push({ raw: found[0], role: roleOfMark[found[2]!] ?? "inside" })
     from = found.index + found[0].length
   }
   return withPlaceholders(text.slice(from), pieces)
@@ -34,7 +37,7 @@ const piecesOf = (text: string): Array<Piece> => {
 const marks = /[\uFDD0-\uFDD4]/g
 const hasMarks = (text: string): boolean => text.search(marks) >= 0
 
-const clean = ({ units }: EngineSegment): EngineSegment => ({
+const withoutMarks = ({ units }: EngineSegment): EngineSegment => ({
   units: units.map((unit) =>
     unit._tag === "text" ? { _tag: "text", text: unit.text.replace(marks, "") } : unit
   )
@@ -54,31 +57,31 @@ export const translateBatch = (
   Effect.suspend(() => {
     const { translator } = engines
     const { source, target, options, texts, context } = batch
-    const known = languageOf(target)!
-    const pair = pairFor(translator, source, known)
-    const unfit = (detail: string) =>
+    const targetLanguage = languageOf(target)!
+    const pair = pairFor(translator, source, targetLanguage)
+    const unsupported = (detail: string) =>
       Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
-    if (pair === undefined) return unfit(`${source} to ${target}`)
-    const aid = aids?.of(batch) ?? noCustomization
-    if ("_tag" in aid)
+    if (pair === undefined) return unsupported(`${source} to ${target}`)
+    const customization = aids?.of(batch) ?? noCustomization
+    if ("_tag" in customization)
       return Effect.fail(
         new EngineFault({
           reason: "bad-input",
           engine: customizationsEngine,
           detail:
-            aid._tag === "NotFound" && aid.what !== undefined
-              ? `${aid.what} not found`
+            customization._tag === "NotFound" && customization.what !== undefined
+              ? `${customization.what} not found`
               : "What the document names does not fit any more."
         })
       )
-    return translateWithMemory({ translator, memories: aids?.memories ?? noMemories }, aid, {
+    return translateWithMemory({ translator, memories: aids?.memories ?? noMemories }, customization, {
       texts,
       source: languageOf(source)!,
-      target: known,
+      target: targetLanguage,
       pair,
       formality: options.formality,
       piecesOf: (text) => ({ pieces: piecesOf(text), coded: hasMarks(text) }),
-      clean,
+      clean: withoutMarks,
       ...(context === undefined ? {} : { context })
     }).pipe(
       Effect.timeoutOrElse({
@@ -92,9 +95,9 @@ export const translateBatch = (
             })
           )
       }),
-      Effect.map((made) => ({
-        texts: made.texts,
-        engine: made.engine === "" ? translator.info.id : made.engine
+      Effect.map((result) => ({
+        texts: result.texts,
+        engine: result.engine === "" ? translator.info.id : result.engine
       }))
     )
   })
@@ -108,11 +111,11 @@ export const sourceLanguageOf = (
   target: string,
   texts: ReadonlyArray<string>
 ): string | JobFault => {
-  const known = languageOf(target)!
+  const targetLanguage = languageOf(target)!
   const found = source ?? engines.detector.detect(texts.map(plainOf).join("\n")).language?.split("-")[0]
   const base = (found === undefined ? undefined : languageOf(found))?.base ?? "en"
-  if (base === known.base) return new JobFault({ text: "Source and target language are equal." })
-  return pairFor(engines.translator, base, known) === undefined
+  if (base === targetLanguage.base) return new JobFault({ text: "Source and target language are equal." })
+  return pairFor(engines.translator, base, targetLanguage) === undefined
     ? new JobFault({ text: "Value for 'target_lang' not supported." })
     : base
 }

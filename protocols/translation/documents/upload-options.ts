@@ -6,7 +6,8 @@ import { conversions, documentTypeOf, type DocumentType } from "../../formats/ca
 import { Params, type RawParams } from "../../shared/params.ts"
 import { pairFor, sourceOf, targetOf, type SupportedLanguage } from "../languages.ts"
 import type { Refusal } from "../problems.ts"
-import { formalityFor, glossariesMax, idOf, isUuid, thresholdDefault } from "../text/text-options.ts"
+import { formalityFor, glossariesMax, idOf, thresholdDefault } from "../text/text-options.ts"
+import { isUuid } from "../../shared/uuid.ts"
 
 export interface DocumentOptions {
   readonly type: DocumentType
@@ -24,9 +25,9 @@ export interface DocumentOptions {
 const baseNameBytesMax = 200
 const unsupported: Refusal = { _tag: "Refused", message: "Invalid file: unsupported file extension" }
 
-export const fileNameOf = (given: string): { readonly base: string; readonly extension: string } => {
-  const name = given
-    .slice(Math.max(given.lastIndexOf("/"), given.lastIndexOf("\\")) + 1)
+export const fileNameOf = (path: string): { readonly base: string; readonly extension: string } => {
+  const name = path
+    .slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "")
     .trim()
   const dot = name.lastIndexOf(".")

@@ -18,11 +18,10 @@ export const dropLeftovers = async (store: Store, actors: ActorSystem): Promise<
     jobId: string
   ): Promise<V | undefined | "unknown"> =>
     new Promise((resolve) =>
-      actors
-        .ref(kind as typeof MemoryJob, jobId)
-        .askNow("Read", {}, (answer) =>
-          resolve("reply" in answer ? (answer.reply as V) : "refuse" in answer ? "unknown" : undefined)
-        )
+      actors.ref(kind as typeof MemoryJob, jobId).askNow("Read", {}, (answer) => {
+        if ("reply" in answer) resolve(answer.reply as V)
+        else resolve("refuse" in answer ? "unknown" : undefined)
+      })
     )
   for (const id of ids) {
     const memory = memoryFile.exec(id)?.[1]

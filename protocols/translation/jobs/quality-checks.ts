@@ -1,7 +1,7 @@
 /** What can be told of a translation without a model: numbers, placeholders, length, marks, language,
  *  encoding, repeated words. Each finding names its place in code points. Good for errors of form, poor for
  *  meaning. Pure. Source: translation section 14.2, spec engines 10. */
-import { codePoints } from "../text/text-options.ts"
+import { codePoints } from "../../shared/code-points.ts"
 
 export interface Span {
   readonly start: number
@@ -24,7 +24,7 @@ export interface Pair {
   readonly target: string
 }
 
-interface Found {
+interface Match {
   readonly text: string
   readonly from: number
   readonly to: number
@@ -40,7 +40,7 @@ const all = (
   text: string,
   pattern: RegExp,
   key: (found: string) => string = (found) => found
-): Array<Found> =>
+): Array<Match> =>
   [...text.matchAll(pattern)].map((found) => ({
     text: key(found[0]),
     from: found.index,
@@ -48,7 +48,7 @@ const all = (
   }))
 
 /** What `a` has more often than `b`. */
-const missing = (a: ReadonlyArray<Found>, b: ReadonlyArray<Found>): ReadonlyArray<Found> => {
+const missing = (a: ReadonlyArray<Match>, b: ReadonlyArray<Match>): ReadonlyArray<Match> => {
   const left = new Map<string, number>()
   for (const { text } of b) left.set(text, (left.get(text) ?? 0) + 1)
   return a.filter(({ text }) => {
@@ -75,7 +75,7 @@ const normalNumber = (text: string): string => {
     : `${plain.slice(0, last).replace(/[.,]/g, "")}.${tail.replace(/0+$/, "")}`.replace(/\.$/, "")
 }
 
-const fixed =
+const untranslatable =
   /https?:\/\/[^\s<>"']+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|<\/?[A-Za-z][^<>]*>|\$?\{\{?[^{}\s]+\}?\}|%\(?\w*\)?[sd]\b/g
 
 const letters = (text: string): string =>
@@ -91,6 +91,12 @@ const sameEnd: Readonly<Record<string, string>> = { "。": ".", "！": "!", "？
 const mojibake = /\uFFFD|Ã[\u0080-\u00BF€¤©«¼]|â€[™œ\u009D“”¦]/u
 const unspaced = new Set(["ja", "zh", "zh-hans", "zh-hant"])
 
+/** Text of languages that write no spaces is about two and a half times shorter. */
+const lengthScale = ({ source, target }: Pair): number => {
+  if (unspaced.has(source) === unspaced.has(target)) return 1
+  return unspaced.has(target) ? 2.5 : 0.4
+}
+
 /** `detected`: the target text's language where it is certain. */
 export const checkPair = (
   { source, target }: Pair,
@@ -98,13 +104,13 @@ export const checkPair = (
   detected: string | undefined
 ): ReadonlyArray<Issue> => {
   const issues: Array<Issue> = []
-  const tell = (
+  const report = (
     type: Issue["type"],
     sub_type: string,
     severity: Severity,
     explanation: string,
-    sources: ReadonlyArray<Found> = [],
-    targets: ReadonlyArray<Found> = []
+    sources: ReadonlyArray<Match> = [],
+    targets: ReadonlyArray<Match> = []
   ): void => {
     issues.push({
       type,
@@ -115,14 +121,14 @@ export const checkPair = (
       target_spans: targets.map(({ from, to }) => spanOf(target, from, to))
     })
   }
-  const whole = (text: string): ReadonlyArray<Found> => [{ text, from: 0, to: text.length }]
+  const whole = (text: string): ReadonlyArray<Match> => [{ text, from: 0, to: text.length }]
   const base = (language: string): string => language.split("-")[0]!
   if (
     letters(source) !== "" &&
     letters(source) === letters(target) &&
     letters(source).split(" ").length > 2
   ) {
-    tell(
+    report(
       "Accuracy",
       "Untranslated text",
       "Critical",
@@ -133,7 +139,7 @@ export const checkPair = (
     return issues
   }
   if (detected !== undefined && detected !== base(languages.target) && codePoints(target) >= 20) {
-    tell(
+    report(
       "Accuracy",
       detected === base(languages.source) ? "Untranslated text" : "Mistranslation",
       "Critical",
@@ -144,26 +150,21 @@ export const checkPair = (
   }
   for (const [pattern, key, what] of [
     [number, normalNumber, "Number"],
-    [fixed, (text: string) => text, "Placeholder, tag or address"]
+    [untranslatable, (text: string) => text, "Placeholder, tag or address"]
   ] as const) {
     const plain = (text: string): string =>
-      pattern === number ? text.replace(fixed, (found) => " ".repeat(found.length)) : text
+      pattern === number ? text.replace(untranslatable, (found) => " ".repeat(found.length)) : text
     const inSource = all(plain(source), pattern, key)
     const inTarget = all(plain(target), pattern, key)
     for (const found of missing(inSource, inTarget))
-      tell("Accuracy", "Omission", "Major", `${what} of the source is missing in the target.`, [found])
+      report("Accuracy", "Omission", "Major", `${what} of the source is missing in the target.`, [found])
     for (const found of missing(inTarget, inSource))
-      tell("Accuracy", "Addition", "Major", `${what} of the target is not in the source.`, [], [found])
+      report("Accuracy", "Addition", "Major", `${what} of the target is not in the source.`, [], [found])
   }
   const ratio = codePoints(target) / codePoints(source)
-  const scale =
-    unspaced.has(languages.target) && !unspaced.has(languages.source)
-      ? 2.5
-      : !unspaced.has(languages.target) && unspaced.has(languages.source)
-        ? 0.4
-        : 1
+  const scale = lengthScale(languages)
   if (codePoints(source) >= 20 && ratio * scale > 3)
-    tell(
+    report(
       "Accuracy",
       "Over-translation",
       "Minor",
@@ -172,7 +173,7 @@ export const checkPair = (
       whole(target)
     )
   if (codePoints(source) >= 20 && ratio * scale < 1 / 3)
-    tell(
+    report(
       "Accuracy",
       "Under-translation",
       "Major",
@@ -181,7 +182,7 @@ export const checkPair = (
     )
   const [sourceEnd, targetEnd] = [endOf(source), endOf(target)].map((mark) => sameEnd[mark] ?? mark)
   if (sourceEnd !== targetEnd)
-    tell(
+    report(
       "Fluency",
       "Punctuation",
       "Minor",
@@ -192,11 +193,11 @@ export const checkPair = (
   for (const [open, close] of ["()", "[]", "«»", "“”"]) {
     const count = (text: string, mark: string): number => text.split(mark).length - 1
     if (count(target, open!) !== count(target, close!) && count(source, open!) === count(source, close!))
-      tell("Fluency", "Punctuation", "Minor", `Unpaired ${open}${close}.`)
+      report("Fluency", "Punctuation", "Minor", `Unpaired ${open}${close}.`)
   }
   const broken = mojibake.exec(target)
   if (broken !== null && !mojibake.test(source))
-    tell(
+    report(
       "Fluency",
       "Character encoding",
       "Major",
@@ -206,7 +207,7 @@ export const checkPair = (
     )
   for (const found of target.matchAll(/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/giu)) {
     if (!/(?<![\p{L}\p{N}])(\p{L}{2,})\s+\1(?![\p{L}\p{N}])/iu.test(source))
-      tell(
+      report(
         "Fluency",
         "Grammar",
         "Minor",
@@ -219,7 +220,7 @@ export const checkPair = (
     const informal = /(?<!\p{L})(?:du|dich|dir|dein\w*)(?!\p{L})/u.exec(target)
     const formal = /(?<=\p{L}[ ,])(?:Sie|Ihnen|Ihr\w*)(?!\p{L})/u.exec(target)
     if (informal !== null && formal !== null)
-      tell(
+      report(
         "Fluency",
         "Grammatical register",
         "Minor",
@@ -264,8 +265,8 @@ export const summaryOf = (
   let penalty = 0
   for (const { type, sub_type, severity } of found.flat()) {
     penalty += weight[severity]
-    const of = ((counts[type] ??= {})[sub_type] ??= {})
-    of[severity] = (of[severity] ?? 0) + 1
+    const bySeverity = ((counts[type] ??= {})[sub_type] ??= {})
+    bySeverity[severity] = (bySeverity[severity] ?? 0) + 1
   }
   return {
     overall_score: Math.max(0, Math.round(100 - (100 * penalty) / Math.max(100, words))),

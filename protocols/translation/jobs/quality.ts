@@ -12,17 +12,11 @@ import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import { problem } from "../problems.ts"
-import {
-  yieldToEventLoop,
-  buffered,
-  unavailable,
-  isResponse,
-  noStore,
-  bodyOf,
-  objectIn
-} from "../endpoint.ts"
-import { codePoints, isUuid } from "../text/text-options.ts"
+import { buffered, unavailable, isResponse, noStore, bodyOf, objectIn } from "../endpoint.ts"
 import { checkPair, inconsistentTargets, spanOf, summaryOf, type Issue, type Pair } from "./quality-checks.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { isUuid } from "../../shared/uuid.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
 const bytesMax = 48 * 1_048_576
 const segmentsMax = 500
@@ -31,7 +25,7 @@ const minuteMs = 60_000
 const postsPerMinute = 100
 const getsPerMinute = 1_000
 
-const pairs: Readonly<Record<string, string>> = {
+const targetsBySource: Readonly<Record<string, string>> = {
   de: "en-gb en-us",
   en: "de es es-419 fr it ja ko",
   es: "en-gb en-us",
@@ -46,6 +40,9 @@ const refused = (status: number, message: string): Response => json(status, { me
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
 
+/** The corrector's kinds of edit as the published sub-types; any other is grammar. */
+const subTypeOf: Readonly<Record<string, string>> = { spelling: "Spelling", punctuation: "Punctuation" }
+
 /** Evaluates what the file holds, a segment per turn. */
 export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect<void>): QualityPort => {
   const spelling = (target: string, language: string): Effect.Effect<ReadonlyArray<Issue>> => {
@@ -59,7 +56,7 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
             .slice(0, spellingMax)
             .map(({ from, to, kind }): Issue => ({
               type: "Fluency",
-              sub_type: kind === "spelling" ? "Spelling" : kind === "punctuation" ? "Punctuation" : "Grammar",
+              sub_type: subTypeOf[kind] ?? "Grammar",
               severity: "Minor",
               explanation: "A checker of the target language would change this.",
               source_spans: [],
@@ -79,11 +76,11 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
     const twice = inconsistentTargets(segments)
     const found: Array<ReadonlyArray<Issue>> = []
     for (const [i, segment] of segments.entries()) {
-      const is = engines.detector.detect(segment.target)
+      const detection = engines.detector.detect(segment.target)
       const issues = checkPair(
         segment,
         { source, target },
-        is.reliable ? is.language?.split("-")[0] : undefined
+        detection.reliable ? detection.language?.split("-")[0] : undefined
       )
       found.push([
         ...issues,
@@ -135,18 +132,18 @@ export class QualityRoutes {
         method: "POST",
         path: base,
         body: buffered(bytesMax),
-        handle: guard(undefined, this.within("post", postsPerMinute, this.create))
+        handle: guard(undefined, this.rateLimited("post", postsPerMinute, this.create))
       },
       {
         method: "GET",
         path: `${base}/:job_id`,
-        handle: guard(undefined, this.within("get", getsPerMinute, this.read))
+        handle: guard(undefined, this.rateLimited("get", getsPerMinute, this.read))
       }
     ]
   }
 
   /** The group's own rate, per key and minute. */
-  private within(what: string, limit: number, handle: Guarded): Guarded {
+  private rateLimited(what: string, limit: number, handle: Guarded): Guarded {
     return (request, using) =>
       using.account.tier === "free"
         ? refused(403, "Forbidden")
@@ -188,14 +185,15 @@ export class QualityRoutes {
     if (metadata === undefined) return refused(400, "metadata is required.")
     if (source === "") return refused(400, "metadata.source_language is required.")
     if (target === "") return refused(400, "metadata.target_language is required.")
-    if (!Object.hasOwn(pairs, source)) return refused(400, "metadata.source_language is not supported.")
-    if (!pairs[source]!.split(" ").includes(target))
+    if (!Object.hasOwn(targetsBySource, source))
+      return refused(400, "metadata.source_language is not supported.")
+    if (!targetsBySource[source]!.split(" ").includes(target))
       return refused(400, "metadata.target_language is not supported for this source_language.")
-    const given = params.raw["segments"]
-    if (!Array.isArray(given) || given.length === 0) return refused(400, "segments is required.")
-    if (given.length > segmentsMax) return refused(400, `segments must hold at most ${segmentsMax} items.`)
+    const items = params.raw["segments"]
+    if (!Array.isArray(items) || items.length === 0) return refused(400, "segments is required.")
+    if (items.length > segmentsMax) return refused(400, `segments must hold at most ${segmentsMax} items.`)
     const segments: Array<Pair> = []
-    for (const [i, one] of given.entries())
+    for (const [i, one] of items.entries())
       for (const name of ["source", "target"] as const) {
         const text: unknown = typeof one === "object" && one !== null ? one[name] : undefined
         if (text === undefined || text === null || text === "")
@@ -233,11 +231,10 @@ export class QualityRoutes {
     const jobId = (request.params["job_id"] ?? "").toLowerCase()
     if (!isUuid(jobId)) return refused(400, "job_id must be a valid UUID.")
     const view = await new Promise<QualityView | undefined | "down">((resolve) =>
-      this.deps.actors
-        .ref(QualityJob, jobId)
-        .askNow("Read", {}, (answer) =>
-          resolve("reply" in answer ? answer.reply : "refuse" in answer ? undefined : "down")
-        )
+      this.deps.actors.ref(QualityJob, jobId).askNow("Read", {}, (answer) => {
+        if ("reply" in answer) resolve(answer.reply)
+        else resolve("refuse" in answer ? undefined : "down")
+      })
     )
     if (view === "down") return unavailable
     if (view === undefined || view.accountId !== accountId) return refused(404, "The job was not found.")

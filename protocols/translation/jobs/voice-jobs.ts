@@ -47,10 +47,10 @@ const openMax = 10
 const largeMax = 2
 const largeBytes = 104_857_600
 const texts = new Set(["text/plain", "application/x-subrip"])
-const gone = notFound("Job")
+const jobNotFound = notFound("Job")
 const assets = "/v1/assets/voice"
 
-const at = (pointer: string, what = "Value is not valid"): Response =>
+const invalidAt = (pointer: string, what = "Value is not valid"): Response =>
   problem({ _tag: "Refused", message: `${pointer}: ${what}` })
 
 const baseOf = (language: string): string => language.split("-")[0]!
@@ -67,10 +67,21 @@ export interface VoiceJobDeps {
   readonly ended?: () => void
 }
 
-type Asked<A> =
+type VoiceJobAnswer<A> =
   | { readonly reply: A }
   | { readonly refuse: { readonly _tag: string } }
   | { readonly fault: unknown }
+
+const storedBytes = (view: VoiceJobView): number => {
+  switch (view._tag) {
+    case "Waiting":
+      return 0
+    case "Processing":
+      return view.job.contentLength
+    case "Done":
+      return view.results.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+}
 
 export class VoiceJobRoutes {
   private readonly deps: VoiceJobDeps
@@ -94,9 +105,15 @@ export class VoiceJobRoutes {
     ]
   }
 
-  private ask<A>(jobId: string, command: "Read" | "Create" | "Upload", payload: any): Promise<Asked<A>> {
+  private ask<A>(
+    jobId: string,
+    command: "Read" | "Create" | "Upload",
+    payload: any
+  ): Promise<VoiceJobAnswer<A>> {
     return new Promise((resolve) =>
-      this.deps.actors.ref(VoiceJob, jobId).askNow(command, payload, (answer) => resolve(answer as Asked<A>))
+      this.deps.actors
+        .ref(VoiceJob, jobId)
+        .askNow(command, payload, (answer) => resolve(answer as VoiceJobAnswer<A>))
     )
   }
 
@@ -162,27 +179,28 @@ export class VoiceJobRoutes {
     const { recognizer, translator, synthesizer } = this.deps.engines
     const file = objectIn(params, "source_file")
     if (file === undefined)
-      return at("/source_file", params.fault === undefined ? "Value is required" : undefined)
+      return invalidAt("/source_file", params.fault === undefined ? "Value is required" : undefined)
     const name = file.string("name") ?? ""
     const contentType = file.string("content_type") ?? ""
     const contentLength = file.integer("content_length", 1, fileBytesMax)
-    if (name === "" || bytesOf(name) > nameBytesMax) return at("/source_file/name")
-    if (!readable(contentType)) return at("/source_file/content_type")
-    if (contentLength === undefined) return at("/source_file/content_length")
-    const given = objectIn(params, "parameters")?.string("source_language")
-    if (params.fault !== undefined) return at(`/${params.fault.name}`)
-    const hears = recognizer.languages().map(baseOf)
-    const source = given === undefined || given === "" ? undefined : sourceOf(given)
+    if (name === "" || bytesOf(name) > nameBytesMax) return invalidAt("/source_file/name")
+    if (!readable(contentType)) return invalidAt("/source_file/content_type")
+    if (contentLength === undefined) return invalidAt("/source_file/content_length")
+    const requestedLanguage = objectIn(params, "parameters")?.string("source_language")
+    if (params.fault !== undefined) return invalidAt(`/${params.fault.name}`)
+    const recognizable = recognizer.languages().map(baseOf)
+    const source =
+      requestedLanguage === undefined || requestedLanguage === "" ? undefined : sourceOf(requestedLanguage)
     if (
-      given !== undefined &&
-      given !== "" &&
-      (source === undefined || !voiceSources.has(source.code) || !hears.includes(source.base))
+      requestedLanguage !== undefined &&
+      requestedLanguage !== "" &&
+      (source === undefined || !voiceSources.has(source.code) || !recognizable.includes(source.base))
     )
-      return at("/parameters/source_language")
+      return invalidAt("/parameters/source_language")
     const targets = objectsIn(params, "targets") ?? []
-    const sources = source === undefined ? hears : [source.base]
+    const sources = source === undefined ? recognizable : [source.base]
     if (params.fault !== undefined || targets.length === 0 || targets.length > targetsMax)
-      return at("/targets")
+      return invalidAt("/targets")
     const read: Array<Job["targets"][number]> = []
     for (const [i, one] of targets.entries()) {
       const language = one.string("language") ?? ""
@@ -193,7 +211,7 @@ export class VoiceJobRoutes {
         !(voiceTargets.has(target.code) || voiceTargets.has(target.base)) ||
         !sources.some((from) => from === target.base || pairFor(translator, from, target) !== undefined)
       )
-        return at(`/targets/${i}/language`)
+        return invalidAt(`/targets/${i}/language`)
       if (
         !texts.has(type) &&
         (encoderFor(type) === undefined ||
@@ -201,7 +219,7 @@ export class VoiceJobRoutes {
           type === "audio/ogg" ||
           !synthesizer.languages().map(baseOf).includes(target.base))
       )
-        return at(`/targets/${i}/type`)
+        return invalidAt(`/targets/${i}/type`)
       read.push({ language, type })
     }
     return { name, contentType, contentLength, sourceLanguage: source?.code ?? null, targets: read }
@@ -215,26 +233,20 @@ export class VoiceJobRoutes {
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
     if ("fault" in answer) return unavailable
     return "reply" in answer && answer.reply.job.accountId === account.accountId
-      ? ok(this.shown(request, jobId, answer.reply, include))
-      : gone
+      ? ok(this.jobJson(request, jobId, answer.reply, include))
+      : jobNotFound
   }
 
-  private shown(request: Request, jobId: string, view: VoiceJobView, include: boolean): object {
+  private jobJson(request: Request, jobId: string, view: VoiceJobView, include: boolean): object {
     const { job } = view
     const { name, contentType, contentLength, sourceLanguage, targets, createdMs, updatedMs } = job
-    const stored =
-      view._tag === "Waiting"
-        ? 0
-        : view._tag === "Processing"
-          ? contentLength
-          : view.results.reduce((sum, { bytes }) => sum + bytes, 0)
     return {
       job_id: jobId,
       product: "voice",
       operation: "translate",
       created_at: new Date(createdMs).toISOString(),
       updated_at: new Date(updatedMs).toISOString(),
-      usage: { storage_used: stored },
+      usage: { storage_used: storedBytes(view) },
       source_file: { name, content_type: contentType, content_length: contentLength },
       ...(sourceLanguage === null ? {} : { parameters: { source_language: sourceLanguage } }),
       targets,
@@ -262,13 +274,14 @@ export class VoiceJobRoutes {
     const jobId = idIn(request, "job_id")
     const query = queryOf(request)
     if (isResponse(jobId) || isResponse(query)) return problem({ _tag: "Forbidden" })
-    const shown =
+    const presented =
       /^deepl-signature\s+(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ??
       query.string("X-Signature") ??
       ""
-    if (!sameSignature(shown, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
+    if (!sameSignature(presented, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    return "reply" in answer ? { jobId, view: answer.reply } : "refuse" in answer ? gone : unavailable
+    if ("reply" in answer) return { jobId, view: answer.reply }
+    return "refuse" in answer ? jobNotFound : unavailable
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {
@@ -281,7 +294,7 @@ export class VoiceJobRoutes {
         _tag: "Forbidden",
         detail: "The file was uploaded already, or the time for it is over."
       })
-    const wrongLength = at("/source_file/content_length", "Another length than declared")
+    const wrongLength = invalidAt("/source_file/content_length", "Another length than declared")
     const declared = request.headers.get("content-length")
     if (declared !== undefined && Number(declared) !== view.job.contentLength) return wrongLength
     const blob = `voice-${jobId}-source-${randomUUID()}`
@@ -298,7 +311,7 @@ export class VoiceJobRoutes {
     if (isResponse(found)) return found
     const { jobId, view } = found
     const result = view._tag === "Done" ? view.results[Number(index)] : undefined
-    if (result === undefined || result.blob === "") return gone
+    if (result === undefined || result.blob === "") return jobNotFound
     const { type } = view.job.targets[Number(index)]!
     return (
       download(
@@ -308,7 +321,7 @@ export class VoiceJobRoutes {
         () => {
           this.deps.actors.ref(VoiceJob, jobId).tell("Fetch", { index: Number(index) })
         }
-      ) ?? gone
+      ) ?? jobNotFound
     )
   }
 }

@@ -21,9 +21,9 @@ const samplesPerMs = 16
 const linesPerCall = 20
 const baseOf = (language: string): string => language.split("-")[0]!.toLowerCase()
 const unspaced = new Set(["ja", "zh", "th"])
-class Refused extends Error {}
+class AudioTooLong extends Error {}
 
-interface Told {
+interface FailureMessage {
   readonly message: string
 }
 
@@ -38,28 +38,28 @@ export interface VoiceWorkDeps {
 export const resultBlob = (jobId: string, index: number): string => `voice-${jobId}-${index}`
 
 export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps): VoiceJobPort => {
-  const hear = (
+  const recognizeLines = (
     job: Job,
     blob: string
   ): Effect.Effect<
     { readonly lines: ReadonlyArray<Line>; readonly language: string; readonly audioMs: number },
-    EngineFault | Told
+    EngineFault | FailureMessage
   > =>
     Effect.suspend(() => {
       const bytes = store.blobs.read(blob)
       if (bytes === undefined) return Effect.fail({ message: "The uploaded file is gone." })
       let samples = 0
-      let broken: Told | undefined
+      let broken: FailureMessage | undefined
       const sound = async function* () {
         try {
           for await (const pcm of pcmOf(job.contentType, bytes)) {
             samples += pcm.length
             if (samples > audioMsMax * samplesPerMs)
-              throw new Refused("The file holds more than 3 hours of audio.")
+              throw new AudioTooLong("The file holds more than 3 hours of audio.")
             yield pcm
           }
         } catch (cause) {
-          if (!(cause instanceof AudioFault) && !(cause instanceof Refused)) throw cause
+          if (!(cause instanceof AudioFault) && !(cause instanceof AudioTooLong)) throw cause
           broken = {
             message:
               cause instanceof AudioFault ? "The file is not audio of the declared type." : cause.message
@@ -72,14 +72,14 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
         engines.recognizer.recognize(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), {
           language
         }),
-        (heard: RecognitionEvent) =>
+        (event: RecognitionEvent) =>
           Effect.sync(() => {
-            if (heard._tag === "final" && heard.text !== "")
+            if (event._tag === "final" && event.text !== "")
               lines.push({
-                text: heard.text,
-                startMs: heard.startMs,
-                endMs: heard.endMs,
-                language: heard.language
+                text: event.text,
+                startMs: event.startMs,
+                endMs: event.endMs,
+                language: event.language
               })
           })
       ).pipe(
@@ -94,13 +94,13 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
         )
       )
     })
-  const translated = (
+  const translateLines = (
     lines: ReadonlyArray<Line>,
     source: string,
     target: string
-  ): Effect.Effect<ReadonlyArray<Line>, EngineFault | Told> => {
-    const known = targetOf(target)
-    const code = known === undefined ? undefined : pairFor(engines.translator, source, known)
+  ): Effect.Effect<ReadonlyArray<Line>, EngineFault | FailureMessage> => {
+    const supported = targetOf(target)
+    const code = supported === undefined ? undefined : pairFor(engines.translator, source, supported)
     if (source === baseOf(target)) return Effect.succeed(lines)
     if (code === undefined) return Effect.fail({ message: `Nothing translates ${source} to ${target}.` })
     const parts = Array.from({ length: Math.ceil(lines.length / linesPerCall) }, (_, i) =>
@@ -121,14 +121,14 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
             }))
         )
       ),
-      (made) => made.flat()
+      (translatedParts) => translatedParts.flat()
     )
   }
-  const written = (
+  const encodeResult = (
     lines: ReadonlyArray<Line>,
     language: string,
     type: string
-  ): Effect.Effect<Uint8Array, EngineFault | Told> => {
+  ): Effect.Effect<Uint8Array, EngineFault | FailureMessage> => {
     if (type === "text/plain")
       return Effect.succeed(Buffer.from(textOf(lines, !unspaced.has(baseOf(language)))))
     if (type === "application/x-subrip") return Effect.succeed(Buffer.from(srtOf(lines)))
@@ -146,7 +146,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       )
     })
   }
-  const wording = (fault: EngineFault | Told): Told =>
+  const messageOf = (fault: EngineFault | FailureMessage): FailureMessage =>
     fault instanceof EngineFault
       ? {
           message:
@@ -158,13 +158,15 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
   return {
     run: (job, blob, jobId) =>
       Effect.mapError(
-        Effect.flatMap(hear(job, blob), ({ lines, language, audioMs }) =>
+        Effect.flatMap(recognizeLines(job, blob), ({ lines, language, audioMs }) =>
           Effect.map(
             Effect.forEach(
               job.targets,
               (target, index): Effect.Effect<Result> =>
-                translated(lines, language, target.language).pipe(
-                  Effect.flatMap((made) => written(made, target.language, target.type)),
+                translateLines(lines, language, target.language).pipe(
+                  Effect.flatMap((translatedLines) =>
+                    encodeResult(translatedLines, target.language, target.type)
+                  ),
                   Effect.flatMap((bytes) =>
                     Effect.promise(async () => {
                       await store.blobs.write(
@@ -181,8 +183,8 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
                       }
                     })
                   ),
-                  Effect.catch((fault: EngineFault | Told) =>
-                    Effect.succeed({ blob: "", bytes: 0, message: wording(fault).message, fetched: false })
+                  Effect.catch((fault: EngineFault | FailureMessage) =>
+                    Effect.succeed({ blob: "", bytes: 0, message: messageOf(fault).message, fetched: false })
                   )
                 ),
               { concurrency: 2 }
@@ -190,7 +192,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
             (results) => ({ results, audioMs })
           )
         ),
-        wording
+        messageOf
       ),
     bill: ({ accountId, keyId }, audioMs) =>
       Effect.promise(async () => {

@@ -20,7 +20,6 @@ import { problem } from "../problems.ts"
 import type { HashKey } from "../account/records.ts"
 import {
   bodyOf,
-  yieldToEventLoop,
   buffered,
   bytesOf,
   download,
@@ -42,9 +41,10 @@ import {
   smallBytesMax,
   takeUpload
 } from "../endpoint.ts"
-import { codePoints } from "../text/text-options.ts"
 import { jobJson, memoryJson, segmentJson } from "./memories-wire.ts"
 import { LastUsed, MemorySegments, sourceIdOf, targetIdOf } from "./records.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
 export const fileBytesMax = 1_073_741_824
 const fileNameCharsMax = 100

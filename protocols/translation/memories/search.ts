@@ -4,9 +4,9 @@
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 import type { SupportedLanguage } from "../languages.ts"
-import { yieldToEventLoop } from "../endpoint.ts"
 import { exactPlaces, LastUsed, normalized, MemorySegments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
 /** A memory as one request uses it. */
 export interface MemoryUse {

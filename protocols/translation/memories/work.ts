@@ -7,7 +7,6 @@ import { exportBlob, Memories, type Imported, type Job, type MemoryPort } from "
 import { committed, type Store, type Write } from "../../../storage/store.ts"
 import { TmxFault, TmxReader, tmxBegin, tmxEnd, tmxUnit, type TmxUnit } from "../../formats/tmx.ts"
 import { languageOf } from "../languages.ts"
-import { yieldToEventLoop } from "../endpoint.ts"
 import {
   exactPlaces,
   exactPrefix,
@@ -16,6 +15,7 @@ import {
   MemorySegments,
   type MemorySegment
 } from "./records.ts"
+import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
 const rowsPerCommit = 1_000
 const rowsPerPage = 1_000

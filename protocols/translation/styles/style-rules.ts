@@ -24,10 +24,10 @@ import {
   pageOf,
   queryOf
 } from "../endpoint.ts"
-import { codePoints } from "../text/text-options.ts"
 import { StyleLists, stylesOf, type Instruction, type StyleList } from "./records.ts"
 import { ruleValues } from "./rule-values.ts"
 import { instructionJson, styleJson } from "./styles-wire.ts"
+import { codePoints } from "../../shared/code-points.ts"
 
 const bytesMax = 1_048_576
 const nameCharsMax = 1_024

@@ -24,8 +24,8 @@ export class TranslationCache {
   }
 
   get(key: string): CachedTranslation | undefined {
-    const known = this.young.get(key)
-    if (known !== undefined) return known
+    const cached = this.young.get(key)
+    if (cached !== undefined) return cached
     const older = this.old.get(key)
     if (older !== undefined) this.set(key, older)
     return older

@@ -53,15 +53,15 @@ export class Customizations {
     this.cache = new TermCache(deps.store)
   }
 
-  of(accountId: string, named: CustomizationRequest): Customization | Refusal {
-    const { glossaryIds, styleId, memoryId, target } = named
+  of(accountId: string, request: CustomizationRequest): Customization | Refusal {
+    const { glossaryIds, styleId, memoryId, target } = request
     if (glossaryIds.length === 0 && styleId === undefined && memoryId === undefined) return noCustomization
     const { store, styles, memories } = this.deps
     const used = []
     for (const glossaryId of glossaryIds) {
       const glossary = Glossaries.get(store, [accountId, glossaryId.toLowerCase()])
       if (glossary === undefined) return { _tag: "NotFound", what: "Glossary" }
-      const dictionary = dictionaryOf(glossary, named.source?.base ?? "", target.base)
+      const dictionary = dictionaryOf(glossary, request.source?.base ?? "", target.base)
       if (dictionary === undefined)
         return {
           _tag: "Refused",
@@ -81,7 +81,7 @@ export class Customizations {
     const memory =
       memoryId === undefined
         ? undefined
-        : memories.use(accountId, memoryId, named.source, target, named.memoryThreshold)
+        : memories.use(accountId, memoryId, request.source, target, request.memoryThreshold)
     if (memoryId !== undefined && memory === undefined)
       return { _tag: "NotFound", what: "Translation memory" }
     const effect = style === undefined ? undefined : effectOf(style)

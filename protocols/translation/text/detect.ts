@@ -25,10 +25,11 @@ export const detectLanguage =
           const { language, reliable } = detector.detect(text)
           if (language === undefined || !/\p{L}/u.test(text))
             return { detection_status: "no_language_detected" }
-          const known = languageOf(language.split("-")[0]!)
-          if (known === undefined || !known.source) return { detection_status: "unsupported_language" }
+          const supported = languageOf(language.split("-")[0]!)
+          if (supported === undefined || !supported.source)
+            return { detection_status: "unsupported_language" }
           return reliable
-            ? { detected_language: known.code, detection_status: "success" }
+            ? { detected_language: supported.code, detection_status: "success" }
             : { detection_status: "insufficient_confidence" }
         })
       })

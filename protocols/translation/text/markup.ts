@@ -85,14 +85,10 @@ const tokensOf = (text: string, { kind, strict }: Markup): ReadonlyArray<Token> 
   for (let at = text.indexOf("<"); at >= 0 && at < closed; at = text.indexOf("<", Math.max(at + 1, from))) {
     const form = copiedForms.find(([begin]) => text.startsWith(begin, at))
     if (form !== undefined || text.startsWith("<!", at)) {
-      const end =
-        form === undefined
-          ? odd > oddTagsMax
-            ? -1
-            : declarationEnd(text, at)
-          : unended.has(form[1])
-            ? -1
-            : endAfter(text, form[1], at + form[0].length)
+      const hopeless = form === undefined ? odd > oddTagsMax : unended.has(form[1])
+      let end = -1
+      if (!hopeless)
+        end = form === undefined ? declarationEnd(text, at) : endAfter(text, form[1], at + form[0].length)
       if (end < 0) {
         if (strict) throw new MarkupFault()
         if (form === undefined) odd++
@@ -288,18 +284,7 @@ export const splitMarkup = (
       else run.push({ raw, role: "inside" })
       i = last
     } else if (splits) part(token.raw)
-    else
-      run.push({
-        raw: token.raw,
-        role:
-          token.kind === "close"
-            ? partner.has(i)
-              ? "close"
-              : "void"
-            : token.alone || !partner.has(i)
-              ? "void"
-              : "open"
-      })
+    else run.push({ raw: token.raw, role: partner.has(i) ? token.kind : "void" })
   }
   part("")
 }

@@ -1,5 +1,5 @@
 /** Text to engine segments and back: sentences by punctuation and line, placeholders and markup as opaque
- *  units, white space around sentences kept outside. Guarantee: with an engine that changes nothing, what
+ *  units, white space around sentences trimmed outside. Guarantee: with an engine that changes nothing, what
  *  comes back is byte for byte what went in, and every opaque unit stands in the answer exactly once. Pure.
  *  Source: translation 3.1 split_sentences, 3.3. */
 import type { Language, EngineSegment, SegmentUnit } from "../../../actors/engines/ports.ts"
@@ -33,17 +33,17 @@ export class Draft {
   }
 }
 
-const url = String.raw`\b(?:https?|ftp):\/\/[^\s<>"'{}|]{0,2000}[^\s<>"'{}|.,;:!?)\]]`
-const mail = String.raw`(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}`
-const braces = String.raw`\$?\{\{[^{}\n]{1,100}\}\}|[$#%]?\{[^{}\n]{0,100}\}`
-const percent = String.raw`%(?:\(\w{1,64}\)|\d{1,2}\$)?[-+0#]{0,3}\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[zjt])?[sdifuxXobeEgGc@](?![A-Za-z])|%%`
-const placeholder = new RegExp(`${url}|${mail}|${braces}|${percent}`, "g")
-const mayHold = /[{%@]|:\/\//
+const urlSource = String.raw`\b(?:https?|ftp):\/\/[^\s<>"'{}|]{0,2000}[^\s<>"'{}|.,;:!?)\]]`
+const mailSource = String.raw`(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}`
+const bracesSource = String.raw`\$?\{\{[^{}\n]{1,100}\}\}|[$#%]?\{[^{}\n]{0,100}\}`
+const percentSource = String.raw`%(?:\(\w{1,64}\)|\d{1,2}\$)?[-+0#]{0,3}\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[zjt])?[sdifuxXobeEgGc@](?![A-Za-z])|%%`
+const placeholder = new RegExp(`${urlSource}|${mailSource}|${bracesSource}|${percentSource}`, "g")
+const mayHoldPlaceholder = /[{%@]|:\/\//
 
 /** What programs fill in or follow, and people do not translate: URLs, mail addresses, {name}, ${x}, {{ y }},
  *  %s, %(n)d. */
 export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<Piece> => {
-  if (!mayHold.test(text)) {
+  if (!mayHoldPlaceholder.test(text)) {
     if (text !== "") into.push({ text })
     return into
   }
@@ -59,9 +59,9 @@ export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<P
 
 /** Stands for an opaque unit while sentences are looked for: upper case, so that a sentence may begin with
  *  it. */
-const standIn = "\u046A"
+const opaqueMark = "\u046A"
 
-const wide = (piece: Piece): boolean => "text" in piece || piece.role === "inside"
+const hasWidth = (piece: Piece): boolean => "text" in piece || piece.role === "inside"
 const ends = /[.!?\u2026\u3002\uFF01\uFF1F\u061F\u06D4\u0964\uFF0E\uFF61\n\r\u2028\u2029\u0085]/
 const lineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/
 const allLineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/g
@@ -75,7 +75,7 @@ const abbreviations = new Set(
   ).split(" ")
 )
 
-const german = new Set(["de", "da", "nb", "cs", "sk", "fi", "et", "hu", "lv", "sl", "hr"])
+const ordinalLanguages = new Set(["de", "da", "nb", "cs", "sk", "fi", "et", "hu", "lv", "sl", "hr"])
 
 const segmenters = new Map<Language, Intl.Segmenter>()
 
@@ -88,14 +88,14 @@ const segmenterOf = (language: Language): Intl.Segmenter => {
 
 /** True when the piece of text cannot end a sentence: "Dr. ", "J. ", and in languages that write ordinals so,
  *  "3. ". */
-const goesOn = (sentence: string, language: Language): boolean => {
+const endsInAbbreviation = (sentence: string, language: Language): boolean => {
   const tail = sentence.slice(-40).trimEnd()
   if (!tail.endsWith(".") || lineBreaks.test(sentence.slice(sentence.trimEnd().length))) return false
   const word = /([^\s("'[]*)\.$/.exec(tail)?.[1] ?? ""
   return (
     /^[A-Z]$/.test(word) ||
     abbreviations.has(word.toLowerCase()) ||
-    (german.has(language) && /^\d{1,2}$/.test(word))
+    (ordinalLanguages.has(language) && /^\d{1,2}$/.test(word))
   )
 }
 
@@ -153,10 +153,14 @@ export const asciiBreaks = (text: string): Array<number> => {
 const windowChars = 2_000
 
 /** Without those that do not end a sentence. */
-const merged = (ends: ReadonlyArray<number>, text: string, language: Language): ReadonlyArray<number> => {
+const withoutAbbreviationBreaks = (
+  ends: ReadonlyArray<number>,
+  text: string,
+  language: Language
+): ReadonlyArray<number> => {
   let from = 0
   return ends.filter((end) => {
-    if (end < text.length && goesOn(text.slice(from, end), language)) return false
+    if (end < text.length && endsInAbbreviation(text.slice(from, end), language)) return false
     from = end
     return true
   })
@@ -166,18 +170,19 @@ const merged = (ends: ReadonlyArray<number>, text: string, language: Language): 
 const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray<number> => {
   if (split === "0" || !ends.test(flat)) return [flat.length]
   const breaks: Array<number> = []
-  const looked = split === "nonewlines" ? flat.replace(allLineBreaks, " ") : flat
-  if (language !== "el" && plainAscii.test(looked)) return merged(asciiBreaks(looked), looked, language)
+  const searched = split === "nonewlines" ? flat.replace(allLineBreaks, " ") : flat
+  if (language !== "el" && plainAscii.test(searched))
+    return withoutAbbreviationBreaks(asciiBreaks(searched), searched, language)
   const segmenter = segmenterOf(language)
   let from = 0
-  for (let start = 0, size = windowChars; start < looked.length;) {
-    const window = looked.slice(start, start + size)
-    const whole = start + size >= looked.length
+  for (let start = 0, size = windowChars; start < searched.length;) {
+    const window = searched.slice(start, start + size)
+    const whole = start + size >= searched.length
     let end = start
     for (const { index, segment } of segmenter.segment(window)) {
       if (!whole && index + segment.length === window.length) break // may go on in the next window
       end = start + index + segment.length
-      if (end < looked.length && goesOn(looked.slice(from, end), language)) continue
+      if (end < searched.length && endsInAbbreviation(searched.slice(from, end), language)) continue
       breaks.push(end)
       from = end
     }
@@ -196,26 +201,29 @@ export const splitIntoSentences = (
   draft: Draft
 ): void => {
   let flat = ""
-  for (const piece of pieces) flat += "text" in piece ? piece.text : piece.role === "inside" ? standIn : ""
+  for (const piece of pieces) {
+    if ("text" in piece) flat += piece.text
+    else if (hasWidth(piece)) flat += opaqueMark
+  }
   const breaks = breaksOf(flat, split, language)
   if (breaks.length === 1) return emit(pieces, draft)
   let sentence: Array<Piece> = []
   let at = 0
   let next = 0
-  const turn = (): void => {
+  const endSentence = (): void => {
     emit(sentence, draft)
     sentence = []
     next++
   }
   for (const piece of pieces) {
-    if (at === breaks[next] && ("text" in piece || piece.role !== "close")) turn()
+    if (at === breaks[next] && ("text" in piece || piece.role !== "close")) endSentence()
     if (!("text" in piece)) {
       sentence.push(piece)
-      if (wide(piece)) at++
+      if (hasWidth(piece)) at++
       continue
     }
     for (let rest = piece.text; rest !== "";) {
-      if (at === breaks[next]) turn()
+      if (at === breaks[next]) endSentence()
       const taken = rest.slice(0, breaks[next]! - at)
       sentence.push({ text: taken })
       at += taken.length
@@ -261,11 +269,11 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
     const first = pieces[from]!
     const last = pieces[to - 1]!
     if ("text" in first) {
-      const kept = first.text.trimStart()
-      if (kept.length < first.text.length) {
-        draft.addVerbatim(first.text.slice(0, first.text.length - kept.length))
-        if (kept === "") from++
-        else pieces[from] = { text: kept }
+      const trimmed = first.text.trimStart()
+      if (trimmed.length < first.text.length) {
+        draft.addVerbatim(first.text.slice(0, first.text.length - trimmed.length))
+        if (trimmed === "") from++
+        else pieces[from] = { text: trimmed }
         continue
       }
     } else if (first.role === "void" || first.role === "close") {
@@ -285,11 +293,11 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
       }
     }
     if ("text" in last) {
-      const kept = last.text.trimEnd()
-      if (kept.length === last.text.length) break
-      tail.push(last.text.slice(kept.length))
-      if (kept === "") to--
-      else pieces[to - 1] = { text: kept }
+      const trimmed = last.text.trimEnd()
+      if (trimmed.length === last.text.length) break
+      tail.push(last.text.slice(trimmed.length))
+      if (trimmed === "") to--
+      else pieces[to - 1] = { text: trimmed }
     } else if (
       last.role === "void" ||
       last.role === "open" ||
@@ -327,9 +335,11 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
 /** What a memory compares with: the sentence's text, placeholders included, markup left out. */
 export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: boolean): string =>
   segment.units
-    .map((unit) =>
-      unit._tag === "text" ? unit.text : markup && raws[unit.id]!.startsWith("<") ? "" : raws[unit.id]!
-    )
+    .map((unit) => {
+      if (unit._tag === "text") return unit.text
+      const raw = raws[unit.id]!
+      return markup && raw.startsWith("<") ? "" : raw
+    })
     .join("")
 
 /** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the
@@ -361,9 +371,9 @@ export const protect = (
   ) => ReadonlyArray<{ readonly from: number; readonly to: number; readonly target: string }>,
   escape: boolean
 ): boolean => {
-  const { segment, raws: known, first, last } = draft.sentences[at]!
+  const { segment, raws: existing, first, last } = draft.sentences[at]!
   const units: Array<SegmentUnit> = []
-  const raws = [...known]
+  const raws = [...existing]
   for (const unit of segment.units) {
     if (unit._tag === "opaque") {
       units.push(unit)
@@ -373,12 +383,12 @@ export const protect = (
     for (const { from, to, target } of find(unit.text)) {
       if (from > rest) units.push({ _tag: "text", text: unit.text.slice(rest, from) })
       units.push({ _tag: "opaque", id: raws.length })
-      raws.push(escape ? escaped(target) : target)
+      raws.push(escape ? escapeMarkup(target) : target)
       rest = to
     }
     if (rest < unit.text.length) units.push({ _tag: "text", text: unit.text.slice(rest) })
   }
-  if (raws.length > known.length) draft.sentences[at] = { segment: { units }, raws, first, last }
+  if (raws.length > existing.length) draft.sentences[at] = { segment: { units }, raws, first, last }
   return !units.some((unit) => unit._tag === "text" && letters.test(unit.text))
 }
 
@@ -392,12 +402,12 @@ export interface Rendering {
   readonly verbatim?: ReadonlySet<number>
 }
 
-const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+const escapeMarkup = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 const endMark = /[.!?\u2026\u3002\uFF01\uFF1F]$/
 const anyEnd = /[\p{P}\p{S}]["'\u00BB\u201D\u2019)\]]*$/u
 const wideMarks: Readonly<Record<string, string>> = { ".": "。", "!": "！", "?": "？" }
 
-const repaired = (texts: Array<string>, { first, last }: Sentence, target: Language): void => {
+const repairEdges = (texts: Array<string>, { first, last }: Sentence, target: Language): void => {
   const begin = texts[0]!
   const end = texts.at(-1)!
   const [letter] = first
@@ -417,15 +427,15 @@ const repaired = (texts: Array<string>, { first, last }: Sentence, target: Langu
   }
 }
 
-const rendered = (
+const renderSentence = (
   sentence: Sentence,
   answer: EngineSegment,
   { repair, escape, target }: Rendering
 ): string => {
   const parts: Array<string> = answer.units.map((unit) => (unit._tag === "text" ? unit.text : ""))
   const edgesAreText = answer.units[0]?._tag === "text" && answer.units.at(-1)?._tag === "text"
-  if (repair && edgesAreText) repaired(parts, sentence, target)
-  if (escape) for (let i = 0; i < parts.length; i++) parts[i] = escaped(parts[i]!)
+  if (repair && edgesAreText) repairEdges(parts, sentence, target)
+  if (escape) for (let i = 0; i < parts.length; i++) parts[i] = escapeMarkup(parts[i]!)
   const left = new Set(sentence.raws.keys())
   for (const [i, unit] of answer.units.entries())
     if (unit._tag === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
@@ -436,16 +446,16 @@ const rendered = (
 }
 
 /** `answers`: one segment per sentence of the draft, in order. */
-export const render = (draft: Draft, answers: ReadonlyArray<EngineSegment>, how: Rendering): string => {
+export const render = (draft: Draft, answers: ReadonlyArray<EngineSegment>, rendering: Rendering): string => {
   let text = ""
   for (const part of draft.parts)
     text +=
       typeof part === "string"
         ? part
-        : rendered(
+        : renderSentence(
             draft.sentences[part]!,
             answers[part]!,
-            how.verbatim?.has(part) === true ? { ...how, repair: false } : how
+            rendering.verbatim?.has(part) === true ? { ...rendering, repair: false } : rendering
           )
   return text
 }

@@ -13,6 +13,8 @@ import {
 import type { Markup } from "./markup.ts"
 import type { Refusal } from "../problems.ts"
 import type { Split } from "./segments.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { isUuid } from "../../shared/uuid.ts"
 
 export const textsMax = 50
 export const glossariesMax = 5
@@ -40,27 +42,12 @@ export interface TextOptions {
   readonly markup: (Markup & { readonly version: "v1" | "v2" }) | undefined
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-export const isUuid = (text: string): boolean => uuid.test(text)
-
 /** "" counts as absent. */
 export const idOf = (params: Params, name: string): string | undefined => {
   const id = params.string(name)
   if (id === undefined || id === "") return undefined
   if (!isUuid(id)) params.invalid(name)
   return id.toLowerCase()
-}
-
-export const codePoints = (text: string): number => {
-  let count = text.length
-  for (let i = 0; i < text.length - 1; i++) {
-    const code = text.charCodeAt(i)
-    if (code >= 0xd800 && code <= 0xdbff && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) {
-      count--
-      i++
-    }
-  }
-  return count
 }
 
 const none: ReadonlyArray<never> = []
@@ -131,12 +118,7 @@ export const readTextOptions = (
           split: split ?? (markup?.kind === "html" ? "nonewlines" : "1"),
           preserveFormatting,
           formality,
-          model:
-            modelType === undefined
-              ? undefined
-              : modelType === "latency_optimized"
-                ? modelType
-                : "quality_optimized",
+          model: modelUsedFor(modelType),
           glossaryIds: glossaryId !== undefined ? [glossaryId] : listed,
           styleId,
           memoryId,
@@ -145,6 +127,12 @@ export const readTextOptions = (
           markup
         }
       }
+}
+
+/** What `model_type_used` answers: every model but the fast one is of full quality. */
+const modelUsedFor = (requested: (typeof modelTypes)[number] | undefined): TextOptions["model"] => {
+  if (requested === undefined) return undefined
+  return requested === "latency_optimized" ? "latency_optimized" : "quality_optimized"
 }
 
 /** `more` and `less` bind, `prefer_…` falls back silently. */
@@ -158,7 +146,8 @@ export const formalityFor = (
   const can = formalityOf(translator, target)
   if (!can && !wanted.startsWith("prefer_"))
     params.invalid("formality", "Formality is not available for this target_lang.")
-  return !can ? "default" : wanted.endsWith("more") ? "more" : "less"
+  if (!can) return "default"
+  return wanted.endsWith("more") ? "more" : "less"
 }
 
 const readMarkup = (params: Params): TextOptions["markup"] => {
@@ -176,16 +165,4 @@ const readMarkup = (params: Params): TextOptions["markup"] => {
     nonSplitting: folded("non_splitting_tags"),
     ignored: folded("ignore_tags")
   }
-}
-
-/** The header X-DeepL-Reporting-Tag; "" after trimming is absent. Sent twice it holds a blank, and is refused
- *  like any other. */
-export const readReportingTag = (
-  header: string | undefined
-): { readonly tag: string | undefined } | { readonly refusal: Refusal } => {
-  const tag = header?.trim().toLowerCase() ?? ""
-  if (tag === "") return { tag: undefined }
-  return /^[\x21-\x7E]{1,100}$/.test(tag)
-    ? { tag }
-    : { refusal: { _tag: "Invalid", name: "X-DeepL-Reporting-Tag" } }
 }

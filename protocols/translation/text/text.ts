@@ -16,14 +16,16 @@ import { refusalOfEngineFault, callTranslator } from "./translator-call.ts"
 import type { KeyInUse } from "../account/keys.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import { durable } from "../endpoint.ts"
-import { applyWholeLineTerms, TranslationUnit } from "./translation-unit.ts"
+import { piecesOfText, TranslationUnit } from "./translation-unit.ts"
 import { languageOf, pairFor, type SupportedLanguage } from "../languages.ts"
 import { splitMarkup, MarkupFault } from "./markup.ts"
-import { problem, type Refusal } from "../problems.ts"
-import { splitIntoSentences, Draft, withPlaceholders, type Rendering } from "./segments.ts"
-import { codePoints, readReportingTag, readTextOptions, type TextOptions } from "./text-options.ts"
+import { isRefusal, problem, type Refusal } from "../problems.ts"
+import { splitIntoSentences, Draft, type Rendering } from "./segments.ts"
+import { readTextOptions, type TextOptions } from "./text-options.ts"
 import type { Usage } from "../account/usage.ts"
 import { translationsJson, type Translated } from "../wire.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { readReportingTag } from "../reporting-tag.ts"
 
 export const translateBytesMax = 131_072
 
@@ -41,19 +43,19 @@ export interface TextDeps {
 }
 
 /** A text that is to be translated: where its answer goes, and what it is made of. */
-interface Job {
+interface PendingText {
   readonly at: number
   readonly source: SupportedLanguage
   readonly pair: string
-  readonly sheet: TranslationUnit
+  readonly unit: TranslationUnit
   /** Absent: not to be remembered. */
   readonly key: string | undefined
 }
 
 /** One request while it is worked on. */
-interface Run {
+interface TranslateRun {
   readonly options: TextOptions
-  readonly aid: Customization
+  readonly customization: Customization
   /** Places of the memory's segments that were applied. */
   readonly applied: Array<number>
   readonly billed: ReadonlyArray<number>
@@ -78,8 +80,8 @@ export class TextTranslation {
   }
 
   handle(request: Request, using: KeyInUse): Response | Promise<Response> {
-    const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
-    if ("refusal" in tagged) return problem(tagged.refusal)
+    const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
+    if (isRefusal(tag)) return problem(tag)
     const body = readBody(request.headers.get("content-type"), request.body)
     if ("_tag" in body) return problem(body)
     const read = readTextOptions(body.bag, this.engines.translator)
@@ -87,8 +89,8 @@ export class TextTranslation {
     const { options } = read
     const missing = this.unsupported(options)
     if (missing !== undefined) return problem(missing)
-    const aid = this.deps.customizations.of(using.account.accountId, options)
-    if ("_tag" in aid) return problem(aid)
+    const customization = this.deps.customizations.of(using.account.accountId, options)
+    if ("_tag" in customization) return problem(customization)
 
     const billed: Array<number> = []
     let characters = 0
@@ -100,23 +102,25 @@ export class TextTranslation {
     const reservation = this.usage.reserve(using, "translate", characters)
     if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
 
-    const run: Run = {
+    const run: TranslateRun = {
       options,
-      aid,
+      customization,
       applied: [],
       billed,
       answers: new Array(options.texts.length),
       engineIds: new Set(),
-      cachePrefix: cachePrefix(using.account.accountId, options, aid)
+      cachePrefix: cachePrefix(using.account.accountId, options, customization)
     }
     const finish = (refusal: Refusal | undefined): Response | Promise<Response> => {
       if (refusal !== undefined) {
         reservation.release()
         return problem(refusal)
       }
-      const kept = reservation.book(characters, tagged.tag)
-      const last = (): Response | Promise<Response> => this.marked(run, () => answer(run))
-      return kept === undefined ? last() : kept.then(last, () => problem({ _tag: "Down", status: 504 }))
+      const booked = reservation.book(characters, tag)
+      const respond = (): Response | Promise<Response> => this.recordMemoryUse(run, () => answer(run))
+      return booked === undefined
+        ? respond()
+        : booked.then(respond, () => problem({ _tag: "Down", status: 504 }))
     }
     const release = (defect: unknown): never => {
       reservation.release()
@@ -140,8 +144,12 @@ export class TextTranslation {
       pairFor(translator, source.base, target) !== undefined
     )
       return undefined
-    const known = translator.pairs().some(([from]) => from.split("-")[0] === source.base)
-    return { _tag: "UnsupportedLanguage", name: known ? "target_lang" : "source_lang", pair: known }
+    const sourceSupported = translator.pairs().some(([from]) => from.split("-")[0] === source.base)
+    return {
+      _tag: "UnsupportedLanguage",
+      name: sourceSupported ? "target_lang" : "source_lang",
+      pair: sourceSupported
+    }
   }
 
   /** The reliable language of a text, with the help of its neighbours, or the fallback. `alone`: the
@@ -153,12 +161,15 @@ export class TextTranslation {
     const { detector } = this.engines
     const own = detector.detect(text)
     const found = own.reliable || texts.length === 1 ? own : detector.detect(text, texts)
-    const known = found.language === undefined ? undefined : languageOf(found.language.split("-")[0]!)
-    return { source: known?.source === true ? known : fallback, alone: own.reliable }
+    const supported = found.language === undefined ? undefined : languageOf(found.language.split("-")[0]!)
+    return { source: supported?.source === true ? supported : fallback, alone: own.reliable }
   }
 
   /** When the memory served, says when in its segments, before the answer. */
-  private marked({ aid: { memory }, applied }: Run, answered: () => Response): Response | Promise<Response> {
+  private recordMemoryUse(
+    { customization: { memory }, applied }: TranslateRun,
+    answered: () => Response
+  ): Response | Promise<Response> {
     const { memories, store, clock } = this.deps
     return memory === undefined || applied.length === 0
       ? answered()
@@ -166,27 +177,29 @@ export class TextTranslation {
   }
 
   /** Answers what needs no engine; what is left is cut into sentences. */
-  private plan({ options, aid, billed, answers, engineIds, cachePrefix }: Run): ReadonlyArray<Job> | Refusal {
+  private plan({
+    options,
+    customization,
+    billed,
+    answers,
+    engineIds,
+    cachePrefix
+  }: TranslateRun): ReadonlyArray<PendingText> | Refusal {
     const { texts, target, markup, split } = options
-    const jobs: Array<Job> = []
+    const jobs: Array<PendingText> = []
     for (const [at, text] of texts.entries()) {
       const key = cachePrefix + text
-      const known = aid.memory === undefined ? this.cache.get(key) : undefined
-      if (known !== undefined) {
-        answers[at] = { detected: known.detected, text: known.text, billed: billed[at]! }
-        engineIds.add(known.engine)
+      const cached = customization.memory === undefined ? this.cache.get(key) : undefined
+      if (cached !== undefined) {
+        answers[at] = { detected: cached.detected, text: cached.text, billed: billed[at]! }
+        engineIds.add(cached.engine)
         continue
       }
       const { source, alone } =
         options.source !== undefined ? { source: options.source, alone: true } : this.sourceFor(text, texts)
       const draft = new Draft()
       if (markup === undefined)
-        splitIntoSentences(
-          aid.terms === undefined ? withPlaceholders(text) : applyWholeLineTerms(text, aid.terms),
-          split,
-          source.base,
-          draft
-        )
+        splitIntoSentences(piecesOfText(text, customization.terms), split, source.base, draft)
       else
         try {
           splitMarkup(text, markup, split, source.base, draft)
@@ -199,35 +212,42 @@ export class TextTranslation {
         answers[at] = { detected, text, billed: billed[at]! }
         continue
       }
-      const sheet = new TranslationUnit(text, draft, markup !== undefined)
-      if (aid.memory === undefined && aid.terms !== undefined) sheet.protect(aid.terms)
-      if (aid.memory === undefined && sheet.done) {
-        answers[at] = { detected, text: sheet.text(this.rendering(options)), billed: billed[at]! }
+      const unit = new TranslationUnit(text, draft, markup !== undefined)
+      if (customization.memory === undefined && customization.terms !== undefined)
+        unit.protect(customization.terms)
+      if (customization.memory === undefined && unit.done) {
+        answers[at] = { detected, text: unit.text(this.rendering(options)), billed: billed[at]! }
         continue
       }
       const pair = pairFor(this.engines.translator, source.base, target)
       if (pair === undefined) return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
-      jobs.push({ at, source, pair, sheet, key: alone && aid.memory === undefined ? key : undefined })
+      jobs.push({
+        at,
+        source,
+        pair,
+        unit,
+        key: alone && customization.memory === undefined ? key : undefined
+      })
     }
     return jobs
   }
 
   /** The memory first, then the glossaries, then one call of the engine per source language. */
   private async work(
-    run: Run,
-    jobs: ReadonlyArray<Job>,
+    run: TranslateRun,
+    jobs: ReadonlyArray<PendingText>,
     client: Pick<Request, "signal">
   ): Promise<Refusal | undefined> {
-    const { memory, terms } = run.aid
+    const { memory, terms } = run.customization
     if (memory !== undefined)
-      for (const { sheet, source } of jobs) {
+      for (const { unit, source } of jobs) {
         if (source.base === memory.memory.source)
-          run.applied.push(...(await sheet.applyMemory(memory, this.deps.memories)))
-        if (terms !== undefined) sheet.protect(terms)
+          run.applied.push(...(await unit.applyMemory(memory, this.deps.memories)))
+        if (terms !== undefined) unit.protect(terms)
       }
-    const groups = new Map<string, Array<Job>>()
+    const groups = new Map<string, Array<PendingText>>()
     for (const job of jobs) {
-      if (job.sheet.done) {
+      if (job.unit.done) {
         this.settle(run, [job], { segments: [], engine: "" })
         continue
       }
@@ -247,17 +267,17 @@ export class TextTranslation {
   }
 
   private settle(
-    { options, aid, billed, answers, engineIds }: Run,
-    group: ReadonlyArray<Job>,
+    { options, customization, billed, answers, engineIds }: TranslateRun,
+    group: ReadonlyArray<PendingText>,
     { segments, engine }: TranslateResult
   ): void {
-    const how = this.rendering(options)
-    const keep = engine !== "" && this.steady(engine)
+    const rendering = this.rendering(options)
+    const keep = engine !== "" && this.isDeterministic(engine)
     if (engine !== "") engineIds.add(engine)
     let from = 0
-    for (const { at, sheet, source, key } of group) {
-      from += sheet.acceptAnswers(segments, from, aid.finish)
-      const text = sheet.text(how)
+    for (const { at, unit, source, key } of group) {
+      from += unit.acceptAnswers(segments, from, customization.finish)
+      const text = unit.text(rendering)
       const detected = source.base.toUpperCase()
       answers[at] = { detected, text, billed: billed[at]! }
       if (keep && key !== undefined) this.cache.set(key, { text, detected, engine })
@@ -273,14 +293,14 @@ export class TextTranslation {
   }
 
   /** Only engines of this machine answer the same text the same way. */
-  private steady(engine: string): boolean {
+  private isDeterministic(engine: string): boolean {
     return this.engines
       .all()
       .some(({ info, port }) => port === "translator" && info.id === engine && info.tier !== "remote")
   }
 }
 
-const answer = ({ options, answers, engineIds }: Run): Response => {
+const answer = ({ options, answers, engineIds }: TranslateRun): Response => {
   const body = translationsJson(answers, {
     billed: options.showBilled,
     model: options.model,
@@ -300,12 +320,12 @@ const plainHeaders = [
 ] as const
 
 const requestFor = (
-  group: ReadonlyArray<Job>,
-  { options: { formality, context, instructions: own }, aid }: Run
+  group: ReadonlyArray<PendingText>,
+  { options: { formality, context, instructions: own }, customization }: TranslateRun
 ): TranslateRequest => {
   const segments: Array<EngineSegment> = []
-  const instructions = aid.instructions.length === 0 ? own : [...own, ...aid.instructions]
-  for (const { sheet } of group) for (const segment of sheet.untranslated) segments.push(segment)
+  const instructions = customization.instructions.length === 0 ? own : [...own, ...customization.instructions]
+  for (const { unit } of group) for (const segment of unit.untranslated) segments.push(segment)
   return {
     source: group[0]!.source.base,
     target: group[0]!.pair,
@@ -318,9 +338,9 @@ const requestFor = (
 
 /** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell
  *  what others translate. */
-const cachePrefix = (accountId: string, options: TextOptions, aid: Customization): string => {
+const cachePrefix = (accountId: string, options: TextOptions, customization: Customization): string => {
   const { source, target, split, preserveFormatting, formality, context, instructions, markup } = options
-  const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${aid.name} `
+  const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${customization.name} `
   if (markup === undefined && context === undefined && instructions.length === 0) return `${plain}\0`
   const shape =
     markup === undefined

@@ -12,8 +12,8 @@ import type {
 import type { Customization } from "./customizations.ts"
 import type { SupportedLanguage } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
-import { splitIntoSentences, Draft, withPlaceholders, type Piece, type Split } from "./segments.ts"
-import { applyWholeLineTerms, TranslationUnit } from "./translation-unit.ts"
+import { splitIntoSentences, Draft, type Piece, type Split } from "./segments.ts"
+import { piecesOfText, TranslationUnit } from "./translation-unit.ts"
 
 export interface TranslateWithMemoryRequest {
   readonly texts: ReadonlyArray<string>
@@ -44,7 +44,7 @@ export const translateWithMemory = (
     translator,
     memories
   }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> },
-  aid: Customization,
+  customization: Customization,
   {
     texts,
     source,
@@ -59,29 +59,21 @@ export const translateWithMemory = (
 ): Effect.Effect<TranslatedWithMemory, EngineFault> =>
   Effect.gen(function* () {
     const places: Array<number> = []
-    const sheets: Array<TranslationUnit> = []
+    const units: Array<TranslationUnit> = []
     for (const text of texts) {
       const draft = new Draft()
       const own = piecesOf?.(text)
-      splitIntoSentences(
-        own?.coded === true
-          ? own.pieces
-          : aid.terms === undefined
-            ? withPlaceholders(text)
-            : applyWholeLineTerms(text, aid.terms),
-        split,
-        source.base,
-        draft
-      )
-      const sheet = new TranslationUnit(text, draft, own?.coded === true)
-      const { memory, terms } = aid
+      const { memory, terms } = customization
+      const pieces = own?.coded === true ? own.pieces : piecesOfText(text, terms)
+      splitIntoSentences(pieces, split, source.base, draft)
+      const unit = new TranslationUnit(text, draft, own?.coded === true)
       if (memory !== undefined && memory.memory.source === source.base)
-        places.push(...(yield* Effect.promise(() => sheet.applyMemory(memory, memories))))
-      if (terms !== undefined) sheet.protect(terms)
-      sheets.push(sheet)
+        places.push(...(yield* Effect.promise(() => unit.applyMemory(memory, memories))))
+      if (terms !== undefined) unit.protect(terms)
+      units.push(unit)
     }
-    const segments = sheets.flatMap(({ untranslated: left }) => left)
-    const made =
+    const segments = units.flatMap(({ untranslated: left }) => left)
+    const result =
       segments.length === 0
         ? { segments, engine: "" }
         : yield* translator.translate({
@@ -90,16 +82,16 @@ export const translateWithMemory = (
             segments,
             formality,
             ...(context === undefined ? {} : { context }),
-            ...(aid.instructions.length === 0 ? {} : { instructions: aid.instructions })
+            ...(customization.instructions.length === 0 ? {} : { instructions: customization.instructions })
           })
-    const answers = made.segments.map(clean)
+    const answers = result.segments.map(clean)
     let from = 0
     return {
       places,
-      engine: made.engine,
-      texts: sheets.map((sheet) => {
-        from += sheet.acceptAnswers(answers, from, aid.finish)
-        return sheet.text({
+      engine: result.engine,
+      texts: units.map((unit) => {
+        from += unit.acceptAnswers(answers, from, customization.finish)
+        return unit.text({
           repair: translator.verbatim !== true,
           escape: false,
           target: target.code.toLowerCase()

@@ -46,11 +46,15 @@ export const applyWholeLineTerms = (text: string, terms: Terms): ReadonlyArray<P
   return withPlaceholders(plain, pieces)
 }
 
+/** Plain text as pieces: placeholders are opaque, and so is every line that is a glossary's entry. */
+export const piecesOfText = (text: string, terms: Terms | undefined): ReadonlyArray<Piece> =>
+  terms === undefined ? withPlaceholders(text) : applyWholeLineTerms(text, terms)
+
 export class TranslationUnit {
   private readonly draft: Draft
   private readonly source: string
   private readonly markup: boolean
-  private readonly made: Array<EngineSegment | undefined>
+  private readonly translations: Array<EngineSegment | undefined>
   private readonly verbatim = new Set<number>()
   private whole: string | undefined
 
@@ -58,7 +62,7 @@ export class TranslationUnit {
     this.source = source
     this.draft = draft
     this.markup = markup
-    this.made = new Array(draft.sentences.length).fill(undefined)
+    this.translations = new Array(draft.sentences.length).fill(undefined)
   }
 
   /** The whole text first, then each sentence. Answers the places that served. */
@@ -83,7 +87,7 @@ export class TranslationUnit {
     for (const [i, sentence] of this.draft.sentences.entries()) {
       const hit = await search.find(use, textOf(sentence, this.markup))
       if (hit === undefined) continue
-      this.made[i] = repaired(sentence.segment, answerWith(sentence, hit.target))
+      this.translations[i] = repaired(sentence.segment, answerWith(sentence, hit.target))
       this.verbatim.add(i)
       places.push(hit.place)
     }
@@ -92,21 +96,23 @@ export class TranslationUnit {
 
   protect(terms: Terms): void {
     if (this.whole !== undefined) return
-    for (let i = 0; i < this.made.length; i++) {
-      if (this.made[i] === undefined && protect(this.draft, i, terms.find, this.markup))
-        this.made[i] = this.draft.sentences[i]!.segment
+    for (let i = 0; i < this.translations.length; i++) {
+      if (this.translations[i] === undefined && protect(this.draft, i, terms.find, this.markup))
+        this.translations[i] = this.draft.sentences[i]!.segment
     }
   }
 
   get done(): boolean {
-    return this.whole !== undefined || !this.made.includes(undefined)
+    return this.whole !== undefined || !this.translations.includes(undefined)
   }
 
   /** What the engine has to translate. */
   get untranslated(): ReadonlyArray<EngineSegment> {
     return this.whole !== undefined
       ? []
-      : this.draft.sentences.flatMap(({ segment }, i) => (this.made[i] === undefined ? [segment] : []))
+      : this.draft.sentences.flatMap(({ segment }, i) =>
+          this.translations[i] === undefined ? [segment] : []
+        )
   }
 
   /** The engine's answers for what was left, from `from` on; how many they were. */
@@ -117,10 +123,10 @@ export class TranslationUnit {
   ): number {
     if (this.whole !== undefined) return 0
     let taken = 0
-    for (let i = 0; i < this.made.length; i++)
-      if (this.made[i] === undefined) {
+    for (let i = 0; i < this.translations.length; i++)
+      if (this.translations[i] === undefined) {
         const answer = answers[from + taken++]!
-        this.made[i] =
+        this.translations[i] =
           finish === undefined
             ? answer
             : {
@@ -132,10 +138,13 @@ export class TranslationUnit {
     return taken
   }
 
-  text(how: Rendering): string {
+  text(rendering: Rendering): string {
     return (
       this.whole ??
-      render(this.draft, this.made as ReadonlyArray<EngineSegment>, { ...how, verbatim: this.verbatim })
+      render(this.draft, this.translations as ReadonlyArray<EngineSegment>, {
+        ...rendering,
+        verbatim: this.verbatim
+      })
     )
   }
 }

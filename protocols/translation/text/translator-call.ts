@@ -21,32 +21,32 @@ export const callTranslator = (
   new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined
     let signal: AbortSignal | undefined
-    let over = false
+    let settled = false
     const stop = (reason: "timeout" | "unavailable", detail: string) => (): void => {
-      if (over) return
+      if (settled) return
       end()
       resolve(new EngineFault({ reason, engine: translator.info.id, detail }))
       interrupt()
     }
-    const gone = stop("unavailable", "the client went")
+    const onClientAbort = stop("unavailable", "the client went")
     const end = (): void => {
-      over = true
+      settled = true
       clearTimeout(timer)
-      signal?.removeEventListener("abort", gone)
+      signal?.removeEventListener("abort", onClientAbort)
     }
     const interrupt = Effect.runCallback(Effect.result(translator.translate(request)), {
       onExit: (exit) => {
-        if (over) return
+        if (settled) return
         end()
         if (Exit.isFailure(exit)) reject(Cause.squash(exit.cause))
         else resolve(Result.isSuccess(exit.value) ? exit.value.success : exit.value.failure)
       }
     })
-    if (over) return // answered in this turn: no timer, no listener
+    if (settled) return // answered in this turn: no timer, no listener
     signal = client.signal
     timer = setTimeout(stop("timeout", `no answer within ${engineMsMax} ms`), engineMsMax)
-    signal.addEventListener("abort", gone)
-    if (signal.aborted) gone()
+    signal.addEventListener("abort", onClientAbort)
+    if (signal.aborted) onClientAbort()
   })
 
 export const refusalOfEngineFault = ({ reason }: EngineFault): Refusal => {

@@ -8,10 +8,12 @@ import type { Response, Route } from "../../../runtime/http.ts"
 import { refusalOfEngineFault } from "./translator-call.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { languageOf, writeLanguages, writeStyled, type SupportedLanguage } from "../languages.ts"
-import { problem, type Refusal } from "../problems.ts"
+import { isRefusal, problem, type Refusal } from "../problems.ts"
 import { bodyOf, buffered, faultOf, isResponse, ok } from "../endpoint.ts"
-import { codePoints, readReportingTag, textsMax } from "./text-options.ts"
+import { textsMax } from "./text-options.ts"
 import type { Usage } from "../account/usage.ts"
+import { codePoints } from "../../shared/code-points.ts"
+import { readReportingTag } from "../reporting-tag.ts"
 
 export const writeBytesMax = 10_240
 const styles = ["academic", "business", "casual", "simple"]
@@ -31,9 +33,20 @@ const isDefault = (name: string | undefined): boolean => name === undefined || n
 
 /** BCP 47 with its variant where the bare code means one. */
 const writeTarget = (code: string): SupportedLanguage | undefined => {
-  const known = languageOf(code)
-  const target = known === undefined ? undefined : languageOf(variants[known.code] ?? known.code)
+  const language = languageOf(code)
+  const target = language === undefined ? undefined : languageOf(variants[language.code] ?? language.code)
   return target !== undefined && writeLanguages.has(target.code) ? target : undefined
+}
+
+type Operation = "rephrase" | "correct"
+
+/** One text with its language, and with the style and tone that its language can take. */
+interface WritingJob {
+  readonly text: string
+  readonly detected: string
+  readonly target: SupportedLanguage
+  readonly style: string | undefined
+  readonly tone: string | undefined
 }
 
 export class Writing {
@@ -63,11 +76,11 @@ export class Writing {
     ]
   }
 
-  private improve(what: "rephrase" | "correct"): Guarded {
+  private improve(operation: Operation): Guarded {
     return (request, using): Response | Promise<Response> => {
       if (using.account.tier === "free") return problem({ _tag: "Forbidden" })
-      const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
-      if ("refusal" in tagged) return problem(tagged.refusal)
+      const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
+      if (isRefusal(tag)) return problem(tag)
       const params = bodyOf(request)
       if (isResponse(params)) return params
       const texts = params.strings("text") ?? []
@@ -77,8 +90,8 @@ export class Writing {
       const target = code === undefined || code === "" ? undefined : writeTarget(code)
       if (code !== undefined && code !== "" && target === undefined)
         return problem({ _tag: "UnsupportedLanguage", name: "target_lang", pair: false })
-      const style = what === "rephrase" ? params.choice("writing_style", styleNames) : undefined
-      const tone = what === "rephrase" ? params.choice("tone", toneNames) : undefined
+      const style = operation === "rephrase" ? params.choice("writing_style", styleNames) : undefined
+      const tone = operation === "rephrase" ? params.choice("tone", toneNames) : undefined
       const fault = faultOf(params)
       if (fault !== undefined) return fault
       if (!isDefault(style) && !isDefault(tone))
@@ -87,38 +100,16 @@ export class Writing {
           message: "Both writing_style and tone defined. Only one of them can be set."
         })
 
-      const jobs: Array<{
-        readonly text: string
-        readonly detected: string
-        readonly target: SupportedLanguage
-        readonly style: string | undefined
-        readonly tone: string | undefined
-      }> = []
+      const jobs: Array<WritingJob> = []
       for (const text of texts) {
-        const job = this.plan(what, text, texts, target, style, tone)
+        const job = this.plan(operation, text, texts, target, style, tone)
         if ("_tag" in job) return problem(job)
         jobs.push(job)
       }
       const characters = texts.reduce((sum, text) => sum + codePoints(text), 0)
       const reservation = this.usage.reserve(using, "write", characters)
       if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
-      const work = Effect.forEach(
-        jobs,
-        ({ text, target: { code: language }, style: as, tone: in_ }) =>
-          text.trim() === ""
-            ? Effect.succeed(text)
-            : what === "correct" ||
-                (as === undefined && in_ === undefined && this.engines.rephraser === undefined)
-              ? Effect.map(this.engines.corrector!.correct(text, language.toLowerCase()), (edits) =>
-                  edited(text, edits)
-                )
-              : this.engines.rephraser!.rephrase(text, {
-                  language: language.toLowerCase(),
-                  style: as,
-                  tone: in_
-                }),
-        { concurrency: 4 }
-      )
+      const work = Effect.forEach(jobs, (job) => this.improved(operation, job), { concurrency: 4 })
       return Effect.runPromise(Effect.result(work)).then(
         async (result) => {
           if (!Result.isSuccess(result)) {
@@ -133,10 +124,10 @@ export class Writing {
                 target_language: language
               }))
             })
-          const kept = reservation.book(characters, tagged.tag)
-          return kept === undefined
+          const booked = reservation.book(characters, tag)
+          return booked === undefined
             ? answer()
-            : kept.then(answer, () => problem({ _tag: "Down", status: 504 }))
+            : booked.then(answer, () => problem({ _tag: "Down", status: 504 }))
         },
         (defect: unknown) => {
           reservation.release()
@@ -146,36 +137,55 @@ export class Writing {
     }
   }
 
+  /** The engine's text. A rephrasing without style or tone is a correction where nothing rephrases. */
+  private improved(
+    operation: Operation,
+    { text, target, style, tone }: WritingJob
+  ): Effect.Effect<string, EngineFault> {
+    if (text.trim() === "") return Effect.succeed(text)
+    const { corrector, rephraser } = this.engines
+    const language = target.code.toLowerCase()
+    const corrects =
+      operation === "correct" || (style === undefined && tone === undefined && rephraser === undefined)
+    if (!corrects) return rephraser!.rephrase(text, { language, style, tone })
+    return Effect.map(corrector!.correct(text, language), (edits) => edited(text, edits))
+  }
+
   /** The text's language, its target, and what is left of style and tone. */
   private plan(
     what: "rephrase" | "correct",
     text: string,
     texts: ReadonlyArray<string>,
-    given: SupportedLanguage | undefined,
+    requestedTarget: SupportedLanguage | undefined,
     style: string | undefined,
     tone: string | undefined
   ) {
     const found = this.engines.detector.detect(text, texts)
     const detected = found.language?.split("-")[0]
-    const target = given ?? writeTarget(detected ?? "en")
+    const target = requestedTarget ?? writeTarget(detected ?? "en")
     const unsupported: Refusal = { _tag: "UnsupportedLanguage", name: "target_lang", pair: false }
     if (target === undefined) return unsupported
     const { rephraser, corrector } = this.engines
-    const can = writeStyled.has(target.code) && rephraser?.styles(target.code.toLowerCase()) === true
-    const left = (named: string | undefined, words: string): string | undefined | Refusal => {
-      if (named === undefined || isDefault(named)) return undefined
-      if (can) return named.replace("prefer_", "")
-      return named.startsWith("prefer_")
+    const takesStyles = writeStyled.has(target.code) && rephraser?.styles(target.code.toLowerCase()) === true
+    const effective = (requested: string | undefined, words: string): string | undefined | Refusal => {
+      if (requested === undefined || isDefault(requested)) return undefined
+      if (takesStyles) return requested.replace("prefer_", "")
+      return requested.startsWith("prefer_")
         ? undefined
         : { _tag: "Refused", message: `Language ${target.base} does not support setting a ${words}` }
     }
-    const as = left(style, "writing style")
-    const in_ = left(tone, "tone")
+    const as = effective(style, "writing style")
+    const in_ = effective(tone, "tone")
     if (typeof as === "object") return as
     if (typeof in_ === "object") return in_
     const improves = what === "correct" ? corrector : (rephraser ?? corrector)
     if (improves === undefined || !improves.languages().includes(target.base)) return unsupported
-    if (given !== undefined && found.reliable && detected !== undefined && detected !== target.base) {
+    if (
+      requestedTarget !== undefined &&
+      found.reliable &&
+      detected !== undefined &&
+      detected !== target.base
+    ) {
       const wrong: Refusal = {
         _tag: "Invalid",
         name: "target_lang",

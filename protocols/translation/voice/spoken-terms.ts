@@ -25,7 +25,7 @@ import {
   queryOf,
   smallBytesMax
 } from "../endpoint.ts"
-import { codePoints } from "../text/text-options.ts"
+import { codePoints } from "../../shared/code-points.ts"
 
 const TermList = Schema.Struct({ language: Schema.String, terms: Schema.Array(Schema.String) })
 type TermList = typeof TermList.Type

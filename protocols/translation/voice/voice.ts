@@ -12,12 +12,13 @@ import { Params } from "../../shared/params.ts"
 import { Glossaries } from "../glossaries/records.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
 import { pairFor, sourceOf, targetOf, voiceMediaTargets, voiceSources, voiceTargets } from "../languages.ts"
-import { problem } from "../problems.ts"
+import { isRefusal, problem } from "../problems.ts"
 import { SpokenTermsTable } from "./spoken-terms.ts"
-import { isUuid, readReportingTag } from "../text/text-options.ts"
 import { usedOf } from "../account/usage.ts"
 import { Connection, type SocketData, type VoiceDeps } from "./connection.ts"
 import { AudioRateLimiter } from "./pace.ts"
+import { isUuid } from "../../shared/uuid.ts"
+import { readReportingTag } from "../reporting-tag.ts"
 
 export const sessionsPerAccountMax = 20
 const bodyBytesMax = 65_536
@@ -111,14 +112,9 @@ export class Voice {
     if (using.account.tier === "free") return problem({ _tag: "Forbidden" })
     const read = readBody(request.headers.get("content-type"), request.body)
     if ("_tag" in read) return problem(read)
-    const tagged = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
-    if ("refusal" in tagged) return problem(tagged.refusal)
-    const config = this.configOf(
-      new Params(read.bag),
-      using.account.accountId,
-      using.key.keyId,
-      tagged.tag ?? null
-    )
+    const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
+    if (isRefusal(tag)) return problem(tag)
+    const config = this.configOf(new Params(read.bag), using.account.accountId, using.key.keyId, tag ?? null)
     if ("status" in config) return config
     const { accountId } = using.account
     const live = this.sessions.get(accountId) ?? new Set<string>()

@@ -161,8 +161,19 @@ export interface Answer {
   readonly header: (name: string) => string | undefined
 }
 
+const isJson = (body: unknown): boolean =>
+  typeof body === "object" && body !== null && !(body instanceof Uint8Array)
+
+const bytesOf = (body: unknown): Uint8Array => {
+  if (body === undefined) return new Uint8Array(0)
+  if (body instanceof Uint8Array) return body
+  return new TextEncoder().encode(isJson(body) ? JSON.stringify(body) : String(body))
+}
+
+const textOf = (body: Response["body"]): string => (typeof body === "string" ? body : "")
+
 const streamed = async (
-  body: Extract<Response["body"], (...given: any) => any>,
+  body: Extract<Response["body"], (...parameters: any) => any>,
   signal: AbortSignal
 ): Promise<string> => {
   const parts: Array<Buffer> = []
@@ -234,8 +245,8 @@ export class TranslationHarness {
     return world
   }
 
-  async key(given: Partial<NewKey> = {}): Promise<string> {
-    return (await createKey(this.store, this.hash, this.account, { nowMs: this.nowMs, ...given })).secret
+  async key(options: Partial<NewKey> = {}): Promise<string> {
+    return (await createKey(this.store, this.hash, this.account, { nowMs: this.nowMs, ...options })).secret
   }
 
   private table: RouteTable | undefined
@@ -259,27 +270,21 @@ export class TranslationHarness {
     stream,
     signal = new AbortController().signal
   }: Call): Promise<Answer> {
-    const given = new Map(Object.entries(headers))
-    if (key !== undefined && key !== "" && !given.has("authorization"))
-      given.set("authorization", `DeepL-Auth-Key ${key}`)
-    const asJson = typeof body === "object" && body !== null && !(body instanceof Uint8Array)
+    const headerMap = new Map(Object.entries(headers))
+    if (key !== undefined && key !== "" && !headerMap.has("authorization"))
+      headerMap.set("authorization", `DeepL-Auth-Key ${key}`)
     if (type !== undefined) {
-      if (type !== "") given.set("content-type", type)
+      if (type !== "") headerMap.set("content-type", type)
     } else if (body !== undefined)
-      given.set("content-type", asJson ? "application/json" : "application/x-www-form-urlencoded")
-    const bytes =
-      body === undefined
-        ? new Uint8Array(0)
-        : body instanceof Uint8Array
-          ? body
-          : new TextEncoder().encode(asJson ? JSON.stringify(body) : String(body))
+      headerMap.set("content-type", isJson(body) ? "application/json" : "application/x-www-form-urlencoded")
+    const bytes = bytesOf(body)
     const { route, params } = this.matched(method, path)
     const request: Request = {
       method,
       path,
       query,
       params,
-      headers: { get: (name) => given.get(name), entries: () => given.entries() },
+      headers: { get: (name) => headerMap.get(name), entries: () => headerMap.entries() },
       client: "127.0.0.1",
       scheme: "http",
       traceId: "0".repeat(32),
@@ -297,16 +302,13 @@ export class TranslationHarness {
     const response: Response =
       route === undefined ? this.service.refused(404, request) : await route.handle(request)
     const text =
-      typeof response.body === "function"
-        ? await streamed(response.body, signal)
-        : typeof response.body === "string"
-          ? response.body
-          : ""
+      typeof response.body === "function" ? await streamed(response.body, signal) : textOf(response.body)
     return {
       status: response.status,
       text,
       body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : undefined,
-      header: (name) => response.headers?.find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1]
+      header: (name) =>
+        response.headers?.find(([headerName]) => headerName.toLowerCase() === name.toLowerCase())?.[1]
     }
   }
 

@@ -37,8 +37,8 @@ describe("developer keys (translation 15.1–15.5)", () => {
   })
   it("15.2 the record, and the secret in the create answer alone; it works; only its hash is kept", async () => {
     world.nowMs += 1_000
-    const made = await create({ label: "ci" })
-    expect(made).toEqual({
+    const created = await create({ label: "ci" })
+    expect(created).toEqual({
       key_id: expect.stringMatching(new RegExp(`^${world.account.accountId}:[0-9a-f-]{36}$`)),
       key: expect.any(String),
       label: "ci",
@@ -51,14 +51,14 @@ describe("developer keys (translation 15.1–15.5)", () => {
         speech_to_speech_milliseconds: null
       }
     })
-    expect((await world.translate({ text: "a" }, { key: made.key })).status).toBe(200)
+    expect((await world.translate({ text: "a" }, { key: created.key })).status).toBe(200)
     const listed = (await call("GET", keysPath)).body
     expect(listed.map((one: any) => one.label)).toEqual(["DeepL API Key", "ci"])
-    expect(JSON.stringify(listed)).not.toContain(made.key)
+    expect(JSON.stringify(listed)).not.toContain(created.key)
     expect(
       world.store
         .range("translation-keys", { limit: 100 })
-        .some(({ value }) => Buffer.from(value).includes(made.key))
+        .some(({ value }) => Buffer.from(value).includes(created.key))
     ).toBe(false)
   })
   it("15.2 empty body and empty label mean the default; 201 characters: 400", async () => {
@@ -83,40 +83,40 @@ describe("developer keys (translation 15.1–15.5)", () => {
     expect((await free.call({ path: keysPath, key: root })).status).toBe(400)
   })
   it("15.4 deactivate: at once, permanent; again 200 with the unchanged record", async () => {
-    const made = await create()
+    const created = await create()
     world.nowMs += 1_000
-    const off = await call("PUT", `${keysPath}/deactivate`, { body: { key_id: made.key_id } })
+    const off = await call("PUT", `${keysPath}/deactivate`, { body: { key_id: created.key_id } })
     expect([off.status, off.body.is_deactivated, off.body.deactivated_time]).toEqual([
       200,
       true,
       "2026-01-31T12:00:01.000Z"
     ])
-    expect((await world.translate({ text: "a" }, { key: made.key })).status).toBe(403)
+    expect((await world.translate({ text: "a" }, { key: created.key })).status).toBe(403)
     world.nowMs += 1_000
-    expect((await call("PUT", `${keysPath}/deactivate`, { body: { key_id: made.key_id } })).body).toEqual(
+    expect((await call("PUT", `${keysPath}/deactivate`, { body: { key_id: created.key_id } })).body).toEqual(
       off.body
     )
     expect(
-      (await call("PUT", `${keysPath}/label`, { body: { key_id: made.key_id, label: "old" } })).body.label
+      (await call("PUT", `${keysPath}/label`, { body: { key_id: created.key_id, label: "old" } })).body.label
     ).toBe("old")
   })
   it("15.5 limits replace all: an omitted or null one is unlimited, 0 blocks", async () => {
-    const made = await create()
+    const created = await create()
     const limit = (body: object) =>
-      call("PUT", `${keysPath}/limits`, { body: { key_id: made.key_id, ...body } })
+      call("PUT", `${keysPath}/limits`, { body: { key_id: created.key_id, ...body } })
     expect(
       (await limit({ characters: 5, speech_to_text_milliseconds: 1, speech_to_speech_milliseconds: 2 })).body
         .usage_limits
     ).toEqual({ characters: 5, speech_to_text_milliseconds: 1, speech_to_speech_milliseconds: 2 })
-    expect((await world.translate({ text: "123456" }, { key: made.key })).status).toBe(456)
+    expect((await world.translate({ text: "123456" }, { key: created.key })).status).toBe(456)
     expect((await limit({ characters: 0 })).body.usage_limits).toEqual({
       characters: 0,
       speech_to_text_milliseconds: null,
       speech_to_speech_milliseconds: null
     })
-    expect((await world.translate({ text: "1" }, { key: made.key })).status).toBe(456)
+    expect((await world.translate({ text: "1" }, { key: created.key })).status).toBe(456)
     expect((await limit({ characters: null })).body.usage_limits.characters).toBeNull()
-    expect((await world.translate({ text: "1" }, { key: made.key })).status).toBe(200)
+    expect((await world.translate({ text: "1" }, { key: created.key })).status).toBe(200)
     for (const characters of [-1, 1.5, "x"]) expect((await limit({ characters })).status).toBe(400)
   })
   it.each(["deactivate", "label", "limits"])(
@@ -165,7 +165,7 @@ describe("analytics (translation 15.6)", () => {
     expect((await report(days)).body).toEqual({
       usage_report: { total_usage: total, start_date: "2026-01-31T00:00:00", end_date: "2026-02-01T00:00:00" }
     })
-    const masked = (made: any) => `${made.key.slice(0, 4)}****${made.key.slice(-4)}`
+    const masked = (created: any) => `${created.key.slice(0, 4)}****${created.key.slice(-4)}`
     const by = (await report(`${days}&group_by=key`)).body.usage_report
     expect([
       by.group_by,

@@ -95,11 +95,11 @@ describe("1.3 authentication", () => {
   })
   it("the secret is kept nowhere, only its keyed hash", async () => {
     const world = await TranslationHarness.open()
-    const kept = ["translation-keys", "translation-key-hashes", "translation-accounts"].flatMap((table) =>
+    const rows = ["translation-keys", "translation-key-hashes", "translation-accounts"].flatMap((table) =>
       world.store.range(table, { limit: 10 })
     )
-    expect(kept.length).toBe(3)
-    for (const { key, value } of kept)
+    expect(rows.length).toBe(3)
+    for (const { key, value } of rows)
       expect(`${key.join(" ")} ${Buffer.from(value).toString("latin1")}`).not.toContain(
         world.secret.slice(4, -4)
       )
@@ -119,34 +119,31 @@ describe("1.3 authentication", () => {
   })
 })
 
+const scopeOf = (path: string): string => {
+  if (path === "/v2/translate") return "translate:text"
+  if (path === "/v2/usage") return "usage:read"
+  return path.includes("glossary") ? "glossaries:read" : "languages:read"
+}
+
 describe("1.3 permission scopes", () => {
-  it.each(
-    paths.map(([method, path]) => [
-      method,
-      path,
-      path === "/v2/translate"
-        ? "translate:text"
-        : path === "/v2/usage"
-          ? "usage:read"
-          : path.includes("glossary")
-            ? "glossaries:read"
-            : "languages:read"
-    ])
-  )("%s %s needs %s", async (method, path, scope) => {
-    const world = await TranslationHarness.open()
-    const call = {
-      method,
-      path,
-      query: path === "/v3/languages" ? "resource=voice" : "",
-      body: "text=x&target_lang=de"
+  it.each(paths.map(([method, path]) => [method, path, scopeOf(path!)] as const))(
+    "%s %s needs %s",
+    async (method, path, scope) => {
+      const world = await TranslationHarness.open()
+      const call = {
+        method,
+        path,
+        query: path === "/v3/languages" ? "resource=voice" : "",
+        body: "text=x&target_lang=de"
+      }
+      expect((await world.call({ ...call, key: await world.key({ scopes: [scope] }) })).status).toBe(200)
+      const answer = await world.call({ ...call, key: await world.key({ scopes: ["style_rules:read"] }) })
+      expect([answer.status, answer.body]).toEqual([
+        403,
+        { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${scope}` }
+      ])
     }
-    expect((await world.call({ ...call, key: await world.key({ scopes: [scope] }) })).status).toBe(200)
-    const answer = await world.call({ ...call, key: await world.key({ scopes: ["style_rules:read"] }) })
-    expect([answer.status, answer.body]).toEqual([
-      403,
-      { message: "Forbidden", code: "missing_scope", detail: `Missing required scope(s): ${scope}` }
-    ])
-  })
+  )
 })
 
 describe("2.5 general request rate", () => {
@@ -218,18 +215,18 @@ describe("durability", () => {
     const store = openMemory()
     let fail = false
     return new Proxy(store, {
-      get: (target, name) =>
-        name === "fail"
-          ? (now: boolean) => {
-              fail = now
-            }
-          : name === "commit"
-            ? (writes: any, settled: any) =>
-                fail
-                  ? (setImmediate(() => settled(new StorageFault({ reason: "full", detail: "no space" }))),
-                    undefined)
-                  : target.commit(writes, settled)
-            : (target as any)[name]
+      get: (target, name) => {
+        if (name === "fail")
+          return (now: boolean) => {
+            fail = now
+          }
+        if (name !== "commit") return (target as any)[name]
+        return (writes: any, settled: any) => {
+          if (!fail) return target.commit(writes, settled)
+          setImmediate(() => settled(new StorageFault({ reason: "full", detail: "no space" })))
+          return undefined
+        }
+      }
     })
   }
   const stored = (world: TranslationHarness): number =>

@@ -68,7 +68,7 @@ const memoryOf = async (units: Parameters<typeof tmxOf>[0]): Promise<string> => 
   })
 }
 
-const made = async (
+const translatedBytes = async (
   name: string,
   content: string | Uint8Array,
   fields: Record<string, string>
@@ -87,7 +87,7 @@ describe("glossaries", () => {
   it("a term in a docx, plain, bold, and beside formatting: the term's translation, with the formatting where it stood", async () => {
     const glossary_id = await glossaryOf("cat\tKatze\nred house\trotes Haus")
     const body = main(
-      await made(
+      await translatedBytes(
         "a.docx",
         docxOf(p("the cat sleeps") + p("a ", bold("cat"), " runs") + p("one ", bold("big"), " cat")),
         { glossary_id }
@@ -100,24 +100,28 @@ describe("glossaries", () => {
   })
   it("a term that formatting cuts through is translated without loss", async () => {
     const glossary_id = await glossaryOf("red house\trotes Haus")
-    const body = main(await made("a.docx", docxOf(p("the red ", bold("house"), " stands")), { glossary_id }))
+    const body = main(
+      await translatedBytes("a.docx", docxOf(p("the red ", bold("house"), " stands")), { glossary_id })
+    )
     expect(body.replace(/<[^>]*>/g, "")).toMatch(/^THE (?:RED HOUSE|rotes Haus) STANDS$/)
     expect(body.match(/<w:b\/>/g)).toHaveLength(1)
   })
   it("several glossaries; in txt, srt, html and xlf as well", async () => {
     const glossary_ids = `${await glossaryOf("cat\tKatze")},${await glossaryOf("dog\tHund")}`
-    expect((await made("a.txt", "the cat\nthe dog\n", { glossary_ids })).toString()).toBe(
+    expect((await translatedBytes("a.txt", "the cat\nthe dog\n", { glossary_ids })).toString()).toBe(
       "THE Katze\nTHE Hund\n"
     )
     expect(
-      (await made("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nthe cat\n", { glossary_ids })).toString()
+      (
+        await translatedBytes("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nthe cat\n", { glossary_ids })
+      ).toString()
     ).toContain("\nTHE Katze\n")
-    expect((await made("a.html", "<p>the <i>cat</i> &amp; dog</p>", { glossary_ids })).toString()).toBe(
-      "<p>THE <i>Katze</i> &amp; Hund</p>"
-    )
+    expect(
+      (await translatedBytes("a.html", "<p>the <i>cat</i> &amp; dog</p>", { glossary_ids })).toString()
+    ).toBe("<p>THE <i>Katze</i> &amp; Hund</p>")
     expect(
       (
-        await made(
+        await translatedBytes(
           "a.xlf",
           '<xliff version="1.2"><file><body><trans-unit id="1"><source>the cat</source></trans-unit></body></file></xliff>',
           { glossary_ids }
@@ -155,7 +159,7 @@ describe("memories and style lists", () => {
       { en: "The contract takes effect immediately.", de: "Der Vertrag tritt sofort in Kraft." }
     ])
     const body = main(
-      await made(
+      await translatedBytes(
         "a.docx",
         docxOf(p("The contract takes effect immediately.") + p("Nobody knows this one.")),
         { translation_memory_id }
@@ -169,7 +173,7 @@ describe("memories and style lists", () => {
     ).toEqual(["Der Vertrag tritt sofort in Kraft.", "NOBODY KNOWS THIS ONE."])
     expect(
       (
-        await made("a.txt", "The contract takes effect tomorrow.\n", {
+        await translatedBytes("a.txt", "The contract takes effect tomorrow.\n", {
           translation_memory_id,
           translation_memory_threshold: "100"
         })
@@ -177,7 +181,9 @@ describe("memories and style lists", () => {
     ).toBe("THE CONTRACT TAKES EFFECT TOMORROW.\n")
   })
   it("a style list sets its characters", async () => {
-    expect((await made("a.txt", "wait...\n", { style_id: await styleOf("de") })).toString()).toBe("WAIT…\n")
+    expect((await translatedBytes("a.txt", "wait...\n", { style_id: await styleOf("de") })).toString()).toBe(
+      "WAIT…\n"
+    )
   })
 })
 

@@ -81,8 +81,8 @@ export class DocumentWorld {
     return world
   }
 
-  async key(given: Partial<NewKey> = {}): Promise<string> {
-    return (await createKey(this.store, this.hash, this.account, { nowMs: this.clock(), ...given })).secret
+  async key(options: Partial<NewKey> = {}): Promise<string> {
+    return (await createKey(this.store, this.hash, this.account, { nowMs: this.clock(), ...options })).secret
   }
 
   async start({
@@ -91,7 +91,7 @@ export class DocumentWorld {
   }: { readonly adapter?: "uws" | "node"; readonly deps?: Partial<DocumentDeps> } = {}): Promise<void> {
     const system = (this.system = new ActorSystem({ store: this.store, nowMs: this.clock }))
     system.host(RateWindow, Context.empty())
-    const kept = createResources({
+    const resources = createResources({
       store: this.store,
       actors: system,
       engines: this.engines,
@@ -108,7 +108,7 @@ export class DocumentWorld {
       ring: this.ring,
       clock: this.clock,
       atOnce: 2,
-      ...documentCustomizations(kept),
+      ...documentCustomizations(resources),
       ...deps
     })
     const service = translation({
@@ -121,7 +121,7 @@ export class DocumentWorld {
       usage: this.usage,
       limits: { calls: 1_000_000, windowMs: 2_000, inFlight: 64 },
       documents: this.service,
-      resources: kept
+      resources: resources
     })
     this.server = await listenWith(adapter, () => {}, [service], { host: "127.0.0.1", port: 0 })
     this.url = `http://127.0.0.1:${this.server.port}`

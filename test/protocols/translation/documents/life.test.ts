@@ -33,7 +33,7 @@ const outcome = async (
     : `${result.at} ${result.status === 200 || result.status === 400 ? "" : `${result.status} `}${result.message}`
 }
 
-const made = async (
+const translatedBytes = async (
   name: string,
   content: string | Uint8Array,
   fields: Record<string, string> = {}
@@ -43,8 +43,8 @@ const made = async (
   return result.bytes
 }
 
-const text = async (...given: Parameters<typeof made>): Promise<string> =>
-  (await made(...given)).toString("utf8")
+const text = async (...args: Parameters<typeof translatedBytes>): Promise<string> =>
+  (await translatedBytes(...args)).toString("utf8")
 
 describe("PDF", () => {
   it("DOC-44 no header in the first 1,024 bytes: U not a PDF", async () =>
@@ -53,7 +53,7 @@ describe("PDF", () => {
     const bytes = (await pdfOf([[{ text: "Recovered words" }]]))
       .toString("latin1")
       .replace(/startxref\s+\d+/, "startxref\n7")
-    expect((await pdfText(await made("a.pdf", Buffer.from(bytes, "latin1")))).join(" ")).toContain(
+    expect((await pdfText(await translatedBytes("a.pdf", Buffer.from(bytes, "latin1")))).join(" ")).toContain(
       "RECOVERED WORDS"
     )
     const untabled = bytes.slice(0, bytes.lastIndexOf("xref\n", bytes.lastIndexOf("startxref") - 1)) + "%%EOF"
@@ -135,7 +135,7 @@ describe("PDF", () => {
       )
     expect(await outcome("a.pdf", await odd(80, 0))).toMatch(/^S .*text cannot be extracted/)
     expect(await outcome("a.pdf", await odd(80, 4))).toMatch(/^S .*text cannot be extracted/)
-    expect((await pdfText(await made("a.pdf", await odd(8, 6)))).join(" ")).toContain(
+    expect((await pdfText(await translatedBytes("a.pdf", await odd(8, 6)))).join(" ")).toContain(
       "SOME PLAIN WORDS ON LINE A"
     )
   })
@@ -216,7 +216,7 @@ describe("PDF", () => {
         page.node.set(PDFName.of("UserUnit"), PDFNumber.of(2))
       }
     )
-    const result = await made("a.pdf", source)
+    const result = await translatedBytes("a.pdf", source)
     const where = async (bytes: Buffer): Promise<ReadonlyArray<ReadonlyArray<number>>> => {
       await pdfText(bytes)
       const { getDocument } = await import("pdfjs-dist/legacy/build/pdf.mjs")
@@ -276,7 +276,7 @@ describe("PDF", () => {
       )
       await doc.attach(Buffer.from("attached"), "a.txt", { mimeType: "text/plain" })
     })
-    const { catalog, context } = await PDFDocument.load(await made("a.pdf", source))
+    const { catalog, context } = await PDFDocument.load(await translatedBytes("a.pdf", source))
     const names = context.lookup(catalog.get(PDFName.of("Names")), PDFDict)
     expect(
       names.has(PDFName.of("JavaScript")) &&
@@ -346,9 +346,9 @@ describe("XLIFF", () => {
     ).toContain('<target>ONE <bpt id="1">&lt;b&gt;</bpt>TWO</target>')
     const two =
       '<xliff version="2.0" srcLang="en" trgLang="DE"><file id="f"><unit id="u"><segment><source>one <sc id="1"/>two</source></segment><segment><source>three<ec startRef="1"/> four</source></segment></unit></file></xliff>'
-    const made = await text("a.xliff", two)
-    expect(made).toContain('<target>ONE <sc id="1"/>TWO</target>')
-    expect(made).toContain('<target>THREE<ec startRef="1"/> FOUR</target>')
+    const output = await text("a.xliff", two)
+    expect(output).toContain('<target>ONE <sc id="1"/>TWO</target>')
+    expect(output).toContain('<target>THREE<ec startRef="1"/> FOUR</target>')
   })
   it("DOC-63 a code that may not be deleted comes back when the engine drops it", async () => {
     const { segments, rebuild } = await extracted(
@@ -504,7 +504,7 @@ describe("pictures", () => {
     const jpeg = picture("hello").toBuffer("image/jpeg", 90)
     expect(await outcome("a.jpg", jpeg.subarray(0, jpeg.length >> 1))).toMatch(/^U .*damaged image/)
     const dot = createCanvas(1, 1).toBuffer("image/png")
-    expect((await made("a.png", dot)).equals(dot)).toBe(true)
+    expect((await translatedBytes("a.png", dot)).equals(dot)).toBe(true)
     const plain = picture("").toBuffer("image/png")
     const chunk = Buffer.concat([Buffer.from("acTL"), Buffer.from([0, 0, 0, 1, 0, 0, 0, 0])])
     const sum = Buffer.alloc(4)
@@ -600,12 +600,11 @@ describe("around an upload", () => {
       },
       {
         store: new Proxy(store, {
-          get: (target, name) =>
-            name === "blobs"
-              ? blobs
-              : typeof (target as any)[name] === "function"
-                ? (target as any)[name].bind(target)
-                : (target as any)[name]
+          get: (target, name) => {
+            if (name === "blobs") return blobs
+            const member = (target as any)[name]
+            return typeof member === "function" ? member.bind(target) : member
+          }
         })
       }
     )

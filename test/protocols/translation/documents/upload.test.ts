@@ -34,7 +34,7 @@ const outcome = async (
     : `${result.at} ${result.status === 200 || result.status === 400 ? "" : `${result.status} `}${result.message}`
 }
 
-const made = async (
+const translatedBytes = async (
   name: string,
   content: string | Uint8Array,
   fields: Record<string, string> = {}
@@ -44,11 +44,12 @@ const made = async (
   return result.bytes
 }
 
-const text = async (...given: Parameters<typeof made>): Promise<string> =>
-  (await made(...given)).toString("utf8")
+const text = async (...args: Parameters<typeof translatedBytes>): Promise<string> =>
+  (await translatedBytes(...args)).toString("utf8")
 
 const part = (bytes: Buffer, name = mainPart): string => new Zip(bytes).part(name)!.toString("utf8")
-const word = (body: string): Promise<string> => made("a.docx", docxOf(body)).then((bytes) => part(bytes))
+const word = (body: string): Promise<string> =>
+  translatedBytes("a.docx", docxOf(body)).then((bytes) => part(bytes))
 
 /** Every occurrence of these bytes. */
 const patched = (
@@ -60,8 +61,8 @@ const patched = (
   const out = Buffer.from(bytes)
   const places: Array<number> = []
   for (let at = out.indexOf(find); at >= 0; at = out.indexOf(find, at + 1)) places.push(at)
-  for (const at of which === "all" ? places : which === "first" ? places.slice(0, 1) : places.slice(-1))
-    put.copy(out, at)
+  const chosen = { all: places, first: places.slice(0, 1), last: places.slice(-1) }[which]
+  for (const at of chosen) put.copy(out, at)
   return out
 }
 
@@ -198,9 +199,9 @@ describe("packages", () => {
     expect(await outcome("a.docx", patched(two, Buffer.from("bbbb"), Buffer.from("cccc"), "first"))).toMatch(
       /^U .*damaged archive/
     )
-    const over = Buffer.from(two)
-    over.writeUInt32LE(9_999, recordOf(over, "word/aaaa.xml") + 20)
-    expect(await outcome("a.docx", over)).toMatch(/^U .*damaged archive/)
+    const oversized = Buffer.from(two)
+    oversized.writeUInt32LE(9_999, recordOf(oversized, "word/aaaa.xml") + 20)
+    expect(await outcome("a.docx", oversized)).toMatch(/^U .*damaged archive/)
   })
   it.each(["../../etc/x", "/etc/passw", "a\\b\\c\\d\\e\\", "a\u0000b\u0000c\u0000de\u0000"])(
     "DOC-14 an entry named %j: U damaged archive",
@@ -225,11 +226,13 @@ describe("packages", () => {
     const commented = Buffer.concat([number.subarray(0, -2), u16(5), Buffer.from("hello")])
     const prefixed = Buffer.concat([Buffer.from("PK before"), number])
     for (const bytes of [commented, prefixed, zip64(number)])
-      expect((await made("a.docx", bytes)).equals(bytes)).toBe(true)
+      expect((await translatedBytes("a.docx", bytes)).equals(bytes)).toBe(true)
     const changed = zip64(docxOf(p("some words")))
-    expect(part(await made("a.docx", changed))).toContain("SOME WORDS")
+    expect(part(await translatedBytes("a.docx", changed))).toContain("SOME WORDS")
     expect(
-      part(await made("a.docx", Buffer.concat([Buffer.from("PK before"), docxOf(p("some words"))])))
+      part(
+        await translatedBytes("a.docx", Buffer.concat([Buffer.from("PK before"), docxOf(p("some words"))]))
+      )
     ).toContain("SOME WORDS")
   })
   it("DOC-17 another compression, an encrypted entry: U unsupported compression", async () => {
@@ -251,7 +254,10 @@ describe("packages", () => {
     const link = (target: string, mode = ' TargetMode="External"') =>
       `<Relationship Id="r${target.length}" Type="x" Target="${target}"${mode}/>`
     const rels = `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">${link("file:///etc/passwd")}${link("http://127.0.0.1:9/")}${link("document.xml", "")}</Relationships>`
-    const bytes = await made("a.docx", docxOf(p("words"), { "word/_rels/document.xml.rels": rels }))
+    const bytes = await translatedBytes(
+      "a.docx",
+      docxOf(p("words"), { "word/_rels/document.xml.rels": rels })
+    )
     expect(part(bytes, "word/_rels/document.xml.rels")).toBe(rels)
   })
   it("DOC-20 a main part that is not well-formed: S with part and offset", async () =>
@@ -367,7 +373,7 @@ describe("markup", () => {
     ).toMatch(/^S .*damaged document/))
   it("DOC-25 UTF-16 with its mark is kept; UTF-16 that is only declared: S encoding", async () => {
     const utf16 = Buffer.from('\uFEFF<?xml version="1.0" encoding="UTF-16"?><a>hello</a>', "utf16le")
-    expect((await made("a.xml", utf16)).toString("utf16le")).toBe(
+    expect((await translatedBytes("a.xml", utf16)).toString("utf16le")).toBe(
       '\uFEFF<?xml version="1.0" encoding="UTF-16"?><a>HELLO</a>'
     )
     expect(await outcome("a.xml", '<?xml version="1.0" encoding="UTF-16"?><a>hello</a>')).toMatch(
@@ -378,7 +384,7 @@ describe("markup", () => {
     answers = { hello: "こんにちは" }
     expect(
       (
-        await made(
+        await translatedBytes(
           "a.xml",
           Buffer.from('<?xml version="1.0" encoding="ISO-8859-1"?><a>hello</a>', "latin1"),
           { target_lang: "JA" }
@@ -426,9 +432,9 @@ describe("markup", () => {
     try {
       const result = await other.translate("a.xml", "<a>one <b>two</b> three <i>four</i> and <x/> five</a>")
       expect(result.at).toBe("OK")
-      const made = result.at === "OK" ? result.bytes.toString("utf8") : ""
-      expect(made.match(/<x\/>/g)).toHaveLength(1)
-      const scan = new XmlScanner(made)
+      const output = result.at === "OK" ? result.bytes.toString("utf8") : ""
+      expect(output.match(/<x\/>/g)).toHaveLength(1)
+      const scan = new XmlScanner(output)
       while (scan.next()) expect(["a", "b", "i", "x"]).toContain(scan.name || "a")
     } finally {
       await other.close()
@@ -453,7 +459,7 @@ describe("Word", () => {
   const run = (look: string, words: string): string => `<w:r><w:rPr>${look}</w:rPr><w:t>${words}</w:t></w:r>`
   it("DOC-32 5,000 runs of one letter: one segment", async () => {
     const before = world.asked.length
-    await made(
+    await translatedBytes(
       "a.docx",
       docxOf(
         p(...Array.from({ length: 5_000 }, (_, i) => run('<w:lang w:val="en"/>', i % 6 === 5 ? " " : "a")))
@@ -533,7 +539,10 @@ describe("Word", () => {
 
 describe("PowerPoint and Excel", () => {
   it("DOC-38 1,000 slides", async () => {
-    const bytes = await made("a.pptx", pptxOf(Array.from({ length: 1_000 }, (_, i) => `Slide number ${i}`)))
+    const bytes = await translatedBytes(
+      "a.pptx",
+      pptxOf(Array.from({ length: 1_000 }, (_, i) => `Slide number ${i}`))
+    )
     expect(part(bytes, "ppt/slides/slide1000.xml")).toContain("SLIDE NUMBER 999")
   })
   it("DOC-39 28,297 strings in 10,000 rows", async () => {
@@ -543,7 +552,7 @@ describe("PowerPoint and Excel", () => {
       (_, r) =>
         `<row r="${r + 1}">${[0, 1, 2, 3, 4].map((c) => `<c t="s"><v>${(r * 5 + c) % 28_297}</v></c>`).join("")}</row>`
     ).join("")
-    const bytes = await made("a.xlsx", xlsxOf(strings, `<sheetData>${rows}</sheetData>`))
+    const bytes = await translatedBytes("a.xlsx", xlsxOf(strings, `<sheetData>${rows}</sheetData>`))
     expect(part(bytes, "xl/sharedStrings.xml")).toContain("ENTRY 28296 WORDS")
   })
   it("DOC-40 a sheet of 90 MB without inline strings is copied raw, not parsed", async () => {
@@ -554,7 +563,7 @@ describe("PowerPoint and Excel", () => {
     ).join("")
     expect(rows.length).toBeGreaterThan(80_000_000)
     const bytes = xlsxOf(["hello"], `<sheetData>${rows}<row><not well formed</sheetData>`)
-    const result = await made("a.xlsx", bytes)
+    const result = await translatedBytes("a.xlsx", bytes)
     const before = new Zip(bytes)
     const after = new Zip(result)
     const entry = before.get("xl/worksheets/sheet1.xml")!
@@ -568,19 +577,21 @@ describe("PowerPoint and Excel", () => {
   }, 60_000)
   it("DOC-41 a shared string that is not there stays untouched", async () => {
     const sheet = '<sheetData><row><c t="s"><v>99</v></c></row></sheetData>'
-    expect(part(await made("a.xlsx", xlsxOf(["hello"], sheet)), "xl/worksheets/sheet1.xml")).toContain(sheet)
+    expect(
+      part(await translatedBytes("a.xlsx", xlsxOf(["hello"], sheet)), "xl/worksheets/sheet1.xml")
+    ).toContain(sheet)
   })
   it("DOC-42 formulas are byte-equal", async () => {
     const sheet =
       '<sheetData><row><c><f>HYPERLINK("http://x.y","text")</f><v>0</v></c><c><f>SUM(Table1[Some column])</f></c><c t="inlineStr"><is><t>inline words</t></is></c></row></sheetData>'
-    expect(part(await made("a.xlsx", xlsxOf(["hello"], sheet)), "xl/worksheets/sheet1.xml")).toContain(
-      sheet.replace("inline words", "INLINE WORDS")
-    )
+    expect(
+      part(await translatedBytes("a.xlsx", xlsxOf(["hello"], sheet)), "xl/worksheets/sheet1.xml")
+    ).toContain(sheet.replace("inline words", "INLINE WORDS"))
   })
   it("DOC-43 a translation longer than a cell may be: the source is kept", async () => {
     answers = { hello: "x".repeat(32_768) }
     const strings = part(
-      await made("a.xlsx", xlsxOf(["hello", "other"], "<sheetData/>")),
+      await translatedBytes("a.xlsx", xlsxOf(["hello", "other"], "<sheetData/>")),
       "xl/sharedStrings.xml"
     )
     expect(strings).toContain("<t>hello</t>")

@@ -158,8 +158,8 @@ describe("quality evaluation (translation 14)", () => {
   })
   it("POST 100 a minute, GET 1000 a minute per key: 429 with Retry-After", async () => {
     for (let i = 0; i < 100; i++) expect((await evaluate({})).status).toBe(400)
-    const over = await evaluate({})
-    expect([over.status, Number(over.header("retry-after"))]).toEqual([429, 60])
+    const limited = await evaluate({})
+    expect([limited.status, Number(limited.header("retry-after"))]).toEqual([429, 60])
     for (let i = 0; i < 1_000; i++) await world.call({ method: "GET", path: `${path}/x` })
     expect((await world.call({ method: "GET", path: `${path}/x` })).status).toBe(429)
   })

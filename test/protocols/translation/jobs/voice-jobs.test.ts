@@ -26,7 +26,7 @@ const body = (bytes: number, more: object = {}) => ({
   ...more
 })
 
-const create = (given: object, query = ""): Promise<Answer> => world.call({ path, query, body: given })
+const create = (job: object, query = ""): Promise<Answer> => world.call({ path, query, body: job })
 
 const read = async (id: string, query = ""): Promise<any> =>
   (await world.call({ method: "GET", path: `${path}/${id}`, query })).body
@@ -56,9 +56,9 @@ const settled = (id: string): Promise<any> =>
   })
 
 const worked = async (more: object = {}, file = sound()): Promise<any> => {
-  const { body: made } = await create(body(file.length, more))
-  expect((await asset("PUT", made.upload_url, made.signature, file)).status).toBe(204)
-  return settled(made.job_id)
+  const { body: created } = await create(body(file.length, more))
+  expect((await asset("PUT", created.upload_url, created.signature, file)).status).toBe(204)
+  return settled(created.job_id)
 }
 
 describe("voice translate jobs (translation 13)", () => {
@@ -69,8 +69,8 @@ describe("voice translate jobs (translation 13)", () => {
       { language: "en-US", type: "application/x-subrip" },
       { language: "de", type: "audio/pcm;encoding=s16le;rate=16000" }
     ]
-    const { status, body: made } = await create(body(file.length, { targets }), "include=signed_url")
-    expect([status, made]).toEqual([
+    const { status, body: created } = await create(body(file.length, { targets }), "include=signed_url")
+    expect([status, created]).toEqual([
       201,
       {
         job_id: expect.any(String),
@@ -79,16 +79,16 @@ describe("voice translate jobs (translation 13)", () => {
         signed_upload_url: expect.stringContaining("X-Signature=")
       }
     ])
-    expect((await read(made.job_id)).results).toEqual([
+    expect((await read(created.job_id)).results).toEqual([
       { status: "pending" },
       { status: "pending" },
       { status: "pending" }
     ])
-    const put = await asset("PUT", made.signed_upload_url, undefined, file)
+    const put = await asset("PUT", created.signed_upload_url, undefined, file)
     expect([put.status, put.text]).toEqual([204, ""])
-    const job = await settled(made.job_id)
+    const job = await settled(created.job_id)
     expect(job).toMatchObject({
-      job_id: made.job_id,
+      job_id: created.job_id,
       product: "voice",
       operation: "translate",
       created_at: "2026-01-31T12:00:00.000Z",
@@ -97,7 +97,7 @@ describe("voice translate jobs (translation 13)", () => {
       targets,
       results: [{ status: "complete" }, { status: "complete" }, { status: "complete" }]
     })
-    const signed = await read(made.job_id, "include=signed_url")
+    const signed = await read(created.job_id, "include=signed_url")
     const fetched: Array<string> = []
     for (const [i, one] of signed.results.entries()) {
       expect((await asset("GET", one.download_url, signed.results[(i + 1) % 3].signature)).status).toBe(403)
@@ -115,7 +115,9 @@ describe("voice translate jobs (translation 13)", () => {
     )
     expect(fetched[2]!.length).toBeGreaterThan(100)
     await until(async () =>
-      (await world.call({ method: "GET", path: `${path}/${made.job_id}` })).status === 404 ? true : undefined
+      (await world.call({ method: "GET", path: `${path}/${created.job_id}` })).status === 404
+        ? true
+        : undefined
     )
     await until(async () => ((await world.store.blobs.ids()).length === 0 ? true : undefined))
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.speech_to_text_minutes_count).toBe(1)
@@ -176,26 +178,28 @@ describe("voice translate jobs (translation 13)", () => {
   })
   it("wrong length: 400 and the job still waits; wrong or other signature: 403; a second upload: 403", async () => {
     const file = sound()
-    const { body: made } = await create(body(file.length))
+    const { body: created } = await create(body(file.length))
     const { body: other } = await create(body(5))
-    expect((await asset("PUT", made.upload_url, made.signature, file.subarray(1))).status).toBe(400)
-    expect((await asset("PUT", made.upload_url, other.signature, file)).status).toBe(403)
-    expect((await asset("PUT", made.upload_url, undefined, file)).status).toBe(403)
-    expect((await read(made.job_id)).results[0].status).toBe("pending")
-    expect((await asset("PUT", made.upload_url, made.signature, file)).status).toBe(204)
-    expect((await asset("PUT", made.upload_url, made.signature, file)).status).toBe(403)
+    expect((await asset("PUT", created.upload_url, created.signature, file.subarray(1))).status).toBe(400)
+    expect((await asset("PUT", created.upload_url, other.signature, file)).status).toBe(403)
+    expect((await asset("PUT", created.upload_url, undefined, file)).status).toBe(403)
+    expect((await read(created.job_id)).results[0].status).toBe("pending")
+    expect((await asset("PUT", created.upload_url, created.signature, file)).status).toBe(204)
+    expect((await asset("PUT", created.upload_url, created.signature, file)).status).toBe(403)
   })
   it("17 never uploaded: after 5 minutes all results failed and upload 403, after another hour 404", async () => {
-    const { body: made } = await create(body(5))
+    const { body: created } = await create(body(5))
     world.nowMs += 300_000
-    expect((await asset("PUT", made.upload_url, made.signature, Buffer.from("12345"))).status).toBe(403)
+    expect((await asset("PUT", created.upload_url, created.signature, Buffer.from("12345"))).status).toBe(403)
     world.system.tick()
-    const job = await settled(made.job_id)
+    const job = await settled(created.job_id)
     expect(job.results).toEqual([{ status: "failed", error: { message: expect.any(String) } }])
     world.nowMs += 3_600_000
     world.system.tick()
     await until(async () =>
-      (await world.call({ method: "GET", path: `${path}/${made.job_id}` })).status === 404 ? true : undefined
+      (await world.call({ method: "GET", path: `${path}/${created.job_id}` })).status === 404
+        ? true
+        : undefined
     )
   })
   it("the download window ends an hour after the upload: job and files gone", async () => {
@@ -242,7 +246,7 @@ describe("voice translate jobs (translation 13)", () => {
     await until(async () => ((await create(body(10))).status === 201 ? true : undefined))
   })
   it("free 403, scoped key 403, foreign and unknown 404, malformed 400, speech quota used up 456", async () => {
-    const { body: made } = await create(body(10))
+    const { body: created } = await create(body(10))
     const nobody = "0f8fad5b-d9cb-469f-a165-70867728950e"
     expect(
       (await world.call({ path, body: body(1), key: await world.key({ scopes: ["translate:text"] }) })).status
@@ -256,18 +260,19 @@ describe("voice translate jobs (translation 13)", () => {
       (await world.call({ method: "GET", path: `${path}/x` })).status
     ]).toEqual([404, 400])
     expect(
-      (await (await TranslationHarness.open()).call({ method: "GET", path: `${path}/${made.job_id}` })).status
+      (await (await TranslationHarness.open()).call({ method: "GET", path: `${path}/${created.job_id}` }))
+        .status
     ).toBe(404)
     await open({ account: { tier: "free" } })
     expect((await create(body(10))).status).toBe(403)
   })
   it("leftovers of a crash between an upload's last byte and its record are removed at the start, nothing else", async () => {
-    const { body: made } = await create(body(sound().length))
+    const { body: created } = await create(body(sound().length))
     const one = async function* () {
       yield new Uint8Array(3)
     }
     const stray = [
-      `voice-${made.job_id}-source-${crypto.randomUUID()}`,
+      `voice-${created.job_id}-source-${crypto.randomUUID()}`,
       `tm-${crypto.randomUUID()}-${crypto.randomUUID()}`,
       `tmx-${crypto.randomUUID()}`
     ]

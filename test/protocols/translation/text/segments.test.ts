@@ -17,13 +17,13 @@ const draftOf = (text: string, split: Split = "1", language = "en"): Draft => {
 }
 
 /** Sentences as the engine sees them, opaque units as ‹n›. */
-const shown = (draft: Draft): ReadonlyArray<string> =>
+const unitTexts = (draft: Draft): ReadonlyArray<string> =>
   draft.segments.map(({ units }) =>
     units.map((unit) => (unit._tag === "text" ? unit.text : `‹${unit.id}›`)).join("")
   )
 
 const sentences = (text: string, split: Split = "1", language = "en"): ReadonlyArray<string> =>
-  shown(draftOf(text, split, language))
+  unitTexts(draftOf(text, split, language))
 
 const plainly = { repair: false, escape: false, target: "de" }
 
@@ -60,7 +60,7 @@ describe("translate 3.1 split_sentences", () => {
     ["ja", "今日は。元気？", ["今日は。", "元気？"]],
     ["en", "Version 1.2.3 is out. Buy it.", ["Version 1.2.3 is out.", "Buy it."]],
     ["en", "See https://a.b/c?d=e. {name} is here.", ["See ‹0›.", "‹0› is here."]]
-  ])("%s: %s", (language, given, expected) => expect(sentences(given, "1", language)).toEqual(expected))
+  ])("%s: %s", (language, text, expected) => expect(sentences(text, "1", language)).toEqual(expected))
 })
 
 describe("placeholders are opaque units", () => {

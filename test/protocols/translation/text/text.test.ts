@@ -57,11 +57,11 @@ describe("translate 3.2 success", () => {
     [undefined, "v1", undefined]
   ])(
     "tag_handling %s version %s → tag_handling_version %s",
-    async (tag_handling, tag_handling_version, shown) => {
+    async (tag_handling, tag_handling_version, version) => {
       expect(
         (await (await TranslationHarness.open()).translate({ text: "x", tag_handling, tag_handling_version }))
           .body.translations[0].tag_handling_version
-      ).toBe(shown)
+      ).toBe(version)
     }
   )
   it("when source_lang was given, that value is reported", async () => {

@@ -52,7 +52,7 @@ it("texts that others bring: whole lines and terms from the glossary, the style'
     memoryThreshold: 75
   })
   if ("_tag" in aid) throw new Error(aid._tag)
-  const made = await Effect.runPromise(
+  const result = await Effect.runPromise(
     translateWithMemory({ translator: engines.translator, memories }, aid, {
       texts: ["First. Second.", "a cat... {x}", "", "cat"],
       source,
@@ -60,6 +60,6 @@ it("texts that others bring: whole lines and terms from the glossary, the style'
       pair: "de"
     })
   )
-  expect(made).toEqual({ texts: ["beides", "A Katze… {x}", "", "Katze"], places: [], engine: "fake" })
+  expect(result).toEqual({ texts: ["beides", "A Katze… {x}", "", "Katze"], places: [], engine: "fake" })
   expect([asked.length, asked[0]!.segments.length]).toEqual([1, 1])
 })
