@@ -21,7 +21,10 @@ export type Refusal =
   | { readonly _tag: "TooLarge" }
   | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
   | { readonly _tag: "NotFound"; readonly what?: string }
-  | { readonly _tag: "Limited"; readonly retryAfterMs: number }
+  /** `message`: of endpoints that word their own; their errors carry a message only. */
+  | { readonly _tag: "Limited"; readonly retryAfterMs: number; readonly message?: string }
+  /** An error of an endpoint whose errors carry a message only. */
+  | { readonly _tag: "MessageOnly"; readonly status: 400 | 403 | 404 | 415; readonly message: string }
   /** A translation that is still being made is asked for. */
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
@@ -43,6 +46,7 @@ const tags: Readonly<Record<Refusal["_tag"], true>> = {
   MissingScopes: true,
   NotFound: true,
   Limited: true,
+  MessageOnly: true,
   DocumentNotReady: true,
   QuotaExceeded: true,
   Down: true,
@@ -122,9 +126,13 @@ export const problem = (refusal: Refusal): Response => {
     case "Limited":
       return answer(
         429,
-        { message: "Too many requests, please wait and send the request again.", code: "rate_limited" },
+        refusal.message === undefined
+          ? { message: "Too many requests, please wait and send the request again.", code: "rate_limited" }
+          : { message: refusal.message },
         retryAfter(refusal.retryAfterMs)
       )
+    case "MessageOnly":
+      return answer(refusal.status, { message: refusal.message })
     case "DocumentNotReady":
       return answer(
         503,

@@ -7,6 +7,7 @@ import { documentCounts, usedCount } from "../../../actors/document-job.ts"
 import type { Key as RowKey, Store, StorageFault, Write } from "../../../storage/store.ts"
 import type { KeyInUse } from "./keys.ts"
 import { periodOf } from "./records.ts"
+import type { Refusal } from "../problems.ts"
 
 export const units = ["translate", "document", "write", "speechToTextMs", "speechToSpeechMs"] as const
 export type Unit = (typeof units)[number]
@@ -66,6 +67,10 @@ interface Meter {
   /** The commit that holds its last booking. */
   lastBatch: Batch | undefined
 }
+
+export type QuotaExceeded = Extract<Refusal, { readonly _tag: "QuotaExceeded" }>
+const accountExceeded: QuotaExceeded = { _tag: "QuotaExceeded", owner: "account" }
+const keyExceeded: QuotaExceeded = { _tag: "QuotaExceeded", owner: "key" }
 
 export const usedOf = (meter: { readonly used: Readonly<Counts> }, quota: Quota): number =>
   quota === "characters" ? meter.used.translate + meter.used.document + meter.used.write : meter.used[quota]
@@ -198,8 +203,8 @@ export class Usage {
     }
   }
 
-  /** "account" or "key": whose quota it would pass; then nothing is set aside. */
-  reserve(using: KeyInUse, unit: Unit, amount: number): Reservation | "account" | "key" {
+  /** Sets the amount aside, unless it would pass the quota of the account or of the key. */
+  reserve(using: KeyInUse, unit: Unit, amount: number): Reservation | QuotaExceeded {
     const { account, key } = this.read(using)
     const quota = quotaOf(unit)
     const accountMax = using.account.limits[quota]
@@ -209,9 +214,9 @@ export class Usage {
       accountMax !== null &&
       usedOf(account, quota) + account.reserved[quota] + amount > accountMax
     )
-      return "account"
+      return accountExceeded
     if (amount > 0 && keyMax !== null && usedOf(key, quota) + key.reserved[quota] + amount > keyMax)
-      return "key"
+      return keyExceeded
     account.reserved[quota] += amount
     key.reserved[quota] += amount
     let open = true

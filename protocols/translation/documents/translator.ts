@@ -10,7 +10,7 @@ import { noCustomization, type Customization } from "../text/customizations.ts"
 import { translateWithMemory } from "../text/translate-with-memory.ts"
 import { languageOf, pairFor } from "../languages.ts"
 import type { MemorySearch } from "../memories/search.ts"
-import type { Refusal } from "../problems.ts"
+import { isRefusal, type Refusal } from "../problems.ts"
 import { withPlaceholders, type Piece } from "../text/segments.ts"
 
 const batchMsMax = 60_000
@@ -63,7 +63,7 @@ export const translateBatch = (
       Effect.fail(new EngineFault({ reason: "unsupported", engine: translator.info.id, detail }))
     if (pair === undefined) return unsupported(`${source} to ${target}`)
     const customization = aids?.of(batch) ?? noCustomization
-    if ("_tag" in customization)
+    if (isRefusal(customization))
       return Effect.fail(
         new EngineFault({
           reason: "bad-input",

@@ -43,24 +43,23 @@ export const readDocumentOptions = (
   bag: RawParams,
   fileName: string | undefined,
   translator: Translator
-): { readonly options: DocumentOptions } | { readonly refusal: Refusal } => {
+): DocumentOptions | Refusal => {
   const params = new Params(bag)
-  const refuse = (refusal: Refusal) => ({ refusal })
   const { base, extension } = fileNameOf(params.string("filename") || fileName || "")
   const type = documentTypeOf(extension)
-  if (type === undefined) return refuse(unsupported)
+  if (type === undefined) return unsupported
 
   const targetCode = params.string("target_lang")
   const sourceCode = params.string("source_lang")
-  if (targetCode === undefined || targetCode === "") return refuse({ _tag: "Missing", name: "target_lang" })
+  if (targetCode === undefined || targetCode === "") return { _tag: "Missing", name: "target_lang" }
   const target = targetOf(targetCode)
-  if (target === undefined) return refuse({ _tag: "UnsupportedLanguage", name: "target_lang", pair: false })
+  if (target === undefined) return { _tag: "UnsupportedLanguage", name: "target_lang", pair: false }
   const detects = sourceCode === undefined || sourceCode === ""
   const source = detects ? undefined : sourceOf(sourceCode)
   if (!detects && source === undefined)
-    return refuse({ _tag: "UnsupportedLanguage", name: "source_lang", pair: false })
+    return { _tag: "UnsupportedLanguage", name: "source_lang", pair: false }
   if (source?.base === target.base)
-    return refuse({ _tag: "Refused", message: "Source and target language are equal." })
+    return { _tag: "Refused", message: "Source and target language are equal." }
 
   const outExtension = (params.string("output_format") || extension).toLowerCase()
   const outType = documentTypeOf(outExtension)
@@ -82,26 +81,24 @@ export const readDocumentOptions = (
   const memoryId = idOf(params, "translation_memory_id") ?? null
   const memoryThreshold = params.integer("translation_memory_threshold", 0, 100) ?? thresholdDefault
   const watermark = params.boolean("enable_watermark") ?? false
-  if (params.fault !== undefined) return refuse(params.fault)
+  if (params.fault !== undefined) return params.fault
   if (source !== undefined && pairFor(translator, source.base, target) === undefined)
-    return refuse({ _tag: "UnsupportedLanguage", name: "target_lang", pair: true })
+    return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
   return {
-    options: {
-      type,
-      baseName: base,
-      extension,
-      outExtension,
-      outType: outType!,
-      source,
-      target,
-      steering: {
-        formality,
-        glossaryIds: glossaryId !== undefined ? [glossaryId] : listed.map((id) => id.toLowerCase()),
-        styleId,
-        memoryId,
-        memoryThreshold
-      },
-      watermark: watermark && (outType!.id === "docx" || outType!.id === "pdf")
-    }
+    type,
+    baseName: base,
+    extension,
+    outExtension,
+    outType: outType!,
+    source,
+    target,
+    steering: {
+      formality,
+      glossaryIds: glossaryId !== undefined ? [glossaryId] : listed.map((id) => id.toLowerCase()),
+      styleId,
+      memoryId,
+      memoryThreshold
+    },
+    watermark: watermark && (outType!.id === "docx" || outType!.id === "pdf")
   }
 }

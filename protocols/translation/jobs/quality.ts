@@ -36,7 +36,8 @@ const targetsBySource: Readonly<Record<string, string>> = {
   zh: "ja"
 }
 
-const refused = (status: number, message: string): Response => json(status, { message }, noStore)
+const refused = (status: 400 | 403 | 404 | 415, message: string): Response =>
+  problem({ _tag: "MessageOnly", status, message })
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
 
@@ -152,12 +153,7 @@ export class QualityRoutes {
               .ref(RateWindow, `quality-${what}/${using.key.keyId}`)
               .askNow("Take", { cost: 1, limit, windowMs: minuteMs }, (answer) => {
                 if ("refuse" in answer)
-                  return resolve(
-                    json(429, { message: "Too many requests." }, [
-                      ...noStore,
-                      ["Retry-After", String(Math.max(1, Math.ceil(answer.refuse.retryAfterMs / 1_000)))]
-                    ])
-                  )
+                  return resolve(problem({ ...answer.refuse, message: "Too many requests." }))
                 if ("fault" in answer) return resolve(problem({ _tag: "Overloaded" }))
                 Promise.resolve(handle(request, using)).then(resolve, reject)
               })
@@ -174,7 +170,7 @@ export class QualityRoutes {
       .toLowerCase()
     if (type !== "application/json") return refused(415, "The body must be application/json.")
     const params = bodyOf(request)
-    if (isResponse(params)) return refused(params.status, "The body is not valid JSON.")
+    if (isResponse(params)) return refused(params.status === 415 ? 415 : 400, "The body is not valid JSON.")
     const metadata = objectIn(params, "metadata")
     const language = (name: string): string => {
       const value = metadata?.raw[name]

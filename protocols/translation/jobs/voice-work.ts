@@ -14,6 +14,7 @@ import type { Store } from "../../../storage/store.ts"
 import type { KeyRing } from "../account/keys.ts"
 import { pairFor, targetOf } from "../languages.ts"
 import type { Usage } from "../account/usage.ts"
+import { isRefusal } from "../problems.ts"
 import { pcmOf, srtOf, textOf, type Line } from "./voice-file.ts"
 
 const audioMsMax = 3 * 3_600_000
@@ -198,7 +199,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       Effect.promise(async () => {
         const using = ring.byKeyId(accountId, keyId)
         const reserved = using === undefined ? undefined : usage.reserve(using, "speechToTextMs", audioMs)
-        if (reserved !== undefined && typeof reserved !== "string") await reserved.book()
+        if (reserved !== undefined && !isRefusal(reserved)) await reserved.book()
       }),
     clean
   }

@@ -55,11 +55,8 @@ const modelTypes = ["quality_optimized", "prefer_quality_optimized", "latency_op
 const formalities = ["default", "more", "less", "prefer_more", "prefer_less"] as const
 const splits = ["0", "1", "nonewlines"] as const
 
-/** Free of faults: `options`; else the refusal. */
-export const readTextOptions = (
-  bag: RawParams,
-  translator: Translator
-): { readonly options: TextOptions } | { readonly refusal: Refusal } => {
+/** The options, or the refusal of the first thing wrong. */
+export const readTextOptions = (bag: RawParams, translator: Translator): TextOptions | Refusal => {
   const params = new Params(bag)
   const texts = params.strings("text") ?? none
   if (texts.length === 0) params.missing("text")
@@ -69,14 +66,13 @@ export const readTextOptions = (
   const targetCode = params.string("target_lang")
   const sourceCode = params.string("source_lang")
   if (targetCode === undefined || targetCode === "") params.missing("target_lang")
-  if (params.fault !== undefined) return { refusal: params.fault }
+  if (params.fault !== undefined) return params.fault
   const target = targetOf(targetCode!)
-  if (target === undefined)
-    return { refusal: { _tag: "UnsupportedLanguage", name: "target_lang", pair: false } }
+  if (target === undefined) return { _tag: "UnsupportedLanguage", name: "target_lang", pair: false }
   const detects = sourceCode === undefined || sourceCode === ""
   const source = detects ? undefined : sourceOf(sourceCode)
   if (!detects && source === undefined)
-    return { refusal: { _tag: "UnsupportedLanguage", name: "source_lang", pair: false } }
+    return { _tag: "UnsupportedLanguage", name: "source_lang", pair: false }
 
   const context = params.string("context")
   const showBilled = params.boolean("show_billed_characters") ?? false
@@ -106,27 +102,24 @@ export const readTextOptions = (
   if (instructions.length > 0 && !instructionLanguages.has(target.base))
     params.invalid("custom_instructions", "Custom instructions are not available for this target_lang.")
 
-  return params.fault !== undefined
-    ? { refusal: params.fault }
-    : {
-        options: {
-          texts,
-          source,
-          target,
-          context,
-          showBilled,
-          split: split ?? (markup?.kind === "html" ? "nonewlines" : "1"),
-          preserveFormatting,
-          formality,
-          model: modelUsedFor(modelType),
-          glossaryIds: glossaryId !== undefined ? [glossaryId] : listed,
-          styleId,
-          memoryId,
-          memoryThreshold,
-          instructions,
-          markup
-        }
-      }
+  if (params.fault !== undefined) return params.fault
+  return {
+    texts,
+    source,
+    target,
+    context,
+    showBilled,
+    split: split ?? (markup?.kind === "html" ? "nonewlines" : "1"),
+    preserveFormatting,
+    formality,
+    model: modelUsedFor(modelType),
+    glossaryIds: glossaryId !== undefined ? [glossaryId] : listed,
+    styleId,
+    memoryId,
+    memoryThreshold,
+    instructions,
+    markup
+  }
 }
 
 /** What `model_type_used` answers: every model but the fast one is of full quality. */

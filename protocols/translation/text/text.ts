@@ -83,14 +83,13 @@ export class TextTranslation {
     const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
     if (isRefusal(tag)) return problem(tag)
     const body = readBody(request.headers.get("content-type"), request.body)
-    if ("_tag" in body) return problem(body)
-    const read = readTextOptions(body.bag, this.engines.translator)
-    if ("refusal" in read) return problem(read.refusal)
-    const { options } = read
+    if (isRefusal(body)) return problem(body)
+    const options = readTextOptions(body.bag, this.engines.translator)
+    if (isRefusal(options)) return problem(options)
     const missing = this.unsupported(options)
     if (missing !== undefined) return problem(missing)
     const customization = this.deps.customizations.of(using.account.accountId, options)
-    if ("_tag" in customization) return problem(customization)
+    if (isRefusal(customization)) return problem(customization)
 
     const billed: Array<number> = []
     let characters = 0
@@ -100,7 +99,7 @@ export class TextTranslation {
       characters += count
     }
     const reservation = this.usage.reserve(using, "translate", characters)
-    if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
+    if (isRefusal(reservation)) return problem(reservation)
 
     const run: TranslateRun = {
       options,
@@ -128,7 +127,7 @@ export class TextTranslation {
     }
     try {
       const jobs = this.plan(run)
-      if ("_tag" in jobs) return finish(jobs)
+      if (isRefusal(jobs)) return finish(jobs)
       return jobs.length === 0 ? finish(undefined) : this.work(run, jobs, request).then(finish).catch(release)
     } catch (defect) {
       return release(defect)

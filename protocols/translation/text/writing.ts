@@ -103,12 +103,12 @@ export class Writing {
       const jobs: Array<WritingJob> = []
       for (const text of texts) {
         const job = this.plan(operation, text, texts, target, style, tone)
-        if ("_tag" in job) return problem(job)
+        if (isRefusal(job)) return problem(job)
         jobs.push(job)
       }
       const characters = texts.reduce((sum, text) => sum + codePoints(text), 0)
       const reservation = this.usage.reserve(using, "write", characters)
-      if (typeof reservation === "string") return problem({ _tag: "QuotaExceeded", owner: reservation })
+      if (isRefusal(reservation)) return problem(reservation)
       const work = Effect.forEach(jobs, (job) => this.improved(operation, job), { concurrency: 4 })
       return Effect.runPromise(Effect.result(work)).then(
         async (result) => {

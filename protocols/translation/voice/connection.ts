@@ -1,6 +1,7 @@
 /** One voice connection: what comes in is checked, metered and put into the session's lane; what the session
  *  says goes out in order. Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers and one
  *  push; no promise, no timer, no allocation besides. */
+import { isRefusal } from "../problems.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../../actors/engines/speech/decoder.ts"
 import { updateMs } from "../../../actors/voice/pipeline.ts"
@@ -369,7 +370,7 @@ export class Connection {
     const ms = Math.round(pace.heardMs - pace.billedMs)
     if (ms <= 0 || this.using === undefined) return true
     const reserved = this.deps.usage.reserve(this.using, "speechToTextMs", ms)
-    if (typeof reserved === "string") return false
+    if (isRefusal(reserved)) return false
     pace.billedMs += ms
     void reserved.book(ms, this.config?.tag ?? undefined)?.catch(() => {})
     return true

@@ -4,8 +4,9 @@ import { Context } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
 import type { TranslationOptions } from "../../../actors/documents/meta.ts"
 import { DocumentWork } from "../../../actors/documents/ports.ts"
-import { DocumentService, type DocumentDeps } from "../../../protocols/translation/documents/documents.ts"
+import { DocumentRoutes, type DocumentDeps } from "../../../protocols/translation/documents/routes.ts"
 import { languageOf } from "../../../protocols/translation/languages.ts"
+import { isRefusal } from "../../../protocols/translation/problems.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"
 
 /** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
@@ -29,8 +30,8 @@ export const documentCustomizations = ({
     })
   return {
     references: (accountId, { source, target, steering }) => {
-      const aid = resolveCustomizations(accountId, source, target, steering)
-      return "_tag" in aid ? aid : undefined
+      const customization = resolveCustomizations(accountId, source, target, steering)
+      return isRefusal(customization) ? customization : undefined
     },
     customizations: {
       memories,
@@ -40,9 +41,9 @@ export const documentCustomizations = ({
   }
 }
 
-export const documentService = async (deps: DocumentDeps): Promise<DocumentService> => {
-  const service = new DocumentService(deps)
-  deps.actors.host(DocumentJob, Context.make(DocumentWork, service.ports))
+export const documentService = async (deps: DocumentDeps): Promise<DocumentRoutes> => {
+  const service = new DocumentRoutes(deps)
+  deps.actors.host(DocumentJob, Context.make(DocumentWork, service.worker))
   await service.recover()
   return service
 }

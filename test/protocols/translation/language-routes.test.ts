@@ -1,3 +1,4 @@
+import type { Reservation } from "../../../protocols/translation/account/usage.ts"
 import { describe, expect, it } from "vitest"
 import { languages } from "../../../protocols/translation/languages.ts"
 import { TranslationHarness, type Call } from "./harness.ts"
@@ -88,7 +89,7 @@ describe("6.1 /v2/usage", () => {
       "speechToTextMs",
       60_001
     )
-    await (reservation as Exclude<typeof reservation, string>).book()
+    await (reservation as Reservation).book()
     expect((await get(world, "/v2/usage")).body).toMatchObject({
       speech_to_text_minutes_count: 2,
       speech_to_text_minutes_limit: 10,

@@ -1,3 +1,4 @@
+import { isRefusal } from "../../../../protocols/translation/problems.ts"
 import { beforeEach, describe, expect, it } from "vitest"
 import { TranslationHarness, type Answer } from "../harness.ts"
 
@@ -197,7 +198,7 @@ describe("analytics (translation 15.6)", () => {
   it("speech in minutes with two decimals", async () => {
     const using = world.ring.find(`DeepL-Auth-Key ${world.secret}`)!
     const reserved = world.usage.reserve(using, "speechToTextMs", 90_600)
-    if (typeof reserved === "string") throw new Error(reserved)
+    if (isRefusal(reserved)) throw new Error(reserved.owner)
     await reserved.book()
     expect((await report(days)).body.usage_report.total_usage.speech_to_text_minutes).toBe(1.51)
   })

@@ -13,7 +13,7 @@ import {
 } from "../../../../protocols/translation/account/records.ts"
 import { createResources } from "../../../../protocols/translation/resources.ts"
 import { translation } from "../../../../protocols/translation/routes.ts"
-import type { DocumentDeps, DocumentService } from "../../../../protocols/translation/documents/documents.ts"
+import type { DocumentDeps, DocumentRoutes } from "../../../../protocols/translation/documents/routes.ts"
 import { Usage } from "../../../../protocols/translation/account/usage.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
 import { documentCustomizations, documentService } from "../../../../runtime/program/services/documents.ts"
@@ -41,7 +41,7 @@ export class DocumentWorld {
   readonly store: Store
   readonly usage: Usage
   readonly asked
-  service!: DocumentService
+  service!: DocumentRoutes
   system!: ActorSystem
   secret = ""
   account!: Account

@@ -2,7 +2,6 @@
  *  client's key for the length of a request; the job is its actor's. Guarantee: a refused or broken upload
  *  leaves nothing; a download counts when its last byte has left.
  *  Source: translation section 4; documents 9, 11. */
-import { cpus } from "node:os"
 import { Effect } from "effect"
 import {
   DocumentJob,
@@ -13,10 +12,7 @@ import {
   type DocumentStatus
 } from "../../../actors/document-job.ts"
 import { blobOf, jobOfBlob } from "../../../actors/documents/blobs.ts"
-import { FairScheduler } from "../../../actors/documents/fair-scheduler.ts"
-import { DocumentKeyring } from "../../../actors/documents/keyring.ts"
 import type { DocumentMeta } from "../../../actors/documents/meta.ts"
-import type { DocumentPort, JobFault } from "../../../actors/documents/ports.ts"
 import {
   keysOf,
   newDocumentId,
@@ -29,44 +25,25 @@ import {
   sealing,
   type DocumentKeys
 } from "../../../actors/documents/sealed.ts"
-import type { Engines } from "../../../actors/engines/ports.ts"
 import { BodyFault, json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
-import type { Store } from "../../../storage/store.ts"
 import { documentTypeOf } from "../../formats/catalogue.ts"
 import { readBody, readForm } from "../../shared/body.ts"
 import { boundaryOf, multipart, MultipartFault } from "../../shared/multipart.ts"
 import { Params, type RawParams } from "../../shared/params.ts"
 import { readDocumentOptions, fileNameOf, type DocumentOptions } from "./upload-options.ts"
-import { DocumentThreads, type Log } from "./threads.ts"
-import { sourceLanguageOf, translateBatch, type ResolveCustomization } from "./translator.ts"
+import { DocumentWorker, type DocumentWorkDeps } from "./document-work.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
-import type { KeyInUse, KeyRing } from "../account/keys.ts"
-import type { MemorySearch } from "../memories/search.ts"
+import type { KeyInUse } from "../account/keys.ts"
 import { isRefusal, problem, type Refusal } from "../problems.ts"
-import type { Reservation, Usage } from "../account/usage.ts"
 import { documentHandle, documentStatus } from "../wire.ts"
 import { readReportingTag } from "../reporting-tag.ts"
 
-export interface DocumentDeps {
-  readonly store: Store
+export interface DocumentDeps extends DocumentWorkDeps {
   readonly actors: ActorSystem
-  readonly engines: Engines
-  readonly usage: Usage
-  readonly ring: KeyRing
-  readonly clock: () => number
-  readonly log?: Log
-  /** What a request names (glossaries, style lists, memories): whether it exists for the account and covers
-   *  the pair. Nothing does by default. */
+  /** Whether the glossaries, style lists and memories that a request names exist for the account and cover the
+   *  pair. None does by default. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
-  /** Glossaries, style lists and memories, above every engine. */
-  readonly customizations?: { readonly of: ResolveCustomization; readonly memories: MemorySearch }
-  /** Default: the translator, sentence by sentence. */
-  readonly translate?: DocumentPort["translate"]
-  /** Stands before the work of each job of an account: delays and failures of test mode. */
-  readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
-  /** Documents translating at once. */
-  readonly atOnce?: number
 }
 
 const path = "/v2/document"
@@ -76,7 +53,6 @@ const fieldBytesMax = 65_536
 const fieldsMax = 100
 const queryBodyBytesMax = 65_536
 const charactersMax = { free: 500_000, paid: 1_000_000 } as const
-const perAccount = 2
 const noStore = ["Cache-Control", "no-store"] as const
 
 /** An account is its own team. */
@@ -105,63 +81,13 @@ interface ReceivedUpload {
   bytes: number | undefined
 }
 
-export class DocumentService {
-  readonly ports: DocumentPort
+export class DocumentRoutes {
+  readonly worker: DocumentWorker
   private readonly deps: DocumentDeps
-  private readonly threads: DocumentThreads
-  private readonly reservations = new Map<string, { readonly amount: number; readonly held: Reservation }>()
-  private readonly keyring = new DocumentKeyring()
 
   constructor(deps: DocumentDeps) {
     this.deps = deps
-    const { store, engines, log = () => {}, clock } = deps
-    this.threads = new DocumentThreads(log)
-    this.ports = {
-      blobs: store.blobs,
-      keyring: this.keyring,
-      log,
-      scheduler: new FairScheduler({
-        atOnce: deps.atOnce ?? Math.max(1, cpus().length - 1),
-        perAccount,
-        nowMs: clock
-      }),
-      work: (meta, source) =>
-        Effect.andThen(
-          deps.before?.(meta.accountId) ?? Effect.void,
-          this.threads.work(source, meta.format, {
-            target: meta.target,
-            charactersMax: meta.charactersMax,
-            ...(meta.source === null ? {} : { source: meta.source }),
-            ...(meta.watermark ? { watermark: "Translated by Troupe" } : {}),
-            ...(meta.convertTo === null ? {} : { convertTo: meta.convertTo })
-          })
-        ),
-      languageOf: (meta, texts) => sourceLanguageOf(engines, meta.source, meta.target, texts),
-      translate: deps.translate ?? ((batch) => translateBatch(engines, deps.customizations, batch)),
-      fingerprint: ({ accountId, target, options }, source) =>
-        JSON.stringify([
-          source,
-          target,
-          options,
-          this.customizationName({ accountId, source, target, options }),
-          engines
-            .all()
-            .filter(({ port, readiness }) => port === "translator" && readiness().ready)
-            .map(({ info }) => [info.id, info.version])
-        ]),
-      reserve: (id, meta, characters) => this.reserve(id, meta, characters),
-      release: (id) => this.release(id),
-      billed: ({ format }, characters) => {
-        const min = documentTypeOf(format)!.billedMin
-        return min === null ? 0 : Math.max(min, characters)
-      }
-    }
-  }
-
-  /** Glossaries and style with their versions. */
-  private customizationName(batch: Parameters<ResolveCustomization>[0]): string {
-    const aid = this.deps.customizations?.of(batch)
-    return aid === undefined || "_tag" in aid ? "" : aid.name
+    this.worker = new DocumentWorker(deps)
   }
 
   routes(guard: Guard): ReadonlyArray<Route> {
@@ -194,8 +120,8 @@ export class DocumentService {
       const ids = store.ids(DocumentJob.kind, after, 1_000)
       for (const id of ids) {
         living.add(id)
-        const look = await this.look(id)
-        if (look._tag === "Done") this.reserve(id, look.meta, look.billed)
+        const job = await this.inspect(id)
+        if (job._tag === "Done") this.worker.reserve(id, job.meta, job.billed)
       }
       if (ids.length === 0) break
       after = ids.at(-1)
@@ -206,28 +132,8 @@ export class DocumentService {
     }
   }
 
-  private look(id: string): Promise<typeof DocumentStatus.Type> {
+  private inspect(id: string): Promise<typeof DocumentStatus.Type> {
     return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}))
-  }
-
-  private reserve(id: string, meta: Pick<DocumentMeta, "accountId" | "keyId">, amount: number): boolean {
-    const existing = this.reservations.get(id)
-    if (existing?.amount === amount) return true
-    const using = this.deps.ring.byKeyId(meta.accountId, meta.keyId)
-    if (using === undefined) return true
-    existing?.held.release()
-    const held = this.deps.usage.reserve(using, "document", amount)
-    if (typeof held === "string") {
-      this.reservations.delete(id)
-      return false
-    }
-    this.reservations.set(id, { amount, held })
-    return true
-  }
-
-  private release(id: string): void {
-    this.reservations.get(id)?.held.release()
-    this.reservations.delete(id)
   }
 
   private readonly upload: Guarded = async (request, using) => {
@@ -244,18 +150,18 @@ export class DocumentService {
     const keys = keysOf(key, id)!
     const remove = (): Promise<void> => this.deps.store.blobs.delete(blobOf.source(id))
     try {
-      const arrived = await this.receiveParts(request, using, boundary, id, keys)
+      const upload = await this.receiveParts(request, using, boundary, id, keys)
       let refused: Refusal | undefined
       if (isRefusal(tag)) refused = tag
-      else if (isRefusal(arrived)) refused = arrived
-      else refused = await this.accept(arrived, using, id, keys, tag ?? null)
+      else if (isRefusal(upload)) refused = upload
+      else refused = await this.accept(upload, using, id, keys, tag ?? null)
       if (refused === undefined) return json(200, documentHandle(id, key), [noStore])
       await remove()
-      this.release(id)
+      this.worker.release(id)
       return problem(refused)
     } catch (cause) {
       await remove()
-      this.release(id)
+      this.worker.release(id)
       if (cause instanceof MultipartFault)
         return problem({ _tag: "Refused", message: "The multipart body is not acceptable." })
       throw cause
@@ -270,13 +176,13 @@ export class DocumentService {
     id: string,
     keys: DocumentKeys
   ): Promise<ReceivedUpload | Refusal> {
-    const arrived: ReceivedUpload = { fields: {}, fileName: undefined, bytes: undefined }
+    const upload: ReceivedUpload = { fields: {}, fileName: undefined, bytes: undefined }
     let fault: unknown
     let refused: Refusal | undefined
     let fields = 0
     for await (const part of multipart(request.stream, boundary)) {
-      if (part.name === "file" && arrived.bytes === undefined) {
-        arrived.fileName = part.fileName
+      if (part.name === "file" && upload.bytes === undefined) {
+        upload.fileName = part.fileName
         const bytesMax = bytesMaxOf(part.fileName ?? "", account.tier)
         const counted = { bytes: 0 }
         try {
@@ -288,7 +194,7 @@ export class DocumentService {
           if (cause instanceof BodyFault || cause instanceof MultipartFault) throw cause
           fault = cause // the rest is read all the same, so that the client hears the answer
         }
-        arrived.bytes = counted.bytes
+        upload.bytes = counted.bytes
       } else {
         const text: Array<Buffer> = []
         let bytes = 0
@@ -299,15 +205,15 @@ export class DocumentService {
           continue
         }
         const name = part.name.endsWith("[]") ? part.name.slice(0, -2) : part.name
-        ;(arrived.fields[name] ??= []).push(Buffer.concat(text).toString("utf8"))
+        ;(upload.fields[name] ??= []).push(Buffer.concat(text).toString("utf8"))
       }
     }
     if (fault !== undefined) throw fault
-    return refused ?? arrived
+    return refused ?? upload
   }
 
   private async accept(
-    arrived: ReceivedUpload,
+    upload: ReceivedUpload,
     using: KeyInUse,
     id: string,
     keys: DocumentKeys,
@@ -315,21 +221,20 @@ export class DocumentService {
   ): Promise<Refusal | undefined> {
     const { engines, store, usage, references = unknownReferences } = this.deps
     const { account, key } = using
-    if (arrived.bytes === undefined) return noFile
-    const read = readDocumentOptions(
-      Object.assign(Object.create(null), arrived.fields) as RawParams,
-      arrived.fileName,
+    if (upload.bytes === undefined) return noFile
+    const options = readDocumentOptions(
+      Object.assign(Object.create(null), upload.fields) as RawParams,
+      upload.fileName,
       engines.translator
     )
-    if ("refusal" in read) return read.refusal
-    const { options } = read
+    if (isRefusal(options)) return options
     const { type, source, target } = options
-    if (arrived.bytes > bytesMaxOf(`.${options.extension}`, account.tier)) return { _tag: "TooLarge" }
+    if (upload.bytes > bytesMaxOf(`.${options.extension}`, account.tier)) return { _tag: "TooLarge" }
     const missing = references(account.accountId, options)
     if (missing !== undefined) return missing
     if (store.counter(documentCounts, openCount(account.accountId)) >= openMax)
       return { _tag: "Limited", retryAfterMs: 60_000 }
-    const bad = await this.threads.inspect(
+    const bad = await this.worker.threads.inspect(
       () => opened(store.blobs.read(blobOf.source(id))!, keys, "source"),
       options.extension,
       source?.code.toLowerCase(),
@@ -344,7 +249,7 @@ export class DocumentService {
       convertTo: options.outType.id === type.id ? null : options.outType.id,
       sealedName: await sealedText(options.baseName, keys),
       check: keys.check,
-      sourceBytes: arrived.bytes,
+      sourceBytes: upload.bytes,
       source: source?.base ?? null,
       target: target.code,
       options: options.steering,
@@ -353,9 +258,9 @@ export class DocumentService {
       charactersMax: charactersMax[account.tier],
       periodMs: usage.read(using).account.startMs
     }
-    if (!this.reserve(id, meta, Math.max(1, this.ports.billed(meta, 0))))
+    if (!this.worker.reserve(id, meta, Math.max(1, this.worker.billed(meta, 0))))
       return { _tag: "QuotaExceeded", owner: "account" }
-    this.keyring.put(id, keys)
+    this.worker.keyring.put(id, keys)
     const received = await Effect.runPromise(
       Effect.result(
         this.deps.actors
@@ -367,7 +272,7 @@ export class DocumentService {
       )
     )
     if (received._tag === "Success") return undefined
-    this.keyring.drop(id)
+    this.worker.keyring.drop(id)
     if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", owner: "account" }
     return { _tag: "Down", status: 504 }
   }
@@ -379,7 +284,7 @@ export class DocumentService {
     { account: { accountId } }: KeyInUse
   ): { readonly id: string; readonly keys: DocumentKeys } | Refusal {
     const bag = bagOf(request)
-    if ("_tag" in bag) return bag
+    if (isRefusal(bag)) return bag
     const params = new Params(bag.bag)
     const presentedKey = params.string("document_key")
     if (presentedKey === undefined || presentedKey === "") return { _tag: "Missing", name: "document_key" }
@@ -393,12 +298,12 @@ export class DocumentService {
 
   private readonly status: Guarded = async (request, using) => {
     const found = this.find(request, using)
-    if ("_tag" in found) return problem(found)
+    if (isRefusal(found)) return problem(found)
     const { id, keys } = found
     const ok = (...status: Parameters<typeof documentStatus>): Response =>
       json(200, documentStatus(...status), [noStore])
-    const look = await this.look(id)
-    switch (look._tag) {
+    const job = await this.inspect(id)
+    switch (job._tag) {
       case "Unknown":
         return problem(notFound)
       case "Locked":
@@ -407,29 +312,29 @@ export class DocumentService {
       case "Queued":
         return ok(id, "queued", {})
       case "Translating":
-        return ok(id, "translating", { secondsRemaining: this.ports.scheduler.secondsRemaining(id) })
+        return ok(id, "translating", { secondsRemaining: this.worker.scheduler.secondsRemaining(id) })
       case "Done":
-        return ok(id, "done", { billed: look.billed })
+        return ok(id, "done", { billed: job.billed })
       case "Failed":
-        return ok(id, "error", { error: look.text })
+        return ok(id, "error", { error: job.text })
     }
   }
 
   private unlock(id: string, keys: DocumentKeys): void {
-    this.keyring.put(id, keys)
+    this.worker.keyring.put(id, keys)
     this.deps.actors.ref(DocumentJob, id).tell("Unlock", {})
   }
 
   private readonly result: Guarded = async (request, using) => {
     const found = this.find(request, using)
-    if ("_tag" in found) return problem(found)
+    if (isRefusal(found)) return problem(found)
     const { id, keys } = found
-    const look = await this.look(id)
-    if (look._tag === "Locked") this.unlock(id, keys)
-    if (look._tag === "Unknown" || look._tag === "Failed") return problem(notFound)
-    if (look._tag !== "Done") return problem({ _tag: "DocumentNotReady" })
+    const job = await this.inspect(id)
+    if (job._tag === "Locked") this.unlock(id, keys)
+    if (job._tag === "Unknown" || job._tag === "Failed") return problem(notFound)
+    if (job._tag !== "Done") return problem({ _tag: "DocumentNotReady" })
     const sealed = this.deps.store.blobs.read(blobOf.result(id))
-    const { meta, billed } = look
+    const { meta, billed } = job
     if (sealed === undefined) return problem(notFound)
     const name = await openedText(meta.sealedName, keys)
     return {
@@ -451,9 +356,7 @@ export class DocumentService {
 
   /** Billed and gone in one commit. */
   private async downloaded(id: string, meta: DocumentMeta, billed: number): Promise<void> {
-    this.reserve(id, meta, billed)
-    const bill = this.reservations.get(id)?.held.bill(meta.tag)
-    this.reservations.delete(id)
+    const bill = this.worker.bill(id, meta, billed)
     const counted = await Effect.runPromise(
       Effect.result(
         this.deps.actors
@@ -491,10 +394,10 @@ async function* limited(
 /** Body and query together: older clients send the key in the query of a GET. */
 const bagOf = (request: Request): { readonly bag: RawParams } | Refusal => {
   const query = readForm(request.query)
-  if ("_tag" in query) return query
+  if (isRefusal(query)) return query
   if (request.body.length === 0) return query
   const body = readBody(request.headers.get("content-type"), request.body)
-  return "_tag" in body ? body : { bag: { ...query.bag, ...body.bag } }
+  return isRefusal(body) ? body : { bag: { ...query.bag, ...body.bag } }
 }
 
 /** RFC 6266: a plain name for old readers, the true one beside it. */
