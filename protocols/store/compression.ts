@@ -1,5 +1,5 @@
 /** Content-Encoding of answers: gzip for who takes it, in this turn when the body is small, else on a thread.
- *  Source: docs/spec/store.md, section 2.4. */
+ *  Source: docs/spec/store.md, section 2.7. */
 import { gzip, gzipSync } from "node:zlib"
 import type { Header, Request, Response } from "../../runtime/http.ts"
 import type { Answer } from "./target.ts"

@@ -1,7 +1,7 @@
-/** Every refusal of the store, and its wording. A refusal is a value; one total function words it, to a status,
- *  a text and headers, and nothing else in the store does. Rules throw the one class that carries it, and
- *  `problemOf` is the one place that looks at what was thrown: whatever is no refusal is a defect of ours, which
- *  is logged and answered by 500 without a word about its cause.
+/** Every refusal of the store, and its wording. A refusal is a value; one total function words it, to a
+ *  status, a text and headers, and nothing else in the store does. Rules throw the one class that carries it,
+ *  and `problemOf` is the one place that looks at what was thrown: whatever is no refusal is a defect of
+ *  ours, which is logged and answered by 500 without a word about its cause.
  *  Source: docs/spec/store.md, section 5. */
 import type { Response, Header } from "../../runtime/http.ts"
 import { defined } from "../../runtime/defined.ts"

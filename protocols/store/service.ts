@@ -1,5 +1,5 @@
-/** The store put together: engine, access, webhooks, console, routes; over a store, an actor system and whoever
- *  checks the tokens of apps.
+/** The store put together: engine, access, webhooks, console, routes; over a store, an actor system and
+ *  whoever checks the tokens of apps.
  *  Source: docs/spec/store.md, section 1. */
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"

@@ -8,7 +8,7 @@ export type JsonObject = Readonly<Record<string, unknown>>
 const shape = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,7}))?)?(Z|[+-]\d\d:?\d\d)?)?$/
 const pad = (value: number, digits = 2): string => String(value).padStart(digits, "0")
 
-/** One time zone of the IANA list. Throws RangeError when there is no such zone. */
+/** A time zone of the IANA list. Throws RangeError when there is no such zone. */
 export class Zone {
   readonly name: string
   private readonly parts: Intl.DateTimeFormat | undefined
@@ -30,7 +30,7 @@ export class Zone {
           })
   }
 
-  /** Minutes east of UTC at that instant. */
+  /** The minutes that the zone is east of UTC at an instant. */
   private offset(ms: number): number {
     if (this.parts === undefined) return 0
     const parts: Record<string, number> = {}
@@ -50,11 +50,12 @@ export class Zone {
     if (this.parts === undefined) return new Date(ms).toISOString()
     const offset = this.offset(ms)
     const minutes = Math.abs(offset)
-    return `${new Date(ms + offset * 60_000).toISOString().slice(0, -1)}${offset < 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
+    const local = new Date(ms + offset * 60_000).toISOString().slice(0, -1)
+    return `${local}${offset < 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
   }
 
-  /** Epoch ms; undefined when it is no datetime. Without an offset it is taken in this zone; a date alone is
-   *  its midnight. */
+  /** Returns epoch milliseconds; undefined when the text is no datetime. Without an offset it is taken in
+   *  this zone; a date alone is its midnight. */
   parse(text: string): number | undefined {
     const found = shape.exec(text)
     if (found === null) return undefined

@@ -1,12 +1,12 @@
-/** The store's port to an authorization server, and a small durable one of its own behind it, whose opaque tokens
- *  are stored as hashes.
+/** The store's port to an authorization server, and a small durable one of its own behind it, whose opaque
+ *  tokens are stored as hashes.
  *  Source: docs/spec/store.md, sections 3.2, 3.3. */
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
 import type { Scope } from "./scopes.ts"
 
-/** What a token stands for. `subject` is the user it acts for, as the authorization server names them; undefined
- *  when it is the app itself. */
+/** What a token stands for. `subject` is the user it acts for, as the authorization server names them;
+ *  undefined when it is the app itself. */
 export interface Verified {
   readonly appId: string
   readonly subject: string | undefined
@@ -33,7 +33,8 @@ export interface AppSecret {
   readonly secret: string
 }
 
-/** Each call throws or rejects with `authorizationUnreachable` of problems.ts when the server cannot be asked. */
+/** Each call throws or rejects with `authorizationUnreachable` of problems.ts when the server cannot be
+ *  asked. */
 export interface AppTokens {
   /** Returns undefined for a token that is unknown, cut, expired, revoked, of another resource or without its
    *  proof. Synchronous where it can be. It is called at each request: what it may cache (at most 5 s for
@@ -131,7 +132,8 @@ export class OwnAppTokens implements AppTokens {
     const token = prefix + this.secrets.random()
     const hash = this.hash(token)
     const nowMs = this.clock()
-    // Hashes are random, so those after a new one are a fair sample: dead tokens are deleted as new ones come.
+    // Hashes are random, so those after a new one are a fair sample: dead tokens are deleted as new ones
+    // come.
     const dead = Tokens.range(this.store, { after: [hash], limit: sweptPerToken })
       .filter(({ value }) => value.expiresMs <= nowMs)
       .map(({ key }) => Tokens.delete(key))

@@ -1,5 +1,5 @@
-/** Apps of the console, and the admin tokens that never expire: a token is shown once, stored as a hash, and dead
- *  at the next request once revoked.
+/** Apps of the console, and the admin tokens that never expire: a token is shown once, stored as a hash, and
+ *  dead at the next request once revoked.
  *  Source: docs/spec/store.md, sections 3.2, 3.7. */
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"

@@ -1,6 +1,6 @@
 /** The checks before anything of the store is done: a secure transport, the right host, who calls, a place in
- *  the rate window; then scope and area. In that order, each with its own refusal; a refused check has no effect
- *  on data.
+ *  the rate window; then scope and area. In that order, each with its own refusal; a refused check has no
+ *  effect on data.
  *  Source: docs/spec/store.md, sections 2.1, 2.3, 2.9, 3, 4. */
 import type { Request, Header } from "../../../runtime/http.ts"
 import { problemOf, type Log, type Problem } from "../problems.ts"

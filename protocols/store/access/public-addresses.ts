@@ -1,5 +1,5 @@
-/** The addresses that a webhook may reach: nothing private, local, or reserved; checked again on the address that
- *  is really connected to.
+/** The addresses that a webhook may reach: nothing private, local, or reserved; checked again on the address
+ *  that is really connected to.
  *  Source: docs/spec/store.md, section 9.1. */
 import { lookup } from "node:dns"
 import type { LookupFunction } from "node:net"

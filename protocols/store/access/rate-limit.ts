@@ -1,6 +1,7 @@
-/** The rate limit of the store: it decides 429, for calls of the API and for attempts to sign in. One actor per
- *  bucket counts a window; its last count is also held here, so that a crash of the actor gives no calls away,
- *  and is written behind, so that a restart of the process gives away at most those of a quarter of a second.
+/** The rate limit of the store: it decides 429, for calls of the API and for attempts to sign in. One actor
+ *  per bucket counts a window; its last count is also held here, so that a crash of the actor gives no calls
+ *  away, and is written behind, so that a restart of the process gives away at most those of a quarter of a
+ *  second.
  *  Source: docs/spec/store.md, section 4. */
 import { Schema } from "effect"
 import { RateWindow } from "../../../actors/rate-window.ts"

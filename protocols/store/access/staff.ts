@@ -143,7 +143,8 @@ export class Staff {
     const nowMs = this.engine.clock()
     await this.engine.write((tx) => {
       const hash = this.hash(session)
-      // Hashes are random, so those after a new one are a fair sample: old sessions are deleted as new ones come.
+      // Hashes are random, so those after a new one are a fair sample: old sessions are deleted as new ones
+      // come.
       for (const { key, value } of Sessions.range(this.store, { after: [hash], limit: sweptPerSession }))
         if (value.createdMs + sessionMs <= nowMs) tx.writes.push(Sessions.delete(key))
       tx.writes.push(Sessions.put([hash], { userId, createdMs: nowMs, seenMs: nowMs }))

@@ -1,6 +1,6 @@
-/** The reply webhooks: asked before a write, outside its transaction, they may refuse it. What they answered is
- *  remembered as long as the subscription says.
- *  Source: docs/spec/store.md, section 9.4. */
+/** The reply webhooks: asked before a write, outside its transaction, they may refuse it. What they answered
+ *  is remembered as long as the subscription says.
+ *  Source: docs/spec/store.md, section 9.3. */
 import { createHash, randomUUID } from "node:crypto"
 import type { Engine } from "../engine/engine.ts"
 import type { Row } from "../engine/resource.ts"

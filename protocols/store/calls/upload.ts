@@ -1,5 +1,5 @@
-/** `POST /upload`: a JSON part that names the destination, and a file part, which is stored as one blob below the
- *  file root; atomic, so a reader never sees half a file.
+/** `POST /upload`: a JSON part that names the destination, and a file part, which is stored as one blob below
+ *  the file root; atomic, so a reader never sees half a file.
  *  Source: docs/spec/store.md, section 8.10. */
 import { Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"

@@ -1,6 +1,6 @@
 /** The signed POST of a webhook. It follows no redirect, and connects only to what is public unless private
  *  targets are allowed.
- *  Source: docs/spec/store.md, sections 9.1, 9.3. */
+ *  Source: docs/spec/store.md, sections 9.1, 9.2. */
 import { createHmac } from "node:crypto"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"

@@ -1,5 +1,5 @@
-/** Webhooks: the outbox that is written with the change itself, signed deliveries out of it, and what could not
- *  be delivered.
+/** Webhooks: the outbox that is written with the change itself, signed deliveries out of it, and what could
+ *  not be delivered.
  *  Source: docs/spec/store.md, section 9. */
 import { randomUUID } from "node:crypto"
 import { Effect, Schema } from "effect"

@@ -1,6 +1,6 @@
-/** Who may see a page or make a call of the console: who is signed in and holds its area; and for whatever changes
- *  something, only from the console's own pages, with the session's token. What is thrown on the way becomes a
- *  page or a JSON answer here.
+/** Who may see a page or make a call of the console: who is signed in and holds its area; and for whatever
+ *  changes something, only from the console's own pages, with the session's token. What is thrown on the way
+ *  becomes a page or a JSON answer here.
  *  Source: docs/spec/store.md, sections 3.4, 3.7. */
 import { defined } from "../../../runtime/defined.ts"
 import type { Handler, Request, Response } from "../../../runtime/http.ts"

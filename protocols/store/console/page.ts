@@ -1,5 +1,5 @@
-/** Pages of the store's console: escaped by construction, without a script, with one stylesheet of our own, usable
- *  by keyboard and screen reader.
+/** Pages of the store's console: escaped by construction, without a script, with one stylesheet of our own,
+ *  usable by keyboard and screen reader.
  *  Source: docs/spec/store.md, section 3.7; WCAG 2.2 for labels, landmarks and contrast. */
 import type { Response, Header } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"

@@ -6,6 +6,7 @@ import type { Engine } from "../engine/engine.ts"
 import type { Guard } from "../access/guard.ts"
 import type { Staff } from "../access/staff.ts"
 import type { Webhooks } from "../calls/webhooks.ts"
+import { appCallRoutes } from "./app-calls.ts"
 import { appRoutes } from "./apps.ts"
 import { Gate } from "./gate.ts"
 import type { Log } from "../problems.ts"
@@ -37,6 +38,7 @@ export const consoleRoutes = ({
     { method: "GET", path: `${root}/style.css`, handle: stylesheet },
     ...signInRoutes(gate, guard.rateLimiter, staff),
     ...appRoutes(gate, apps),
+    ...appCallRoutes(gate, apps),
     ...productRoutes(gate, engine, webhooks.replies),
     ...webhookRoutes(gate, engine, webhooks)
   ]

@@ -1,5 +1,6 @@
 /** The resource engine: rows, what refers to them, their versions for the cache, and the one commit of every
- *  write. An answer leaves only after its commit is flushed; a lost commit drops all that was derived from it.
+ *  write. An answer leaves only after its commit is flushed; a lost commit drops all that was derived from
+ *  it.
  *  Source: docs/spec/store.md, sections 1, 6, 10. */
 import { Conflict, type StorageFault, type Store } from "../../../storage/store.ts"
 import { Columns } from "./columns.ts"
@@ -103,8 +104,8 @@ export class Engine implements Catalog {
     }).map(({ key }) => key[1] as number)
   }
 
-  /** `represent` as JSON text. Most fields of a record have their initial value, which is written once for all
-   *  records. */
+  /** `represent` as JSON text. Most fields of a record have their initial value, which is written once for
+   *  all records. */
   text(name: string, row: Row): string {
     const { values } = row
     const fields = this.initialTexts(name)

@@ -64,7 +64,8 @@ export interface Field<Value extends Stored = Stored> {
   readonly min?: number
   readonly max?: number
   readonly oneOf?: ReadonlyArray<string>
-  /** The name space in which its values, case folded, are unique when not empty. Several fields may share one. */
+  /** The name space in which its values, case folded, are unique when not empty. Several fields may share
+   *  one. */
   readonly unique?: string
   /** The resource whose record's id this field holds; 0 and null refer to none. */
   readonly references?: string

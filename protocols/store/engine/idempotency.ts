@@ -1,6 +1,6 @@
 /** Creates with an Idempotency-Key: the first answer is stored with the write itself, a repeat gets it again,
  *  and one that comes meanwhile waits for it.
- *  Source: docs/spec/store.md, section 6.8. */
+ *  Source: docs/spec/store.md, section 6.6. */
 import { createHash } from "node:crypto"
 import { Schema } from "effect"
 import { table } from "../../../storage/store.ts"

@@ -1,6 +1,6 @@
 /** A list's parameters: paging, sort, fields, expand, and the query syntax of fields. Parsing is pure and
- *  bounded; a fault names its parameter. A field's conditions are one unit (AND before OR inside it); units are
- *  joined by AND, or by OR where a field begins with `OR `, again AND first.
+ *  bounded; a fault names its parameter. A field's conditions are one unit (AND before OR inside it); units
+ *  are joined by AND, or by OR where a field begins with `OR `, again AND first.
  *  Source: docs/spec/store.md, sections 6.3, 6.4. */
 import type { Cell } from "./columns.ts"
 import { fold, isLong, moneyUnit, searchable, type Field } from "./fields.ts"

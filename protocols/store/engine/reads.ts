@@ -1,5 +1,5 @@
-/** GETs of the engine, through the cache: computed, from memory, or 304; revalidated on demand, never stale after
- *  a write.
+/** GETs of the engine, through the cache: computed, from memory, or 304; revalidated on demand, never stale
+ *  after a write.
  *  Source: docs/spec/store.md, sections 6, 7. */
 import type { Request, Header } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
@@ -13,8 +13,8 @@ import { parseQuery, type Query } from "./query.ts"
 import type { Row } from "./resource.ts"
 import { etagOf } from "./writes.ts"
 
-/** An answer before its headers. `versions` are those of before it was computed: what changes meanwhile makes it
- *  old. */
+/** An answer before its headers. `versions` are those of before it was computed: what changes meanwhile makes
+ *  it old. */
 interface Computed {
   readonly body: string
   readonly etag: string | undefined

@@ -1,5 +1,5 @@
-/** Which records a query means, in which order: from columns, and long text row by row. A page is decided in one
- *  turn, so it is consistent in itself.
+/** Which records a query means, in which order: from columns, and long text row by row. A page is decided in
+ *  one turn, so it is consistent in itself.
  *  Source: docs/spec/store.md, sections 6.3, 6.4. */
 import type { Columns, Cell } from "./columns.ts"
 import type { Engine } from "./engine.ts"
@@ -8,7 +8,8 @@ import { nextTurn } from "./next-turn.ts"
 import type { Query, Unit } from "./query.ts"
 import { valueOf, type Resource, type Row } from "./resource.ts"
 
-/** Pages this near the start are picked by a heap; further ones from an order that is sorted once per write. */
+/** Pages this near the start are picked by a heap; further ones from an order that is sorted once per write.
+ *  */
 const heapMax = 2_000
 
 const sliceMs = 4

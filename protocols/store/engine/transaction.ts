@@ -1,6 +1,6 @@
-/** One write to the store: reads see what it has staged; records, their indexes, sequences, outbox entries and
- *  whatever else it adds become one commit, or nothing. It begins and commits within one turn, so two of them
- *  never interleave.
+/** One write to the store: reads see what it has staged; records, their indexes, sequences, outbox entries
+ *  and whatever else it adds become one commit, or nothing. It begins and commits within one turn, so two of
+ *  them never interleave.
  *  Source: docs/spec/store.md, sections 6.1, 6.5, 9.2, 10; docs/design.md, section 3 (rows are no actors). */
 import type { Key, Write } from "../../../storage/store.ts"
 import { decodeField, fold, type FieldFault, type Stored, type Values } from "./fields.ts"
@@ -266,7 +266,8 @@ export class StagedTransaction implements Transaction {
     for (const child of referring) this.remove(name, child)
   }
 
-  /** Reads fields from a body. What is unknown or read-only is ignored; every fault is named at once (400). */
+  /** Reads fields from a body. What is unknown or read-only is ignored; every fault is named at once (400).
+   *  */
   decode(name: string, body: JsonObject, creating: boolean): Values {
     const resource = this.engine.resource(name)
     const values: Record<string, Stored> = {}

@@ -1,5 +1,5 @@
-/** Create, update, delete and batch import of any resource, under the preconditions of their request. Each write
- *  is one commit, and its answer leaves after it.
+/** Create, update, delete and batch import of any resource, under the preconditions of their request. Each
+ *  write is one commit, and its answer leaves after it.
  *  Source: docs/spec/store.md, sections 6.5 to 6.8. */
 import { invalid, notFound, refusedProblem, Refusal, wordingOf } from "../problems.ts"
 import type { JsonObject } from "../wire.ts"

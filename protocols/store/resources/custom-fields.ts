@@ -8,7 +8,8 @@ type Owner = "product_id" | "category_id" | "customer_id" | "order_id"
 
 const owners: ReadonlyArray<Owner> = ["product_id", "category_id", "customer_id", "order_id"]
 
-/** Name and value of each custom field that a record has. Positional parameters: this runs once per record. */
+/** Name and value of each custom field that a record has. Positional parameters: this runs once per record.
+ *  */
 export const customFieldsOf = (
   read: Reader,
   owner: Owner,

@@ -176,8 +176,8 @@ export const orderItems = resource({
   }
 })
 
-/** Takes the stock of an order's lines. `stock_taken` says what a line has taken, and is written with the move
- *  itself. */
+/** Takes the stock of an order's lines. `stock_taken` says what a line has taken, and is written with the
+ *  move itself. */
 const takeStock = (tx: Transaction, orderId: number): void => {
   for (const item of itemsOf(tx, orderId)) {
     const quantity = Math.ceil(valueOf(orderItems, item, "quantity"))
@@ -322,8 +322,8 @@ export const orderShipments = resource({
   }
 })
 
-/** An answer shows only the end of a card's number. The number itself is encrypted; its security code is never
- *  stored. */
+/** An answer shows only the end of a card's number. The number itself is encrypted; its security code is
+ *  never stored. */
 const cardFields = {
   card_number: field.string(null, {
     sealed: true,

@@ -1,5 +1,5 @@
-/** The parts of the catalog around products: variants, pictures, prices, attributes, lists. Names are those of the
- *  public interface where it has them.
+/** The parts of the catalog around products: variants, pictures, prices, attributes, lists. Names are those
+ *  of the public interface where it has them.
  *  Source: docs/spec/store.md, section 8.10. */
 import { field, fieldsOf, references } from "../engine/fields.ts"
 import { resource, valueOf, type Transaction } from "../engine/resource.ts"

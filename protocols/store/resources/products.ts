@@ -158,8 +158,8 @@ const checkQuantities = ({ values, faults }: Draft): void => {
     })
 }
 
-/** A product that is discontinued, or whose stock runs out or comes back, changes its status, unless the caller
- *  sets one. */
+/** A product that is discontinued, or whose stock runs out or comes back, changes its status, unless the
+ *  caller sets one. */
 const moveStatus = ({ tx, before, input, values }: Draft): void => {
   if (before === undefined) return
   const settings = inventorySettings(tx)
@@ -229,7 +229,8 @@ export const manufacturers = resource({
   }
 })
 
-/** Moves a product's stock in this transaction; it may fall below 0. Undefined when there is no such product. */
+/** Moves a product's stock in this transaction; it may fall below 0. Undefined when there is no such product.
+ *  */
 export const moveStock = (tx: Transaction, productId: number, quantity: number): Row | undefined => {
   const row = tx.get("products", productId)
   if (row === undefined) return undefined

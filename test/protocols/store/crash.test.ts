@@ -1,5 +1,5 @@
 /** SIGKILL in a storm of writes: every acknowledged one is there, indexes agree with rows, webhooks arrive.
- *  Source: store sections 9.2, 10. */
+ *  Source: docs/spec/store.md, sections 9.2, 10. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -1,4 +1,5 @@
-/** The store over storage in memory, with a clock that the test sets; requests are values, without a socket. */
+/** The store over storage in memory, with a clock that the test sets; requests are values, without a socket.
+ *  */
 import { Context } from "effect"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"

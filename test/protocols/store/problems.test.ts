@@ -1,5 +1,5 @@
-/** What is thrown while a request is handled: a refusal is worded, a defect is logged and answered 500. Source:
- *  docs/spec/store.md, section 5. */
+/** What is thrown while a request is handled: a refusal is worded, a defect is logged and answered 500.
+ *  Source: docs/spec/store.md, section 5. */
 import { readdirSync, readFileSync } from "node:fs"
 import { expect, it } from "vitest"
 import { BodyFault, type Request } from "../../../runtime/http.ts"

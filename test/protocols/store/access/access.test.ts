@@ -1,4 +1,4 @@
-/** Ways in, scopes and areas, rate windows, doors. Source: store sections 2 to 4, 11. */
+/** Ways in, scopes and areas, rate windows, doors. Source: docs/spec/store.md, sections 2 to 4, 11. */
 import { describe, expect, it } from "vitest"
 import { areas, scopes, type Scope } from "../../../../protocols/store/access/scopes.ts"
 import { OwnAppTokens, type AppTokens } from "../../../../protocols/store/access/app-tokens.ts"

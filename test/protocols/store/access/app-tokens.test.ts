@@ -1,3 +1,5 @@
+/** What has ended, and strangers, leave no rows behind.
+ *  Source: docs/spec/store.md, sections 3.4, 4.7. */
 import { expect, it } from "vitest"
 import { OwnAppTokens } from "../../../../protocols/store/access/app-tokens.ts"
 import { StoreHarness } from "../harness.ts"

@@ -1,5 +1,5 @@
 /** A hundred thousand products: pages, filters and sorts over all of them answer right, without reading all;
- *  and the service over a real socket, on both adapters. Source: store sections 4, 6, 10.8. */
+ *  and the service over a real socket, on both adapters. Source: docs/spec/store.md, sections 4, 6, 10.8. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { Rows } from "../../../../protocols/store/engine/records.ts"
 import { listenWith } from "../../../../runtime/transport/listen.ts"

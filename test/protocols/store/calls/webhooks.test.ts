@@ -1,5 +1,5 @@
-/** Webhooks: signed deliveries, retries, what is put aside, reply webhooks; and a disk that is full. Source:
- *  store sections 9, 10.3. */
+/** Webhooks: signed deliveries, retries, what could not be delivered, reply webhooks; and a disk that is full.
+ *  Source: docs/spec/store.md, sections 9, 10.3. */
 import { createHmac } from "node:crypto"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -1,5 +1,5 @@
-/** The console in a real headless browser over a real socket, and its forms and calls misused. Source: store
- *  sections 3.4, 3.7. */
+/** The console in a real headless browser over a real socket, and its forms and calls misused. Source:
+ *  docs/spec/store.md, sections 3.4, 3.7. */
 import { existsSync } from "node:fs"
 import { chromium, type Browser, type Page } from "playwright-core"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"

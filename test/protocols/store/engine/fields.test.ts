@@ -1,5 +1,5 @@
-/** Bad input to creates and updates, row by row, and what good input becomes. Source: store sections 6.5, 11.
- *  */
+/** Bad input to creates and updates, row by row, and what good input becomes.
+ *  Source: docs/spec/store.md, sections 6.5, 11. */
 import { beforeAll, describe, expect, it } from "vitest"
 import { codes, minimal, StoreHarness } from "../harness.ts"
 

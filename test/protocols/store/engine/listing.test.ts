@@ -1,5 +1,5 @@
-/** Lists: paging, sort, fields, expand, the query syntax; and the cache in front of them. Source: store
- *  sections 6.2 to 6.4, 7, 11. */
+/** Lists: paging, sort, fields, expand, the query syntax; and the cache in front of them. Source:
+ *  docs/spec/store.md, sections 6.2 to 6.4, 7, 11. */
 import { beforeAll, describe, expect, it } from "vitest"
 import { StoreHarness } from "../harness.ts"
 

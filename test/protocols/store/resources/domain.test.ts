@@ -1,5 +1,5 @@
-/** What the records mean: categories, stock, people, orders, carts, sealed fields, files. Source: store
- *  sections 8, 11. */
+/** What the records mean: categories, stock, people, orders, carts, sealed fields, files. Source:
+ *  docs/spec/store.md, sections 8, 11. */
 import { beforeEach, describe, expect, it } from "vitest"
 import { Files, destinationOf, partsOf } from "../../../../protocols/store/calls/upload.ts"
 import { DecryptAudit } from "../../../../protocols/store/calls/decrypted.ts"
