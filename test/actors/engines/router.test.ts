@@ -41,12 +41,10 @@ const fake = (
     ready: true,
     info: info(id),
     readiness: () => (self.ready ? { ready: true } : { ready: false, reason: "asleep" }),
-    supports: (source, target) =>
-      pairs.some(([from, to]) => from === source && to === target)
-        ? id === "pivot"
-          ? "pivot"
-          : "direct"
-        : false,
+    supports: (source, target) => {
+      if (!pairs.some(([from, to]) => from === source && to === target)) return false
+      return id === "pivot" ? "pivot" : "direct"
+    },
     pairs: () => pairs,
     formality: (target) => id === "formal" && target === "de",
     translate: ({ segments }) =>

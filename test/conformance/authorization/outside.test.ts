@@ -250,30 +250,25 @@ it("an assertion of an identity provider whose keys are discovered; AS-119 unkno
 it("signing in through the upstream provider, to a code", async () => {
   const issuer = elsewhere.at("")
   let nonce = ""
-  answer = async ({ path }) =>
-    path === "/.well-known/openid-configuration"
-      ? {
-          body: {
-            issuer,
-            authorization_endpoint: `${issuer}/authorize`,
-            token_endpoint: `${issuer}/token`,
-            jwks_uri: `${issuer}/keys`
-          }
-        }
-      : path === "/keys"
-        ? { body: { keys: [jwk] } }
-        : {
-            body: {
-              id_token: await new SignJWT({ nonce, email: "fed@example.org" })
-                .setProtectedHeader({ alg: "ES256", kid: "k1" })
-                .setIssuer(issuer)
-                .setAudience("troupe")
-                .setSubject("fed-1")
-                .setIssuedAt(Math.floor(world.nowMs / 1_000))
-                .setExpirationTime(Math.floor(world.nowMs / 1_000) + 60)
-                .sign(idpKey)
-            }
-          }
+  const metadata = {
+    issuer,
+    authorization_endpoint: `${issuer}/authorize`,
+    token_endpoint: `${issuer}/token`,
+    jwks_uri: `${issuer}/keys`
+  }
+  const idToken = (): Promise<string> =>
+    new SignJWT({ nonce, email: "fed@example.org" })
+      .setProtectedHeader({ alg: "ES256", kid: "k1" })
+      .setIssuer(issuer)
+      .setAudience("troupe")
+      .setSubject("fed-1")
+      .setIssuedAt(Math.floor(world.nowMs / 1_000))
+      .setExpirationTime(Math.floor(world.nowMs / 1_000) + 60)
+      .sign(idpKey)
+  answer = async ({ path }) => {
+    if (path === "/.well-known/openid-configuration") return { body: metadata }
+    return { body: path === "/keys" ? { keys: [jwk] } : { id_token: await idToken() } }
+  }
   const client = await world.client()
   const browser = world.browser()
   const login = await browser.call(world.authorizeUrl(client))

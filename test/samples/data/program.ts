@@ -107,19 +107,10 @@ export class Program {
   }
 
   async call(path: string, { method, headers = {}, json, form, raw }: Asking = {}): Promise<Answer> {
-    const body =
-      raw ??
-      (json !== undefined
-        ? JSON.stringify(json)
-        : form !== undefined
-          ? new URLSearchParams(form).toString()
-          : undefined)
-    const type =
-      json !== undefined
-        ? { "content-type": "application/json" }
-        : form !== undefined
-          ? { "content-type": "application/x-www-form-urlencoded" }
-          : {}
+    const formBody = form === undefined ? undefined : new URLSearchParams(form).toString()
+    const body = raw ?? (json === undefined ? formBody : JSON.stringify(json))
+    const formType = form === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" }
+    const type = json === undefined ? formType : { "content-type": "application/json" }
     const answer = await fetch(`${this.url}${path}`, {
       method: method ?? (body === undefined ? "GET" : "POST"),
       redirect: "manual",

@@ -16,8 +16,10 @@ export interface Transcript {
 
 /** Stands in a recording where two answers of the same program to the same question differ; as a member's name: there are more, named by chance. */
 const any = "\u0000any "
-const kindOf = (value: unknown): string =>
-  Array.isArray(value) ? "array" : value === null ? "null" : typeof value
+const kindOf = (value: unknown): string => {
+  if (Array.isArray(value)) return "array"
+  return value === null ? "null" : typeof value
+}
 const same = (values: ReadonlyArray<unknown>): unknown => {
   const [first] = values
   if (values.every((value) => JSON.stringify(value) === JSON.stringify(first))) return first

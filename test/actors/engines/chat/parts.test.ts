@@ -515,19 +515,13 @@ it("a body of 64 levels is read, one of 65 is not; brackets side by side or in a
 it("a member's own text is what JSON.parse reads of it, however it is written", () => {
   const next = random(9)
   const one = <A>(all: ReadonlyArray<A>): A => all[Math.floor(next() * all.length)]!
-  const value = (depth: number): unknown =>
-    depth > 3
-      ? one([1, -2.5e3, true, null, "", "\\", 'a"b', '},{["messages":', '\\"', "ü漢🎻\n"])
-      : next() < 0.3
-        ? Array.from({ length: Math.floor(next() * 4) }, () => value(depth + 1))
-        : next() < 0.5
-          ? Object.fromEntries(
-              Array.from({ length: Math.floor(next() * 4) }, () => [
-                one(["messages", "m", "\\", '"', ""]),
-                value(depth + 1)
-              ])
-            )
-          : value(9)
+  const value = (depth: number): unknown => {
+    if (depth > 3) return one([1, -2.5e3, true, null, "", "\\", 'a"b', '},{["messages":', '\\"', "ü漢🎻\n"])
+    const items = <A>(make: () => A): Array<A> => Array.from({ length: Math.floor(next() * 4) }, make)
+    if (next() < 0.3) return items(() => value(depth + 1))
+    if (next() >= 0.5) return value(9)
+    return Object.fromEntries(items(() => [one(["messages", "m", "\\", '"', ""]), value(depth + 1)]))
+  }
   for (let i = 0; i < 2_000; i++) {
     const members = Array.from(
       { length: Math.floor(next() * 5) },

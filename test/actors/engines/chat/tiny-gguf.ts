@@ -57,11 +57,8 @@ class Bytes {
   }
 
   one(type: string, value: string | number): this {
-    return type === "string"
-      ? this.string(String(value))
-      : type === "float32"
-        ? this.float32(Number(value))
-        : this.uint32(Number(value))
+    if (type === "string") return this.string(String(value))
+    return type === "float32" ? this.float32(Number(value)) : this.uint32(Number(value))
   }
 
   value(given: Value): this {
@@ -138,9 +135,9 @@ export const tinyGguf = ({ seed = 1, contextTokens = 512, end = -20 }: Tiny = {}
   const normed = first / Math.sqrt((first * first + dimension) / dimension)
   tensor("output.weight", [dimension, vocabulary.length], (i) => {
     const [text, kind] = vocabulary[Math.floor(i / dimension)]!
-    return i % dimension !== 0
-      ? random() / 2
-      : (text === "</s>" ? end : kind === Kind.Normal ? 0 : -20) / normed
+    if (i % dimension !== 0) return random() / 2
+    if (text === "</s>") return end / normed
+    return (kind === Kind.Normal ? 0 : -20) / normed
   })
 
   const metadata: Readonly<Record<string, Value>> = {

@@ -50,6 +50,13 @@ const faking = (
   return apertium({ system: host.system, starts: host.starts, modesFolder: fakes.folder, ...options })
 }
 
+const segmentsOf = (
+  of: EngineSegment | string | ReadonlyArray<EngineSegment>
+): ReadonlyArray<EngineSegment> => {
+  if (typeof of === "string") return [text(of)]
+  return "units" in of ? [of] : of
+}
+
 const translate = (
   engine: Apertium,
   of: EngineSegment | string | ReadonlyArray<EngineSegment>,
@@ -57,14 +64,7 @@ const translate = (
   target = "es"
 ): Promise<ReadonlyArray<EngineSegment>> =>
   Effect.runPromise(
-    Effect.map(
-      engine.translate({
-        source,
-        target,
-        segments: typeof of === "string" ? [text(of)] : "units" in of ? [of] : of
-      }),
-      ({ segments }) => segments
-    )
+    Effect.map(engine.translate({ source, target, segments: segmentsOf(of) }), ({ segments }) => segments)
   )
 
 const outcome = (

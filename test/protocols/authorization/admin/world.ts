@@ -53,6 +53,12 @@ export interface Answered {
   readonly header: (name: string) => string | undefined
 }
 
+const bytesOf = (body: unknown): Uint8Array => {
+  if (body === undefined) return new Uint8Array(0)
+  if (body instanceof Uint8Array) return body
+  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body))
+}
+
 export class World {
   nowMs = Date.UTC(2026, 8, 1, 10)
   readonly store: Store
@@ -177,12 +183,7 @@ export class World {
     const [path = "", query = ""] = target.split("?")
     if (key !== "") headerMap.set("authorization", `Bearer ${key}`)
     if (body !== undefined) headerMap.set("content-type", type ?? "application/json")
-    const bytes =
-      body === undefined
-        ? new Uint8Array(0)
-        : body instanceof Uint8Array
-          ? body
-          : Buffer.from(typeof body === "string" ? body : JSON.stringify(body))
+    const bytes = bytesOf(body)
     return {
       method,
       path,

@@ -306,15 +306,13 @@ describe("fetched", () => {
   // A GiB when decoded, a MiB as sent.
   const bomb = Buffer.concat(Array<Buffer>(64).fill(gzipSync(Buffer.alloc(16 * 1_048_576))))
   it("AS-129 a document of 1 MiB is taken, one byte more is not; a gzip bomb is left at the limit", async () => {
-    const server = await upstream(({ path }, self) =>
-      path === "/exact"
-        ? { body: big(1_048_576, self.at(path)) }
-        : path === "/over"
-          ? { body: big(1_048_577, self.at(path)) }
-          : path === "/packed"
-            ? { body: gzipSync(big(1_048_576, self.at(path))), headers: { "Content-Encoding": "gzip" } }
-            : { body: bomb, headers: { "Content-Encoding": "gzip" } }
-    )
+    const gzipped = { "Content-Encoding": "gzip" }
+    const server = await upstream(({ path }, self) => {
+      if (path === "/exact") return { body: big(1_048_576, self.at(path)) }
+      if (path === "/over") return { body: big(1_048_577, self.at(path)) }
+      const body = path === "/packed" ? gzipSync(big(1_048_576, self.at(path))) : bomb
+      return { body, headers: gzipped }
+    })
     const { documents } = documentsOf()
     expect(
       await Promise.all(
@@ -575,9 +573,10 @@ describe("cache", () => {
     expect(await documents.resolve(url)).toMatchObject({ status: "suspended", issuedMs: 5 })
   })
   it("fetches are counted by outcome", async () => {
-    const server = await upstream(({ path }, self) =>
-      path === "/c" ? { body: documentAt(self.at("/c")) } : path === "/d" ? { body: {} } : { status: 302 }
-    )
+    const server = await upstream(({ path }, self) => {
+      if (path === "/c") return { body: documentAt(self.at("/c")) }
+      return path === "/d" ? { body: {} } : { status: 302 }
+    })
     const { documents } = documentsOf()
     for (const path of ["/c", "/d", "/e", "/c"]) await documents.resolve(server.at(path))
     expect(Object.fromEntries(documents.counts)).toEqual({ ok: 1, document: 1, redirect: 1 })

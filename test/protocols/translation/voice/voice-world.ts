@@ -116,13 +116,11 @@ export class Listener {
   /** All concluded text of the source, or of a target. */
   concluded(target?: string): string {
     return this.heard
-      .flatMap((message) =>
-        target === undefined
-          ? (message["source_transcript_update"]?.concluded ?? [])
-          : message["target_transcript_update"]?.language === target
-            ? message["target_transcript_update"].concluded
-            : []
-      )
+      .flatMap((message) => {
+        if (target === undefined) return message["source_transcript_update"]?.concluded ?? []
+        const update = message["target_transcript_update"]
+        return update?.language === target ? update.concluded : []
+      })
       .map(({ text }: { text: string }) => text)
       .join("")
   }

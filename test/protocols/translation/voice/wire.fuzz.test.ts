@@ -211,12 +211,10 @@ describe("JSON's short way through the bytes", () => {
       try {
         const value = JSON.parse(text) as any
         const found = value.source_media_chunk?.data
-        plain =
-          Object.keys(value).length !== 1
-            ? { is: "undecodable" }
-            : typeof found === "string" && base64.test(found)
-              ? { is: "chunk", data: Buffer.from(found, "base64").toString("hex") }
-              : { is: "unknown", name: "source_media_chunk" }
+        if (Object.keys(value).length !== 1) plain = { is: "undecodable" }
+        else if (typeof found === "string" && base64.test(found))
+          plain = { is: "chunk", data: Buffer.from(found, "base64").toString("hex") }
+        else plain = { is: "unknown", name: "source_media_chunk" }
       } catch {
         plain = { is: "undecodable" }
       }
