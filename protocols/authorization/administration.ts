@@ -1,4 +1,4 @@
-/** What the rest of the service does for its administrators (admin/). */
+/** Connects the admin API (admin/) to the rest of the service. */
 import type { Route } from "../../runtime/http.ts"
 import type { AdminPorts } from "./admin/call.ts"
 import { adminRoutes } from "./admin/routes.ts"
@@ -20,8 +20,8 @@ export const administration = (
     Issuances.range(services.books.store, { limit: scannedMax, reverse: true }).some(
       ({ value }) =>
         value.clientId === clientId &&
-        // A living family has issued a token within the life of its refresh token, and issuances are kept for
-        // longer.
+        // A live family has issued a token within the lifetime of its refresh token, and issuances are
+        // retained longer than that.
         (isLive(services, families, value) ||
           (value.familyId !== "" && value.revokedMs === null && !families.hasEnded(value.familyId)))
     )

@@ -1,6 +1,6 @@
-/** What happened, for the operator: denials and administration in the transaction they belong to, successes
- *  of tokens gathered for a moment. Never a token, code, secret or assertion in it. Source: authorization
- *  section 21. */
+/** The audit log: denials and administrative changes are written in the transaction of the change itself,
+ *  successful token requests in batches. It never contains a token, code, secret or assertion.
+ *  Source: docs/spec/authorization.md, section 21. */
 import type { Write } from "../../storage/store.ts"
 import type { CachedTables } from "./cached-tables.ts"
 import { AuditEvents } from "./records.ts"
@@ -22,14 +22,14 @@ export class Audit {
   private gathered: Array<Write> = []
   private timer: NodeJS.Timeout | undefined
 
-  /** Of every action since the start, for /metrics. */
+  /** Counts each action since the process started, for /metrics. */
   readonly counts = new Map<string, number>()
 
   constructor(books: CachedTables) {
     this.books = books
   }
 
-  /** A row for the transaction that it tells of. */
+  /** Builds the audit row, to be committed in the transaction that it describes. */
   event(action: string, details: AuditDetails = {}): Write {
     this.counts.set(action, (this.counts.get(action) ?? 0) + 1)
     const id = this.books.id()
@@ -49,7 +49,7 @@ export class Audit {
     })
   }
 
-  /** Written with others, within half a second; a crash may lose it. For successes only. */
+  /** Writes the event in a batch within half a second. A crash may lose it, so it is for successes only. */
   later(action: string, details: AuditDetails = {}): void {
     this.gathered.push(this.event(action, details))
     if (this.gathered.length >= gatheredMax) void this.settle().catch(() => {})
@@ -59,7 +59,7 @@ export class Audit {
     }
   }
 
-  /** On its own, durable when it resolves. */
+  /** Writes the event in a transaction of its own, and resolves when it is durable. */
   now(action: string, details: AuditDetails = {}): Promise<void> {
     return this.books.write([this.event(action, details)])
   }

@@ -1,4 +1,4 @@
-/** What every file of this service is given: one value, made in routes.ts. */
+/** The dependencies that every file of this service receives: one value, created in open.ts. */
 import type { LookupAddress } from "node:dns"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Sealer } from "../../storage/seal.ts"
@@ -13,11 +13,11 @@ export interface AuthContext {
   readonly seal: Sealer
   readonly audit: Audit
   readonly nowMs: () => number
-  /** 32 random bytes, base64url. */
+  /** Returns 32 random bytes as base64url. */
   readonly newToken: () => string
-  /** The issuer is on this machine. */
+  /** True when the issuer's host is this machine. */
   readonly local: boolean
-  /** Of outbound requests; tests bring their own. */
+  /** Resolves hosts of outbound requests; tests supply their own. */
   readonly lookup: (host: string) => Promise<ReadonlyArray<LookupAddress>>
   readonly log: (
     level: "info" | "warn" | "error",
@@ -26,7 +26,8 @@ export interface AuthContext {
   ) => void
 }
 
-/** How the store finds what it must not hold: codes, cookies, states, request ids. */
+/** Keyed hash by which the store finds a secret that it must not hold: a code, cookie, state or request
+ *  id. */
 export const hashOf = (
   { seal }: Pick<AuthContext, "seal">,
   secret: string,

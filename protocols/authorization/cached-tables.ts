@@ -1,6 +1,7 @@
-/** The store as this service uses it: decoded rows of the small tables kept in memory, writes with their
- *  expiry, and a sweeper. Guarantee: this process is the only writer and every write of these tables passes
- *  here, so a kept row is never stale. */
+/** The store as this service uses it: a cache of decoded rows for the small tables, writes with an expiry
+ *  time, and a sweeper. Guarantee: this process is the only writer and every write of these tables passes
+ *  through here, so a cached row is never stale.
+ *  Source: docs/spec/authorization.md, sections 19.1 and 19.2. */
 import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
 import {
@@ -43,7 +44,7 @@ const keptMax = 20_000
 export const resourcesMax = 10_000
 const sweptPerRound = 500
 
-/** A parent must outlive its descendants in the books: the longest token lives a day. */
+/** A parent row must outlive the tokens exchanged from it; the longest token lives one day. */
 const issuanceKeptMs = 8 * 86_400_000
 
 const auditKeptMs = 90 * 86_400_000
@@ -55,7 +56,8 @@ let sequence = 0
 let timeMs = 0
 let time = ""
 
-/** UUID version 7 (RFC 9562 5.7): in the order of their making, also within one millisecond. */
+/** Generates a UUID version 7 (RFC 9562 section 5.7). Later ids sort after earlier ones, also within one
+ *  millisecond. */
 export const uuid7 = (nowMs: number): string => {
   if (drawn === random.length) {
     randomFillSync(random)
@@ -82,7 +84,7 @@ export class CachedTables {
   readonly store: Store
   readonly nowMs: () => number
 
-  /** By table, each with its own limit: no table crowds another out. */
+  /** Rows by table. Each table has its own limit, so that none evicts the rows of another. */
   private readonly cached = new Map<string, Map<string, unknown>>()
 
   private resourceList: ReadonlyArray<Resource> | undefined
@@ -115,7 +117,8 @@ export class CachedTables {
     ))
   }
 
-  /** The conflict at once, or a promise of durability (rejects with StorageFault). */
+  /** Returns the Conflict at once, or a promise that resolves when the writes are durable and rejects with
+   *  StorageFault. */
   commit(writes: ReadonlyArray<Write>): Conflict | Promise<void> {
     let conflict: Conflict | undefined
     const durable = new Promise<void>((resolve, reject) => {
@@ -130,13 +133,13 @@ export class CachedTables {
     return durable
   }
 
-  /** Rejects with the Conflict too. */
+  /** Like `commit`, but rejects with the Conflict too. */
   write(writes: ReadonlyArray<Write>): Promise<void> {
     const outcome = this.commit(writes)
     return outcome instanceof Promise ? outcome : Promise.reject(outcome)
   }
 
-  /** Rows that an actor wrote with its events. */
+  /** Invalidates the cached rows of writes that an actor committed with its events. */
   written(writes: ReadonlyArray<Write>): void {
     for (const write of writes) {
       if ((write._tag !== "put" && write._tag !== "delete") || !keptTables.has(write.table)) continue
@@ -150,19 +153,19 @@ export class CachedTables {
     this.resourceList = undefined
   }
 
-  /** A row and the time at which the sweeper may remove it. */
+  /** Writes a row, and the time from which the sweeper may remove it. */
   expiring<A>(table: Table<A>, key: Key, value: A, atMs: number, when?: "absent"): ReadonlyArray<Write> {
     return [table.put(key, value, when), Expiries.put([atMs, table.name, ...key], {})]
   }
 
-  /** Removes what has expired, in small commits; the number of rows removed. */
+  /** Removes one batch of expired rows, and resolves to the number of writes. */
   async sweep(): Promise<number> {
     const nowMs = this.nowMs()
     const writes: Array<Write> = []
     for (const { key } of Expiries.range(this.store, { limit: sweptPerRound })) {
       const [atMs, name, ...rest] = key as [number, string, ...Array<string | number>]
       if (atMs > nowMs) break
-      // A row that was put again since lives by its newer expiry.
+      // A row that was written again since has a later expiry.
       const row = expiringTables.get(name)?.get(this.store, rest)
       if (row !== undefined && row.expiresMs <= nowMs) writes.push({ _tag: "delete", table: name, key: rest })
       writes.push(Expiries.delete(key))
@@ -183,5 +186,5 @@ export class CachedTables {
 
 const addressOf = (key: Key): string => (key.length === 1 ? String(key[0]) : key.join("\0"))
 
-/** When a UUIDv7 was made, epoch ms. */
+/** Returns the creation time of a UUIDv7 in epoch milliseconds. */
 export const timeOf = (uuid: string): number => parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)

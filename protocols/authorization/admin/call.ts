@@ -1,6 +1,7 @@
-/** One administrator's request on its way: what an action is given, and what it answers. An action decides;
- *  the route commits its writes, its audit event and the memory of its Idempotency-Key as one, and only then
- *  the answer leaves. Source: authorization section 16, rules 1 to 6. */
+/** One administrator's request: what an action receives and what it answers. An action only decides. The
+ *  route commits its writes, its audit event and the Idempotency-Key record in one transaction, and answers
+ *  after that.
+ *  Source: docs/spec/authorization.md, section 16, rules 1 to 6. */
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
@@ -14,39 +15,39 @@ export interface CreatedKey {
   readonly alg: SigningKey["algorithm"]
 }
 
-/** What the rest of the service does for its administrators. */
+/** What the admin API needs from the rest of the service. */
 export interface AdminPorts {
   readonly version: string
   readonly startedMs: number
-  /** Subsystem → "ok", or what is wrong with it. */
+  /** Maps each subsystem to "ok", or to a description of its fault. */
   readonly subsystems: () => Readonly<Record<string, string>>
   readonly isLive: (issuance: Issuance) => boolean
   readonly isFamilyLive: (familyId: string) => boolean | Promise<boolean>
   readonly live: {
-    /** A live issuance or family. */
+    /** True when the client has a live issuance or refresh-token family. */
     ofClient(clientId: string): boolean
   }
-  /** undefined: too many are waiting. */
+  /** Returns undefined when too many passwords are waiting to be hashed. */
   readonly hashPassword: (password: string) => Promise<string> | undefined
-  /** `also`: writes for the transaction that makes the key. Durable when it resolves; rejects with the
-   *  store's Conflict when one of them does not hold. */
+  /** Commits the writes of `also` in the transaction that creates the key. Resolves when the key is durable,
+   *  and rejects with the store's Conflict when a condition of those writes fails. */
   readonly rotateKey: (
     algorithm: SigningKey["algorithm"] | undefined,
     also: (created: CreatedKey) => ReadonlyArray<Write>
   ) => Promise<CreatedKey>
   readonly idpKeys: {
-    /** Fetches now; how many keys can be used. Rejects when they cannot be had. */
+    /** Fetches the keys now and resolves to the number of usable ones; rejects when the fetch fails. */
     refresh(idp: Idp): Promise<number>
     fetchedMs(idpId: string): number | undefined
-    /** The IdP changed or went. */
+    /** Drops the cached keys of an IdP that was changed or deleted. */
     forget(idpId: string): void
   }
-  /** Best effort, after the grant is gone from the books: `grant` still holds the sealed credential. Also the
-   *  moment to drop what is kept of it in memory. */
+  /** Asks the upstream to revoke the grant, without waiting for the result, and drops what memory caches of
+   *  it. Called after the grant was removed from the store; `grant` still holds the sealed credential. */
   readonly revokeUpstream: (grant: BrokerGrant, provider: Provider | undefined) => void
-  /** Wrong keys of one source. */
+  /** Counts wrong admin keys by source address. */
   readonly adminFailures: {
-    /** 0: free to try. */
+    /** Returns 0 when the source may try now. */
     retryAfterMs(source: string): number
     count(source: string): void
   }
@@ -56,10 +57,10 @@ export interface AdminCall {
   readonly authority: AuthContext
   readonly ports: AdminPorts
   readonly request: Request
-  /** Percent-decoded parts of the path. */
+  /** Path parameters, percent-decoded. */
   readonly params: Readonly<Record<string, string>>
   readonly query: Form
-  /** The JSON body; no members when there was none. */
+  /** Members of the JSON body; empty when the request had no body. */
   readonly members: Members
 }
 
@@ -72,19 +73,20 @@ export interface Audited {
 export interface Answer {
   readonly status: 200 | 201 | 204
   readonly body?: Readonly<Record<string, unknown>>
-  /** None: nothing changed. */
+  /** Writes to commit; absent when nothing changed. */
   readonly writes?: ReadonlyArray<Write>
   readonly audit?: Audited
-  /** Once durable. */
+  /** Runs after the writes are durable. */
   readonly after?: () => void
-  /** Commits by itself, `also` with it, and answers what it became. */
+  /** Commits its own writes together with those of `also`, and returns the resulting answer. */
   readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer>
 }
 
 export type Outcome = Answer | Problem
 
-/** What reads rows in order to change them runs in the turn of its commit, so that nothing comes between. An
- *  action that must wait first (a hash, a long table) gives that part back as a function. */
+/** The part of an action that reads rows in order to change them. It runs in the same turn as the commit, so
+ *  that no other request comes between. An action that must wait first (for a hash or a long table) returns
+ *  this part as a function. */
 export type Decision = () => Outcome
 
 export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision>
@@ -100,7 +102,7 @@ export const fieldsOf = ({ members }: Pick<AdminCall, "members">, allowed: Reado
 
 const idBytesMax = 1_800
 
-/** What cannot be a key of the store names nothing. */
+/** An id that cannot be a store key names no row. */
 export const canBeKey = (id: string): boolean =>
   id !== "" && !id.includes("\0") && id.isWellFormed() && Buffer.byteLength(id) <= idBytesMax
 
@@ -121,7 +123,7 @@ export const timesOf = ({
 
 const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** Go style: `90s`, `1h30m`. */
+/** Reads a duration in Go's notation, such as `90s` or `1h30m`, into milliseconds. */
 export const durationMs = (text: string): number | undefined => {
   if (text.length > 32 || !/^(?:\d+(?:ms|s|m|h))+$/.test(text)) return undefined
   let total = 0
@@ -129,7 +131,7 @@ export const durationMs = (text: string): number | undefined => {
   return Number.isSafeInteger(total) ? total : undefined
 }
 
-/** RFC 3339, or a duration back from now. */
+/** Reads an RFC 3339 time, or a duration that is subtracted from now, into epoch milliseconds. */
 export const readTime = (call: AdminCall, name: string): number | undefined | Problem => {
   const text = call.query.get(name)
   if (text === undefined) return undefined

@@ -1,5 +1,6 @@
-/** /admin/clients: rows and their states. Ending a client is one row: whatever hangs on it reads that row.
- *  Source: authorization sections 16.1 and 18.3. */
+/** /admin/clients: client rows and their states. Revoking a client writes one row, because every token,
+ *  family and code of the client reads that row.
+ *  Source: docs/spec/authorization.md, sections 16.1 and 18.3. */
 import {
   clientView,
   isConfidential,
@@ -57,7 +58,7 @@ const changed = (
   audit: { action, clientId: client.clientId, detail }
 })
 
-/** Also of a seed. */
+/** Creates a client from a request body; the seed calls it too. */
 export const createClient = (authority: AuthContext, members: Members): Outcome => {
   const { books, settings } = authority
   const fields = new Fields(members, "invalid_request", [...metadataNames, "scope", "client_id"]).required(
@@ -144,7 +145,7 @@ export const patchClient = (call: AdminCall): Outcome => {
   )
 }
 
-/** Suspending and its reverse, and the end that nothing reverses. */
+/** Moves a client to another status. Suspending can be undone, revoking cannot. */
 const become =
   (status: Client["status"], action: string) =>
   (call: AdminCall): Outcome => {

@@ -1,6 +1,7 @@
-/** /admin/grants: ending a user's consent, or their connection to an upstream. One row ends a consent: every
- *  token, family and code that rests on it, at whatever distance, reads that row. What is counted here is for
- *  the record. Source: authorization sections 16.7 and 16.8. */
+/** /admin/grants: revokes a user's consent, or their connection to an upstream. One row revokes a consent,
+ *  because every token, family and code that depends on it, directly or through exchanges, reads that row.
+ *  The counts in the answer are informational.
+ *  Source: docs/spec/authorization.md, sections 16.7 and 16.8. */
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import {
@@ -26,7 +27,7 @@ export const consentView = (grant: ConsentGrant): Readonly<Record<string, unknow
   ...timesOf(grant)
 })
 
-/** Never the credential. */
+/** Describes a broker grant without its credential. */
 export const brokerGrantView = (grant: BrokerGrant): Readonly<Record<string, unknown>> => ({
   id: grant.id,
   user_id: grant.userId,
@@ -45,8 +46,8 @@ export const revokedConsent = ({ books, nowMs }: AuthContext, grant: ConsentGran
   ]
 }
 
-/** What a consent carries: its own tokens, those exchanged from them over any distance, their families. A
- *  parent is issued before its child. */
+/** Counts what a consent authorizes: its own tokens, the tokens exchanged from them at any depth, and their
+ *  families. One pass in order of issue is enough, because a parent is issued before its child. */
 const carriedBy = async (
   call: AdminCall,
   grant: ConsentGrant

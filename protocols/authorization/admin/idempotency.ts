@@ -1,6 +1,7 @@
-/** Idempotency-Key of POSTs: for a day, the same key and body at the same path gives the first answer again,
- *  without its secret; another body is a conflict. The memory is part of the commit it remembers, so a crash
- *  cannot part them. Source: authorization section 16, rule 6. */
+/** Idempotency-Key of POSTs: for one day, the same key and body at the same path receives the first answer
+ *  again, without its secret, and another body is a conflict. The record is committed with the change it
+ *  answers for, so a crash cannot separate them.
+ *  Source: docs/spec/authorization.md, section 16, rule 6. */
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import { hashOf, type AuthContext } from "../auth-context.ts"
@@ -12,7 +13,7 @@ const keyLengthMax = 128
 const keptMs = 86_400_000
 
 export interface Memory {
-  /** What was answered first; a Problem when this is another request under the same key. */
+  /** Returns the first answer, or a Problem when the key was used for a different request. */
   recalled(): Answer | Problem | undefined
   writes(answer: Answer): ReadonlyArray<Write>
 }
@@ -20,7 +21,7 @@ export interface Memory {
 const withoutSecret = (body: Answer["body"]): Answer["body"] =>
   body !== undefined && "client_secret" in body ? { ...body, client_secret: null } : body
 
-/** undefined: the request brings no key. */
+/** Returns undefined when the request has no Idempotency-Key. */
 export const memoryOf = (authority: AuthContext, request: Request): Memory | Problem | undefined => {
   const key = request.method === "POST" ? request.headers.get("idempotency-key") : undefined
   if (key === undefined) return undefined

@@ -1,5 +1,6 @@
-/** /admin/idps: whose assertions are trusted. Keys are fetched at use, or when asked for here. Source:
- *  authorization sections 13.2 and 16.4. */
+/** /admin/idps: the identity providers whose assertions are trusted. Their keys are fetched when an assertion
+ *  needs them, or when an administrator asks.
+ *  Source: docs/spec/authorization.md, sections 13.2 and 16.4. */
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
@@ -43,7 +44,7 @@ const idpView =
     }
   }
 
-/** https; http only where private addresses may be asked too. */
+/** Reads an https URL; http is accepted only where private addresses are allowed too. */
 const readUrl = (fields: Fields, name: string, { settings }: AuthContext, min = 1): string | undefined => {
   const url = fields.token(name, 2_048, min)
   return url === undefined ||
@@ -53,7 +54,7 @@ const readUrl = (fields: Fields, name: string, { settings }: AuthContext, min = 
     : fields.refuse(name, "must be an https URL")
 }
 
-/** Also of a seed. */
+/** Creates an IdP from a request body; the seed calls it too. */
 export const createIdp = (
   authority: AuthContext,
   members: Members,
@@ -132,7 +133,7 @@ export const putIdp = (call: AdminCall): Outcome => {
   }
 }
 
-/** Its policies and mappings go with it. */
+/** Deletes an IdP together with its policies and subject mappings. */
 export const deleteIdp = async (call: AdminCall): Promise<Decision> => {
   const writes: Array<Write> = []
   const id = idOf(call)

@@ -1,6 +1,6 @@
-/** /admin/issuances and /admin/tokens: what was issued, and ending it row by row. The table is in time order
- *  (its ids are UUIDv7).
- *  Source: authorization sections 2.4 and 16.7. */
+/** /admin/issuances and /admin/tokens: lists what was issued, and revokes it row by row. The ids are UUIDv7,
+ *  so the table is in order of time.
+ *  Source: docs/spec/authorization.md, sections 2.4 and 16.7. */
 import { isProblem, type Problem } from "../problems.ts"
 import { bearerGrant, Issuances, type Issuance } from "../records.ts"
 import {
@@ -18,11 +18,11 @@ import { list, matching, rowsOf } from "./lists.ts"
 
 const lookbackMs = 86_400_000
 
-/** Newest rows that a count looks at; beyond it a count is a lower bound. What is revoked is revoked all the
- *  same. */
+/** Number of newest rows that a count examines; with more rows the count is a lower bound. Revocation is not
+ *  limited by it. */
 export const countedMax = 200_000
 
-/** Empty optional fields are omitted. */
+/** Describes an issuance; empty optional fields are omitted. */
 export const issuanceView = (row: Issuance): Readonly<Record<string, unknown>> => {
   const optional = {
     subject_user_id: row.userId,
@@ -54,7 +54,7 @@ export const issuanceView = (row: Issuance): Readonly<Record<string, unknown>> =
   }
 }
 
-/** Newest first. */
+/** Lists live issuances, newest first. */
 export const liveIssuances = async (
   call: AdminCall,
   matches: (row: Issuance) => boolean
@@ -112,7 +112,7 @@ const revoked = ({ authority }: AdminCall, row: Issuance, action: string): Outco
         audit: { action, clientId: row.clientId, detail: { jti: row.jti } }
       }
 
-/** That token, and by their chain those exchanged from it. */
+/** Revokes a token, and with it every token exchanged from it, since those read their parents' rows. */
 export const deleteIssuance = (call: AdminCall): Outcome => {
   const row = issuanceOf(call)
   if (isProblem(row)) return row

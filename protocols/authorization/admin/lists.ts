@@ -1,6 +1,7 @@
-/** Lists: newest first by id, a limit, an opaque cursor that names the last row seen, so that rows made
- *  meanwhile neither shift nor repeat what is still to come. Long tables are read in slices, other requests
- *  going between. Source: authorization section 16, rule 3. */
+/** Lists: newest first by id, with a limit and an opaque cursor that names the last row of the page, so that
+ *  rows created meanwhile neither shift nor repeat the following pages. Long tables are read in slices, so
+ *  that other requests run in between.
+ *  Source: docs/spec/authorization.md, section 16, rule 3. */
 import type { Key, Table } from "../../../storage/store.ts"
 import { isProblem, type Problem } from "../problems.ts"
 import { invalid, ok, readCount, type AdminCall, type Outcome } from "./call.ts"
@@ -16,12 +17,12 @@ const aside = (): Promise<void> =>
 
 export interface Walk {
   readonly prefix?: Key
-  /** Starts behind this key. */
+  /** Starts after this key. */
   readonly after?: Key
   readonly reverse?: boolean
 }
 
-/** Every row, in slices. */
+/** Iterates over all rows of a table, one slice at a time. */
 export async function* rowsOf<A>(
   { authority }: Pick<AdminCall, "authority">,
   table: Table<A>,
@@ -37,7 +38,7 @@ export async function* rowsOf<A>(
   }
 }
 
-/** How many rows, without decoding them. */
+/** Counts the rows of a table without decoding them. */
 export const countOf = async (
   { authority }: Pick<AdminCall, "authority">,
   table: { readonly name: string }
@@ -72,12 +73,12 @@ export interface Listed<A> {
   readonly table: Table<A>
   readonly view: (row: A) => unknown
   readonly keep?: (row: A) => boolean
-  /** Nothing older is of interest. */
+  /** Ends the walk at the first row for which it returns true, because no older row can match. */
   readonly until?: (row: A) => boolean
   readonly more?: (items: ReadonlyArray<unknown>) => Readonly<Record<string, unknown>>
 }
 
-/** Of tables whose key is one id. */
+/** Answers one page of a table whose key is a single id. */
 export const list = async <A>(
   call: AdminCall,
   plural: string,
@@ -106,7 +107,7 @@ export const list = async <A>(
   return ok({ [plural]: items, ...more(items), next_cursor: further ? cursorOf(call, last!) : null })
 }
 
-/** Every filter that was given matches exactly. */
+/** Builds a predicate that is true when every filter of the query matches the row exactly. */
 export const matching = <A>(
   { query }: Pick<AdminCall, "query">,
   filters: Readonly<Record<string, (row: A) => string>>

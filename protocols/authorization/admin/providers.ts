@@ -1,5 +1,5 @@
-/** /admin/broker-providers: upstreams whose tokens are vended. Source: authorization sections 12.1 and 16.3.
- *  */
+/** /admin/broker-providers: the upstreams whose tokens are vended.
+ *  Source: docs/spec/authorization.md, sections 12.1 and 16.3. */
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
@@ -39,8 +39,8 @@ export const providerView = (provider: Provider): Readonly<Record<string, unknow
   ...timesOf(provider)
 })
 
-/** `config_data` without its secret, which is sealed; one that neither holds a secret nor refers to one keeps
- *  what was `sealed` before. */
+/** Splits `config_data` into its public members and its sealed secret. When it contains neither a secret nor
+ *  a reference to one, the existing `sealed` secret stays. */
 const readConfig = (
   { seal, local }: AuthContext,
   fields: Fields,
@@ -59,7 +59,7 @@ const readConfig = (
   return { config, sealedSecret: referred ? null : sealed }
 }
 
-/** Also of a seed. */
+/** Creates a provider from a request body; the seed calls it too. */
 export const createProvider = (authority: AuthContext, members: Members): Outcome => {
   const { books } = authority
   const fields = new Fields(members, "invalid_request", [
@@ -118,8 +118,8 @@ export const getProvider = (call: AdminCall): Outcome => {
   return isProblem(provider) ? provider : ok(providerView(provider))
 }
 
-/** A `config_data` without its secret, and without a reference to one, keeps the secret: it can be read by
- *  nobody to be sent again. */
+/** A `config_data` with neither a secret nor a reference to one leaves the secret unchanged, because a client
+ *  cannot read the secret in order to send it again. */
 export const patchProvider = (call: AdminCall): Outcome => {
   const provider = providerOf(call)
   if (isProblem(provider)) return provider
@@ -155,8 +155,8 @@ export const patchProvider = (call: AdminCall): Outcome => {
   }
 }
 
-/** Its grants go with it, credentials and all. One that is made while they are gathered is void without its
- *  provider. */
+/** Deletes a provider together with its grants and their credentials. A grant created while they are
+ *  collected is void, because its provider no longer exists. */
 export const deleteProvider = async (call: AdminCall): Promise<Decision> => {
   const { books } = call.authority
   const writes: Array<Write> = []

@@ -1,5 +1,6 @@
-/** The three lists of a resource's policy, one entry at a time. Client ids need not exist yet. Source:
- *  authorization section 16.2. */
+/** The three lists of a resource's policy, changed one entry at a time. A listed client id need not exist
+ *  yet.
+ *  Source: docs/spec/authorization.md, section 16.2. */
 import { isProblem, type Problem } from "../problems.ts"
 import type { Resource } from "../records.ts"
 import {
@@ -16,9 +17,9 @@ import { brokerOnly, isReturnUrl, policyEntriesMax, resourceOf, storeResource } 
 
 interface PolicyList {
   readonly member: "exchangeClients" | "runtimeClients" | "returnUrls"
-  /** In the audit log. */
+  /** Name of the list in the audit log. */
   readonly name: string
-  /** Of the body that adds. */
+  /** Member of the request body that contains the entry to add. */
   readonly entry: "client_id" | "url"
   readonly plural: string
 }

@@ -1,5 +1,5 @@
-/** /admin/resources: the catalog, and who may do what with a resource. Source: authorization sections 2.2,
- *  2.3 and 16.2. */
+/** /admin/resources: the catalog of resources, and which clients may use each of them.
+ *  Source: docs/spec/authorization.md, sections 2.2, 2.3 and 16.2. */
 import type { Key } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { resourcesMax } from "../cached-tables.ts"
@@ -102,7 +102,7 @@ const readScopes = (fields: Fields, broker: boolean): ReadonlyArray<CatalogScope
 export const isReturnUrl = (url: string, { local }: AuthContext): boolean =>
   /^[\x21-\x7e]+$/.test(url) && !url.includes("\\") && isAllowedUrl(url, local)
 
-/** Each part that is given replaces its own whole. */
+/** Each section of the policy in the body replaces that whole section; the others stay. */
 const readPolicy = (authority: AuthContext, fields: Fields, before: Policy, broker: boolean): Policy => {
   const policy = fields.object("policy", ["exchange", "runtime", "connect"])
   const part = (name: string, member: string, current: ReadonlyArray<string>): ReadonlyArray<string> => {
@@ -121,7 +121,7 @@ const readPolicy = (authority: AuthContext, fields: Fields, before: Policy, brok
   return after
 }
 
-/** A row for each name that only one may bear; an old name that is no longer borne is given back. */
+/** Keys of the names that only one resource may have. Renaming a resource releases its old names. */
 const names = ({ settings }: AuthContext, resource: Resource): ReadonlyArray<Key> => [
   uniqueName("resource-slug", resource.slug),
   audienceName(settings.issuer, resource)
@@ -141,7 +141,7 @@ export const providerBySlug = ({ books }: AuthContext, name: string): Provider |
   return id === undefined ? undefined : books.get(Providers, [id])
 }
 
-/** `pending`: a slug that the same seed is about to make. */
+/** `pending` finds by slug the id of a provider of the same seed, which is not in the store yet. */
 export const createResource = (
   authority: AuthContext,
   members: Members,
@@ -219,7 +219,7 @@ export const listResources = (call: AdminCall): Promise<Outcome> =>
     })
   })
 
-/** By id or slug. */
+/** Finds a resource by id or slug. */
 export const resourceOf = (call: AdminCall): Resource | Problem => {
   const { books } = call.authority
   const ref = idOf(call)

@@ -1,6 +1,7 @@
-/** The admin API's table, and what stands before and behind every action: the key, the body, the
- *  Idempotency-Key; then one commit of what the action decided, its audit event and that memory, and only
- *  after it is durable the answer. Source: authorization section 16. */
+/** The admin API's routes, and the steps around every action: the admin key, the body and the Idempotency-Key
+ *  come before it. After it, one transaction commits its writes, its audit event and the Idempotency-Key
+ *  record, and the answer is sent when that is durable.
+ *  Source: docs/spec/authorization.md, section 16. */
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
@@ -65,8 +66,8 @@ const actor = "admin"
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest()
 
-/** Both are hashed, then compared, so that neither length nor content shows in time. No key is configured:
- *  only on this machine, and then anyone may. */
+/** Compares the hashes of both keys in constant time, so that timing reveals neither length nor content. When
+ *  no key is configured, access is free if the issuer is on this machine, and denied otherwise. */
 const keyCheck = ({ settings, local }: AuthContext): ((authorization: string | undefined) => boolean) => {
   const { adminApiKey } = settings
   const expected = digest(adminApiKey)
@@ -79,7 +80,7 @@ const readCall = (authority: AuthContext, ports: AdminPorts, request: Request): 
   const query = readPairs(request.query)
   if (isWireFault(query)) return invalid(query.detail)
   if (query.repeated.length > 0) return invalid("a query parameter appears twice")
-  // A GET or DELETE has nothing to say in its body; an action without members may be asked with none.
+  // A GET or DELETE needs no body, and neither does an action without members.
   const members = request.body.length === 0 ? {} : readJson(request.headers.get("content-type"), request.body)
   return isWireFault(members)
     ? invalid(members.detail)
@@ -94,7 +95,7 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
   } = call
   const memory = memoryOf(authority, request)
   if (isProblem(memory)) return memory
-  /** Only what is on disk is answered again. */
+  /** Waits until the recorded answer is durable before repeating it. */
   const recalled = async (): Promise<Answer | Problem | undefined> => {
     if (memory?.recalled() === undefined) return undefined
     await books.store.flushed()
@@ -104,7 +105,7 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
   if (before !== undefined) return before
   const acted = action(call)
   const waited = acted instanceof Promise ? await acted : acted
-  // From here to the commit nothing waits.
+  // No await may come between here and the commit.
   const outcome = typeof waited === "function" ? waited() : waited
   if (memory?.recalled() !== undefined)
     return (await recalled()) ?? conflict("the row changed meanwhile; try again")
@@ -127,13 +128,13 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
     if (outcome.perform !== undefined) return await outcome.perform(also)
     const writes = [...(outcome.writes ?? []), ...also(outcome)]
     if (writes.length > 0) await books.write(writes)
-    // Nothing to do, because it is done: by a change that may still be on its way to disk.
+    // The row already has the wanted state, but the change that led to it may not be durable yet.
     else if (request.method !== "GET") await books.store.flushed()
     outcome.after?.()
     return outcome
   } catch (fault) {
     if (!(fault instanceof Conflict)) throw fault
-    // Somebody was faster: with this very request, or with the row.
+    // A concurrent request came first, with the same Idempotency-Key or with a change of the same row.
     return (await recalled()) ?? conflict("the row changed meanwhile; try again")
   }
 }
@@ -148,7 +149,7 @@ const responseOf = ({ status, body }: Answer): Response =>
     ? { status, headers }
     : { status, headers: [["Content-Type", "application/json"], ...headers], body: JSON.stringify(body) }
 
-/** Every route takes the key first; nothing is read or answered before it. */
+/** Every route checks the admin key first; nothing is read or answered before that. */
 export const adminRoutes = (authority: AuthContext, ports: AdminPorts): ReadonlyArray<Route> => {
   const isKey = keyCheck(authority)
   const { adminFailures } = ports

@@ -1,5 +1,6 @@
-/** /admin/keys, settings, audit, auth, stats, system: the server about itself, without its secrets. Source:
- *  authorization sections 15.2, 16.7 and 21. */
+/** /admin/keys, settings, audit, auth, stats, system: the server's description of itself, without its
+ *  secrets.
+ *  Source: docs/spec/authorization.md, sections 15.2, 16.7 and 21. */
 import type { Key } from "../../../storage/store.ts"
 import { isProblem, quoted } from "../problems.ts"
 import {
@@ -108,11 +109,11 @@ const eventView = (event: AuditEvent) => ({
   created_at: timeText(event.createdMs)
 })
 
-/** Ids run ahead of a clock that was set back, by no more than this; what is read then is judged by its own
- *  time. */
+/** Ids can be ahead of the clock after it was set back, by at most this many milliseconds. Rows read because
+ *  of this margin are filtered by their own time. */
 const clockSlackMs = 3_600_000
 
-/** Below every id that was made at `atMs`. */
+/** Returns a key that sorts before every id created at `atMs`. */
 const firstIdOf = (atMs: number): Key => {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, "0")
   return [`${time.slice(0, 8)}-${time.slice(8)}-7`]
@@ -185,7 +186,7 @@ export const status = ({ authority, ports }: AdminCall): Outcome => {
 const secrets = new Set(["adminApiKey", "clientSecretPepper", "secret", "clientSecret"])
 const snake = (name: string): string => name.replace(/[A-Z]/g, (upper) => `_${upper.toLowerCase()}`)
 
-/** Whether a secret is set, never what it is. */
+/** Replaces each secret by whether it is set. */
 const maskSecrets = (settings: object): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(settings).map(([name, value]: [string, unknown]) =>
@@ -198,7 +199,7 @@ const maskSecrets = (settings: object): Readonly<Record<string, unknown>> =>
     )
   )
 
-/** In force: with what an administrator has set since. */
+/** Shows the settings in force, including what an administrator has changed since the start. */
 export const config = ({ authority }: AdminCall): Outcome =>
   ok(
     maskSecrets({

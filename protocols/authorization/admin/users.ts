@@ -1,6 +1,6 @@
-/** /admin/users: local and federated accounts. Raising a user's epoch voids what was given before it:
- *  sessions, codes, families, tokens.
- *  Source: authorization sections 7.5 and 16.6. */
+/** /admin/users: local and federated accounts. Raising a user's epoch invalidates every session, code, family
+ *  and token issued before.
+ *  Source: docs/spec/authorization.md, sections 7.5 and 16.6. */
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
@@ -76,11 +76,11 @@ interface UserFields {
   readonly email: string | undefined
   readonly name: string | undefined
   readonly role: User["role"] | undefined
-  /** undefined: none given. */
+  /** Undefined when the request has no password. */
   readonly passwordHash: string | undefined
 }
 
-/** Everything that takes time happens here, before any row is read. */
+/** Does everything that has to wait, such as hashing, before any row is read. */
 const readUser = async (
   fields: Fields,
   hashPassword: AdminPorts["hashPassword"]
@@ -99,7 +99,7 @@ const taken = ({ books }: AuthContext, email: string, id: string): Problem | und
   return holder === undefined || holder.id === id ? undefined : conflict("a user of this e-mail exists")
 }
 
-/** Also of a seed. */
+/** Creates a user from a request body; the seed calls it too. */
 export const createUser = async (
   authority: AuthContext,
   members: Members,
@@ -231,7 +231,8 @@ const unrevokedConsents = ({ authority }: AdminCall, userId: string): ReadonlyAr
     .map(({ value }) => authority.books.get(Consents, [value.id]))
     .filter((grant) => grant !== undefined && grant.revokedMs === null) as ReadonlyArray<ConsentGrant>
 
-/** A consent ends with its client and with its resource too, without a mark of its own. */
+/** True unless the client or the resource of the consent has ended, which ends the consent without changing
+ *  its row. */
 const stands =
   ({ authority: { books } }: AdminCall) =>
   (grant: ConsentGrant): boolean => {
@@ -275,7 +276,7 @@ export const deleteUser = (call: AdminCall): Outcome => {
   }
 }
 
-/** Live ones. */
+/** Lists the user's live tokens. */
 export const userTokens = async (call: AdminCall): Promise<Outcome> => {
   const user = userOf(call)
   return isProblem(user)

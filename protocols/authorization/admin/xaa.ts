@@ -1,5 +1,6 @@
-/** /admin/xaa: which assertions are let through for whom, and whose subjects are whose accounts. Source:
- *  authorization sections 13.3, 13.4 and 16.5. */
+/** /admin/xaa: the policies that decide which assertions are accepted for which clients, and the mappings
+ *  from an IdP's subjects to local accounts.
+ *  Source: docs/spec/authorization.md, sections 13.3, 13.4 and 16.5. */
 import type { Fields } from "../fields.ts"
 import { isProblem, type Problem } from "../problems.ts"
 import { Idps, MappingKeys, Mappings, Policies, Users, type Policy, type SubjectMapping } from "../records.ts"

@@ -1,6 +1,7 @@
-/** `GET /oauth/authorize`: checks a request in the spec's order, keeps it, and sends the browser to sign in,
- *  to consent, or back with a code. Until client and redirect URI are known to belong together nothing
- *  redirects. Source: authorization sections 7.1 to 7.4, 7.6, 7.7. */
+/** `GET /oauth/authorize`: checks a request in the order of the specification, stores it, and sends the
+ *  browser to the login page, to the consent page, or back to the client with a code. It redirects only after
+ *  the redirect URI is found to be registered for the client.
+ *  Source: docs/spec/authorization.md, sections 7.1 to 7.4, 7.6 and 7.7. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import { hashOf } from "../auth-context.ts"
@@ -46,7 +47,7 @@ const prompts = ["none", "login", "consent", "select_account"]
 const digest43 = /^[A-Za-z0-9_-]{43}$/
 const bad = (words: string): Problem => problemOf("invalid_request", words)
 
-/** Back to the client, form-encoded, what the redirect URI holds kept in place. */
+/** Redirects to the client with form-encoded parameters, and preserves the query of the redirect URI. */
 export const backTo = (
   { settings }: AuthServices,
   redirectUri: string,
@@ -142,7 +143,7 @@ export const authorize = async (
   return mustSignIn ? goTo(`/login?req=${req}`) : proceed(services, client, req, row, signedIn, 302)
 }
 
-/** Steps 6 to 13. */
+/** Performs steps 6 to 13. */
 const checkedRequest = (
   services: AuthServices,
   client: Client,
@@ -215,7 +216,7 @@ const checkedRequest = (
   }
 }
 
-/** Steps 15 to 17, for a request whose user is signed in. */
+/** Performs steps 15 to 17, for a request whose user is signed in. */
 export const proceed = async (
   services: AuthServices,
   client: Client,
@@ -247,7 +248,7 @@ export const proceed = async (
     : goTo(`/consent?req=${req}`, status)
 }
 
-/** The request as it stands: alive, in that phase; and its key. */
+/** Finds a stored request that has not expired, with its key. */
 export const requestOf = (
   services: AuthServices,
   req: string | undefined
@@ -260,7 +261,8 @@ export const requestOf = (
 
 export const sessionExpired = (): Problem => problemOf("invalid_grant", "login session expired")
 
-/** A client that a user has let in once is no longer swept; a metadata document's has no row before that. */
+/** Marks a client as used, so that the removal of unused clients spares it. The client of a metadata document
+ *  gets its first row here. */
 const markUsed = ({ books }: AuthServices, client: Client): ReadonlyArray<Write> => {
   if (client.used && client.source !== "cimd") return []
   const row = { ...client, used: true }
@@ -269,8 +271,8 @@ const markUsed = ({ books }: AuthServices, client: Client): ReadonlyArray<Write>
   return client.used ? [] : [Clients.put([client.clientId], row)]
 }
 
-/** Code, consent (`rows`) and the end of the request in one transaction; the redirect was built before it, so
- *  nothing can fail after. */
+/** Commits the code, the consent (`rows`) and the end of the request in one transaction. The redirect is
+ *  built before it, so that nothing can fail after the commit. */
 export const giveCode = async (
   services: AuthServices,
   client: Client,
@@ -310,7 +312,7 @@ export const giveCode = async (
         familyId: null,
         jti: null,
         failedAttempts: 0
-        // Kept for as long as what was issued from it can live, so that a replay is still seen.
+        // The row outlives everything issued from the code, so that a replay is still detected.
       },
       atMs + codeMs + services.settings.registration.tokenMs + services.settings.refreshAbsoluteMs,
       "absent"

@@ -1,5 +1,5 @@
-/** What the outward parts need of the browser's side: sessions, pages, and how a federated sign-in goes on.
- *  */
+/** The browser's routes: connects sessions and pages with the upstream parts, and continues a federated
+ *  login. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import type { UpstreamServices } from "../upstream/upstream-services.ts"

@@ -1,6 +1,6 @@
-/** Consent: the page that says who wants what, and its answer; for an authorization request, and for a prompt
- *  of token exchange (12.6).
- *  Source: authorization sections 7.6, 12.6. */
+/** Consent: the page that says which client asks for which access, and its answer. It serves authorization
+ *  requests and the consent prompts of token exchange.
+ *  Source: docs/spec/authorization.md, sections 7.6 and 12.6. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict } from "../../../storage/store.ts"
 import { giveCode, goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
@@ -76,7 +76,7 @@ export const showConsent = async (
       email: signedIn.user.email
     },
     {
-      // Browsers apply form-action to the whole chain of redirects, and an application may send its user on
+      // Browsers apply form-action to the whole chain of redirects, and an application may redirect its user
       // to another of its hosts.
       formTargets: [formTargetOf(row.redirectUri), "https:"]
     }
@@ -102,7 +102,7 @@ export const consent = async (
   )
     return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"), 303)
   if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
-    // Another user's session with this request is told apart from a form without its token.
+    // A request of another user's session gets a different answer from a form without its CSRF token.
     return problemPageOrJson(
       services,
       request,
@@ -151,7 +151,7 @@ export const consent = async (
   return giveCode(services, client, req, row, signedIn, granted, rows, 303)
 }
 
-/** `GET /authorize`: where a `consent_url` leads. */
+/** `GET /authorize`: the page to which a `consent_url` points. */
 export const showPrompt = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
   const query = readPairs(request.query)
   if (isWireFault(query)) return errorPage(problemOf("invalid_request", query.detail), request.traceId)

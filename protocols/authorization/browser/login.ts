@@ -1,4 +1,5 @@
-/** Signing in with a local account, going on afterwards, signing out. Source: authorization section 7.5. */
+/** Login with a local account, the continuation of the request after it, and logout.
+ *  Source: docs/spec/authorization.md, section 7.5. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
 import { goTo, proceed, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
@@ -19,14 +20,14 @@ import type { AuthServices } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
-/** Where a sign-in without a request may lead: pages of ours, never elsewhere. */
+/** Paths to which a login without an authorization request may lead: pages of this server only. */
 const localPath =
   /^\/(?:connections|connect\/[A-Za-z0-9_-]+|authorize)(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$/
 
 const emailLengthMax = 254
 const wrong = "the e-mail or password is wrong"
 
-/** Browsers get a page, others the problem. */
+/** Answers a page to callers that accept HTML, and the JSON problem to all others. */
 export const problemPageOrJson = (services: AuthServices, request: Request, problem: Problem): Response =>
   /text\/html/i.test(request.headers.get("accept") ?? "")
     ? errorPage(problem, request.traceId, { headers: wordingOf(problem).headers })
@@ -56,8 +57,8 @@ const view = (
   }
 }
 
-/** Signing in may lead on at once: to the application that has its consent already, to the provider to be
- *  connected and back from it. */
+/** Origins to which a login may redirect at once: the application that already has consent, or the provider
+ *  being connected and the return URL after it. */
 const formTargets = (
   services: AuthServices,
   redirectUri: string | undefined,
@@ -177,7 +178,7 @@ export const login = async (
   return goTo(pending === undefined ? landing : `/oauth/authorize/continue?req=${req}`, 303, [begun.cookie])
 }
 
-/** `GET /oauth/authorize/continue`: only for the session that signed in for this request. */
+/** `GET /oauth/authorize/continue`: accepted only from the session that signed in for this request. */
 export const continueAuthorization = async (
   services: AuthServices,
   sessions: BrowserSessions,

@@ -1,5 +1,6 @@
-/** Who sits at the browser: a session row under the hash of a cookie, and the values that bind a form to it.
- *  Source: authorization section 7.5 "Session cookie". */
+/** Browser sessions: a session row is stored under the hash of its cookie, and CSRF values bind a form to the
+ *  session.
+ *  Source: docs/spec/authorization.md, section 7.5, "Session cookie". */
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { Request, Header } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
@@ -58,7 +59,7 @@ export class BrowserSessions {
     return user === undefined ? undefined : { session, user, sessionHash }
   }
 
-  /** A new id: what the browser held before its user was known is worth nothing. */
+  /** Creates a session with a new id, so that an id planted before the login is worthless. */
   begin(
     user: User,
     method: Session["method"],
@@ -100,7 +101,8 @@ export class BrowserSessions {
     }
   }
 
-  /** Of a browser that is not signed in yet: kept, or made. */
+  /** Returns the pre-login nonce of a browser that is not signed in yet, and the cookie to set when it had
+   *  none. */
   before(request: Request): { readonly nonce: string; readonly cookie: Header | undefined } {
     const existing = this.cookie(request, this.preName)
     if (existing !== undefined) return { nonce: existing, cookie: undefined }

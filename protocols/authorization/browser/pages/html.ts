@@ -1,10 +1,10 @@
-/** The pages' frame: escaping by construction, one style sheet named by its hash, no script, nothing from
- *  elsewhere.
- *  Source: authorization section 7.8. */
+/** The frame of all pages: every value is escaped by construction, the one style sheet is allowed by its
+ *  hash, and there is no script and nothing from another origin.
+ *  Source: docs/spec/authorization.md, section 7.8. */
 import { createHash } from "node:crypto"
 import type { Response } from "../../../../runtime/http.ts"
 
-/** Text that is HTML already. */
+/** Text that is already HTML and is not escaped again. */
 export class Html {
   readonly text: string
 
@@ -23,7 +23,8 @@ const escapes: Record<string, string> = {
   "'": "&#39;"
 }
 
-/** What would turn the direction of the text around it is shown as a mark. */
+/** Escapes text for HTML, and replaces characters that change text direction by U+FFFD, so that a name cannot
+ *  disguise itself. */
 const escaped = (text: string): string =>
   text
     .replace(/[&<>"']/g, (sign) => escapes[sign]!)
@@ -66,7 +67,7 @@ const styleHash = createHash("sha256").update(style).digest("base64")
 
 export interface PageOptions {
   readonly status?: number
-  /** Where else a form may lead, at the end of its redirects. */
+  /** Other origins to which a form's chain of redirects may lead. */
   readonly formTargets?: ReadonlyArray<string>
   readonly headers?: ReadonlyArray<readonly [string, string]>
 }

@@ -1,5 +1,5 @@
-/** What the browser shows: sign in, consent, connections, errors. Plain forms, labels, one heading each.
- *  Source: authorization sections 7.5, 7.6, 7.8, 12.4, 12.6. */
+/** The pages: login, consent, connections and errors. They are plain forms with labels and one heading each.
+ *  Source: docs/spec/authorization.md, sections 7.5, 7.6, 7.8, 12.4 and 12.6. */
 import type { Response } from "../../../../runtime/http.ts"
 import { type Problem, requestIdOf, wordingOf } from "../../problems.ts"
 import { html, page, type PageOptions } from "./html.ts"
@@ -53,7 +53,7 @@ export interface ConsentView {
   readonly clientName: string
   readonly selfDeclared: boolean
   readonly clientHost: string | undefined
-  /** Where the answer goes; undefined: nowhere. */
+  /** Host that receives the answer; undefined when the answer leads to no other site. */
   readonly destination: string | undefined
   readonly loopback: boolean
   readonly email: string
@@ -93,7 +93,7 @@ export interface ConnectionView {
   readonly connectedMs: number
 }
 
-/** `csrfToken`: for `DELETE /connections/{provider}`, which scripts of the operator may call. */
+/** `csrfToken` is for `DELETE /connections/{provider}`, which the operator's own scripts may call. */
 export const connectionsPage = (
   connections: ReadonlyArray<ConnectionView>,
   csrfToken: string,
