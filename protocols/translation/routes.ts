@@ -7,7 +7,8 @@ import type { Store } from "../../storage/store.ts"
 import type { TranslationCache } from "./text/cache.ts"
 import { AdminRoutes } from "./account/admin.ts"
 import { detectBytesMax, detectLanguage } from "./text/detect.ts"
-import { guardOf, type Guard, type Limits } from "./account/guard.ts"
+import { guardOf, type Guard } from "./account/guard.ts"
+import type { Limits } from "./account/rate-limit.ts"
 import { KeyRing } from "./account/keys.ts"
 import {
   listGlossaryPairs,

@@ -56,20 +56,20 @@ describe.each([
 
   it("glossaries v2: create, get, list, entries, use, CSV, delete, errors", async () => {
     const entries = new deepl.GlossaryEntries({ entries: { hello: "hallo", "a b": "c" } })
-    const made = await client.createGlossary("mine", "en", "de", entries)
-    expect(made).toMatchObject({
+    const created = await client.createGlossary("mine", "en", "de", entries)
+    expect(created).toMatchObject({
       name: "mine",
       ready: true,
       sourceLang: "en",
       targetLang: "de",
       entryCount: 2
     })
-    expect(await client.getGlossary(made.glossaryId)).toEqual(made)
-    expect((await client.listGlossaries()).find(({ glossaryId }) => glossaryId === made.glossaryId)).toEqual(
-      made
-    )
-    expect((await client.getGlossaryEntries(made)).entries()).toEqual(entries.entries())
-    expect((await client.translateText("hello", "en", "de", { glossary: made })).text).toBe("hallo")
+    expect(await client.getGlossary(created.glossaryId)).toEqual(created)
+    expect(
+      (await client.listGlossaries()).find(({ glossaryId }) => glossaryId === created.glossaryId)
+    ).toEqual(created)
+    expect((await client.getGlossaryEntries(created)).entries()).toEqual(entries.entries())
+    expect((await client.translateText("hello", "en", "de", { glossary: created })).text).toBe("hallo")
     const csv = await client.createGlossaryWithCsv(
       "csv",
       "en",
@@ -80,8 +80,8 @@ describe.each([
       sourceEntry1: "targetEntry1",
       'source"Entry': "target,Entry"
     })
-    await client.deleteGlossary(made)
-    await expect(client.getGlossary(made.glossaryId)).rejects.toThrow(deepl.GlossaryNotFoundError)
+    await client.deleteGlossary(created)
+    await expect(client.getGlossary(created.glossaryId)).rejects.toThrow(deepl.GlossaryNotFoundError)
     await expect(client.deleteGlossary(nobody)).rejects.toThrow(deepl.GlossaryNotFoundError)
     await expect(client.getGlossaryEntries("invalid")).rejects.toThrow(deepl.DeepLError)
     await expect(client.createGlossary("x", "en", "xx" as any, entries)).rejects.toThrow(deepl.DeepLError)
@@ -92,12 +92,12 @@ describe.each([
       targetLangCode,
       entries: new deepl.GlossaryEntries({ entries })
     })
-    const made = await client.createMultilingualGlossary("multi", [
+    const created = await client.createMultilingualGlossary("multi", [
       of("en", "de", { hello: "hallo" }),
       of("de", "en", { hallo: "hello" })
     ])
     expect(
-      made.dictionaries.map(({ sourceLangCode, targetLangCode, entryCount }) => [
+      created.dictionaries.map(({ sourceLangCode, targetLangCode, entryCount }) => [
         sourceLangCode,
         targetLangCode,
         entryCount
@@ -106,46 +106,48 @@ describe.each([
       ["en", "de", 1],
       ["de", "en", 1]
     ])
-    expect(await client.getMultilingualGlossary(made.glossaryId)).toEqual(made)
+    expect(await client.getMultilingualGlossary(created.glossaryId)).toEqual(created)
     expect(
-      (await client.listMultilingualGlossaries()).some(({ glossaryId }) => glossaryId === made.glossaryId)
+      (await client.listMultilingualGlossaries()).some(({ glossaryId }) => glossaryId === created.glossaryId)
     ).toBe(true)
     expect(
-      (await client.getMultilingualGlossaryDictionaryEntries(made, "en", "de")).entries.entries()
+      (await client.getMultilingualGlossaryDictionaryEntries(created, "en", "de")).entries.entries()
     ).toEqual({ hello: "hallo" })
-    expect((await client.updateMultilingualGlossaryName(made, "renamed")).name).toBe("renamed")
-    await client.updateMultilingualGlossaryDictionary(made, of("en", "de", { bye: "tschüs" }))
+    expect((await client.updateMultilingualGlossaryName(created, "renamed")).name).toBe("renamed")
+    await client.updateMultilingualGlossaryDictionary(created, of("en", "de", { bye: "tschüs" }))
     expect(
-      (await client.getMultilingualGlossaryDictionaryEntries(made, "en", "de")).entries.entries()
+      (await client.getMultilingualGlossaryDictionaryEntries(created, "en", "de")).entries.entries()
     ).toEqual({ hello: "hallo", bye: "tschüs" })
     expect(
-      await client.replaceMultilingualGlossaryDictionary(made, of("en", "de", { one: "eins" }))
+      await client.replaceMultilingualGlossaryDictionary(created, of("en", "de", { one: "eins" }))
     ).toMatchObject({ entryCount: 1 })
     expect(
-      await client.replaceMultilingualGlossaryDictionaryWithCsv(made, "en", "fr", "one,un")
+      await client.replaceMultilingualGlossaryDictionaryWithCsv(created, "en", "fr", "one,un")
     ).toMatchObject({ targetLangCode: "fr", entryCount: 1 })
-    await client.updateMultilingualGlossaryDictionaryWithCsv(made, "en", "fr", "two,deux")
-    expect((await client.translateText("two", "en", "fr", { glossary: made })).text).toBe("deux")
+    await client.updateMultilingualGlossaryDictionaryWithCsv(created, "en", "fr", "two,deux")
+    expect((await client.translateText("two", "en", "fr", { glossary: created })).text).toBe("deux")
     expect(
       (await client.createMultilingualGlossaryWithCsv("csv", "en", "de", "a,b")).dictionaries
     ).toHaveLength(1)
-    await client.deleteMultilingualGlossaryDictionary(made, "en", "fr")
-    await expect(client.getMultilingualGlossaryDictionaryEntries(made, "en", "fr")).rejects.toThrow(
+    await client.deleteMultilingualGlossaryDictionary(created, "en", "fr")
+    await expect(client.getMultilingualGlossaryDictionaryEntries(created, "en", "fr")).rejects.toThrow(
       deepl.GlossaryNotFoundError
     )
-    await client.deleteMultilingualGlossary(made)
-    await expect(client.getMultilingualGlossary(made.glossaryId)).rejects.toThrow(deepl.GlossaryNotFoundError)
+    await client.deleteMultilingualGlossary(created)
+    await expect(client.getMultilingualGlossary(created.glossaryId)).rejects.toThrow(
+      deepl.GlossaryNotFoundError
+    )
     await expect(client.getMultilingualGlossary("invalid")).rejects.toThrow(deepl.DeepLError)
   })
   it("style rules: create, list, get, rename, rules, instructions, use, delete", async () => {
-    const made = await client.createStyleRule({
+    const created = await client.createStyleRule({
       name: "mine",
       language: "de",
       configured_rules: { punctuation: { ellipsis: "use_ellipsis_character" } },
       custom_instructions: [{ label: "l", prompt: "p" }]
     } as any)
-    const id = made.styleId
-    expect(made).toMatchObject({ name: "mine", version: 1 })
+    const id = created.styleId
+    expect(created).toMatchObject({ name: "mine", version: 1 })
     expect((await client.getAllStyleRules())[0]!.styleId).toBe(id)
     expect(await client.getAllStyleRules(0, 1, true)).toHaveLength(1)
     expect((await client.updateStyleRuleName(id, "new")).name).toBe("new")

@@ -88,8 +88,8 @@ describe.runIf(programs.soffice && programs.pdftotext).each(office)(
     })
     it.each(names)("%s", async (name) => {
       const source = at(`${kind}-source`, name)
-      const made = at(`${kind}-made`, name)
-      expect(existsSync(made), "a PDF was made").toBe(existsSync(source))
+      const converted = at(`${kind}-made`, name)
+      expect(existsSync(converted), "a PDF was made").toBe(existsSync(source))
       if (!existsSync(source)) {
         console.warn(`LibreOffice does not open ${name} as it was`)
         return
@@ -98,12 +98,12 @@ describe.runIf(programs.soffice && programs.pdftotext).each(office)(
       const all = segments.flatMap(({ text }) => wordsOf(plainOf(text)))
       const words = new Set(all)
       const before = share(words, textOfPdf(source))
-      const after = share(new Set(all.map(turned)), textOfPdf(made))
+      const after = share(new Set(all.map(turned)), textOfPdf(converted))
       console.log(
-        `${kind}/${name}: words on its pages ${before} before, ${after} after; pages ${pagesOf(source)}, ${pagesOf(made)}`
+        `${kind}/${name}: words on its pages ${before} before, ${after} after; pages ${pagesOf(source)}, ${pagesOf(converted)}`
       )
       expect(after).toBeGreaterThanOrEqual(Math.floor(before * 0.9))
-      expect(Math.abs(pagesOf(made) - pagesOf(source))).toBeLessThanOrEqual(
+      expect(Math.abs(pagesOf(converted) - pagesOf(source))).toBeLessThanOrEqual(
         Math.max(1, pagesOf(source) * 0.2)
       )
     })

@@ -211,12 +211,12 @@ describe.runIf(installed())("a GGUF file", () => {
   it("who goes in the middle, or while waiting, leaves it free", async () => {
     const said = (await ask({ model: "own/long" })).body.choices[0].message.content
     for (let round = 0; round < 5; round++) {
-      const gone = new AbortController()
+      const aborted = new AbortController()
       const waiting = new AbortController()
       const reader = (
         await world.fetch("/v1/chat/completions", {
           body: { model: "own/long", messages: [user("on and on")], stream: true, max_tokens: 8_000 },
-          signal: gone.signal
+          signal: aborted.signal
         })
       ).body!.getReader()
       for (let i = 0; i < 5; i++) await reader.read()
@@ -230,22 +230,22 @@ describe.runIf(installed())("a GGUF file", () => {
         setTimeout(resolve, 20)
       })
       waiting.abort()
-      gone.abort()
+      aborted.abort()
       expect(await queued).toBe("gone")
       const { body } = await ask({ model: "own/long" })
       expect(body.choices[0].message.content).toBe(said)
     }
   })
   it("who goes while a long prompt is read leaves it free", async () => {
-    const gone = new AbortController()
+    const aborted = new AbortController()
     const long = user("A long story. ".repeat(200))
     const asked = world
       .fetch("/v1/chat/completions", {
         body: { model: "own/long", messages: [long], max_tokens: 1 },
-        signal: gone.signal
+        signal: aborted.signal
       })
       .catch(() => "gone")
-    setTimeout(() => gone.abort(), 30)
+    setTimeout(() => aborted.abort(), 30)
     expect(await asked).toBe("gone")
     expect((await ask({ model: "own/long" })).status).toBe(200)
     expect((await ask({ model: "own/long", messages: [long], max_tokens: 1 })).body.usage).toMatchObject({

@@ -76,7 +76,7 @@ describe.each(commits)("data of %s", (commit) => {
     const expected = readJson<Expected>(join(folder, `${name}.expected.json`))
     let said: Transcript
     beforeAll(async () => {
-      const known = readJson<Known>(join(folder, `${name}.known.json`))
+      const facts = readJson<Known>(join(folder, `${name}.known.json`))
       const outside = await Outside.open()
       try {
         const place = {
@@ -85,10 +85,10 @@ describe.each(commits)("data of %s", (commit) => {
           data: join(work, name, "data"),
           config: join(folder, `${name}.yaml`),
           outside,
-          clockMs: (known["recordedMs"] as number) + laterMs
+          clockMs: (facts["recordedMs"] as number) + laterMs
         }
         unpack(join(folder, `${name}.tar.gz`), place.data)
-        said = opened(expected, await asked({ place, known, name })) as Transcript
+        said = opened(expected, await asked({ place, facts: facts, name })) as Transcript
       } finally {
         await outside.close()
       }

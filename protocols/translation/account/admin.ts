@@ -14,7 +14,8 @@ import {
   type Period,
   type TagUsage
 } from "./admin-wire.ts"
-import { guardOf, type Guarded, type Limits } from "./guard.ts"
+import { guardOf, type Guarded } from "./guard.ts"
+import type { Limits } from "./rate-limit.ts"
 import type { KeyRing } from "./keys.ts"
 import { problem } from "../problems.ts"
 import { createKey, type Account, type HashKey, type Key } from "./records.ts"

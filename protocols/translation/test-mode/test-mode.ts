@@ -12,7 +12,7 @@ import {
 } from "../../../runtime/http.ts"
 import { committed } from "../../../storage/store.ts"
 import { readForm } from "../../shared/body.ts"
-import { limitsDefault } from "../account/guard.ts"
+import { limitsDefault } from "../account/rate-limit.ts"
 import { problem } from "../problems.ts"
 import { Accounts, KeyHashes, Keys, labelDefault } from "../account/records.ts"
 import { noStore, ok } from "../endpoint.ts"

@@ -54,7 +54,7 @@ const workshop = { root, tools, target, work }
 
 const full = async (outside: Outside): Promise<Making> => {
   const to = new Making(workshop, outside, "full")
-  const { known } = to
+  const { facts } = to
   await to.up()
   await sleep(300)
 
@@ -62,12 +62,12 @@ const full = async (outside: Outside): Promise<Making> => {
   const dead = await webhook(to, "dead", "ProductUpdated")
   outside.broken.add("/hooks/dead")
   await to.store("products/1", { method: "PUT", json: { price: 13.37 } })
-  known["oldQuality"] = (await quality(to)).job_id
+  facts["oldQuality"] = (await quality(to)).job_id
   const old = await imported(to, "old", 3)
-  known["oldExport"] = (await exported(to, old.memory)).job_id
-  known["oldMemory"] = old.memory
+  facts["oldExport"] = (await exported(to, old.memory)).job_id
+  facts["oldMemory"] = old.memory
   const stale = await chat(to, { model: "local/echo", input: "of an earlier hour" })
-  known["staleResponse"] = stale.id
+  facts["staleResponse"] = stale.id
   for (const waitMs of [30_000, 5 * minuteMs, 30 * minuteMs, 120 * minuteMs, 480 * minuteMs]) {
     await until("a rest", async () => (await to.phase("webhook-delivery", String(dead))) === "Resting")
     const before = outside.heard.length
@@ -78,23 +78,23 @@ const full = async (outside: Outside): Promise<Making> => {
   }
   await until("put aside", async () => (await to.phase("webhook-delivery", String(dead))) === "Idle")
   outside.broken.delete("/hooks/dead")
-  known["lateVoiceJob"] = (await voiceJob(to, 2)).job_id
+  facts["lateVoiceJob"] = (await voiceJob(to, 2)).job_id
   await to.later(6 * minuteMs, "stop")
-  await voiceIs(to, known["lateVoiceJob"], "failed")
+  await voiceIs(to, facts["lateVoiceJob"], "failed")
   // Its session is near its end: it is held for the turn.
-  known["heldResponse"] = (
+  facts["heldResponse"] = (
     await chat(to, { model: "local/echo", input: "near the end", previous_response_id: stale.id })
   ).id
 
-  known["hooks"] = { dead, good: await webhook(to, "good", "ProductCreated") }
+  facts["hooks"] = { dead, good: await webhook(to, "good", "ProductCreated") }
   await fillStore(to)
-  await consoleOf(to, known["storeUser"], known["storePassword"])
+  await consoleOf(to, facts["storeUser"], facts["storePassword"])
   await fillAuthorization(to)
   // A user's token for the store, and a look at what is encrypted.
   const storeBrowser = new Browser(to.program)
   const redirected = await storeBrowser.visit(
     `/oauth/authorize?${new URLSearchParams({
-      client_id: known["storeApp"].id,
+      client_id: facts["storeApp"].id,
       redirect_uri: callback,
       response_type: "code",
       code_challenge: challenge("s".repeat(43)),
@@ -103,10 +103,10 @@ const full = async (outside: Outside): Promise<Making> => {
       resource: "http://localhost:8080/api/v1/",
       state: "s"
     }).toString()}`,
-    { email: known["oauthUser"], password: known["oauthPassword"] }
+    { email: facts["oauthUser"], password: facts["oauthPassword"] }
   )
   const storeCode = new URL(redirected.headers.get("location")!).searchParams.get("code")!
-  known["storeUser"] = await good(
+  facts["storeUser"] = await good(
     to.call("/oauth/token", {
       form: {
         grant_type: "authorization_code",
@@ -115,22 +115,22 @@ const full = async (outside: Outside): Promise<Making> => {
         code_verifier: "s".repeat(43)
       },
       headers: {
-        authorization: `Basic ${Buffer.from(`${known["storeApp"].id}:${known["storeApp"].secret}`).toString("base64")}`
+        authorization: `Basic ${Buffer.from(`${facts["storeApp"].id}:${facts["storeApp"].secret}`).toString("base64")}`
       }
     })
   )
-  const orderPayment = await to.store(`orders/${known["store"].placedOrder}/payments`).catch(() => undefined)
-  known["store"].placedPayment = orderPayment?.order_payments?.[0]?.id ?? known["store"].order_payments + 1
-  await to.store(`credit_cards/${known["store"].credit_cards}/decrypted`, {}, known["storeUser"].access_token)
+  const orderPayment = await to.store(`orders/${facts["store"].placedOrder}/payments`).catch(() => undefined)
+  facts["store"].placedPayment = orderPayment?.order_payments?.[0]?.id ?? facts["store"].order_payments + 1
+  await to.store(`credit_cards/${facts["store"].credit_cards}/decrypted`, {}, facts["storeUser"].access_token)
   await fillTranslation(to)
   // After a kill it waits for its key.
   outside.silentText = "never comes"
-  known["documents"].locked = await document(to, "This one never comes, and is locked.", "locked.txt")
-  await documentIs(to, known["documents"].locked, "translating")
+  facts["documents"].locked = await document(to, "This one never comes, and is locked.", "locked.txt")
+  await documentIs(to, facts["documents"].locked, "translating")
   await to.later(1_000)
   await until(
     "a locked document",
-    async () => (await to.phase("document-job", known["documents"].locked.document_id)) === "Locked"
+    async () => (await to.phase("document-job", facts["documents"].locked.document_id)) === "Locked"
   )
   await fillChat(to)
 
@@ -141,7 +141,7 @@ const full = async (outside: Outside): Promise<Making> => {
         source_media_content_type: "audio/pcm;encoding=s16le;rate=16000",
         source_language: "en",
         target_languages: ["de"],
-        spoken_terms_id: known["aids"].terms
+        spoken_terms_id: facts["aids"].terms
       }
     })
   const renewed = async (opened: any): Promise<any> =>
@@ -153,30 +153,30 @@ const full = async (outside: Outside): Promise<Making> => {
     await closed(await listening(to, often, 0))
     often = await renewed(often)
   }
-  known["voice"] = { heard, often, unopened: await session() }
+  facts["voice"] = { heard, often, unopened: await session() }
 
   // What is under way when the process is killed.
-  known["hooks"].resting = await webhook(to, "resting", "OrderUpdated")
-  known["hooks"].sending = await webhook(to, "sending", "CustomerUpdated")
+  facts["hooks"].resting = await webhook(to, "resting", "OrderUpdated")
+  facts["hooks"].sending = await webhook(to, "sending", "CustomerUpdated")
   outside.broken.add("/hooks/resting")
   outside.silent.add("/hooks/sending")
-  await to.store(`orders/${known["store"].orders}`, { method: "PUT", json: { admin_comments: "changed" } })
-  await to.store(`customers/${known["store"].customers}`, { method: "PUT", json: { last_name: "Changed" } })
+  await to.store(`orders/${facts["store"].orders}`, { method: "PUT", json: { admin_comments: "changed" } })
+  await to.store(`customers/${facts["store"].customers}`, { method: "PUT", json: { last_name: "Changed" } })
   await until(
     "a rest",
-    async () => (await to.phase("webhook-delivery", String(known["hooks"].resting))) === "Resting"
+    async () => (await to.phase("webhook-delivery", String(facts["hooks"].resting))) === "Resting"
   )
-  known["documents"].translating = await document(
+  facts["documents"].translating = await document(
     to,
     Array.from({ length: 1_200 }, (_, i) =>
       i < 1_190 ? `Line ${i} of many.` : `Line ${i} never comes.`
     ).join("\n"),
     "translating.txt"
   )
-  await documentIs(to, known["documents"].translating, "translating")
+  await documentIs(to, facts["documents"].translating, "translating")
   const blobs = join(to.place.data, "blobs")
   await until("a checkpoint", async () => readdirSync(blobs).some((name) => name.includes(".segments.")))
-  known["documents"].queued = [
+  facts["documents"].queued = [
     await document(to, "This never comes.", "second.txt"),
     await document(to, "This never comes either, never comes.", "third.txt")
   ]
@@ -184,7 +184,7 @@ const full = async (outside: Outside): Promise<Making> => {
   const processing = await voiceJob(to, 3)
   await good(voiceUpload(to, processing), 204)
   await voiceIs(to, processing.job_id, "processing")
-  known["voiceJobs"].processing = processing.job_id
+  facts["voiceJobs"].processing = processing.job_id
   const halted = await chat(to, { model: "outside/halting", input: "stops after a word", background: true })
   const abort = new AbortController()
   const halting = await fetch(`${to.program.url}/v1/responses`, {
@@ -201,9 +201,9 @@ const full = async (outside: Outside): Promise<Making> => {
   const reader = halting.body!.getReader()
   let said = ""
   while (!said.includes("heard ")) said += new TextDecoder().decode((await reader.read()).value)
-  known["chat"].held = known["heldResponse"]
-  known["chat"].halted = halted.id
-  known["chat"].haltedStream = /"id":"(resp_[0-9a-f]+)"/.exec(said)![1]
+  facts["chat"].held = facts["heldResponse"]
+  facts["chat"].halted = halted.id
+  facts["chat"].haltedStream = /"id":"(resp_[0-9a-f]+)"/.exec(said)![1]
   await sleep(400)
   // Its text is said, translated and not delivered: nobody listens any more.
   const left = await session()
@@ -227,7 +227,7 @@ const full = async (outside: Outside): Promise<Making> => {
     )
   })
   outside.transcribingMs = 0
-  known["voice"].left = left
+  facts["voice"].left = left
 
   const big = await imported(to, "to be deleted", 4_000)
   const large = tmx(6_000)
@@ -239,7 +239,7 @@ const full = async (outside: Outside): Promise<Making> => {
     quality(to),
     good(to.call(`/v3/translation_memories/${big.memory}`, to.key({ method: "DELETE" })), 204),
     good(
-      to.call(`/v1/responses/${known["chat"].forgotten}`, {
+      to.call(`/v1/responses/${facts["chat"].forgotten}`, {
         method: "DELETE",
         headers: { authorization: "Bearer chat-key-one" }
       })
@@ -249,16 +249,16 @@ const full = async (outside: Outside): Promise<Making> => {
   await to.program.kill()
   abort.abort()
   socket.removeAllListeners()
-  known["cut"] = {
+  facts["cut"] = {
     importing: importing.job_id,
     exporting: exportJob.job_id,
     quality: evaluation.job_id,
     exportingMemory: exporting.memory,
     deletedMemory: big.memory
   }
-  known["recordedMs"] = endMs
+  facts["recordedMs"] = endMs
   // As the program writes it when the store refuses: `doomed` must be over after the next start.
-  const doomed = Buffer.from(known["families"].doomed.refresh_token.split(".")[1], "base64url").toString(
+  const doomed = Buffer.from(facts["families"].doomed.refresh_token.split(".")[1], "base64url").toString(
     "hex"
   )
   appendFileSync(
@@ -272,11 +272,11 @@ const full = async (outside: Outside): Promise<Making> => {
 }
 const plain = async (outside: Outside): Promise<Making> => {
   const to = new Making(workshop, outside, "plain")
-  const { known } = to
+  const { facts } = to
   await to.up()
   await consoleOf(to, "admin", "a made-up console password")
-  known["plainPrefix"] = true
-  const { token } = known["storeApp"]
+  facts["plainPrefix"] = true
+  const { token } = facts["storeApp"]
   const customer = await to.store("customers", { json: { email: "plain@example.com", store_id: 1 } }, token)
   const card = await to.store(
     "credit_cards",
@@ -297,20 +297,20 @@ const plain = async (outside: Outside): Promise<Making> => {
     },
     token
   )
-  known["store"] = { customers: customer.id, credit_cards: card.id, products: product.id }
-  known["plainResponse"] = (
+  facts["store"] = { customers: customer.id, credit_cards: card.id, products: product.id }
+  facts["plainResponse"] = (
     await good(to.call("/v1/responses", { json: { model: "local/echo", input: "a plain word" } }))
   ).id
-  known["recordedMs"] = to.program.nowMs
+  facts["recordedMs"] = to.program.nowMs
   await to.program.stop()
   return to
 }
 
-const packed = async ({ place }: Making, name: string, known: Known): Promise<void> => {
+const packed = async ({ place }: Making, name: string, facts: Known): Promise<void> => {
   const folder = join(work, `${name}-packed`)
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
-  const at: Place = { ...place, clockMs: known["recordedMs"] }
+  const at: Place = { ...place, clockMs: facts["recordedMs"] }
   // The program's own backup of a stopped folder: what lies there, without the pages that were given back.
   await command(at, ["--url", "http://localhost:1", "backup", folder])
   for (const file of ["master.key", "local.sealed", "revocation-intents"])
@@ -347,7 +347,7 @@ const inLines = (value: object): string =>
 
 /** What the program says about its own data: whatever is not the same three times is what time and chance make. */
 const record = async (outside: Outside, name: string): Promise<void> => {
-  const known = JSON.parse(readFileSync(join(target, `${name}.known.json`), "utf8")) as Known
+  const facts = JSON.parse(readFileSync(join(target, `${name}.known.json`), "utf8")) as Known
   const answers: Array<Transcript> = []
   let before: Inventory | undefined
   for (const [round, waitMs] of [0, 1_300, 12_000].entries()) {
@@ -363,9 +363,9 @@ const record = async (outside: Outside, name: string): Promise<void> => {
           data,
           config: join(target, `${name}.yaml`),
           outside,
-          clockMs: known["recordedMs"] + laterMs + waitMs
+          clockMs: facts["recordedMs"] + laterMs + waitMs
         },
-        known,
+        facts: facts,
         name
       })
     )
@@ -393,16 +393,16 @@ try {
     ["full", full]
   ] as const) {
     if (only !== "record") {
-      let made = await make(outside)
-      await packed(made, name, made.known)
+      let making = await make(outside)
+      await packed(making, name, making.facts)
       // Whether the kill fell into the middle of the work is a matter of luck.
       for (let again = 0; name === "full" && !(await isWhole()); again++) {
         if (again === triesMax) throw new Error("the kill never falls where it should")
         rmSync(join(work, name), { recursive: true })
-        made = await make(outside)
-        await packed(made, name, made.known)
+        making = await make(outside)
+        await packed(making, name, making.facts)
       }
-      writeFileSync(join(target, `${name}.known.json`), `${JSON.stringify(made.known, undefined, 2)}\n`)
+      writeFileSync(join(target, `${name}.known.json`), `${JSON.stringify(making.facts, undefined, 2)}\n`)
     }
     await record(outside, name)
   }

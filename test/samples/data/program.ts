@@ -44,19 +44,19 @@ export class Program {
   private readonly startedMs = Date.now()
   private readonly clockMs: number
   private ahead = 0
-  private constructor(given: {
+  private constructor(parts: {
     readonly child: ChildProcess
     readonly exited: Promise<number | null>
     readonly said: Readonly<Record<string, any>>
     readonly lines: ReadonlyArray<string>
     readonly clockMs: number
   }) {
-    this.child = given.child
-    this.exited = given.exited
-    this.said = given.said
-    this.lines = given.lines
-    this.clockMs = given.clockMs
-    this.url = `http://localhost:${given.said["port"]}`
+    this.child = parts.child
+    this.exited = parts.exited
+    this.said = parts.said
+    this.lines = parts.lines
+    this.clockMs = parts.clockMs
+    this.url = `http://localhost:${parts.said["port"]}`
   }
 
   static async start(place: Place): Promise<Program> {

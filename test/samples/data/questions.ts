@@ -13,16 +13,16 @@ export const laterMs = 31_000
 
 export interface Sample {
   readonly place: Place
-  readonly known: Known
+  readonly facts: Known
   readonly name: string
 }
 
 /** Opens a sample where it has been unpacked, asks everything, looks at every actor, and stops. */
-export const asked = async ({ place, known, name }: Sample): Promise<Transcript> => {
+export const asked = async ({ place, facts, name }: Sample): Promise<Transcript> => {
   const before = await inventoryOf(place.data)
   place.outside.heard.length = 0
   const program = await Program.start(place)
-  const to = new Asked(program, place.outside, known, before)
+  const to = new Asked(program, place.outside, facts, before)
   place.outside.nowMs = () => program.nowMs
   try {
     if (name === "full") {
@@ -33,7 +33,7 @@ export const asked = async ({ place, known, name }: Sample): Promise<Transcript>
       await askTranslation(to)
     } else {
       await askStore(to, ["products", "customers", "credit_cards", "users"])
-      await to.ask(`/v1/responses/${known["plainResponse"]}`)
+      await to.ask(`/v1/responses/${facts["plainResponse"]}`)
       await to.ask("/oauth/token", { form: { grant_type: "client_credentials" } })
     }
     await to.until("nothing is leaving any more", async () =>

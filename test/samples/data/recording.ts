@@ -50,11 +50,11 @@ export const opened = (recorded: unknown, said: unknown): unknown => {
   if (Array.isArray(recorded) && Array.isArray(said))
     return said.map((value, i) => opened(recorded[i], value))
   if (kindOf(recorded) === "object" && kindOf(said) === "object") {
-    const known = recorded as Record<string, unknown>
-    const common = Object.entries(said as object).filter(([name]) => !(any in known) || name in known)
+    const stored = recorded as Record<string, unknown>
+    const common = Object.entries(said as object).filter(([name]) => !(any in stored) || name in stored)
     return {
-      ...Object.fromEntries(common.map(([name, value]) => [name, opened(known[name], value)])),
-      ...(any in known ? { [any]: true } : {})
+      ...Object.fromEntries(common.map(([name, value]) => [name, opened(stored[name], value)])),
+      ...(any in stored ? { [any]: true } : {})
     }
   }
   return said

@@ -11,7 +11,7 @@ export const sleep = (ms: number): Promise<void> =>
     setTimeout(resolve, ms)
   })
 
-const kept = ["content-type", "location", "idempotency-replayed", "etag", "x-troupe-engine"]
+const comparedHeaders = ["content-type", "location", "idempotency-replayed", "etag", "x-troupe-engine"]
 
 /** The program of a sample, and what it has been asked. */
 export class Asked {
@@ -21,12 +21,12 @@ export class Asked {
   readonly before: Inventory
   readonly program: Program
   readonly outside: Outside
-  readonly known: Known
-  constructor(program: Program, outside: Outside, known: Known, before: Inventory) {
+  readonly facts: Known
+  constructor(program: Program, outside: Outside, facts: Known, before: Inventory) {
     this.before = before
     this.program = program
     this.outside = outside
-    this.known = known
+    this.facts = facts
   }
   /** The port is another at each start. */
   private plain(text: string): string {
@@ -39,7 +39,7 @@ export class Asked {
   async take(name: string, answering: Promise<Answer>): Promise<any> {
     const { status, headers, text, body } = await answering
     if (name in this.answers) throw new Error(`asked twice: ${name}`)
-    const type = kept
+    const type = comparedHeaders
       .flatMap((header) => {
         const value = headers.get(header)
         return value === null ? [] : [`${header}: ${this.plain(value)}`]
@@ -91,6 +91,6 @@ export class Asked {
   }
 }
 
-export const operator = ({ known }: Asked): Asking => ({
-  headers: { authorization: `Bearer ${known["operatorToken"]}` }
+export const operator = ({ facts }: Asked): Asking => ({
+  headers: { authorization: `Bearer ${facts["operatorToken"]}` }
 })

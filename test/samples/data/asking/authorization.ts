@@ -5,8 +5,8 @@ import { Browser, type Asking } from "../program.ts"
 import type { Asked } from "./asked.ts"
 
 export const askAuthorization = async (to: Asked): Promise<void> => {
-  const { known, program } = to
-  const { oauth, families, user } = known
+  const { facts, program } = to
+  const { oauth, families, user } = facts
   const basic = (secret: string = oauth.client.secret): Record<string, string> => ({
     authorization: `Basic ${Buffer.from(`${oauth.client.id}:${secret}`).toString("base64")}`
   })
@@ -18,16 +18,16 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
   const admin = (path: string, asking: Asking = {}, name?: string): Promise<any> =>
     to.ask(
       `/admin/${path}`,
-      { ...asking, headers: { authorization: `Bearer ${known["oauthAdminKey"]}`, ...asking.headers } },
+      { ...asking, headers: { authorization: `Bearer ${facts["oauthAdminKey"]}`, ...asking.headers } },
       name
     )
-  const introspect = (name: string, shown: string, secret?: string): Promise<any> =>
-    to.ask("/oauth/introspect", { form: { token: shown }, headers: basic(secret) }, `introspection: ${name}`)
+  const introspect = (name: string, token: string, secret?: string): Promise<any> =>
+    to.ask("/oauth/introspect", { form: { token: token }, headers: basic(secret) }, `introspection: ${name}`)
 
   await token(
     "a proof that was spent",
     { grant_type: "client_credentials", scope: "files:read" },
-    { ...basic(), ...known["spentProof"] }
+    { ...basic(), ...facts["spentProof"] }
   )
   for (const path of [
     "/.well-known/oauth-authorization-server",
@@ -81,14 +81,14 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
     {
       json: {
         name: "Again",
-        issuer: `${known["oauth"].documentClient.replace("/client/metadata.json", "/idp")}`
+        issuer: `${facts["oauth"].documentClient.replace("/client/metadata.json", "/idp")}`
       }
     },
     "admin: an issuer that is taken"
   )
   await admin(
     "xaa/subject-mappings",
-    { json: { idp_id: known["xaa"].idp, idp_subject: "upstream-ada", local_user_id: user.id } },
+    { json: { idp_id: facts["xaa"].idp, idp_subject: "upstream-ada", local_user_id: user.id } },
     "admin: a subject that is mapped"
   )
 
@@ -101,12 +101,12 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
   >)
     if (refresh !== undefined) await introspect(`${name}, its refresh token`, refresh)
   for (const name of ["rotatedTo", "storeUser"])
-    await introspect(`${name}, its refresh token`, known[name].refresh_token)
+    await introspect(`${name}, its refresh token`, facts[name].refresh_token)
   await to.look("unused", "refresh-family")
   for (const name of ["machine", "exchanged", "asserted", "rotatedTo", "storeUser"])
-    await introspect(name, known[name].access_token)
-  await introspect("by the secret before", known["machine"].access_token, oauth.client.previous)
-  const proofKey = createPrivateKey({ key: known["proofKey"], format: "jwk" })
+    await introspect(name, facts[name].access_token)
+  await introspect("by the secret before", facts["machine"].access_token, oauth.client.previous)
+  const proofKey = createPrivateKey({ key: facts["proofKey"], format: "jwk" })
   const proof = (): Record<string, string> => ({
     dpop: jws(
       { typ: "dpop+jwt", alg: "ES256", jwk: createPublicKey(proofKey).export({ format: "jwk" }) },
@@ -143,40 +143,40 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
   const callback = "https://app.example.com/cb"
   await token("of the open code", {
     grant_type: "authorization_code",
-    code: known["openCode"].code,
+    code: facts["openCode"].code,
     redirect_uri: callback,
-    code_verifier: known["openCode"].verifier
+    code_verifier: facts["openCode"].verifier
   })
   await token("of the open code, again", {
     grant_type: "authorization_code",
-    code: known["openCode"].code,
+    code: facts["openCode"].code,
     redirect_uri: callback,
-    code_verifier: known["openCode"].verifier
+    code_verifier: facts["openCode"].verifier
   })
   await token(
     "of the code of a client by its document",
     {
       grant_type: "authorization_code",
-      code: known["documentCode"].code,
+      code: facts["documentCode"].code,
       redirect_uri: callback,
-      code_verifier: known["documentCode"].verifier,
+      code_verifier: facts["documentCode"].verifier,
       client_id: oauth.documentClient
     },
     {}
   )
   await token("of an assertion that was spent", {
     grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-    assertion: to.outside.assertion(known["assertion"]),
+    assertion: to.outside.assertion(facts["assertion"]),
     resource: "https://files.example.com/api"
   })
   await token("of a new assertion", {
     grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-    assertion: to.outside.assertion({ ...known["assertion"], jti: "assertion-2" }),
+    assertion: to.outside.assertion({ ...facts["assertion"], jti: "assertion-2" }),
     resource: "https://files.example.com/api"
   })
   const exchange = {
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
-    subject_token: known["rotatedTo"].access_token,
+    subject_token: facts["rotatedTo"].access_token,
     subject_token_type: "urn:ietf:params:oauth:token-type:access_token",
     scope: "files:read"
   }
@@ -185,32 +185,35 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
 
   await token("refreshed rotatedTo", {
     grant_type: "refresh_token",
-    refresh_token: known["rotatedTo"].refresh_token
+    refresh_token: facts["rotatedTo"].refresh_token
   })
   await token(
     "refreshed by the store's app",
-    { grant_type: "refresh_token", refresh_token: known["storeUser"].refresh_token },
+    { grant_type: "refresh_token", refresh_token: facts["storeUser"].refresh_token },
     {
-      authorization: `Basic ${Buffer.from(`${known["storeApp"].id}:${known["storeApp"].secret}`).toString("base64")}`
+      authorization: `Basic ${Buffer.from(`${facts["storeApp"].id}:${facts["storeApp"].secret}`).toString("base64")}`
     }
   )
 
   // Browsers that come back.
-  const browser = new Browser(program, known["sessionCookies"])
+  const browser = new Browser(program, facts["sessionCookies"])
   await to.take("connections", browser.call("/connections", { headers: { accept: "application/json" } }))
   await to.take("the prompt's page", browser.call("/authorize?resource=notes&scope=files:read"))
   await to.take(
     "a round trip that was used",
-    browser.call(`/connect/hub/callback?state=${encodeURIComponent(known["connectState"])}&code=hub-code`)
+    browser.call(`/connect/hub/callback?state=${encodeURIComponent(facts["connectState"])}&code=hub-code`)
   )
   const heardBefore = to.outside.heard.length
   await to.take(
     "a round trip that had begun",
-    browser.call(`/connect/hub/callback?state=${encodeURIComponent(known["openConnect"])}&code=hub-code`)
+    browser.call(`/connect/hub/callback?state=${encodeURIComponent(facts["openConnect"])}&code=hub-code`)
   )
-  const shown = to.outside.heard.slice(heardBefore).find(({ path }) => path === "/provider/token")
-  to.say("the secret that the provider is shown", new URLSearchParams(shown?.text ?? "").get("client_secret"))
-  const { cookies, state, nonce } = known["openSignIn"]
+  const tokenRequest = to.outside.heard.slice(heardBefore).find(({ path }) => path === "/provider/token")
+  to.say(
+    "the secret that the provider is shown",
+    new URLSearchParams(tokenRequest?.text ?? "").get("client_secret")
+  )
+  const { cookies, state, nonce } = facts["openSignIn"]
   to.outside.nonce = nonce
   const returning = new Browser(program, cookies)
   await to.take(
@@ -224,14 +227,14 @@ export const askAuthorization = async (to: Asked): Promise<void> => {
     (signedIn.headers.get("location") ?? "").split("?")[0],
     signedIn.status
   )
-  const federated = new Browser(program, known["federatedCookies"])
+  const federated = new Browser(program, facts["federatedCookies"])
   await to.take(
     "connections of the federated user",
     federated.call("/connections", { headers: { accept: "application/json" } })
   )
-  const waiting = new Browser(program, known["openLogin"].cookies)
+  const waiting = new Browser(program, facts["openLogin"].cookies)
   const after = await waiting.call("/login", {
-    form: { ...known["openLogin"].fields, email: user.email, password: user.password }
+    form: { ...facts["openLogin"].fields, email: user.email, password: user.password }
   })
   const landed = await waiting.visit(after.headers.get("location") ?? "/nowhere", user)
   to.say(

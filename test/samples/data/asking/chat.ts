@@ -3,7 +3,7 @@ import type { Asking } from "../program.ts"
 import type { Asked } from "./asked.ts"
 
 export const askChat = async (to: Asked): Promise<void> => {
-  const { known } = to
+  const { facts } = to
   const by = (asking: Asking = {}, key = "chat-key-one"): Asking => ({
     ...asking,
     headers: { authorization: `Bearer ${key}` }
@@ -11,7 +11,7 @@ export const askChat = async (to: Asked): Promise<void> => {
   await to.until("the models of the upstream", async () =>
     (await to.program.call("/v1/models", by())).body.data.some(({ id }: any) => id === "outside/steady")
   )
-  const { chat: ids } = known
+  const { chat: ids } = facts
   for (const name of [
     "plain",
     "next",
@@ -26,7 +26,7 @@ export const askChat = async (to: Asked): Promise<void> => {
     "haltedStream"
   ])
     await to.ask(`/v1/responses/${ids[name]}`, by(), `response: ${name}`)
-  await to.ask(`/v1/responses/${known["staleResponse"]}`, by(), "response: of an earlier hour")
+  await to.ask(`/v1/responses/${facts["staleResponse"]}`, by(), "response: of an earlier hour")
   await to.ask(`/v1/responses/${ids.held}`, by(), "response: of a session that was held")
   await to.ask(`/v1/responses/${ids.plain}`, by({}, "chat-key-two"), "response: of another owner")
   await to.ask(`/v1/responses/${ids.after}/input_items`, by(), "items of a response")

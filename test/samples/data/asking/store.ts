@@ -38,13 +38,13 @@ const collections = [
 ]
 
 export const askStore = async (to: Asked, collectionsAsked = collections): Promise<void> => {
-  const { known, program } = to
+  const { facts, program } = to
   let calls = 0
   const ask = async (
     path: string,
     asking: Asking = {},
     name?: string,
-    token: string = known["storeToken"] ?? known["storeApp"].token
+    token: string = facts["storeToken"] ?? facts["storeApp"].token
   ): Promise<any> => {
     if (++calls % 40 === 0) await program.later()
     return to.ask(
@@ -58,7 +58,7 @@ export const askStore = async (to: Asked, collectionsAsked = collections): Promi
   }
   await program.later()
   for (const collection of collectionsAsked) await ask(`${collection}.json`)
-  const { store: ids } = known
+  const { store: ids } = facts
   for (const [name, id] of Object.entries(ids).filter(([name]) => collectionsAsked.includes(name)))
     await ask(`${name}/${id as number}`)
   for (const resource of ["credit_cards", "products"])
@@ -66,14 +66,14 @@ export const askStore = async (to: Asked, collectionsAsked = collections): Promi
       `${resource}/${ids[resource]}/decrypted`,
       {},
       `decrypted: ${resource}`,
-      known["storeUser"]?.access_token ?? known["storeApp"].token
+      facts["storeUser"]?.access_token ?? facts["storeApp"].token
     )
   if (ids.orders !== undefined) {
     await ask(
       `order_payments/${ids.order_payments}/decrypted`,
       {},
       "decrypted: order_payments",
-      known["storeUser"]?.access_token ?? known["storeApp"].token
+      facts["storeUser"]?.access_token ?? facts["storeApp"].token
     )
     for (const path of [
       `carts/${ids.placed}/calculated`,
@@ -86,20 +86,20 @@ export const askStore = async (to: Asked, collectionsAsked = collections): Promi
       await ask(path)
     await ask(
       "products",
-      { json: known["idempotency"].body, headers: { "idempotency-key": known["idempotency"].key } },
+      { json: facts["idempotency"].body, headers: { "idempotency-key": facts["idempotency"].key } },
       "store: asked again"
     )
     await ask(
       "products",
       {
-        json: { ...known["idempotency"].body, item_number: "SAMPLE-3" },
+        json: { ...facts["idempotency"].body, item_number: "SAMPLE-3" },
         headers: { "idempotency-key": "another" }
       },
       "store: asked under a new key"
     )
     await ask(
       "products",
-      { json: { ...known["idempotency"].body, item_number: "sample-1" } },
+      { json: { ...facts["idempotency"].body, item_number: "sample-1" } },
       "store: a number that is taken"
     )
     await ask(`categories/${ids.categories}`, { method: "DELETE" }, "store: a category that is referred to")
@@ -111,14 +111,14 @@ export const askStore = async (to: Asked, collectionsAsked = collections): Promi
       "products",
       { json: { item_name: "After", item_number: "AFTER-1", product_status_id: 1, primary_category_id: 1 } },
       "store: the next product",
-      known["storeApp"].token
+      facts["storeApp"].token
     )
   }
-  const browser = new Browser(program, known["consoleCookies"])
-  for (const path of ["session", "apps", `apps/${known["storeApp"].id}/tokens`])
+  const browser = new Browser(program, facts["consoleCookies"])
+  for (const path of ["session", "apps", `apps/${facts["storeApp"].id}/tokens`])
     await to.take(`console: ${path}`, browser.call(`/store/admin/api/${path}`))
   await to.take("console: webhooks", browser.call("/store/admin/tools/webhooks"))
-  if (known["hooks"] === undefined) return
+  if (facts["hooks"] === undefined) return
 
   // Deliveries that rested or were under way arrive, signed; one that was put aside is sent again.
   const arrivals = (path: string) => to.outside.heard.filter((one) => one.path === `/hooks/${path}`)

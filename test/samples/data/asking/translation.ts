@@ -5,8 +5,8 @@ import { soundOf } from "../sound.ts"
 import type { Asked } from "./asked.ts"
 
 export const askTranslation = async (to: Asked): Promise<void> => {
-  const { known, program } = to
-  const key = (asking: Asking = {}, secret: string = known["developerKey"]): Asking => ({
+  const { facts, program } = to
+  const key = (asking: Asking = {}, secret: string = facts["developerKey"]): Asking => ({
     ...asking,
     headers: { authorization: `DeepL-Auth-Key ${secret}`, ...asking.headers }
   })
@@ -27,7 +27,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
 
   await ask("/v2/usage")
   await ask("/v2/languages?type=target")
-  const admin = (asking: Asking = {}): Asking => key(asking, known["adminKey"])
+  const admin = (asking: Asking = {}): Asking => key(asking, facts["adminKey"])
   await to.ask("/v2/admin/developer-keys", admin())
   await to.ask("/v2/admin/analytics?start_date=2026-11-19&end_date=2026-11-21&group_by=key_and_day", admin())
   await to.ask(
@@ -36,16 +36,16 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   )
   await to.ask(
     "/v2/usage",
-    key({}, known["keys"].limited.api_key ?? known["keys"].limited.key),
+    key({}, facts["keys"].limited.api_key ?? facts["keys"].limited.key),
     "usage of the limited key"
   )
   await to.ask(
     "/v2/usage",
-    key({}, known["keys"].dead.api_key ?? known["keys"].dead.key),
+    key({}, facts["keys"].dead.api_key ?? facts["keys"].dead.key),
     "usage of the deactivated key"
   )
 
-  const { glossary, legacy, style, terms } = known["aids"]
+  const { glossary, legacy, style, terms } = facts["aids"]
   for (const path of [
     "/v3/glossaries",
     `/v3/glossaries/${glossary}`,
@@ -75,27 +75,27 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   )
   await ask(
     "/v2/translate",
-    text({ translation_memory_id: known["memory"].memory, translation_memory_threshold: 75 }),
+    text({ translation_memory_id: facts["memory"].memory, translation_memory_threshold: 75 }),
     "translate with a memory"
   )
 
   // Jobs of memories: what was cut goes on by itself.
   const memories = "/v3/translation_memories"
-  const { memory, awaiting, cut } = known as {
+  const { memory, awaiting, cut } = facts as {
     readonly memory: any
     readonly awaiting: any
     readonly cut: any
   }
-  const over = (id: string) => async (): Promise<boolean> =>
+  const isDone = (id: string) => async (): Promise<boolean> =>
     (await json(`${memories}/jobs/${id}`)).results?.[0]?.status !== "processing"
-  await to.until("the import that was cut", over(cut.importing))
-  await to.until("the export that was cut", over(cut.exporting))
+  await to.until("the import that was cut", isDone(cut.importing))
+  await to.until("the export that was cut", isDone(cut.exporting))
   for (const [name, id] of Object.entries({
     kept: memory.job,
     exported: memory.exported,
     awaiting: awaiting.job_id,
-    broken: known["brokenImport"],
-    old: known["oldExport"],
+    broken: facts["brokenImport"],
+    old: facts["oldExport"],
     importing: cut.importing,
     exporting: cut.exporting
   }))
@@ -105,7 +105,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   await ask(memories)
   await ask(`${memories}/${memory.memory}/segments`)
   await ask(`${memories}/${cut.deletedMemory}`)
-  await ask(`${memories}/${known["oldMemory"]}/segments?page_size=2`)
+  await ask(`${memories}/${facts["oldMemory"]}/segments?page_size=2`)
   await to.ask(memory.download)
   const cutExport = (await json(`${memories}/jobs/${cut.exporting}`)).results[0].download_url as string
   const file = await program.call(new URL(cutExport).pathname)
@@ -115,13 +115,13 @@ export const askTranslation = async (to: Asked): Promise<void> => {
     { method: "PUT", headers: { "content-type": "application/xml" }, raw: awaiting.file },
     "upload of the awaited file"
   )
-  await to.until("the awaited import", over(awaiting.job_id))
+  await to.until("the awaited import", isDone(awaiting.job_id))
   await ask(`${memories}/jobs/${awaiting.job_id}`, {}, "memory job: awaited, then imported")
 
   // Evaluations, voice jobs.
   for (const [name, id] of Object.entries({
-    new: known["quality"],
-    old: known["oldQuality"],
+    new: facts["quality"],
+    old: facts["oldQuality"],
     cut: cut.quality
   })) {
     await to.until(
@@ -130,7 +130,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
     )
     await ask(`/v1/quality-evaluation/${id}`, {}, `evaluation: ${name}`)
   }
-  const { voiceJobs: jobs } = known
+  const { voiceJobs: jobs } = facts
   const job = (id: string): string => `/v1/jobs/voice/translate/${id}`
   const ended = (id: string) => async (): Promise<boolean> =>
     (await json(job(id))).results.every(({ status }: any) => !["pending", "processing"].includes(status))
@@ -138,7 +138,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   for (const name of ["complete", "partly", "processing"])
     await ask(job(jobs[name]), {}, `voice job: ${name}`)
   await ask(job(jobs.waiting.id), {}, "voice job: waiting")
-  await ask(job(known["lateVoiceJob"]), {}, "voice job: late")
+  await ask(job(facts["lateVoiceJob"]), {}, "voice job: late")
   for (const [i, { path, signature }] of jobs.results.entries())
     await to.ask(
       path,
@@ -161,7 +161,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   await ask(job(jobs.waiting.id), {}, "voice job: awaited, then complete")
 
   // Documents: the key opens what was sealed, a checkpoint is not translated again.
-  const { documents } = known
+  const { documents } = facts
   const state = (handle: any): Promise<any> =>
     json(`/v2/document/${handle.document_id}`, { json: { document_key: handle.document_key } })
   const show = async (name: string, handle: any): Promise<void> => {
@@ -173,7 +173,7 @@ export const askTranslation = async (to: Asked): Promise<void> => {
   }
   await show("done", documents.done)
   await show("taken", documents.taken)
-  if (known["failedDocument"] !== undefined) await show("failed", known["failedDocument"])
+  if (facts["failedDocument"] !== undefined) await show("failed", facts["failedDocument"])
   const heardBefore = to.outside.heard.length
   for (const [name, handle] of Object.entries({
     locked: documents.locked,
@@ -219,8 +219,8 @@ export const askTranslation = async (to: Asked): Promise<void> => {
 
 /** Live sessions: what was concluded and not delivered is delivered on the next connection, once. */
 export const askVoice = async (to: Asked): Promise<void> => {
-  const { known, program } = to
-  const headers = { authorization: `DeepL-Auth-Key ${known["developerKey"]}` }
+  const { facts, program } = to
+  const headers = { authorization: `DeepL-Auth-Key ${facts["developerKey"]}` }
   const hear = async (name: string, token: string): Promise<void> => {
     const heard: Array<any> = []
     const socket = new WebSocket(
@@ -246,7 +246,7 @@ export const askVoice = async (to: Asked): Promise<void> => {
       )
     })
   }
-  const { unopened, heard, often, left } = known["voice"]
+  const { unopened, heard, often, left } = facts["voice"]
   await hear("never opened", unopened.token)
   for (const [name, session] of Object.entries({ heard, often, left })) {
     const renewed = await program.call(

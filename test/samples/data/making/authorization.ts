@@ -5,10 +5,10 @@ import { Browser } from "../program.ts"
 import { callback, challenge, good, type Making } from "./making.ts"
 
 export const fillAuthorization = async (to: Making): Promise<void> => {
-  const { known } = to
+  const { facts } = to
   const user = { email: "ada@example.com", password: "a long pass phrase of ada" }
   const { id: userId } = await to.admin("users", { json: { ...user, name: "Ada" } })
-  known["user"] = { ...user, id: userId }
+  facts["user"] = { ...user, id: userId }
   const files = await to.admin("resources", {
     json: {
       slug: "files",
@@ -86,7 +86,7 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
     secret: rotated.client_secret,
     previous: confidential.client_secret
   }
-  known["oauth"] = {
+  facts["oauth"] = {
     client,
     registered: registered.client_id,
     suspended: agent.client_id,
@@ -106,7 +106,7 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
       scope: "files:read files:write"
     }
   })
-  known["oauth"].public = open.client_id
+  facts["oauth"].public = open.client_id
   const verifier = "v".repeat(43)
   const authorize = (clientId: string, redirect = callback, more: Record<string, string> = {}): string =>
     `/oauth/authorize?${new URLSearchParams({ client_id: clientId, redirect_uri: redirect, response_type: "code", code_challenge: challenge(verifier), code_challenge_method: "S256", scope: "files:read files:write", resource: "https://files.example.com/api", state: "xyz", ...more }).toString()}`
@@ -151,11 +151,11 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
     400
   )
   const doomed = await granted()
-  known["families"] = { fresh, once, older: first.refresh_token, many, revoked, reused: successor, doomed }
+  facts["families"] = { fresh, once, older: first.refresh_token, many, revoked, reused: successor, doomed }
 
   // A proof of possession, and a family bound to its key.
   const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
-  known["proofKey"] = pair.privateKey.export({ format: "jwk" })
+  facts["proofKey"] = pair.privateKey.export({ format: "jwk" })
   const proof = (): Record<string, string> => ({
     dpop: jws(
       { typ: "dpop+jwt", alg: "ES256", jwk: pair.publicKey.export({ format: "jwk" }) },
@@ -168,7 +168,7 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
       pair.privateKey
     )
   })
-  known["families"].bound = await good(
+  facts["families"].bound = await good(
     to.call("/oauth/token", {
       form: {
         grant_type: "authorization_code",
@@ -180,14 +180,14 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
       headers: proof()
     })
   )
-  known["spentProof"] = proof()
-  await tokens({ grant_type: "client_credentials", scope: "files:read" }, known["spentProof"])
-  known["machine"] = await tokens({
+  facts["spentProof"] = proof()
+  await tokens({ grant_type: "client_credentials", scope: "files:read" }, facts["spentProof"])
+  facts["machine"] = await tokens({
     grant_type: "client_credentials",
     scope: "files:read",
     resource: "https://files.example.com/api"
   })
-  known["exchanged"] = await tokens({
+  facts["exchanged"] = await tokens({
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     subject_token: fresh.access_token,
     subject_token_type: "urn:ietf:params:oauth:token-type:access_token",
@@ -230,7 +230,7 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
   await to.admin("xaa/subject-mappings", {
     json: { idp_id: idp.id, idp_subject: "upstream-ada", local_user_id: userId }
   })
-  known["assertion"] = {
+  facts["assertion"] = {
     jti: "assertion-1",
     sub: "upstream-ada",
     aud: "http://localhost:8080",
@@ -238,12 +238,12 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
     resource: "https://files.example.com/api",
     scope: "files:read"
   }
-  known["asserted"] = await tokens({
+  facts["asserted"] = await tokens({
     grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-    assertion: to.outside.assertion(known["assertion"]),
+    assertion: to.outside.assertion(facts["assertion"]),
     resource: "https://files.example.com/api"
   })
-  known["xaa"] = { idp: idp.id, policy: policy.id }
+  facts["xaa"] = { idp: idp.id, policy: policy.id }
 
   // A user of an upstream provider, and a connection with sealed upstream tokens.
   const federated = new Browser(to.program)
@@ -255,14 +255,14 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
     302,
     303
   )
-  known["federatedCookies"] = Object.fromEntries(federated.cookies)
+  facts["federatedCookies"] = Object.fromEntries(federated.cookies)
   const connecting = await browser.call(
     "/connect/hub?resource=code&return_url=https%3A%2F%2Fapp.example.com%2Fdone"
   )
   const state = new URL(connecting.headers.get("location")!).searchParams.get("state")!
   await good(browser.call(`/connect/hub/callback?state=${encodeURIComponent(state)}&code=hub-code`), 303)
-  known["connectState"] = state
-  known["vended"] = await tokens({
+  facts["connectState"] = state
+  facts["vended"] = await tokens({
     grant_type: "urn:ietf:params:oauth:grant-type:token-exchange",
     subject_token: fresh.access_token,
     subject_token_type: "urn:ietf:params:oauth:token-type:access_token",
@@ -272,27 +272,27 @@ export const fillAuthorization = async (to: Making): Promise<void> => {
 
   await to.admin("keys/rotate", { json: {} })
   await to.admin("keys/rotate", { json: { alg: "RS256" } })
-  known["rotatedTo"] = await granted()
+  facts["rotatedTo"] = await granted()
   await to.admin("settings/dcr", {
     method: "PATCH",
     json: { mode: "approved_redirects", approved_redirects: ["https://approved.example.com/cb"] }
   })
-  known["sessionCookies"] = Object.fromEntries(browser.cookies)
+  facts["sessionCookies"] = Object.fromEntries(browser.cookies)
 
   // What is open: a code that nobody has redeemed, of the client and of one known by its document; a request that waits for a login.
-  known["openCode"] = { code: await codeOf(authorize(client.id)), verifier }
-  known["documentCode"] = { code: await codeOf(authorize(known["oauth"].documentClient)), verifier }
+  facts["openCode"] = { code: await codeOf(authorize(client.id)), verifier }
+  facts["documentCode"] = { code: await codeOf(authorize(facts["oauth"].documentClient)), verifier }
   // Round trips that have begun: to the upstream of a connection, to a provider's sign-in.
   const leaving = await browser.call("/connect/hub?resource=code")
-  known["openConnect"] = new URL(leaving.headers.get("location")!).searchParams.get("state")!
+  facts["openConnect"] = new URL(leaving.headers.get("location")!).searchParams.get("state")!
   const signingIn = new Browser(to.program)
   const there = new URL((await signingIn.call("/oidc/start")).headers.get("location")!).searchParams
-  known["openSignIn"] = {
+  facts["openSignIn"] = {
     cookies: Object.fromEntries(signingIn.cookies),
     state: there.get("state"),
     nonce: there.get("nonce")
   }
   const waiting = new Browser(to.program)
   const page = await waiting.visit(authorize(client.id), user, "/login")
-  known["openLogin"] = { cookies: Object.fromEntries(waiting.cookies), fields: waiting.hidden(page.text) }
+  facts["openLogin"] = { cookies: Object.fromEntries(waiting.cookies), fields: waiting.hidden(page.text) }
 }

@@ -4,7 +4,7 @@ import { good, until, type Making } from "./making.ts"
 export const chat = (to: Making, json: object, key = "chat-key-one", path = ""): Promise<any> =>
   good(to.call(`/v1/responses${path}`, { json, headers: { authorization: `Bearer ${key}` } }))
 export const fillChat = async (to: Making): Promise<void> => {
-  const { known } = to
+  const { facts } = to
   await until("the models of the upstream", async () =>
     (await good(to.call("/v1/models", { headers: { authorization: "Bearer chat-key-one" } }))).data.some(
       ({ id }: any) => id === "outside/steady"
@@ -60,7 +60,7 @@ export const fillChat = async (to: Making): Promise<void> => {
     json: { model: "outside/steady", input: "made behind and heard", background: true, stream: true },
     headers: { authorization: "Bearer chat-key-one" }
   })
-  known["chat"] = {
+  facts["chat"] = {
     plain: plain.id,
     next: next.id,
     fork: fork.id,

@@ -39,7 +39,7 @@ export class Making {
   program!: Program
   readonly outside: Outside
   readonly place: Omit<Place, "clockMs">
-  readonly known: Record<string, any> = {}
+  readonly facts: Record<string, any> = {}
   private clockMs = startMs
   constructor({ root, tools, target, work }: Workshop, outside: Outside, name: string) {
     this.outside = outside
@@ -51,7 +51,7 @@ export class Making {
   async up(): Promise<void> {
     this.program = await Program.start({ ...this.place, clockMs: this.clockMs })
     for (const [name, value] of Object.entries(this.program.said))
-      if (name !== "url" && name !== "port") this.known[name] = value
+      if (name !== "url" && name !== "port") this.facts[name] = value
   }
   /** Killed, and started so much later. */
   async later(ms: number, how: "kill" | "stop" = "kill"): Promise<void> {
@@ -62,7 +62,7 @@ export class Making {
   call(path: string, asking?: Asking): Promise<Answer> {
     return this.program.call(path, asking)
   }
-  key(asking: Asking = {}, key: string = this.known["developerKey"]): Asking {
+  key(asking: Asking = {}, key: string = this.facts["developerKey"]): Asking {
     return { ...asking, headers: { authorization: `DeepL-Auth-Key ${key}`, ...asking.headers } }
   }
   translation(path: string, asking: Asking = {}): Promise<any> {
@@ -72,13 +72,13 @@ export class Making {
     return good(
       this.call(`/admin/${path}`, {
         ...asking,
-        headers: { authorization: `Bearer ${this.known["oauthAdminKey"]}`, ...asking.headers }
+        headers: { authorization: `Bearer ${this.facts["oauthAdminKey"]}`, ...asking.headers }
       })
     )
   }
   private calls = 0
   /** The store's rate: 50 in 10 s. */
-  async store(path: string, asking: Asking = {}, token: string = this.known["storeToken"]): Promise<any> {
+  async store(path: string, asking: Asking = {}, token: string = this.facts["storeToken"]): Promise<any> {
     if (++this.calls % 40 === 0) await this.program.later()
     return good(
       this.call(`/api/v1/${path}`, {
@@ -90,14 +90,14 @@ export class Making {
   actors(): Promise<any> {
     return good(
       this.call("/console/api/actors", {
-        headers: { authorization: `Bearer ${this.known["operatorToken"]}` }
+        headers: { authorization: `Bearer ${this.facts["operatorToken"]}` }
       })
     )
   }
   actor(kind: string, id: string): Promise<any> {
     return good(
       this.call(`/console/api/actors/${kind}/${encodeURIComponent(id)}`, {
-        headers: { authorization: `Bearer ${this.known["operatorToken"]}` }
+        headers: { authorization: `Bearer ${this.facts["operatorToken"]}` }
       })
     )
   }

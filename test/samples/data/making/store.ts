@@ -4,10 +4,10 @@ import { Browser } from "../program.ts"
 import { callback, good, type Making } from "./making.ts"
 
 export const fillStore = async (to: Making): Promise<void> => {
-  const { known } = to
+  const { facts } = to
   const make = async (resource: string, json: object): Promise<number> =>
     (await to.store(resource, { json })).id
-  const ids: Record<string, number> = (known["store"] = {})
+  const ids: Record<string, number> = (facts["store"] = {})
   ids["categories"] = await make("categories", {
     name: "Samples",
     short_description: "<b>bold</b>",
@@ -139,13 +139,13 @@ export const fillStore = async (to: Making): Promise<void> => {
   ids["placedOrder"] = placed.order_id
   await to.store("inventory/add", { json: { product_id: ids["products"], quantity: 5 } })
   await to.store("inventory/settings", { method: "PUT", json: { remove_from_inventory_when: "Shipped" } })
-  known["idempotency"] = {
+  facts["idempotency"] = {
     key: "sample-idempotency-1",
     body: { item_name: "Made once", item_number: "SAMPLE-2", product_status_id: 1, primary_category_id: 1 }
   }
   await to.store("products", {
-    json: known["idempotency"].body,
-    headers: { "idempotency-key": known["idempotency"].key }
+    json: facts["idempotency"].body,
+    headers: { "idempotency-key": facts["idempotency"].key }
   })
   const form = new FormData()
   form.set("about", JSON.stringify({ destination: "images/sample.png" }))
@@ -154,14 +154,14 @@ export const fillStore = async (to: Making): Promise<void> => {
 }
 /** Signs in to the console and makes an app with a token there. */
 export const consoleOf = async (to: Making, username: string, password: string): Promise<void> => {
-  const { known } = to
+  const { facts } = to
   const browser = new Browser(to.program)
   const page = await browser.call("/store/admin/login")
   await good(
     browser.call("/store/admin/login", { form: { ...browser.hidden(page.text), username, password } }),
     303
   )
-  known["consoleCookies"] = Object.fromEntries(browser.cookies)
+  facts["consoleCookies"] = Object.fromEntries(browser.cookies)
   const session = await good(browser.call("/store/admin/api/session"))
   const headers = { "x-csrf-token": session.csrf_token }
   const app = await good(
@@ -183,7 +183,7 @@ export const consoleOf = async (to: Making, username: string, password: string):
       json: { scopes: ["catalog", "orders", "people"], label: "sampled" }
     })
   )
-  known["storeApp"] = { id: app.app_id, secret: app.app_secret, token: token.token }
+  facts["storeApp"] = { id: app.app_id, secret: app.app_secret, token: token.token }
 }
 export const webhook = async (to: Making, path: string, event: string): Promise<number> =>
   (

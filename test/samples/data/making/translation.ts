@@ -70,7 +70,7 @@ export const documentIs = (to: Making, handle: any, ...wanted: ReadonlyArray<str
   })
 export const voiceJob = async (to: Making, seconds: number): Promise<any> => {
   const file = soundOf(seconds)
-  const made = await to.translation("/v1/jobs/voice/translate", {
+  const created = await to.translation("/v1/jobs/voice/translate", {
     json: {
       source_file: { name: "sample.wav", content_type: "audio/wav", content_length: file.length },
       parameters: { source_language: "en" },
@@ -80,16 +80,16 @@ export const voiceJob = async (to: Making, seconds: number): Promise<any> => {
       ]
     }
   })
-  return { ...made, file }
+  return { ...created, file }
 }
-export const voiceUpload = (to: Making, made: any): Promise<Answer> =>
-  to.call(pathOf(made.upload_url), {
+export const voiceUpload = (to: Making, created: any): Promise<Answer> =>
+  to.call(pathOf(created.upload_url), {
     method: "PUT",
     headers: {
-      authorization: `DeepL-Signature ${made.signature}`,
+      authorization: `DeepL-Signature ${created.signature}`,
       "content-type": "application/octet-stream"
     },
-    raw: made.file
+    raw: created.file
   })
 export const voiceIs = (to: Making, id: string, ...wanted: ReadonlyArray<string>): Promise<any> =>
   until(`voice job ${wanted.join()}`, async () => {
@@ -136,8 +136,8 @@ export const closed = (socket: WebSocket): Promise<void> =>
   })
 
 export const fillTranslation = async (to: Making): Promise<void> => {
-  const { known } = to
-  const adminKey = (asking: Asking): Asking => to.key(asking, known["adminKey"])
+  const { facts } = to
+  const adminKey = (asking: Asking): Asking => to.key(asking, facts["adminKey"])
   const limited = await good(to.call("/v2/admin/developer-keys", adminKey({ json: { label: "limited" } })))
   await good(
     to.call(
@@ -152,7 +152,7 @@ export const fillTranslation = async (to: Making): Promise<void> => {
   await good(
     to.call("/v2/admin/developer-keys/deactivate", adminKey({ method: "PUT", json: { key_id: dead.key_id } }))
   )
-  known["keys"] = { limited, dead }
+  facts["keys"] = { limited, dead }
   const glossary = await to.translation("/v3/glossaries", {
     json: {
       name: "Sample terms",
@@ -187,7 +187,7 @@ export const fillTranslation = async (to: Making): Promise<void> => {
   const terms = await to.translation("/v3/spoken-terms", {
     json: { name: "Names", term_lists: [{ lang: "en", entries: "Troupe\nLMDB" }] }
   })
-  known["aids"] = {
+  facts["aids"] = {
     glossary: glossary.glossary_id,
     legacy: legacy.glossary_id,
     style: style.style_id,
@@ -203,14 +203,18 @@ export const fillTranslation = async (to: Making): Promise<void> => {
       translation_memory_threshold: 75
     }
   })
-  const kept = await exported(to, memory.memory)
-  known["memory"] = { ...memory, exported: kept.job_id, download: pathOf(kept.results[0].download_url) }
+  const exportJob = await exported(to, memory.memory)
+  facts["memory"] = {
+    ...memory,
+    exported: exportJob.job_id,
+    download: pathOf(exportJob.results[0].download_url)
+  }
   const waiting = tmx(2)
-  known["awaiting"] = { ...(await declared(to, waiting, "awaiting")), file: waiting }
+  facts["awaiting"] = { ...(await declared(to, waiting, "awaiting")), file: waiting }
   const broken = await declared(to, "<tmx>not whole", "broken")
   await good(uploaded(to, broken, "<tmx>not whole"), 200)
   await ended(to, broken.job_id)
-  known["brokenImport"] = broken.job_id
+  facts["brokenImport"] = broken.job_id
   await to.translation("/v2/translate", {
     json: {
       text: ["An apple. A ship."],
@@ -221,10 +225,10 @@ export const fillTranslation = async (to: Making): Promise<void> => {
     },
     headers: { "x-deepl-reporting-tag": "sample-tag" }
   })
-  known["quality"] = (await quality(to)).job_id
+  facts["quality"] = (await quality(to)).job_id
   await until(
     "an evaluation",
-    async () => (await to.call(`/v1/quality-evaluation/${known["quality"]}`, to.key())).status === 200
+    async () => (await to.call(`/v1/quality-evaluation/${facts["quality"]}`, to.key())).status === 200
   )
 
   const done = await document(to, "A document.\nOf two lines.", "done.txt", {
@@ -234,7 +238,7 @@ export const fillTranslation = async (to: Making): Promise<void> => {
   const failed = await document(to, '{"broken": ', "failed.json").catch(() => undefined)
   if (failed !== undefined) {
     await documentIs(to, failed, "error")
-    known["failedDocument"] = failed
+    facts["failedDocument"] = failed
   }
   const taken = await document(to, "Taken already.", "taken.txt")
   await documentIs(to, taken, "done")
@@ -244,7 +248,7 @@ export const fillTranslation = async (to: Making): Promise<void> => {
       to.key({ json: { document_key: taken.document_key } })
     )
   )
-  known["documents"] = { done, taken }
+  facts["documents"] = { done, taken }
 
   const complete = await voiceJob(to, 4)
   await good(voiceUpload(to, complete), 204)
@@ -259,7 +263,7 @@ export const fillTranslation = async (to: Making): Promise<void> => {
   )
   await voiceIs(to, first.job_id, "downloaded", "complete")
   const open = await voiceJob(to, 2)
-  known["voiceJobs"] = {
+  facts["voiceJobs"] = {
     complete: complete.job_id,
     results: results.results.map((one: any) => ({
       path: pathOf(one.download_url),
