@@ -1,7 +1,8 @@
-/** What an actor is: one plain value, exported by one file in actors/. Types and constructors; nothing here
- *  runs. `named(shape)` says what it is, `behaves(rules)` what it does: `on` decides, `evolve` folds,
- *  `activity` works, `lanes` carry.
- *  Source: docs/architecture.md, "The kernel". */
+/** Defines what an actor is: one plain value, exported by one file in actors/. This module holds types and
+ *  constructors; nothing in it runs. `defineActor(kind, shape)` declares the protocol, storage and limits of
+ *  an actor; `.behaves(behaviour)` adds what it does: `on` decides, `evolve` folds events into the state,
+ *  `activity` does the work of a phase, and `lanes` carry bulk data. Source: docs/architecture.md, "The
+ *  kernel". */
 import { type Duration, Schema, type Stream } from "effect"
 import type { Write } from "../storage/store.ts"
 import type { LaneIn, LaneOut } from "./lane.ts"
@@ -10,15 +11,16 @@ type Tagged = { readonly _tag: string }
 type OfTag<U, T> = Extract<U, { readonly _tag: T }>
 type Codec<A> = Schema.Codec<A, any>
 
-/** One command an actor answers: its payload, its reply, and the refusals it may answer with. */
+/** Declares one command that an actor answers: its payload, its reply, and the refusals it may answer
+ *  with. */
 export interface Command<Payload, Reply, Refusal> {
   readonly payload: Codec<Payload>
   readonly reply: Codec<Reply>
   readonly refusal: Codec<Refusal>
 }
 
-/** Two signatures, because a refusal left out would otherwise be inferred as anything from where the command
- *  stands. */
+/** Declares a command. There are two signatures, because without them an omitted refusal would be inferred
+ *  from the context of the call and could become anything. */
 export function command<const F extends Schema.Struct.Fields, Reply>(
   payload: F,
   answers: { readonly reply: Codec<Reply>; readonly refusal?: undefined }
@@ -40,13 +42,13 @@ export function command(
   }
 }
 
-/** What a rule decides: facts to keep, rows to write with them, then one answer, which leaves after both are
- *  durable. */
+/** The result of a rule: events to store, rows to write with them, and one answer, which leaves only after
+ *  both are durable. */
 export interface Decision<out Event, out Reply, out Refusal> {
   readonly events: ReadonlyArray<Event>
   readonly rows: ReadonlyArray<Write>
-  /** When a row's condition does not hold: nothing is kept, and this is answered instead. Without it the
-   *  asker hears a fault. */
+  /** Replaces this decision when the condition of a row does not hold: nothing is written, and this is
+   *  answered instead. Without it the asker gets a fault. */
   readonly otherwise: Decision<never, Reply, Refusal> | undefined
   readonly answer: { readonly reply: Reply } | { readonly refuse: Refusal }
 }
@@ -67,8 +69,9 @@ export const refuse = <const E>(refuse: E): Decision<never, never, E> => ({
   answer: { refuse }
 })
 
-/** `persist(event, …).with(row, …).otherwise(instead).reply(value)`: events and rows commit in one
- *  transaction. `otherwise` says what is answered when a row's condition fails; then nothing is kept. */
+/** Builds a decision that writes: `persist(event, …).with(row, …).otherwise(instead).reply(value)`. Events
+ *  and rows commit in one transaction. `otherwise` says what is answered when a row's condition does not
+ *  hold; nothing is written then. */
 class PersistBuilder<out E, out A = never, out X = never> {
   private readonly events: ReadonlyArray<E>
   private readonly rows: ReadonlyArray<Write>
@@ -104,7 +107,7 @@ class PersistBuilder<out E, out A = never, out X = never> {
 export const persist = <const E extends Tagged>(...events: ReadonlyArray<E>): PersistBuilder<E> =>
   new PersistBuilder(events, nothing, undefined)
 
-/** The only outside things a rule may see, so that deciding is pure and can be replayed. */
+/** Gives a rule the only outside facts it may see, so that deciding is pure and can be replayed. */
 export interface Facts {
   readonly id: string
   readonly nowMs: number
@@ -117,14 +120,14 @@ export type Payload<C> = C extends Command<infer P, any, any> ? P : never
 export type Reply<C> = C extends Command<any, infer A, any> ? A : never
 export type Refusal<C> = C extends Command<any, any, infer X> ? X : never
 
-/** A command as a value, which an activity tells to its own actor. */
+/** A command as a value, which an activity sends to its own actor. */
 export type CommandOf<Cs extends Commands> = {
   readonly [C in keyof Cs & string]: { readonly _tag: C } & Payload<Cs[C]>
 }[keyof Cs & string]
 
-/** A bounded pipe beside the mailbox: bulk data passes through it to or from an activity, and is never
- *  journaled. `capacity` is in items; `whenFull`: offer answers false ("refuse"), or the producer is told to
- *  wait ("wait"). */
+/** A bounded pipe beside the mailbox, which carries bulk data to or from an activity and is never journaled.
+ *  `capacity` is a number of items. When the lane is full, `whenFull` decides: "refuse" makes `offer` return
+ *  false, "wait" makes the producer wait for room. */
 export interface Lane<Way extends "in" | "out", A> {
   readonly direction: Way
   readonly capacity: number
@@ -145,7 +148,7 @@ export const lane = {
 
 export type Lanes = { readonly [name: string]: Lane<any, any> }
 
-/** The actor's side of its lanes: it takes from those in, puts into those out. */
+/** The lane ends that an activity holds: it takes from lanes in and puts into lanes out. */
 export type InnerEnds<Ls extends Lanes> = {
   readonly [L in keyof Ls]: Ls[L] extends Lane<"in", infer A>
     ? LaneOut<A>
@@ -154,7 +157,7 @@ export type InnerEnds<Ls extends Lanes> = {
       : never
 }
 
-/** The world's side: it puts into lanes in, takes from lanes out. */
+/** The lane ends that everybody else holds: they put into lanes in and take from lanes out. */
 export type OuterEnds<Ls extends Lanes> = {
   readonly [L in keyof Ls]: Ls[L] extends Lane<"in", infer A>
     ? LaneIn<A>
@@ -163,17 +166,17 @@ export type OuterEnds<Ls extends Lanes> = {
       : never
 }
 
-/** What an actor is called, what it answers, what it keeps, and how it lives. */
+/** Declares an actor's protocol, what is stored of it, and how it lives in memory. */
 export interface Shape<S extends Codec<any>, Cs extends Commands, V extends Codec<any>, Ls extends Lanes> {
   readonly state: S
   readonly event: V
   readonly commands: Cs
   readonly lanes?: Ls
-  /** `journal`: events, folded on load, with a snapshot every `snapshotEvery`. `snapshot`: the state, at each
-   *  change. `memory`: nothing. */
+  /** Chooses what is stored. `journal`: events, folded on load, with a snapshot after every `snapshotEvery`
+   *  events. `snapshot`: the whole state, at each change. `memory`: nothing. */
   readonly keep: "journal" | "snapshot" | "memory"
   readonly snapshotEvery?: number
-  /** Versions of the stored event and state, and how an older one becomes today's. */
+  /** Numbers the stored forms of event and state, and converts an older form into the current one. */
   readonly version?: {
     readonly event?: number
     readonly state?: number
@@ -181,34 +184,33 @@ export interface Shape<S extends Codec<any>, Cs extends Commands, V extends Code
     readonly upcastState?: (old: any, version: number) => unknown
   }
   readonly mailbox: { readonly capacity: number }
-  /** Restart intensity: more than `times` defects `within` this makes the actor failed. Backoff doubles from
-   *  `backoff` (default 50 ms), with jitter. */
+  /** Limits restarts: more than `times` defects within `within` mark the actor failed. The wait before a
+   *  restart begins at `backoff` (default 50 ms) and doubles, with jitter. */
   readonly restart: {
     readonly times: number
     readonly within: Duration.Input
     readonly backoff?: Duration.Input
   }
   readonly passivateAfter: Duration.Input
-  /** When set, the time (epoch ms) at which a state expires; the sweeper then tells the actor its command
-   *  `Expire`, which the commands must have. */
+  /** Returns the time (epoch ms) at which a state expires; the sweeper then sends the actor its command
+   *  `Expire`, which its commands must declare. */
   readonly expiresAt?: (state: S["Type"]) => number | undefined
-  /** Phases in which nothing is worth keeping any more: on entering one, journal, snapshot and expiry are
-   *  removed in the same commit, the actor ends (watchers hear it), and its address is free, in its initial
-   *  state. */
+  /** Lists the phases that end the actor: on entering one, its journal, snapshot and expiry are removed in
+   *  the same commit, its watchers are called, and its address is free again, in the initial state. */
   readonly endsIn?: ReadonlyArray<S["Type"]["_tag"]>
-  /** Phases whose activity must run after a restart of the process, without anybody asking (jobs). Only kept
-   *  actors. */
+  /** Lists the phases whose activity must continue after a restart of the process without anybody asking
+   *  (jobs). It has no effect on actors whose state is not stored. */
   readonly resume?: ReadonlyArray<S["Type"]["_tag"]>
 }
 
-/** What an activity sees of its own actor. */
+/** Gives an activity access to its own actor. */
 export interface Self<Ls extends Lanes> {
   readonly id: string
   readonly lanes: InnerEnds<Ls>
 }
 
-/** What an actor does: pure rules per phase and command, a pure fold, and the work each phase has in flight.
- *  */
+/** Declares what an actor does: pure rules per phase and command, a pure fold of events, and the work that
+ *  runs during each phase. */
 export interface Behaviour<
   State extends Tagged,
   Cs extends Commands,
@@ -225,9 +227,9 @@ export interface Behaviour<
     }
   }
   readonly evolve: { readonly [E in Event["_tag"]]: (state: State, event: OfTag<Event, E>) => State }
-  /** Started when the phase is entered (after the events that led there are durable), interrupted when it is
-   *  left, restarted after a defect. Each element is told to the actor itself; the stream's end changes
-   *  nothing. */
+  /** Runs while the actor is in the phase: it is started when the phase is entered (after the events that led
+   *  there are durable), interrupted when the phase is left, and restarted after a defect. Each element of
+   *  the stream is sent to the actor itself; the end of the stream changes nothing. */
   readonly activity?: {
     readonly [P in State["_tag"]]?: (
       state: OfTag<State, P>,

@@ -1,7 +1,9 @@
-/** One live actor: mailbox, decide, fold, store, answer; and the activity of its phase. One command at a
- *  time, in order of arrival. Guarantee: an answer, and every later one of the same actor, leaves only after
- *  what it depends on is flushed; commands behind it go on being decided. The inner loop is plain synchronous
- *  code with no Effect in it: that is what makes it fast (bench/tell, bench/ask). */
+/** A cell is one live actor: its mailbox, its state, its unflushed commits, and the activity of its phase. It
+ *  handles one command at a time, in order of arrival: a rule decides, events are folded into the state,
+ *  storage commits, the answer leaves. Guarantee: an answer leaves only after everything it depends on is
+ *  flushed, and so does every later answer of the same actor; meanwhile the commands behind it are already
+ *  being decided. The inner loop is plain synchronous code with no Effect in it, because that is what makes
+ *  it fast (bench/tell, bench/ask). Source: docs/architecture.md, "The kernel". */
 import { Cause, Effect, Exit, Fiber, Stream } from "effect"
 import type { Decision, Facts } from "./actor.ts"
 import type { StorageFault, Write } from "../storage/store.ts"
@@ -14,22 +16,25 @@ import { CrashRecord, MailboxFull, Unavailable } from "./supervisor.ts"
 type Tagged = { readonly _tag: string }
 type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged, unknown, unknown>
 
-/** Accepted by storage, not yet flushed, and the answers which wait for it. */
+/** Describes a commit that storage has accepted but not yet flushed, and holds the answers that wait for
+ *  it. */
 interface PendingCommit {
   readonly answers: Array<Done | Outcome>
   enteredState: Tagged | undefined
 }
 
-/** What few cells need, made on demand. */
+/** Holds what only a few cells need; it is created on demand, so that an idle cell stays small. */
 interface Extension {
   pendingCommits: Array<PendingCommit>
-  /** Flights of an earlier generation were lost to a storage fault. */
+  /** Counts storage faults: a commit of an earlier generation was lost, and its callback is ignored. */
   generation: number
   lanes: Record<string, LanePipe<unknown>> | undefined
   fiber: Fiber.Fiber<void> | undefined
-  /** The phase whose activity runs, rests after a crash, or has ended. */
+  /** The phase whose activity is running, waits for its backoff, or has ended; undefined when the phase has
+   *  none. */
   activityPhase: string | undefined
-  /** Starts of activities asked for so far: an older one which was put off does nothing. */
+  /** Counts the requested starts of activities. A delayed start whose number is no longer the newest does
+   *  nothing. */
   starts: number
   backingOff: boolean
   crashes: CrashRecord | undefined
@@ -42,7 +47,8 @@ const RUNNING = 2
 const FAILED = 4
 const STOPPED = 8
 
-/** Deepest chain of asks which answer each other in one turn; a longer one goes on in the run queue. */
+/** Limits how deep asks may nest when actors answer each other within one turn; a deeper ask goes through the
+ *  run queue, so that the stack stays bounded. */
 const inlineDepthMax = 32
 
 let inlineDepth = 0
@@ -56,7 +62,7 @@ export class Cell implements Runnable {
   firstPayload: unknown = undefined
   firstDone: Done | undefined = undefined
 
-  /** Coarse time of the last message, in sweeps. */
+  /** The sweep in which the last message was handled: a coarse clock that costs nothing to read. */
   lastActiveSweep: number
 
   private status = IDLE
@@ -75,7 +81,8 @@ export class Cell implements Runnable {
     this.restore()
   }
 
-  /** After the registry knows the cell: an activity may ask for its own address. */
+  /** Starts the activity of the current phase. The registry calls this once it has stored the cell, because
+   *  an activity may ask for its own address. */
   start(): void {
     if (this.kind.hasActivity && !this.failed) this.startActivity(this.state)
   }
@@ -113,7 +120,8 @@ export class Cell implements Runnable {
     )
   }
 
-  /** Answers in this very turn when the cell is idle and nothing needs the disk; otherwise queues. */
+  /** Handles the command in this very turn when the cell is idle; otherwise queues it. `done` is then called
+   *  at once unless an answer has to wait for the disk. */
   ask(command: string, payload: unknown, done: Done): void {
     if (this.status === IDLE && this.firstCommand === undefined && inlineDepth < inlineDepthMax) {
       this.lastActiveSweep = this.kind.system.sweeps
@@ -125,7 +133,8 @@ export class Cell implements Runnable {
     } else this.queue(command, payload, done)
   }
 
-  /** False: mailbox full, failed or gone. */
+  /** Queues a command without an answer. Returns false when the mailbox is full, or the actor has failed or
+   *  stopped. */
   tell(command: string, payload: unknown): boolean {
     return this.queue(command, payload, undefined)
   }
@@ -219,7 +228,8 @@ export class Cell implements Runnable {
     if (done !== undefined) this.answer(decision.answer, done)
   }
 
-  /** Of actors that keep nothing. */
+  /** Applies the events of an actor that is not durable: the state changes at once, and nothing is
+   *  written. */
   private fold(events: ReadonlyArray<Tagged>): void {
     const before = this.state
     let state = before
@@ -228,7 +238,7 @@ export class Cell implements Runnable {
     if (state !== before && this.kind.endsIn?.has(state._tag) === true) this.end()
   }
 
-  /** True when the phase changed. */
+  /** Replaces the state and returns true when its phase differs from the one before. */
   private setState(state: Tagged): boolean {
     const changed = state._tag !== this.state._tag
     this.state = state
@@ -288,7 +298,8 @@ export class Cell implements Runnable {
     else flights[flights.length - 1]!.answers.push(done, outcome)
   }
 
-  /** A callback that throws is its owner's bug and must not stop the queue. */
+  /** Calls `done`. A callback that throws is a bug of its owner, so it is logged and must not stop the run
+   *  queue. */
   private tellOutcome(done: Done, outcome: Outcome): void {
     try {
       done(outcome)
@@ -300,7 +311,9 @@ export class Cell implements Runnable {
     }
   }
 
-  /** Storage settled the oldest flight. */
+  /** Is called by storage when the oldest pending commit is flushed, or was lost to a fault. A fault loses
+   *  every pending commit of this actor: their askers get `Unavailable`, and the state is loaded again from
+   *  disk. */
   private flushed(generation: number, fault: StorageFault | undefined): void {
     const ext = this.extension!
     if (ext.generation !== generation) return
@@ -322,8 +335,8 @@ export class Cell implements Runnable {
     this.reload()
   }
 
-  /** A bug met by one command: its asker hears so, the state is folded anew from what is kept, neighbours
-   *  notice nothing. */
+  /** Answers a command whose rule threw with `Unavailable`, and loads the state again from storage. Other
+   *  actors are not affected. */
   private defect(defect: unknown, done: Done | undefined): void {
     if (done !== undefined)
       this.tellOutcome(done, {
@@ -344,14 +357,14 @@ export class Cell implements Runnable {
     this.reload(backoffMs)
   }
 
-  /** Back to what is kept (kept nothing: to the beginning); the phase's activity starts again after a rest.
-   *  */
+  /** Loads the stored state (the initial one for an actor that is not durable) and starts its phase's
+   *  activity again after `restMs`. */
   private reload(restMs?: number): void {
     if (this.restore() && this.kind.hasActivity) this.startActivity(this.state, restMs ?? 0)
   }
 
-  /** False: what is kept cannot be read, and the actor is failed rather than anything else than what it was.
-   *  */
+  /** Loads the stored state. Returns false when it cannot be read: the actor is then marked failed rather
+   *  than run with a state that it never had. */
   private restore(): boolean {
     try {
       const { state, seq } = this.kind.load(this.id)
@@ -390,7 +403,8 @@ export class Cell implements Runnable {
     }
   }
 
-  /** By hand, from the console or the CLI. */
+  /** Restarts the actor at an operator's request (console or CLI): its crash record is cleared, its state is
+   *  loaded again. */
   restart(): void {
     if (this.stopped) return
     this.extension?.crashes?.reset()
@@ -399,13 +413,14 @@ export class Cell implements Runnable {
     this.reload()
   }
 
-  /** The actor is over: its address is free at once; answers still in flight leave when flushed. */
+  /** Ends the actor for good: its address is free at once, and pending answers still leave when they are
+   *  flushed. */
   private end(): void {
     this.kind.system.ended(this)
     this.release("stopped")
   }
 
-  /** Leaves memory. Nothing kept is touched. */
+  /** Removes the cell from memory. Nothing stored is changed. */
   release(reason: "failed" | "stopped"): void {
     this.dropMailbox(reason)
     this.status = STOPPED
@@ -427,7 +442,7 @@ export class Cell implements Runnable {
     ))
   }
 
-  /** Starts the phase's activity, once the one before has ended, after `restMs`. */
+  /** Starts the activity of the state's phase after `restMs`, once the previous activity has ended. */
   private startActivity(state: Tagged, restMs = 0): void {
     const ext = this.ensureExtension()
     const { system } = this.kind
@@ -474,15 +489,15 @@ export class Cell implements Runnable {
     ext.fiber?.interruptUnsafe()
   }
 
-  /** An activity tells its own actor and goes on when that is decided and durable: the natural back-pressure.
-   *  */
+  /** Sends an activity's command to its own actor and completes when it is decided and durable, so that the
+   *  activity cannot run ahead of the disk. */
   private tellSelf(command: string, payload: unknown): Effect.Effect<void> {
     return Effect.callback((resume) => {
       this.ask(command, payload, () => resume(Effect.void))
     })
   }
 
-  /** Ends when the activity has: for a clean shutdown. */
+  /** Completes when the running activity has ended; a clean shutdown waits for it. */
   get activityEnded(): Effect.Effect<void> {
     const fiber = this.extension?.fiber
     return fiber === undefined ? Effect.void : Effect.asVoid(Fiber.await(fiber))

@@ -1,5 +1,6 @@
-/** An object literal without its undefined members, so that an optional property is absent rather than
- *  undefined (`exactOptionalPropertyTypes`). It walks the keys at run time: hot paths write their object out. */
+/** Removes the undefined members of an object literal, so that an optional property is absent rather than
+ *  undefined (`exactOptionalPropertyTypes`). It walks the keys at run time, so hot paths write their object
+ *  out instead. */
 type Defined<A> = {
   [K in keyof A as undefined extends A[K] ? never : K]: A[K]
 } & {

@@ -1,9 +1,8 @@
-/** HTTP as values: what a protocol sees of a request and gives back. Both transports (runtime/transport)
- *  speak it.
- *  Source: docs/architecture.md, "Transport". */
+/** HTTP as values: these types are what a protocol receives of a request and returns as a response. Both
+ *  transports (runtime/transport) implement them. Source: docs/architecture.md, "Transport". */
 
-/** Case-insensitive look-up of request headers; a repeated header's values are joined by ", ". Names are
- *  given in lower case. */
+/** Looks up request headers, whose names are in lower case; the values of a repeated header are joined by ",
+ *  ". */
 export interface Headers {
   get(name: string): string | undefined
   entries(): Iterable<readonly [string, string]>
@@ -11,9 +10,9 @@ export interface Headers {
 
 export interface Request {
   readonly method: string
-  /** Path as sent, still percent-encoded, a doubled slash at its start collapsed. */
+  /** The path as sent, still percent-encoded; a doubled slash at its start is collapsed. */
   readonly path: string
-  /** Raw query without "?"; "" when there is none. */
+  /** The raw query without "?"; "" when there is none. */
   readonly query: string
   /** Percent-decoded values of the `:name` parts of the route's path. */
   readonly params: Readonly<Record<string, string>>
@@ -22,20 +21,21 @@ export interface Request {
   readonly client: string
   /** `https` or `http`, as the client saw it (trusted proxies' X-Forwarded-Proto). */
   readonly scheme: "http" | "https"
-  /** 32 lower-case hex digits, sent back as X-Trace-ID. */
+  /** The trace id: 32 lower-case hex digits, which the response returns as X-Trace-ID. */
   readonly traceId: string
   /** The whole body of a route with `body.as: "buffer"`; empty otherwise. */
   readonly body: Uint8Array
-  /** The body of a route with `body.as: "stream"`, by demand; throws BodyFault when it breaks the route's
-   *  limit or the client goes. */
+  /** The body of a route with `body.as: "stream"`, read on demand; it throws BodyFault when it exceeds the
+   *  route's limit, arrives too slowly, or the client disconnects. */
   readonly stream: AsyncIterable<Uint8Array>
-  /** Aborted when the client goes before the response is complete. Made on first use. */
+  /** Is aborted when the client disconnects before the response is complete. It is created on first use. */
   readonly signal: AbortSignal
-  /** The same event at less cost, for one listener; called at once when the client has left already. */
+  /** Reports the same event at less cost, to one listener, which is called at once when the client has
+   *  disconnected already. */
   onAborted(listener: () => void): void
 }
 
-/** Why a streamed body ended early. */
+/** Says why a streamed body ended early. */
 export class BodyFault extends Error {
   readonly reason: "too-large" | "aborted" | "timeout"
 
@@ -46,17 +46,17 @@ export class BodyFault extends Error {
   }
 }
 
-/** Where a streamed response goes. After `signal` aborts, writes do nothing. */
+/** A streamed response is written here. After `signal` aborts, writes do nothing. */
 export interface Sink {
-  /** False: taken, but the peer is behind; await `drained` before writing more. Chunks written in one turn
-   *  leave in one cork. */
+  /** Accepts the chunk, and returns false when the peer reads too slowly: the caller should then await
+   *  `drained` before it writes more. Chunks written in one turn leave in one cork. */
   write(chunk: Uint8Array | string): boolean
-  /** As `write`, and it leaves at once, after what was written before: for a chunk that is all there is for
-   *  now. */
+  /** Works like `write`, but the chunk leaves at once, after everything written before it. It suits a chunk
+   *  that no other will follow soon. */
   send(chunk: Uint8Array | string): boolean
   drained(): Promise<void>
-  /** Completes the response. Resolves true once the transport has handed the last byte to the operating
-   *  system, false when the client went first. */
+  /** Completes the response. It resolves with true once the transport has handed the last byte to the
+   *  operating system, with false when the client disconnected first. */
   end(): Promise<boolean>
   readonly signal: AbortSignal
 }
@@ -66,12 +66,12 @@ export type Header = readonly [name: string, value: string]
 export interface Response {
   readonly status: number
   readonly headers?: ReadonlyArray<Header>
-  /** More headers, one list for many answers: the transport puts it together once. */
+  /** Adds headers from a list that many responses share: the transport formats it only once. */
   readonly always?: ReadonlyArray<Header>
-  /** A function streams: it is called once, and the response ends when its promise has resolved (or by
-   *  `sink.end`); a throw cuts the connection. */
+  /** A function streams the body: it is called once, and the response ends when its promise has resolved (or
+   *  by `sink.end`); a throw cuts the connection. */
   readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void) | undefined
-  /** The connection ends with this response: a body nobody reads may still be on its way. */
+  /** Closes the connection after this response, because a body that nobody reads may still be on its way. */
   readonly close?: boolean | undefined
 }
 
@@ -81,24 +81,27 @@ export type Handler = (request: Request) => Response | Promise<Response>
 export interface Route {
   readonly method: string
   readonly path: string
-  /** Absent: the body is read and discarded (up to 64 KiB). Over `bytesMax`: 413 through `refused`, before
-   *  reading when Content-Length says so. */
+  /** Says how the body is read. Without it the body is read and discarded (up to 64 KiB). A body over
+   *  `bytesMax` is refused with 413 through `refused`, before it is read when Content-Length already says
+   *  so. */
   readonly body?: { readonly as: "buffer" | "stream"; readonly bytesMax: number }
-  /** Asked before the body is read: an answer refuses the request. A small body is then read and thrown away,
-   *  a larger one cut with the connection. */
+  /** Is called before the body is read; a returned response refuses the request. A small body is then read
+   *  and discarded, a larger one is cut off with the connection. */
   readonly admit?: (request: Request) => Response | undefined
   readonly handle: Handler
 }
 
-/** A group of routes that one service owns: how it words what the transport must refuse by itself. */
+/** A group of routes that one service owns, and how that service words the refusals that the transport makes
+ *  on its own. */
 export interface Service {
   readonly name: string
-  /** Paths that begin with one of these and match no route are this service's 404 and 405. */
+  /** Lists path prefixes: the service words the 404 or 405 for a path that begins with one of them and
+   *  matches no route. */
   readonly prefixes: ReadonlyArray<string>
   readonly routes: ReadonlyArray<Route>
   readonly sockets?: ReadonlyArray<SocketRoute<any>>
-  /** Words a refusal of the transport. `allow` comes with 405 and lists the methods. 500: a handler threw;
-   *  503: draining. */
+  /** Words a refusal of the transport. `allow` comes with 405 and lists the methods. 500 means that a handler
+   *  threw, 503 that the server is draining. */
   readonly refused: (
     status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503,
     request: Pick<Request, "method" | "path" | "traceId"> & Partial<Pick<Request, "headers">>,
@@ -109,17 +112,18 @@ export interface Service {
 /** One open WebSocket. */
 export interface Socket<Data> {
   readonly data: Data
-  /** "sent"; "buffered": taken, the peer is behind, wait for `drain`; "dropped": over the limit or closed,
-   *  not taken. String = TEXT frame. */
+  /** Sends a TEXT frame for a string and a BINARY frame for bytes. "buffered" means accepted, but the peer
+   *  reads slowly, so wait for `drain`; "dropped" means not accepted, because the limit is exceeded or the
+   *  socket is closed. */
   send(message: string | Uint8Array): "sent" | "buffered" | "dropped"
-  /** Bytes taken but not yet handed to the operating system. */
+  /** Bytes accepted but not yet handed to the operating system. */
   readonly bufferedBytes: number
-  /** Several sends inside `write` leave in one system call. */
+  /** Makes several sends inside `write` leave in one system call. */
   cork(write: () => void): void
-  /** A ping whose payload comes back with the peer's pong (RFC 6455 5.5.3): then it has read everything sent
-   *  before. */
+  /** Sends a ping whose payload comes back with the peer's pong (RFC 6455, section 5.5.3); the pong proves
+   *  that the peer has read everything sent before. */
   ping(payload: string): void
-  /** Closing handshake. */
+  /** Starts the closing handshake. */
   close(code: number, reason: string): void
   /** Drops the connection. */
   terminate(): void
@@ -127,24 +131,24 @@ export interface Socket<Data> {
 
 export interface SocketRoute<Data> {
   readonly path: string
-  /** Whole-message limit; above it the transport closes with 1009. */
+  /** Limits a whole message in bytes; above it the transport closes the socket with 1009. */
   readonly messageBytesMax: number
-  /** Above this many buffered bytes `send` answers "dropped". Default 1 MiB. */
+  /** Limits the buffered bytes, above which `send` returns "dropped". Default: 1 MiB. */
   readonly bufferedBytesMax?: number
-  /** Accepts with the socket's data, or refuses with a response. Synchronous: a token check, nothing that
-   *  waits. */
+  /** Accepts the upgrade with the socket's data, or refuses it with a response. It is synchronous: it may
+   *  check a token, but must not wait for anything. */
   upgrade(request: Request): { readonly accept: Data } | Response
   open(socket: Socket<Data>): void
-  /** `message` is valid only during the call: copy what you keep. */
+  /** Receives a message, which is valid only during the call: copy what has to outlive it. */
   message(socket: Socket<Data>, message: Uint8Array, isText: boolean): void
   drain?(socket: Socket<Data>): void
-  /** Of our own pings and the transport's; `payload` tells which. */
+  /** Receives the pongs to our own pings and to the transport's; `payload` tells them apart. */
   pong?(socket: Socket<Data>, payload: string): void
-  /** Once, however it ended; 1006 when there was no close frame. */
+  /** Is called once, however the socket ended; the code is 1006 when there was no close frame. */
   close(socket: Socket<Data>, code: number): void
 }
 
-/** A JSON response; `Cache-Control` and the like are the caller's. */
+/** Makes a JSON response; the caller adds `Cache-Control` and other headers. */
 export const json = (
   status: number,
   value: unknown,

@@ -1,6 +1,6 @@
-/** A set of what comes and goes with every request, where each member remembers its own index: adding and
- *  removing touch one slot and leave nothing behind. A `Set` does leave something: its outgrown tables each
- *  lead to the next, so that an old one keeps what all later ones held until a full collection
+/** A set for members that come and go with every request. Each member remembers its own index, so adding and
+ *  removing touch one slot and leave nothing behind. A `Set` does leave something: its outgrown tables form a
+ *  chain, so that an old one retains everything the later ones held until a full collection
  *  (bench/chat-turns). */
 export interface Indexed {
   /** The member's index in its set; -1 while it is in none. */
@@ -30,8 +30,8 @@ export class IndexedSet<A extends Indexed> {
     last.index = index
   }
 
-  /** Visits who is a member at the beginning and still at its turn, in no order, some maybe twice. `visit` may
-   *  remove and add members. */
+  /** Visits every member that is present from beginning to end, in no particular order, some maybe twice.
+   *  `visit` may remove and add members. */
   forEach(visit: (item: A) => void): void {
     for (let i = this.items.length - 1; i >= 0; i--) {
       const item = this.items[i]

@@ -1,5 +1,6 @@
-/** A definition made ready to run: durations as numbers, codecs compiled, cells by id. One per kind of actor.
- *  */
+/** A kind is a definition prepared to run: durations are converted to ms, codecs are compiled, and events and
+ *  snapshots can be written and loaded. There is one per kind of actor. Source: docs/architecture.md, "The
+ *  kernel". */
 import { type Context, Duration, Effect, type Fiber } from "effect"
 import { packing, type Store, type Write } from "../storage/store.ts"
 import type { AnyDefinition, Facts, Lane } from "./actor.ts"
@@ -15,19 +16,19 @@ export type Log = (
   fields?: Record<string, unknown>
 ) => void
 
-/** An actor in memory, as far as its kind knows it. */
+/** The part of a live actor that its kind and the host need to know. */
 export interface Resident {
   readonly kind: Kind
   readonly id: string
 }
 
-/** What a cell needs of the whole. */
+/** Gives a cell what it needs from the actor system. */
 export interface Host {
   readonly store: Store
   readonly runQueue: RunQueue
   readonly timers: Timers
   readonly log: Log
-  /** Counts up with every sweep: the coarse clock of passivation. */
+  /** Counts the sweeps so far; it is the coarse clock of passivation. */
   readonly sweeps: number
   nowMs(): number
   failed(cell: Resident): void
@@ -139,8 +140,8 @@ export class Kind {
   }
 }
 
-/** One object for all decisions of a kind: rules are pure and keep no hold of it. The clock is read at most
- *  once a decision, and only if asked. */
+/** Serves all decisions of a kind with one object, which is safe because rules are pure and never hold on to
+ *  it. The clock is read at most once per decision, and only if a rule asks for it. */
 class DecisionFacts implements Facts {
   id = ""
   private at = 0

@@ -1,40 +1,40 @@
-/** A lane: a bounded pipe beside an actor's mailbox, for bulk data (audio, captions, tokens). Plain
- *  synchronous code, no Effect in the inner loop: bench/voice-chunk is where it shows. It lives as long as
- *  its actor is in memory, so that what waits in it survives a restart of the activity. Order is kept,
- *  nothing is dropped silently. */
+/** A lane is a bounded pipe beside an actor's mailbox, for bulk data (audio, captions, tokens). It is plain
+ *  synchronous code with no Effect in its inner loop (bench/voice-chunk). It lives as long as its actor is in
+ *  memory, so that the items waiting in it survive a restart of the activity. Guarantee: order is preserved,
+ *  and nothing is dropped silently. Source: docs/architecture.md, "The kernel". */
 import { Cause, Effect, Stream } from "effect"
 
 /** The producer's end. */
 export interface LaneIn<A> {
-  /** False when full or ended: the item was not taken. `weight` (default 1) is what `take` may wait for, in
-   *  the producer's unit. */
+  /** Returns false when the lane is full or has ended: the item was not taken. `weight` (default 1) is in the
+   *  producer's own unit; `take` may wait for a sum of it. */
   offer(item: A, weight?: number): boolean
-  /** Waits for room. Ends silently when the lane has ended. */
+  /** Waits for room and puts the item. When the lane has ended it completes without putting anything. */
   put(item: A, weight?: number): Effect.Effect<void>
-  /** No more items; the consumer gets what is there, then the end. */
+  /** Ends the lane: it accepts no more items, and the consumer gets the waiting ones, then the end. */
   end(): void
   readonly full: boolean
   /** Items waiting. */
   readonly depth: number
 }
 
-/** The consumer's end. At most one consumer at a time. */
+/** The consumer's end. There is at most one consumer at a time. */
 export interface LaneOut<A> {
-  /** Takes all that waits now, maybe nothing. */
+  /** Takes all waiting items, which may be none. */
   takeNow(): ReadonlyArray<A>
-  /** Takes all that waits, once it weighs at least `atLeast` (default 1) or the lane has ended; undefined when
-   *  the lane has ended and is empty. */
+  /** Takes all waiting items once they weigh at least `atLeast` (default 1), or the lane is full or has
+   *  ended. Answers undefined when the lane has ended and is empty. */
   take(atLeast?: number): Effect.Effect<ReadonlyArray<A> | undefined>
-  /** Called when an empty lane gets an item or ends, in the producer's turn; one listener. For edges without
-   *  a fiber. */
+  /** Registers the one listener, which is called in the producer's turn when an empty lane gets an item or
+   *  ends. It serves consumers that have no fiber. */
   onReadable(listen: (() => void) | undefined): void
   readonly stream: Stream.Stream<A>
   readonly ended: boolean
   readonly depth: number
 }
 
-/** A stream of what `take` gives, batch by batch, until it gives nothing. One step per batch, however many
- *  items. */
+/** Streams the items of `take`, batch by batch, until it answers undefined. Each batch costs one step,
+ *  however many items it has. */
 export const batches = <A, E, R>(
   take: Effect.Effect<ReadonlyArray<A> | undefined, E, R>
 ): Stream.Stream<A, E, R> => {
@@ -127,7 +127,8 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
     return batches(this.take())
   }
 
-  /** A full lane counts as enough: otherwise a weight that can never gather would stop both ends. */
+  /** True when `take` need not wait any longer. A full lane counts as enough: otherwise producer and consumer
+   *  would wait for each other when the weight can never be reached. */
   private enough(atLeast: number): boolean {
     return this.isEnded || this.full || (this.items.length > 0 && this.weight >= atLeast)
   }

@@ -1,7 +1,7 @@
-/** The messages which wait behind a cell's first: (command, payload, answer) triples in chunks. The first
- *  chunk is borrowed from a pool while a second message waits and given back when drained, so that an idle
- *  actor owns no buffer; further ones double in size, so that a burst copies nothing and soon leaves the
- *  young generation alone. Measured by bench/tell. */
+/** The backlog holds the messages that wait behind a cell's first one, as (command, payload, answer) triples
+ *  in chunks. The first chunk comes from a pool and returns to it when it is drained, so that an idle actor
+ *  owns no buffer. Further chunks double in size, so that a burst copies nothing and soon leaves the young
+ *  generation alone (bench/tell). */
 import type { AskFault } from "./supervisor.ts"
 
 export type Outcome =
@@ -9,7 +9,7 @@ export type Outcome =
   | { readonly refuse: unknown }
   | { readonly fault: AskFault }
 
-/** Called once with the outcome. */
+/** Is called exactly once, with the outcome of a command. */
 export type Done = (outcome: Outcome) => void
 
 const slotsFirst = 3 * 64
@@ -40,7 +40,7 @@ export class Backlog {
     return pool.pop() ?? new Backlog()
   }
 
-  /** Only an empty one. */
+  /** Returns a backlog to the pool; the caller must have emptied it. */
   static giveBackToPool(backlog: Backlog): void {
     if (pool.length < pooledMax && backlog.head.slots.length === slotsFirst) pool.push(backlog)
   }
@@ -59,7 +59,7 @@ export class Backlog {
     this.length++
   }
 
-  /** Hands the oldest message to `into.first…`. */
+  /** Moves the oldest message into the `first…` members of `into`. */
   shift(into: {
     firstCommand: string | undefined
     firstPayload: unknown

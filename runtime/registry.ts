@@ -1,6 +1,6 @@
-/** Address to actor: activation, passivation, the residency limit, expiry, and what the rest of the house may
- *  do with an actor (ask, tell, watch, lanes) or see of it. Guarantee: an address has at most one live cell.
- *  Source: docs/architecture.md, "The kernel". */
+/** The actor system maps addresses to live actors: it activates and passivates them, limits how many stay in
+ *  memory, delivers expiry, and is what the rest of the program uses to ask, tell, watch and inspect an
+ *  actor. Guarantee: an address has at most one live cell. Source: docs/architecture.md, "The kernel". */
 import { Clock, Context, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import type { Store } from "../storage/store.ts"
 import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, Reply } from "./actor.ts"
@@ -15,13 +15,14 @@ type CommandsOf<D> = D extends Definition<any, infer Cs, any, any, any> ? Cs : n
 type LanesOf<D> = D extends Definition<any, any, any, infer Ls, any> ? Ls : never
 type NeedsOf<D> = D extends Definition<any, any, any, any, infer R> ? R : never
 
-/** What an ask answers: the reply, a refusal which the command declares, or why there is no answer. */
+/** The answer to an ask: the reply, a refusal which the command declares, or a fault that says why there is
+ *  neither. */
 export type Answer<C> =
   | { readonly reply: Reply<C> }
   | { readonly refuse: Refusal<C> }
   | { readonly fault: AskFault }
 
-/** An address in hand. Keep it: asking through a held reference costs no look-up. */
+/** A reference to one actor. Callers should keep it, because asking through it again costs no look-up. */
 export interface Ref<D> {
   readonly kind: string
   readonly id: string
@@ -30,14 +31,15 @@ export interface Ref<D> {
     payload: Payload<CommandsOf<D>[C]>,
     timeoutMs?: number
   ): Effect.Effect<Reply<CommandsOf<D>[C]>, Refusal<CommandsOf<D>[C]> | AskFault>
-  /** As `ask`, by callback: in this very turn when the actor is idle and nothing needs the disk. No deadline.
-   *  */
+  /** Works like `ask`, but answers by callback and has no deadline. The callback runs in this very turn when
+   *  the actor is idle and nothing has to reach the disk. */
   askNow<C extends keyof CommandsOf<D> & string>(
     command: C,
     payload: Payload<CommandsOf<D>[C]>,
     done: (answer: Answer<CommandsOf<D>[C]>) => void
   ): void
-  /** Fire and forget; false when the mailbox is full. */
+  /** Sends a command without waiting for an answer. Returns false when the command was not accepted, for
+   *  example because the mailbox is full. */
   tell<C extends keyof CommandsOf<D> & string>(command: C, payload: Payload<CommandsOf<D>[C]>): boolean
   readonly lanes: OuterEnds<LanesOf<D>>
 }
@@ -71,10 +73,10 @@ export interface SystemOptions {
   readonly store: Store
   readonly nowMs: () => number
   readonly log?: Log
-  /** Cells in memory at most; idle ones leave, least recently used first, when it is near. Default 200,000.
-   *  */
+  /** The most cells that stay in memory (default 200,000). When the limit is reached, idle ones are evicted,
+   *  least recently used first. */
   readonly residentMax?: number
-  /** Every message passes through its Schema, as it would between machines. For tests. */
+  /** Passes every message through its Schema, as it would travel between machines. Tests switch this on. */
   readonly strict?: boolean
 }
 
@@ -83,7 +85,7 @@ const sweepEveryMs = 1_000
 const expiredPerSweep = 1_000
 const cellsPerSweep = 50_000
 
-/** A kind and its actors in memory, by id. */
+/** A kind together with its live actors, by id. */
 class HostedKind extends Kind {
   readonly cells = new Map<string, Cell>()
 }
@@ -113,15 +115,16 @@ export class ActorSystem implements Host {
     this.sweptAtMs = options.nowMs()
   }
 
-  /** Makes a definition askable. `context` holds the services its activities need. Once per kind, before its
-   *  first `ref`. */
+  /** Registers a definition, so that its actors can be asked. `context` holds the services its activities
+   *  need. It must be called once per kind, before the first `ref`. */
   host<D extends AnyDefinition>(definition: D, context: Context.Context<NeedsOf<D>>): void {
     if (this.kinds.has(definition.kind)) throw new Error(`two definitions of kind ${definition.kind}`)
     this.kinds.set(definition.kind, new HostedKind(definition, context as Context.Context<any>, this))
   }
 
-  /** After a start: brings back every actor of the hosted kinds whose phase must go on without being asked.
-   *  */
+  /** Activates every stored actor whose phase is listed in its definition's `resume`, and returns how many
+   *  there are. The process calls it after a start, because such work must continue without being asked
+   *  for. */
   resume(): number {
     let resumed = 0
     for (const kind of this.kinds.values()) {
@@ -145,7 +148,8 @@ export class ActorSystem implements Host {
     return new Reference(this, this.kind(definition.kind), id, this.strict) as unknown as Ref<D>
   }
 
-  /** Calls `onEnding` once when the actor ends or fails; passivation is no end. The answer stops watching. */
+  /** Calls `onEnding` once when the actor ends or fails; passivation does not count as an end. The returned
+   *  function stops watching. */
   watch(kind: string, id: string, onEnding: (ending: Ending) => void): () => void {
     const address = `${kind}/${id}`
     const watching = this.watchers.get(address) ?? new Set()
@@ -203,8 +207,8 @@ export class ActorSystem implements Host {
     if (watching !== undefined) for (const onEnding of watching) onEnding(ending)
   }
 
-  /** Time passes: deadlines, rests after crashes, passivation, expiry. Called every `tickMs`; tests call it
-   *  by the clock. */
+  /** Advances time: deadlines, backoffs after crashes, passivation and expiry. It is called every `tickMs`;
+   *  tests call it with a clock of their own. */
   tick(): void {
     const nowMs = this.nowMs()
     this.timers.tick(nowMs)
@@ -234,7 +238,7 @@ export class ActorSystem implements Host {
     }
   }
 
-  /** A tenth of the limit leaves at once, least recently used first, so that the search is rare. */
+  /** Evicts a tenth of the limit at once, least recently used first, so that this search is rare. */
   private evictIdle(): void {
     const idle: Array<Cell> = []
     for (const kind of this.kinds.values())
@@ -243,7 +247,7 @@ export class ActorSystem implements Host {
     for (const cell of idle.slice(0, Math.ceil(this.residentMax / 10))) this.passivate(cell)
   }
 
-  // What can be seen and done from outside (console, CLI).
+  // The members below serve operators: the console and the command line.
 
   overview(): ReadonlyArray<KindView> {
     return [...this.kinds.values()].map(({ name: kind, cells, counts }) => {
@@ -263,7 +267,7 @@ export class ActorSystem implements Host {
     return views
   }
 
-  /** undefined when it is not in memory. */
+  /** Returns undefined when the actor is not in memory. */
   inspect(kind: string, id: string): (ActorView & { readonly state: unknown }) | undefined {
     const cell = this.kinds.get(kind)?.cells.get(id)
     return cell === undefined
@@ -281,7 +285,8 @@ export class ActorSystem implements Host {
       }))
   }
 
-  /** Forgives its crashes and loads it anew; false when it is not in memory. */
+  /** Clears the actor's crash record and loads its state again; returns false when the actor is not in
+   *  memory. */
   restart(kind: string, id: string): boolean {
     const cell = this.kinds.get(kind)?.cells.get(id)
     cell?.restart()
@@ -292,7 +297,7 @@ export class ActorSystem implements Host {
     return this.resident
   }
 
-  /** Stops every activity, waits for what was accepted to be on disk. */
+  /** Stops every activity, then waits until every accepted commit is on disk. */
   readonly stop: Effect.Effect<void> = Effect.suspend(() => {
     this.stopped = true
     const working: Array<Effect.Effect<void>> = []
@@ -409,9 +414,9 @@ const asEffect = (outcome: Outcome): Effect.Effect<unknown, unknown> =>
     ? Effect.succeed(outcome.reply)
     : Effect.fail("refuse" in outcome ? outcome.refuse : outcome.fault)
 
-/** The actor system as a service. */
+/** Provides the actor system as an Effect service. */
 export class Actors extends Context.Service<Actors, ActorSystem>()("runtime/Actors") {
-  /** Driven by the Effect Clock; stops when the scope closes. */
+  /** Makes a system that is driven by the Effect Clock and stops when the scope closes. */
   static readonly make = (
     options: Omit<SystemOptions, "nowMs">
   ): Effect.Effect<ActorSystem, never, Scope.Scope> =>

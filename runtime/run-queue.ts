@@ -1,16 +1,16 @@
-/** Which cells run next: an intrusive linked list, drained in one microtask; after a slice the rest waits for
- *  the next event-loop turn, so that sockets and disk callbacks are served. Plain synchronous code
- *  (bench/tell). */
+/** The run queue decides which cell runs next. It is an intrusive linked list, drained in one microtask;
+ *  after a slice, the rest waits for the next event-loop turn, so that sockets and disk callbacks are served.
+ *  It is plain synchronous code (bench/tell). */
 
-/** Messages one cell handles before others get their turn. */
+/** The most messages that one cell handles before other cells get their turn. */
 export const cellBudget = 64
 
-/** Messages handled before the event loop gets its turn. */
+/** The most messages handled before the event loop gets its turn. */
 const sliceBudget = 4096
 
 export interface Runnable {
   next: Runnable | undefined
-  /** Handles waiting messages, at most `cellBudget`; returns how many. */
+  /** Handles at most `cellBudget` waiting messages and returns how many it handled. */
   run(): number
 }
 

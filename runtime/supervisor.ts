@@ -1,9 +1,11 @@
-/** Restart intensity and backoff: how often an actor may crash, how long it rests, and what its callers hear
- *  meanwhile. Pure but for the jitter. Source: docs/architecture.md, "The kernel". */
+/** Supervision decides how often an actor may crash, how long it waits before it restarts, and which fault
+ *  its callers get meanwhile. It is pure except for the jitter. Source: docs/architecture.md, "The
+ *  kernel". */
 import { Data } from "effect"
 
-/** The actor cannot answer now. `defect`: this very command met a bug; `failed`: too many crashes, restart it
- *  by hand; `storage`: the answer could not be made durable; `stopped`: the process is going down. */
+/** The actor cannot answer now. `defect`: this very command met a bug. `failed`: the actor crashed too often
+ *  and must be restarted by an operator. `storage`: the answer could not be made durable. `stopped`: the
+ *  actor has ended or the process is shutting down. */
 export class Unavailable extends Data.TaggedError("Unavailable")<{
   readonly kind: string
   readonly id: string
@@ -32,14 +34,14 @@ export interface Intensity {
 
 const backoffMsMax = 30_000
 
-/** The crashes of one actor. Made at its first. */
+/** Records the crashes of one actor; it is created at the first one. */
 export class CrashRecord {
   private recentMs: Array<number> = []
   total = 0
   lastFault = ""
 
-  /** Notes a crash: how long to rest before the activity starts again, or undefined when the intensity is
-   *  exceeded. */
+  /** Records a crash and returns how long to wait in ms before the activity starts again, or undefined when
+   *  the restart intensity is exceeded. */
   record(fault: string, nowMs: number, { times, withinMs, backoffMs }: Intensity): number | undefined {
     this.total++
     this.lastFault = fault

@@ -1,5 +1,6 @@
-/** One wheel for every deadline of the kernel: 50 ms buckets in a map, one tick for all, no timer per ask or
- *  actor. Time comes from outside (the Effect Clock), so tests own it. */
+/** One timer wheel serves every deadline of the kernel: buckets of 50 ms in a map and one tick for all, so
+ *  that no ask and no actor needs a timer of its own. Time is passed in from outside (the Effect Clock), so
+ *  tests control it. */
 
 export const tickMs = 50
 
@@ -11,8 +12,8 @@ export class Timers {
     this.currentBucket = Math.floor(nowMs / tickMs)
   }
 
-  /** Calls `fire` in the first tick at or after `atMs`. There is no cancel: let `fire` look whether it still
-   *  matters. */
+  /** Calls `fire` in the first tick at or after `atMs`. There is no way to cancel: `fire` has to check
+   *  whether it still matters. */
   schedule(atMs: number, fire: () => void): void {
     const bucket = Math.max(Math.ceil(atMs / tickMs), this.currentBucket + 1)
     const waiting = this.buckets.get(bucket)
