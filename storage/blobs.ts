@@ -1,5 +1,6 @@
-/** Blobs as files: written under a temporary name, flushed, renamed, the folder flushed. A reader never sees
- *  half a blob, and what a crash leaves under a temporary name is swept away at the next opening. */
+/** Stores blobs as files. A blob is written under a temporary name, flushed and renamed, and its folder is
+ *  flushed too. Guarantee: a reader never sees half a blob, and temporary files that a crash left behind are
+ *  removed at the next opening. */
 import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { open, readdir, rename, rm } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,7 +1,7 @@
-/** Whether a value already is, to the byte, what its schema would make of it in either direction: the very
- *  members, in the schema's order, each of its type and within its checks, with no transformation anywhere.
- *  Then encoding and decoding have nothing to do (bench/oauth-refresh); everything else, faults included, is
- *  left to the schema. */
+/** A guard checks that a value already equals what its schema would encode or decode it to: it has exactly
+ *  the schema's members, in the schema's order, each of its type and within its checks, with no
+ *  transformation anywhere. Then encoding and decoding have nothing to do (bench/oauth-refresh). Every other
+ *  value, an invalid one included, is left to the schema. */
 import type { SchemaAST } from "effect"
 
 export type Guard = (value: unknown) => boolean
@@ -12,8 +12,8 @@ const passes = (checks: NonNullable<Checks>, value: unknown, ast: SchemaAST.AST)
     check._tag === "FilterGroup" ? passes(check.checks, value, ast) : check.run(value, ast, {}) === undefined
   )
 
-/** Compiles the guard of a schema; undefined where the schema has parts whose two sides differ, or which are
- *  not recognized here. */
+/** Compiles the guard of a schema. Returns undefined when parts of the schema encode to something else, or
+ *  are not recognized here. */
 export const identityGuard = (ast: SchemaAST.AST): Guard | undefined => {
   if (ast.encoding !== undefined || ("encodingChecks" in ast && ast.encodingChecks !== undefined))
     return undefined

@@ -1,5 +1,5 @@
-/** Whether a store keeps every rule that the layout of keys.ts promises: journals without gaps that begin
- *  where their snapshot ends, an index entry for each actor, one expiry in both tables, readable blobs. */
+/** Checks that a store obeys the layout of keys.ts: every journal is without gaps and begins where its
+ *  snapshot ends, every actor has an index entry, every expiry is in both tables, every blob is readable. */
 import { decodeNumber, unpackSnapshot } from "./staged-commit.ts"
 import type { Blobs, Integrity, Key, Row } from "./store.ts"
 
@@ -13,7 +13,7 @@ class IntegrityCheck {
   private readonly journals = new Map<string, { readonly first: number; last: number }>()
   private readonly snapshots = new Map<string, number>()
 
-  /** One reader per kind of entry, by the first element of its key. */
+  /** Holds one reader per kind of entry, by the first element of its key. */
   private readonly readers = new Map<string, EntryReader>([
     ["j", (address, key) => this.readEvent(address, key[3] as number)],
     ["s", (address, _, value) => this.readSnapshot(address, value)],
@@ -55,7 +55,7 @@ class IntegrityCheck {
     }
   }
 
-  /** After the last entry: what only all of them together can tell. */
+  /** Compares, after the last entry, what only all entries together can show. */
   compare(): void {
     for (const [address, { first }] of this.journals) {
       const covered = this.snapshots.get(address) ?? 0

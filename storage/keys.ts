@@ -23,8 +23,8 @@ export const schemaKey: Key = ["m", "schema"]
 /** The version of the layout above. A store of a higher version is refused. */
 export const schemaVersion = 1
 
-/** A key as one string, for maps. Distinct keys become distinct strings, because a string element never holds
- *  NUL (`assertKey`). */
+/** Encodes a key as one string, for maps. Distinct keys become distinct strings, because a string element
+ *  never contains NUL (`assertKey`). */
 export const mapKeyOf = (key: Key): string => {
   let name = ""
   for (const part of key) name += typeof part === "number" ? `#${part}\0` : `${part}\0`
@@ -52,7 +52,8 @@ export const assertKey = (key: Key): void => {
 const exactBytes = (key: Key): number =>
   key.reduce<number>((sum, part) => sum + (typeof part === "number" ? 9 : Buffer.byteLength(part) + 1), 0)
 
-/** Numbers before strings, strings by their UTF-8 bytes, a prefix before what it begins: LMDB's order. */
+/** Compares keys in LMDB's order: numbers before strings, strings by their UTF-8 bytes, a prefix before the
+ *  keys that it begins. */
 export const compareKeys = (a: Key, b: Key): number => {
   for (let i = 0; i < a.length && i < b.length; i++) {
     const x = a[i]!

@@ -1,6 +1,7 @@
-/** The contract over LMDB: one file, one ordered map, one writer process. Durable after the put's promise and
- *  `flushed`, under either reading of lmdb-js's documentation. Folder: store.lmdb,
- *  store.lmdb-lock, blobs/, writer.pid. */
+/** The store over LMDB: one file, one ordered map, one writer process. Guarantee: a commit counts as durable
+ *  only after both the put's promise and `flushed`, so it is safe under either reading of lmdb-js's
+ *  documentation. The data folder holds store.lmdb, store.lmdb-lock, blobs/ and writer.pid. Source:
+ *  docs/architecture.md, "Storage". */
 import { cp, mkdir, readdir } from "node:fs/promises"
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
 import { join } from "node:path"
@@ -13,15 +14,17 @@ import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
 export interface LmdbOptions {
   readonly folder: string
-  /** `relaxed`: answers leave when committed, not flushed; benches and development only. */
+  /** With `relaxed`, answers leave when a commit is written but not flushed; it is meant for benches and
+   *  development only. */
   readonly durability?: "full" | "relaxed"
-  /** The file grows up to this; default 64 GiB of address space, sparse on disk. */
+  /** The size in bytes up to which the file may grow. The default is 64 GiB of address space; the file is
+   *  sparse on disk. */
   readonly mapBytes?: number
 }
 
 export const mapBytesDefault = 64 * 2 ** 30
 
-/** Sorts after every other element of a key. */
+/** Sorts after every other element of a key, so that it ends a range. */
 const lastElement = new Uint8Array([0xff]) as never
 
 const faultReasonOf = (detail: string): StorageFault["reason"] => {
@@ -83,8 +86,9 @@ class Lmdb implements Backend {
 
 const sameKey = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
 
-/** Takes the folder for this process: one writer per folder. A lock file whose process has ended, or whose
- *  process number now belongs to another process, does not count. */
+/** Locks the folder for this process, because a folder has one writer. A lock file is ignored when its
+ *  process has ended, or when its process id now belongs to another process. Returns the function that
+ *  unlocks. */
 const lock = (folder: string): (() => void) => {
   const path = join(folder, "writer.pid")
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -117,7 +121,8 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Start time in clock ticks where /proc tells (proc(5), stat field 22); "" elsewhere. */
+/** Returns a process's start time in clock ticks where /proc reports it (proc(5), stat, field 22), and ""
+ *  elsewhere. */
 const startOf = (pid: number): string => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
@@ -194,13 +199,14 @@ export const openLmdb = async ({
   })
 }
 
-/** A blob may be deleted while a backup runs: then the rows that name it are deleted too. */
+/** Ignores a missing blob: it may be deleted while a backup runs, and then the rows that name it are deleted
+ *  too. */
 const unlessMissing = (cause: NodeJS.ErrnoException): void => {
   if (cause.code !== "ENOENT") throw cause
 }
 
-/** Brings a backup into an empty or absent data folder. The master key is not part of a backup: keep it
- *  apart. */
+/** Restores a backup into an empty or absent data folder. The master key is not part of a backup and has to
+ *  be stored separately. */
 export const restore = async (backup: string, folder: string): Promise<void> => {
   if (!existsSync(join(backup, "store.lmdb")))
     throw new StorageFault({ reason: "io", detail: `${backup} holds no backup` })

@@ -1,5 +1,5 @@
-/** The contract in memory, for tests and `--memory`: same semantics, nothing survives the process. Backup is
- *  refused. */
+/** The store in memory, for tests and `--memory`: it has the same semantics, but nothing survives the
+ *  process, and a backup is refused. */
 import { compareKeys, mapKeyOf, startsWith } from "./keys.ts"
 import { integrityOf } from "./integrity.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"

@@ -1,6 +1,6 @@
-/** Secrets at rest: what must be read again is sealed (AES-256-GCM, a key per purpose, the record's address
- *  as associated data), what must only be recognised is a keyed hash. Source: docs/security.md, "Secrets at
- *  rest". */
+/** Protects secrets at rest. A secret that must be read again is sealed (AES-256-GCM, one key per purpose,
+ *  the record's address as associated data); a secret that must only be recognized is stored as a keyed hash.
+ *  Source: docs/security.md, "Secrets at rest". */
 import {
   createCipheriv,
   createDecipheriv,
@@ -23,8 +23,8 @@ export class SealFault extends Error {
   }
 }
 
-/** The master key: the configured one (base64 or hex, 32 bytes), else the file master.key of the data folder,
- *  which the first start creates with mode 0600. */
+/** Returns the master key: the configured one (base64 or hex, 32 bytes), or the one in the file master.key of
+ *  the data folder, which the first start creates with mode 0600. */
 export const masterKey = (folder: string, configured: string | undefined): Buffer => {
   if (configured !== undefined && configured !== "") {
     const encoding = /^[0-9a-f]{64}$/i.test(configured) ? "hex" : "base64"
@@ -43,13 +43,14 @@ export const masterKey = (folder: string, configured: string | undefined): Buffe
 }
 
 export interface Sealer {
-  /** nonce ‖ ciphertext ‖ tag. `address` names the record, so that a sealed value moved elsewhere does not
-   *  open. */
+  /** Returns nonce ‖ ciphertext ‖ tag. `address` names the record, so that a sealed value moved to another
+   *  record does not open. */
   seal(plain: Uint8Array, purpose: string, address: string): Uint8Array
-  /** Throws SealFault when it is not ours, was changed, or stands elsewhere. */
+  /** Opens a sealed value. It throws SealFault when the value was sealed under another key, was changed, or
+   *  belongs to another address. */
   open(sealed: Uint8Array, purpose: string, address: string): Uint8Array
-  /** HMAC-SHA256 under a key of the purpose, base64url: how a token is found and compared without being kept.
-   *  */
+  /** Returns the HMAC-SHA256 of a token under a key of the purpose, as base64url, so that a token can be
+   *  found and compared without being stored. */
   hash(token: string, purpose: string): string
 }
 
@@ -101,7 +102,8 @@ export const equalSecrets = (a: string, b: string): boolean => {
 const poolBytes = 4_096
 let pool = Buffer.alloc(0)
 
-/** 32 random bytes as base64url. Drawn 4 KiB at a time: a draw costs more than its bytes. */
+/** Returns 32 random bytes as base64url. They are drawn 4 KiB at a time, because the call costs more than its
+ *  bytes. */
 export const randomToken = (): string => {
   if (pool.length < 32) pool = randomBytes(poolBytes)
   const token = pool.subarray(0, 32).toString("base64url")

@@ -1,6 +1,7 @@
-/** One commit while it is checked: its writes in order, each seeing those before it, against the newest
- *  accepted state. Either every write is staged, or `undo` leaves the accepted state as it was. Plain
- *  synchronous code, an object and no closures: bench/durable-ask. */
+/** A staged commit is one commit while it is checked: its writes are tried in order, each seeing those before
+ *  it, against the newest accepted state. Guarantee: either every write is staged, or `undo` leaves the
+ *  accepted state as it was. It is plain synchronous code, one object and no closures (bench/durable-ask).
+ *  Source: docs/architecture.md, "Storage". */
 import { Packr } from "msgpackr"
 import {
   actorKey,
@@ -25,7 +26,7 @@ export interface OverlaidChange extends Change {
   readonly name: string
 }
 
-/** Where an actor's journal ends (`last`), and the sequence number that its snapshot covers (`base`). */
+/** Says where an actor's journal ends (`last`), and which sequence number its snapshot covers (`base`). */
 export interface JournalTail {
   readonly last: number
   readonly base: number
@@ -40,7 +41,7 @@ export interface AcceptedState {
 
 type WriteOf<Tag extends Write["_tag"]> = Extract<Write, { readonly _tag: Tag }>
 
-/** Why a write was refused; undefined where it was staged. */
+/** The reason why a write was refused; undefined when it was staged. */
 type Refusal = Conflict["reason"] | undefined
 
 const packr = new Packr({ useRecords: false })
@@ -57,7 +58,7 @@ export const unpackSnapshot = (bytes: Uint8Array): { readonly seq: number; reado
 
 const encodeNumber = (value: number): Uint8Array => text.encode(String(value))
 
-/** Counters and times are stored as decimal text; what is absent counts as 0. */
+/** Decodes a counter or a time, which are stored as decimal text; an absent one counts as 0. */
 export const decodeNumber = (bytes: Uint8Array | undefined): number =>
   bytes === undefined
     ? 0
@@ -68,10 +69,10 @@ export class StagedCommit {
   private readonly accepted: AcceptedState
   private readonly hasSeveralWrites: boolean
 
-  /** What this commit has staged itself, for the reads of its later writes. */
+  /** Holds what this commit has staged so far, because its later writes must see it. */
   private own: Map<string, Uint8Array | undefined> | undefined
 
-  /** Tails before this commit changed them, in order of change. */
+  /** Remembers each journal tail as it was before this commit changed it, in order of change. */
   private readonly tailsBefore: Array<readonly [address: string, tail: JournalTail | undefined]> = []
 
   constructor(accepted: AcceptedState, hasSeveralWrites: boolean) {
@@ -99,7 +100,7 @@ export class StagedCommit {
     return undefined
   }
 
-  /** Puts the remembered tails back. Nothing else of the accepted state was touched. */
+  /** Restores the remembered tails. Nothing else of the accepted state was changed. */
   undo(): void {
     for (const [address, tail] of this.tailsBefore.toReversed()) this.putTail(address, tail)
   }

@@ -1,6 +1,7 @@
-/** What is durable: the contract that lmdb.ts and memory.ts speak (one suite of laws, test/laws, runs over both).
+/** The storage contract, which lmdb.ts and memory.ts implement; one suite of laws (test/laws) runs over both.
  *  Guarantee: when `settled` is called without a fault, every write of that commit survives SIGKILL and power
- *  loss (durability "full"), and so does every commit accepted before it. Source: docs/architecture.md, "Storage". */
+ *  loss (durability "full"), and so does every commit accepted before it. Source: docs/architecture.md,
+ *  "Storage". */
 import { Data, Schema } from "effect"
 import { Packr } from "msgpackr"
 import { identityGuard } from "./identity-guard.ts"
@@ -9,13 +10,13 @@ import { identityGuard } from "./identity-guard.ts"
  *  bytes when packed. */
 export type Key = ReadonlyArray<string | number>
 
-/** What must hold for a row when a commit is accepted. `equals` compares the packed bytes. */
+/** The condition that a row must meet when a commit is accepted. `equals` compares the packed bytes. */
 export type Condition = "absent" | "present" | { readonly equals: Uint8Array }
 
 /** One write. A commit is a list of them: all or nothing, checked in order, each seeing those before it. */
 export type Write =
-  /** Events of one actor; `seq` is the sequence number of the first (the journal's last + 1; the first ever
-   *  is 1). */
+  /** Appends events of one actor. `seq` is the sequence number of the first: the journal's last + 1, and 1
+   *  for the very first event. */
   | {
       readonly _tag: "append"
       readonly kind: string
@@ -23,7 +24,7 @@ export type Write =
       readonly seq: number
       readonly events: ReadonlyArray<Uint8Array>
     }
-  /** The state after event `seq`; the events up to it are truncated. */
+  /** Stores the state after event `seq` and removes the events up to it. */
   | {
       readonly _tag: "snapshot"
       readonly kind: string
@@ -50,10 +51,12 @@ export type Write =
       readonly amount: number
       readonly max?: number
     }
-  /** Sets (or with undefined clears) the one time at which an actor expires, in the ordered expiry index. */
+  /** Sets the one time at which an actor expires, or clears it with undefined; the expiry index is ordered by
+   *  that time. */
   | { readonly _tag: "expire"; readonly kind: string; readonly id: string; readonly atMs: number | undefined }
 
-/** A condition that did not hold: the index of the write, and why. Nothing of the commit was written. */
+/** Reports the condition that did not hold: the index of its write, and the reason. Nothing of the commit was
+ *  written. */
 export class Conflict extends Data.TaggedError("Conflict")<{
   readonly index: number
   readonly reason: "condition" | "sequence" | "limit"
@@ -76,20 +79,21 @@ export interface Row {
 }
 
 export interface Range {
-  /** Only keys which begin with these elements. */
+  /** Limits the range to keys that begin with these elements. */
   readonly prefix?: Key
-  /** Strictly after this whole key (before it when `reverse`): the cursor of the last page. */
+  /** Starts strictly after this whole key (before it when `reverse`), which is the cursor of the previous
+   *  page. */
   readonly after?: Key
   readonly limit: number
   readonly reverse?: boolean
 }
 
-/** Bulk bytes by id, streamed, each written to a temporary name, flushed, then renamed: a reader never sees
- *  half a blob. */
+/** Stores bulk bytes by id. A blob is streamed to a temporary name, flushed, then renamed, so that a reader
+ *  never sees half of it. */
 export interface Blobs {
   /** Resolves with the size in bytes once durable. On failure or abort of `bytes` nothing remains. */
   write(id: string, bytes: AsyncIterable<Uint8Array>): Promise<number>
-  /** undefined when there is no such blob. Chunks of at most 64 KiB. */
+  /** Reads a blob in chunks of at most 64 KiB; returns undefined when there is no such blob. */
   read(id: string): AsyncIterable<Uint8Array> | undefined
   delete(id: string): Promise<void>
   ids(): Promise<ReadonlyArray<string>>
@@ -102,17 +106,18 @@ export interface Integrity {
 }
 
 export interface Store {
-  /** Accepts or refuses at once. Every condition is checked against the newest accepted state (on disk or
-   *  still on its way there). Refused: the Conflict is returned, nothing changed, `settled` is never called.
-   *  Accepted: undefined is returned, reads see the writes from now on, and `settled` is called once, in
-   *  order of acceptance, after the flush, or with the fault that lost it. One event-loop turn's commits form
-   *  one transaction; while it flushes the next gathers. After a fault every commit accepted since is lost
-   *  too (each `settled` hears it) and reads fall back to what is on disk. */
+  /** Accepts or refuses a commit at once: every condition is checked against the newest accepted state (on
+   *  disk or still on its way there). When it refuses, it returns the Conflict, nothing has changed, and
+   *  `settled` is never called. When it accepts, it returns undefined, reads see the writes from now on, and
+   *  `settled` is called once, in order of acceptance: after the flush, or with the fault that lost the
+   *  commit. The commits of one event-loop turn form one transaction; while it is flushed, the next one
+   *  gathers. After a fault, every commit accepted since is lost too (each `settled` gets the fault), and
+   *  reads return what is on disk. */
   commit(
     writes: ReadonlyArray<Write>,
     settled: (fault: StorageFault | undefined) => void
   ): Conflict | undefined
-  /** Every commit accepted before this call has settled. */
+  /** Resolves when every commit accepted before this call has settled. */
   flushed(): Promise<void>
 
   /** Events with a sequence number above `after`, in order. */
@@ -126,7 +131,7 @@ export interface Store {
   ids(kind: string, after: string | undefined, limit: number): ReadonlyArray<string>
   get(table: string, key: Key): Uint8Array | undefined
   range(table: string, range: Range): ReadonlyArray<Row>
-  /** The counter which `add` keeps; 0 when absent. */
+  /** Reads the counter that `add` changes; it is 0 when absent. */
   counter(table: string, key: Key): number
   /** Actors whose time of expiry is at or before `nowMs`, earliest first. */
   expired(
@@ -136,13 +141,13 @@ export interface Store {
 
   readonly blobs: Blobs
   readonly durability: "full" | "relaxed"
-  /** A consistent copy, taken while writes go on, into an empty or absent folder. */
+  /** Copies the store consistently, while writes continue, into an empty or absent folder. */
   backup(folder: string): Promise<void>
   check(): Promise<Integrity>
   close(): Promise<void>
 }
 
-/** `commit` as a promise: rejects with Conflict or StorageFault. */
+/** Commits and returns a promise, which rejects with Conflict or StorageFault. */
 export const committed = (store: Store, writes: ReadonlyArray<Write>): Promise<void> =>
   new Promise((resolve, reject) => {
     const conflict = store.commit(writes, (fault) => (fault === undefined ? resolve() : reject(fault)))
@@ -151,8 +156,8 @@ export const committed = (store: Store, writes: ReadonlyArray<Write>): Promise<v
 
 const packr = new Packr({ useRecords: false, mapsAsObjects: true })
 
-/** Schema values as bytes: MessagePack of `[version, encoded]`. A value of an older version passes through
- *  `upcast` before it is decoded. */
+/** Converts Schema values to bytes and back: MessagePack of `[version, encoded]`. A value of an older version
+ *  passes through `upcast` before it is decoded. */
 export interface Packing<A> {
   readonly pack: (value: A) => Uint8Array
   readonly unpack: (bytes: Uint8Array) => A
@@ -181,8 +186,8 @@ export const packing = <A>(
   }
 }
 
-/** Durable rows of one shape, without an actor. Reads take the store; writes are values for a commit
- *  or a decision. */
+/** A table holds durable rows of one shape, without an actor. Reads take the store; writes are values for a
+ *  commit or a decision. */
 export interface Table<A> {
   readonly name: string
   get(store: Store, key: Key): A | undefined
@@ -190,7 +195,7 @@ export interface Table<A> {
   put(key: Key, value: A, when?: Condition): Write
   delete(key: Key, when?: Condition): Write
   check(key: Key, when: Condition): Write
-  /** The condition that the row still is what was read: optimistic locking. */
+  /** Makes the condition that the row is still the one that was read: optimistic locking. */
   unchanged(value: A): Condition
 }
 

@@ -1,6 +1,7 @@
-/** What every store shares: conditions checked at once against the newest accepted state, and group commit.
- *  This process is the only writer, so "newest accepted" is what is on disk, covered by the overlay of what
- *  is on its way there. Plain synchronous code: bench/durable-ask. */
+/** The writer is what both stores share: conditions checked at once against the newest accepted state, and
+ *  group commit. This process is the only writer, so the newest accepted state is what is on disk, covered by
+ *  the overlay of writes on their way there. It is plain synchronous code (bench/durable-ask). Source:
+ *  docs/architecture.md, "Storage". */
 import { actorKey, compareKeys, counterKey, mapKeyOf, rowKey, snapshotKey, startsWith } from "./keys.ts"
 import {
   decodeNumber,
@@ -26,7 +27,7 @@ export type { Change }
 /** An ordered map from keys to bytes, which applies a list of changes as one transaction. */
 export interface Backend {
   get(key: Key): Uint8Array | undefined
-  /** Entries below `prefix`, strictly after `after` in the direction of travel. */
+  /** Returns the entries below `prefix`, strictly after `after` in the direction of travel. */
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row>
   /** Resolves when durable; rejects with a StorageFault, and then nothing was applied. */
   apply(changes: ReadonlyArray<Change>): Promise<void>
@@ -35,14 +36,15 @@ export interface Backend {
 type Overlay = Map<string, OverlaidChange>
 type Settled = (fault: StorageFault | undefined) => void
 
-/** Actors whose journal's end is remembered, so that an append reads nothing. */
+/** Limits how many journal tails are remembered; a remembered tail saves an append its read. */
 const tailsMax = 500_000
 
 export class Writer implements AcceptedState {
   private readonly backend: Backend
 
-  /** What waits for the next transaction, and what the one under way carries: each is dropped whole, for a
-   *  map that entries come and go in keeps them in its outgrown tables (bench/store-create). */
+  /** Two overlays: this one collects the next transaction, `leaving` holds the one being written. Each is
+   *  dropped as a whole, because a map whose entries come and go retains them in its outgrown tables
+   *  (bench/store-create). */
   private waiting: Overlay = new Map()
 
   private leaving: Overlay = new Map()
@@ -52,7 +54,7 @@ export class Writer implements AcceptedState {
   private flushing: Promise<void> | undefined
   private scheduled = false
 
-  /** Commits accepted and transactions written so far, for metrics. */
+  /** Metrics count the commits accepted and the transactions written so far. */
   commits = 0
 
   flushes = 0
@@ -93,7 +95,8 @@ export class Writer implements AcceptedState {
     return tail
   }
 
-  /** At the end of this event-loop turn, or when the flush under way is through: whichever is later. */
+  /** Schedules the next transaction at the end of this event-loop turn, or when the current flush has ended,
+   *  whichever is later. */
   private schedule(): void {
     if (this.scheduled || this.flushing !== undefined) return
     this.scheduled = true
@@ -132,7 +135,7 @@ export class Writer implements AcceptedState {
     )
   }
 
-  /** Everything accepted before this call has settled; what comes meanwhile is not waited for. */
+  /** Resolves when everything accepted before this call has settled; it does not wait for later commits. */
   flushed(): Promise<void> {
     if (this.flushing === undefined && this.settledCallbacks.length === 0) return Promise.resolve()
     return new Promise((resolve) => {
@@ -167,7 +170,7 @@ export class Writer implements AcceptedState {
     return rows.sort((a, b) => order(a.key, b.key)).slice(0, limit)
   }
 
-  /** What is on its way to disk, each key once, the newest value. */
+  /** Returns the changes on their way to disk: each key once, with its newest value. */
   private overlaidChanges(): ReadonlyArray<OverlaidChange> {
     const { waiting, leaving } = this
     if (waiting.size + leaving.size === 0) return []
@@ -181,7 +184,7 @@ export class Writer implements AcceptedState {
   }
 }
 
-/** The whole contract over a writer. The caller brings what needs its files. */
+/** Makes a complete store of a writer. The caller supplies the operations that need its files. */
 export const storeOf = (
   writer: Writer,
   files: Pick<Store, "blobs" | "durability" | "backup" | "check" | "close">

@@ -1,6 +1,6 @@
-/** The engines of this process, from configuration. Nothing heavy is loaded here: what owns a process or
- *  worker starts when first needed, or when `warm` is called after listening. Part of the composition root.
- *  */
+/** Creates the engines of this process from the configuration. Nothing heavy is loaded here: an engine that
+ *  owns a process or worker thread starts it at the first use, or when `warm` is called after listening has
+ *  begun. Part of the composition root. */
 import { join } from "node:path"
 import type { EngineStartMap } from "../../actors/engines/engine-process.ts"
 import type { Engine, Engines, Recognizer, Synthesizer, Translator } from "../../actors/engines/ports.ts"

@@ -1,5 +1,5 @@
-/** The secrets of a first start on this machine: shown once, kept sealed in the data folder so that the CLI
- *  beside it can use them. */
+/** Stores the secrets of a first start on this machine: they are printed once, and stay sealed in the data
+ *  folder so that the command line on this machine can use them. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Sealer } from "../../storage/seal.ts"
@@ -9,11 +9,11 @@ export interface LocalSecrets {
   readonly developerKey: string
   readonly adminKey: string
   readonly operatorToken: string
-  /** Of the demo shop. */
+  /** The demo shop's token, and its admin's name and password. */
   readonly storeToken?: string
   readonly storeUser?: string
   readonly storePassword?: string
-  /** Of the authorization server: its admin API, a client and a user. */
+  /** The authorization server's admin key, and the secrets of its demo client and demo user. */
   readonly oauthAdminKey?: string
   readonly oauthClientId?: string
   readonly oauthClientSecret?: string

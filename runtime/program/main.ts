@@ -1,5 +1,5 @@
-/** The program. `serve` starts at once, from its precompiled bundle; everything else is the command line's
- *  and loaded only then (bench cold-start). */
+/** The program's entry. `serve` starts at once, from its precompiled bundle; the command line is loaded only
+ *  for everything else (bench cold-start). */
 import { fileURLToPath } from "node:url"
 import type { serve as Serve } from "./cli/serve.ts"
 import { loadPrecompiled } from "./cli/precompiled.ts"

@@ -1,5 +1,6 @@
-/** What every node answers whatever it serves: health, metrics, and for the operator (bearer token) actors,
- *  keys and backup. Knows no service: what belongs to one comes in as functions. */
+/** The operational endpoints that every node answers whatever it serves: health, metrics, and for the
+ *  operator (bearer token) actors, keys and backup. This module knows no service: whatever a service
+ *  contributes is passed in as functions. Source: docs/operations.md. */
 import { json, type Handler, type Headers, type Response, type Route, type Service } from "../http.ts"
 import type { ActorSystem } from "../registry.ts"
 import { metricsText, type ResponseCounter } from "./telemetry.ts"
@@ -19,7 +20,7 @@ export interface Operations {
   readonly answers: ResponseCounter
   readonly engines: () => ReadonlyArray<EngineView>
   readonly adapter: () => string
-  /** In constant time. */
+  /** Compares the token with the operator's in constant time. */
   readonly isOperator: (token: string) => boolean
   readonly keys: {
     readonly list: () => unknown
@@ -31,16 +32,16 @@ export interface Operations {
   readonly probes?: Probes
 }
 
-/** What a service adds to health and metrics, and whether they may be seen. */
+/** What a service contributes to health and metrics, and how it restricts who may read them. */
 export interface Probes {
   readonly draining: () => boolean
   readonly details: () => Promise<Record<string, unknown>>
   readonly metrics: () => string
-  /** The refusal, if there is one. */
+  /** Returns the refusal when the caller may not read this path, otherwise undefined. */
   readonly denied: (path: string, headers: Headers) => Response | undefined
-  /** With the headers that each of its answers has. */
+  /** Adds the headers that every response of the service carries. */
   readonly withHeaders: (response: Response, headers: Headers) => Response
-  /** To OPTIONS. */
+  /** Answers an OPTIONS request. */
   readonly preflight: (headers: Headers) => Response
 }
 
@@ -82,7 +83,7 @@ export const operations = ({
       return {}
     }
   }
-  /** What callers of a service see too, its browsers among them. */
+  /** Makes the routes of an endpoint that a service's callers may read too, browsers included. */
   const open = (path: string, handle: Handler): ReadonlyArray<Route> => {
     const seen: Route = {
       method: "GET",

@@ -1,5 +1,5 @@
-/** A running node, from configuration: store, actors, engines, services, listener; and how it stops. Part of
- *  the composition root. */
+/** Starts a node from its configuration (store, actors, engines, services, listener) and stops it. Part of
+ *  the composition root. Source: docs/architecture.md, "How a process starts and stops". */
 import { statSync } from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -27,16 +27,16 @@ import { listenWith } from "../transport/listen.ts"
 export interface RunningNode {
   readonly url: string
   readonly port: number
-  /** What this start has made for the first time; undefined when nothing. */
+  /** The secrets that this start created; undefined when it created none. */
   readonly createdSecrets: LocalSecrets | undefined
-  /** Lines about what is missing, for a person. */
+  /** Lines that tell a person which optional parts are missing. */
   readonly notes: ReadonlyArray<string>
-  /** Starts in the background what would be slow at the first request. */
+  /** Starts in the background what would otherwise slow the first request down. */
   warm(): Promise<void>
   stop(): Promise<void>
 }
 
-/** An issuer must be known before there is a listener. */
+/** Finds a free port in advance, because the issuer must be known before there is a listener. */
 const freePort = (host: string): Promise<number> =>
   new Promise((resolve, reject) => {
     const probe = createServer()
@@ -64,7 +64,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     system.host(RateWindow, Context.empty())
     const engines = buildEngines(config, system, starts)
 
-    // Demo accounts and keys are made on a machine that only serves itself, and each only once.
+    // Demo accounts and keys are created only on a machine that serves nobody else, and each only once.
     const local =
       !config.testMode &&
       isLoopbackHost(
@@ -88,7 +88,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
       port,
       storedSecrets: secrets,
       mayCreateDemo: local && secrets !== undefined,
-      // Asked only once there is a listener, when the store is open.
+      // This is called only after listening has begun, when the store is open.
       grantable: (resource, userId, scopes) =>
         resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes
     })

@@ -1,5 +1,5 @@
-/** Structured logs on standard error, one JSON object a line, with no personal text; and the numbers of
- *  /metrics. */
+/** Writes structured logs to standard error, one JSON object per line and without personal text, and the
+ *  numbers of /metrics. */
 import type { ActorSystem } from "../registry.ts"
 import type { Log } from "../kind.ts"
 import type { Service } from "../http.ts"
@@ -16,11 +16,11 @@ export const logger =
     write(`${JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })}\n`)
   }
 
-/** Answers by service and status class, counted as the services hand them over. */
+/** Counts responses by service and status class, as the services return them. */
 export class ResponseCounter {
   private readonly counts = new Map<string, number>()
 
-  /** The same service, counted. */
+  /** Returns the same service, with its responses counted. */
   instrument(service: Service): Service {
     const count = (status: number): void => {
       const name = `service="${service.name}",status="${status}"`

@@ -1,6 +1,6 @@
-/** The plain HTTP forward proxy of test mode: absolute-form requests to this node, with a Forwarded header
- *  added. Loopback targets only.
- *  Source: translation section 18.1.2. */
+/** The plain HTTP forward proxy of test mode: it passes absolute-form requests on to this node and adds a
+ *  Forwarded header. Guarantee: it reaches loopback targets only. Source: docs/spec/translation.md, section
+ *  18.1. */
 import { createServer, request, type Server } from "node:http"
 import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 

@@ -1,5 +1,5 @@
-/** What both adapters share of one HTTP exchange: status lines, trace ids, whom a request came from, limits
- *  of its head. */
+/** What both adapters share of one HTTP exchange: status lines, trace ids, the client's address, and limits
+ *  of the request head. */
 import { randomFillSync } from "node:crypto"
 import { STATUS_CODES } from "node:http"
 import { BlockList, isIP } from "node:net"
@@ -7,7 +7,7 @@ import { Readable } from "node:stream"
 import { BodyFault, type Headers } from "../http.ts"
 import type { ListenOptions } from "./server.ts"
 
-/** Reason phrases of status codes that are DeepL's and in no registry. */
+/** Reason phrases of the status codes that DeepL uses and no registry lists. */
 const vendorReasons: Record<number, string> = { 456: "Quota Exceeded", 529: "Too Many Requests" }
 
 const statusLines = new Map<number, string>()
@@ -21,7 +21,7 @@ export const statusLine = (status: number): string => {
 
 export const reasonOf = (status: number): string => vendorReasons[status] ?? STATUS_CODES[status] ?? "Unknown"
 
-/** The Content-Length of a body that does not stream. */
+/** Returns the Content-Length of a body that does not stream. */
 export const byteLengthOf = (body: string | Uint8Array | undefined): number => {
   if (body === undefined) return 0
   return typeof body === "string" ? Buffer.byteLength(body) : body.length
@@ -30,8 +30,8 @@ export const byteLengthOf = (body: string | Uint8Array | undefined): number => {
 const control = /[\0-\x08\x0a-\x1f\x7f]/
 const controls = new RegExp(control, "g")
 
-/** A header's value with every control character replaced by a space (RFC 9110, section 5.5), so that text
- *  from a request or from another server cannot end the header's line. */
+/** Replaces every control character of a header's value by a space (RFC 9110, section 5.5), so that text from
+ *  a request or from another server cannot end the header's line. */
 export const fieldText = (value: string): string =>
   control.test(value) ? value.replace(controls, " ") : value
 
@@ -39,8 +39,8 @@ const pool = Buffer.alloc(16 * 256)
 let digits = ""
 let drawn = 0
 
-/** 32 random lower-case hex digits. They are drawn and written in blocks, because both cost more than their
- *  bytes; an id keeps its whole block in memory, so it is for no longer than its exchange. */
+/** Returns 32 random lower-case hex digits. They are drawn and formatted in blocks, because both calls cost
+ *  more than their bytes. An id retains its whole block in memory, so it must not outlive its exchange. */
 export const traceId = (): string => {
   if (drawn === digits.length) {
     digits = randomFillSync(pool).toString("hex")
@@ -65,7 +65,7 @@ export class FlatHeaders implements Headers {
     return value
   }
 
-  /** Size on the wire: name, colon, space, value, line end. */
+  /** The size on the wire in bytes: name, colon, space, value and line end of each header. */
   get bytes(): number {
     let bytes = 0
     for (let i = 0; i < this.flat.length; i += 2) bytes += this.flat[i]!.length + this.flat[i + 1]!.length + 4
@@ -91,11 +91,12 @@ export const limitsOf = (options: ListenOptions): Limits => ({
   socketIdleMs: options.socketIdleMs ?? 60_000
 })
 
-/** A body that no route wants is read and discarded up to this size, so that the connection stays usable. */
+/** The most bytes of a body that are read and discarded when no route wants it, so that the connection stays
+ *  usable. */
 export const discardBytesMax = 65_536
 
-/** Who the client is. Behind trusted proxies it is the first forwarded address from the right that is none of
- *  them; without, the peer of the connection. */
+/** Determines the client's address. Behind trusted proxies it is the first forwarded address from the right
+ *  that is not a trusted proxy; otherwise it is the peer of the connection. */
 export class Proxies {
   private readonly trusted = new BlockList()
   readonly any: boolean
@@ -131,7 +132,8 @@ export class Proxies {
   }
 }
 
-/** An IPv4 address in its own form, also where the socket writes it as ::ffff:1.2.3.4 or as full IPv6. */
+/** Returns an IPv4 address in dotted form, also when the socket writes it as ::ffff:1.2.3.4 or as full
+ *  IPv6. */
 export const plainAddress = (address: string): string => {
   const mapped = /^(?:::ffff:|0000:0000:0000:0000:0000:ffff:)(.+)$/i.exec(address)?.[1]
   if (mapped === undefined) return address
@@ -143,11 +145,11 @@ export const plainAddress = (address: string): string => {
         .join(".")
 }
 
-/** A path with exactly one slash at its start. */
+/** Returns the path with exactly one slash at its start. */
 export const plainPath = (path: string): string => (path.startsWith("//") ? path.replace(/^\/+/, "/") : path)
 
-/** A streamed request body: chunks pushed by the transport, pulled by the handler; `pause` and `resume` carry
- *  its demand. */
+/** A streamed request body: the transport pushes chunks, the handler pulls them, and `pause` and `resume`
+ *  carry its demand back. */
 export class BodyStream {
   readonly readable: AsyncIterable<Uint8Array>
   private readonly source: Readable
@@ -179,7 +181,8 @@ export class BodyStream {
     }
   }
 
-  /** Resumes a paused connection: nobody reads on after the end, and its next request would never arrive. */
+  /** Resumes a paused connection: after the end nobody reads on, and the connection's next request would
+   *  never arrive. */
   end(): void {
     if (this.paused) {
       this.paused = false

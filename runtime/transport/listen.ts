@@ -1,4 +1,5 @@
-/** uWebSockets.js where its binary loads, else node:http and ws, said in one line. */
+/** Chooses the transport: uWebSockets.js where its binary loads, otherwise node:http and ws, which is
+ *  reported in one log line. */
 import type { Listen, Server } from "./server.ts"
 
 export type Adapter = "auto" | "uws" | "node"

@@ -1,5 +1,5 @@
-/** The contract over node:http and ws: taken where the native library cannot load. Same behaviour, about
- *  three times the cost. */
+/** The transport over node:http and ws, which is used where the native library cannot load. It behaves the
+ *  same at about three times the cost. Source: docs/architecture.md, "Transport". */
 import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { readFileSync } from "node:fs"
@@ -36,7 +36,7 @@ import type { Listen } from "./server.ts"
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
 
-/** A header as node:http accepts it: it throws at characters of more than one byte. */
+/** Converts a header to what node:http accepts: it throws at characters of more than one byte. */
 const latin1Header = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
 class Exchange implements Request {
@@ -148,7 +148,7 @@ class NodeSocket<Data> implements Socket<Data> {
   }
 }
 
-/** How one request's body is read. `as` undefined: it is discarded. */
+/** Says how one request's body is read. When `as` is undefined it is discarded. */
 interface BodyReading {
   readonly message: IncomingMessage
   readonly bytesMax: number

@@ -1,5 +1,5 @@
-/** The static route table of all services: which route, which service words a refusal, which methods a path
- *  has. Built once. */
+/** The static route table of all services, built once. It tells which route handles a request, which service
+ *  words a refusal, and which methods a path has. */
 import type { Route, Service, SocketRoute } from "../http.ts"
 
 export interface Match {
@@ -42,8 +42,8 @@ export class RouteTable {
       }
   }
 
-  /** HEAD falls to GET; an unmatched path belongs to the service with the longest matching prefix, else to
-   *  the first. */
+  /** Finds the route of a request. HEAD uses the route of GET; an unmatched path belongs to the service with
+   *  the longest matching prefix, otherwise to the first service. */
   match(method: string, path: string): Match {
     const literal = this.literal.get(path)
     if (literal !== undefined) return this.found(literal, method, noParams)

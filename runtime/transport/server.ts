@@ -1,31 +1,33 @@
 /** The transport's contract. Two adapters pass one test-suite: uws.ts (uWebSockets.js, the default) and
- *  node.ts (node:http + ws). The transport owns limits, slow-client time-outs, aborts, corking,
- *  back-pressure, TLS, trusted proxies, drain, Date and trace ids. */
+ *  node.ts (node:http and ws). The transport is responsible for limits, time-outs of slow clients, aborts,
+ *  corking, back-pressure, TLS, trusted proxies, draining, Date and trace ids. Source: docs/architecture.md,
+ *  "Transport". */
 import type { Service } from "../http.ts"
 
 export interface ListenOptions {
   readonly host: string
-  /** 0: any free port. */
+  /** The port to listen on; 0 chooses any free one. */
   readonly port: number
   readonly tls?: { readonly certFile: string; readonly keyFile: string }
-  /** Addresses or CIDR ranges whose X-Forwarded-For and X-Forwarded-Proto are believed. */
+  /** Addresses or CIDR ranges whose X-Forwarded-For and X-Forwarded-Proto are trusted. */
   readonly trustedProxies?: ReadonlyArray<string>
-  /** Default 16384; above it 431. */
+  /** Limits the request head in bytes; above it the answer is 431. Default: 16384. */
   readonly headerBytesMax?: number
-  /** Request target; default 8192; above it 414. */
+  /** Limits the request target in bytes; above it the answer is 414. Default: 8192. */
   readonly targetBytesMax?: number
-  /** The whole body must arrive within this time of its headers, unless bytes keep coming (each chunk renews
-   *  it); default 30000; 408. */
+  /** Limits how long a body may take after its headers, in ms; each chunk renews the time, and when it is
+   *  over the answer is 408. Default: 30000. */
   readonly bodyTimeoutMs?: number
-  /** WebSocket pings go out so often that a peer silent for this long is dropped; default 60000. */
+  /** A WebSocket whose peer is silent for this long, in ms, is dropped; pings are sent often enough to tell.
+   *  Default: 60000. */
   readonly socketIdleMs?: number
 }
 
 export interface Server {
   readonly adapter: "uws" | "node"
   readonly port: number
-  /** Stops accepting, lets requests in flight finish, closes WebSockets with 1001, resolves when all are gone
-   *  or after `withinMs`. */
+  /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. It resolves when
+   *  all of them have ended, or after `withinMs`. */
   drain(withinMs: number): Promise<void>
 }
 

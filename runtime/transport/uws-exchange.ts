@@ -1,5 +1,5 @@
-/** One HTTP exchange over uWebSockets.js: what a route sees of the request, and the sink of a streamed
- *  response. A request is dead when its callback returns, so its head is copied once, here. */
+/** One HTTP exchange over uWebSockets.js: the request that a route reads, and the sink of a streamed
+ *  response. The library's request is invalid when its callback returns, so its head is copied once, here. */
 import type uWS from "uWebSockets.js"
 import type { Indexed } from "../indexed-set.ts"
 import type { Request, Service, Sink } from "../http.ts"
@@ -7,13 +7,13 @@ import { type BodyStream, FlatHeaders, plainAddress, plainPath, type Proxies, tr
 
 const noBytes = new Uint8Array(0)
 
-/** What a streamed response gathers within one turn before it is written all the same, so that back-pressure
- *  shows. */
+/** Limits the bytes that a streamed response collects within one turn; beyond it they are written at once, so
+ *  that back-pressure becomes visible. */
 const corkBytesMax = 65_536
 
 const textOf = (address: ArrayBuffer): string => plainAddress(Buffer.from(address).toString("latin1"))
 
-/** What an exchange asks of its server to tell whom a request came from. */
+/** Lets an exchange find out which client a request came from. */
 export interface Origin {
   readonly proxies: Proxies
   readonly secure: boolean
@@ -103,7 +103,8 @@ export class Exchange implements Request, Indexed {
   }
 }
 
-/** A streamed response: what is written within one turn leaves in one cork, what is sent leaves at once. */
+/** A streamed response. Chunks written within one turn leave in one cork; chunks passed to `send` leave at
+ *  once. */
 export class ResponseStream implements Sink {
   private behind = false
   private ended = false
@@ -184,7 +185,8 @@ export class ResponseStream implements Sink {
     await this.drained()
     if (this.closed) return false
     this.markEnded()
-    // Never with `closeConnection`: the library would write its header into the middle of a chunked body.
+    // `closeConnection` is never used here: the library would write its header into the middle of a chunked
+    // body.
     this.exchange.res.cork(() => {
       this.exchange.res.end()
     })

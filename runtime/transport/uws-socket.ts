@@ -1,5 +1,5 @@
-/** One WebSocket over uWebSockets.js. A message that would exceed what the socket may hold back is dropped and
- *  said to be; after the close every call does nothing. */
+/** One WebSocket over uWebSockets.js. Guarantee: a message that would exceed the limit of buffered bytes is
+ *  not sent, and `send` says so; after the close every call does nothing. */
 import type uWS from "uWebSockets.js"
 import type { Socket } from "../http.ts"
 

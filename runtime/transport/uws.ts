@@ -1,9 +1,10 @@
-/** The contract over uWebSockets.js. A request is dead when its callback returns and a chunk's buffer with
- *  it: both are copied once, at the door. Every answer leaves in one cork. Hot path (bench/http-json): no
- *  promise, no AbortController, no timer for a request which is answered in the turn of its last byte. Left
- *  to the library: it writes Date, answers a head it cannot parse with 400 (or a cut) of its own, and cuts a
- *  connection on which another request arrives before the one in hand is answered, unless that happens in one
- *  turn (no client in use pipelines so). */
+/** The transport over uWebSockets.js. The library's request is invalid when its callback returns, and a
+ *  chunk's buffer with it, so both are copied once on arrival. Every response leaves in one cork. On the hot
+ *  path (bench/http-json) a request that is answered in the turn of its last byte needs no promise, no
+ *  AbortController and no timer. Three things are left to the library: it writes Date; it answers a head that
+ *  it cannot parse with a 400 of its own, or cuts the connection; and it cuts a connection on which another
+ *  request arrives before the current one is answered, unless both happen in one turn (no client in use
+ *  pipelines that way). Source: docs/architecture.md, "Transport". */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 import { BodyFault, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
@@ -36,7 +37,7 @@ class Node {
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
 
-  /** Exchanges whose body is still arriving, for the time-out sweep. */
+  /** Holds the exchanges whose body is still arriving, for the time-out sweep. */
   readonly reading = new IndexedSet<Exchange>()
 
   inFlight = 0
@@ -92,7 +93,7 @@ class Node {
     else this.readWhole(exchange, bytesMax, route?.body !== undefined && refusal === undefined, proceed)
   }
 
-  // Four parameters and no object: called once a request (bench/http-json).
+  // It has four parameters instead of an object, because it is called for every request (bench/http-json).
   private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, proceed: () => void): void {
     let parts: Array<Uint8Array> | undefined
     let bytes = 0
@@ -149,7 +150,7 @@ class Node {
     proceed()
   }
 
-  /** Once a second: bodies whose next byte is overdue. */
+  /** Refuses the bodies whose next byte is overdue; it runs once a second. */
   sweep(): void {
     const overdue = Date.now() - this.limits.bodyTimeoutMs
     this.reading.forEach((exchange) => {
@@ -180,8 +181,8 @@ class Node {
     this.refuse(exchange, 500)
   }
 
-  /** A refusal of the transport's own; the connection is not used again where a body may still be on its way.
-   *  */
+  /** Sends a refusal of the transport itself. The connection is closed when a body may still be on its
+   *  way. */
   private refuse(exchange: Exchange, status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503): void {
     const response = exchange.service!.refused(status, exchange)
     this.answer(exchange, response, status !== 500)
@@ -202,7 +203,8 @@ class Node {
     })
   }
 
-  /** One call into the library for all fields: each call costs more than the bytes it carries. */
+  /** Writes the whole head in one call into the library, because each call costs more than the bytes it
+   *  carries. */
   private head({ res, traceId }: Exchange, { status, headers, always }: Response): void {
     let fields = traceId
     if (headers !== undefined) fields += linesOf(headers)
@@ -306,10 +308,10 @@ class Node {
   }
 }
 
-/** Rejects where the native binary does not load (other libc, other Node). */
+/** Loads the library; rejects where the native binary does not load (another libc, another Node). */
 export const load = async (): Promise<typeof uWS> => {
-  // Read by the native library when it loads: request line and headers together. Our own limits answer below
-  // it.
+  // The native library reads this when it loads; it limits the request line and headers together. Our own
+  // limits are lower and answer first.
   process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= "65536"
   return createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
 }

@@ -1,5 +1,5 @@
-/** How the command line reaches a running server, and with which secrets: those of the command line,
- *  else those of the data folder beside it. */
+/** Determines how the command line reaches a running server, and with which secrets: those of the command
+ *  line, otherwise those of the data folder on this machine. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { masterKey, sealer } from "../../../storage/seal.ts"
@@ -12,7 +12,7 @@ export interface Client {
   readonly secrets: LocalSecrets | undefined
 }
 
-/** What the command line says in place of the configuration. */
+/** Values of the command line that override the configuration. */
 export interface ClientOverrides {
   readonly url?: string
   readonly key?: string

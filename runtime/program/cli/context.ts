@@ -1,4 +1,5 @@
-/** What every command needs: the options of the program, the running server, and how results are printed. */
+/** The context that every command gets: the program's options, the running server, and how results are
+ *  printed. */
 import type { Command } from "commander"
 import { loadConfig, type Config } from "../config/config.ts"
 import { clientOf, type Client } from "./client.ts"
@@ -33,13 +34,13 @@ export class CliContext {
     return clientOf(await this.config(), this.options)
   }
 
-  /** One JSON value with --json, else words. */
+  /** Prints one JSON value with --json, otherwise the text of `words`. */
   print(value: unknown, words: () => string): void {
     console.log(this.json ? JSON.stringify(value) : words())
   }
 }
 
-/** Rows as aligned columns. */
+/** Formats rows as aligned columns. */
 export const columns = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => (row[i] ?? "").length))) ?? []
   const line = (row: ReadonlyArray<string>): string =>

@@ -1,5 +1,5 @@
-/** `troupe translate FILE…`: documents uploaded one after another, a bar on standard error while each is
- *  translated, the result written beside its source or to --out. */
+/** `troupe translate FILE…` uploads documents one after another, draws a progress bar on standard error while
+ *  each is translated, and writes the result beside its source or to --out. */
 import { createWriteStream, existsSync, openAsBlob, statSync } from "node:fs"
 import { basename, dirname, extname, join } from "node:path"
 import { Readable } from "node:stream"
@@ -11,7 +11,7 @@ export interface DocumentTranslation {
   readonly to: string
   readonly from?: string
   readonly formality?: string
-  /** A file, when there is one document; else a folder. */
+  /** The output file when there is one document, otherwise the output folder. */
   readonly out?: string
   readonly format?: string
   readonly watermark?: boolean
@@ -34,7 +34,7 @@ interface Status {
 const pollMs = 300
 const barColumns = 30
 
-/** Every word names a file of a known kind. */
+/** True when every word names a file of a known document format. */
 export const areDocuments = (words: ReadonlyArray<string>): boolean =>
   words.every(
     (word) =>
@@ -43,7 +43,7 @@ export const areDocuments = (words: ReadonlyArray<string>): boolean =>
       statSync(word).isFile()
   )
 
-/** How much of the time has gone, drawn in one line; nothing where there is no terminal. */
+/** Formats a progress bar for a share from 0 to 1, as one line. */
 export const bar = (share: number, columns = barColumns): string => {
   const full = Math.round(Math.min(1, Math.max(0, share)) * columns)
   return `[${"#".repeat(full)}${"-".repeat(columns - full)}] ${String(Math.round(share * 100)).padStart(3)} %`
@@ -76,7 +76,7 @@ export const translateDocuments = async (
   return results
 }
 
-/** Beside the source, in the folder `out`, or the file `out`. */
+/** Chooses the output path: beside the source, in the folder `out`, or the file `out`. */
 const outputOf = (file: string, name: string, out: string | undefined): string => {
   if (out === undefined) return join(dirname(file), name)
   return existsSync(out) && statSync(out).isDirectory() ? join(out, name) : out

@@ -1,12 +1,12 @@
-/** Loads dist/serve.cjs with V8's code cache, which the first start leaves beside it: compiling costs more
- *  than all else that a start does (bench cold-start). A cache of another build or another Node is not taken,
- *  and made anew. Node 20 has no compile cache of its own. */
+/** Loads dist/serve.cjs with V8's code cache, which the first start writes beside it, because compiling costs
+ *  more than everything else that a start does (bench cold-start). A cache of another build or another Node
+ *  version is ignored and replaced. Node 20 has no compile cache of its own. */
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { Script } from "node:vm"
 
-/** A module that is loaded when something of it is first asked for. */
+/** Returns a proxy for a module, which is loaded when one of its members is first read. */
 const late = (load: () => object): object => {
   let loaded: object | undefined
   return new Proxy({}, { get: (_, name) => Reflect.get((loaded ??= load()), name) })
@@ -14,18 +14,19 @@ const late = (load: () => object): object => {
 
 export interface Loaded<A> {
   readonly exports: A
-  /** To be called when what a start runs has run: the cache then holds that too. Does nothing when a cache
-   *  was taken. */
+  /** Writes the cache. It should be called when the start is complete, so that the cache contains everything
+   *  that ran; it does nothing when a cache was used. */
   readonly keep: () => void
 }
 
-/** `load`: how a script, which has no module system of its own, imports. */
+/** Runs the bundle as a script. `load` is its dynamic import, because a script has no module system of its
+ *  own. */
 export const loadPrecompiled = <A>(file: string, load: (name: string) => Promise<unknown>): Loaded<A> => {
   const folder = dirname(file)
   const { size, mtimeMs } = statSync(file)
   const cache = join(folder, `serve-${size}-${Math.round(mtimeMs)}-${process.version}-${process.arch}.cache`)
   const cachedData = existsSync(cache) ? readFileSync(cache) : undefined
-  // esbuild writes ASCII: one byte a character.
+  // esbuild writes ASCII, so one byte is one character.
   const source = `(function (exports, require, module, __metaUrl, __import, __late) {${readFileSync(file, "latin1")}\n})`
   const script = new Script(source, { filename: file, ...(cachedData === undefined ? {} : { cachedData }) })
   const module = { exports: {} as A }

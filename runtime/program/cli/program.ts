@@ -1,5 +1,5 @@
-/** The command line. Exit codes: 0 done, 1 failed, 2 wrong use, 78 a configuration that cannot be used.
- *  `--json` prints one JSON value instead of words. */
+/** The command line. Its exit codes are 0 for success, 1 for failure, 2 for wrong usage and 78 for a
+ *  configuration that cannot be used. `--json` prints one JSON value instead of text. */
 import { Command, CommanderError } from "commander"
 import { ConfigFault } from "../config/config.ts"
 import { addActors } from "./commands/actors.ts"
@@ -11,7 +11,7 @@ import { addStore } from "./commands/store.ts"
 import { addTranslate, addVoice } from "./commands/translation.ts"
 import { CliContext } from "./context.ts"
 
-/** In the order in which `--help` lists them. */
+/** Lists the commands in the order in which `--help` prints them. */
 const commands = [
   addServe,
   addTranslate,

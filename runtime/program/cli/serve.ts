@@ -1,4 +1,5 @@
-/** `troupe serve`: starts a node, says where it listens and how to try it, stops on SIGTERM or SIGINT. */
+/** `troupe serve` starts a node, prints where it listens and how to try it, and stops on SIGTERM or
+ *  SIGINT. */
 import { ConfigFault, loadConfig, type Config } from "../config/config.ts"
 import type { LocalSecrets } from "../local-secrets.ts"
 import { startNode, type RunningNode } from "../start.ts"
@@ -20,7 +21,7 @@ const oauthLines = (secrets: LocalSecrets) =>
         `  OAuth admin    ${secrets.oauthAdminKey}`
       ]
 
-/** Calls to paste into another shell, one per service. */
+/** Returns example calls to paste into another shell, one per service. */
 const exampleLines = (secrets: LocalSecrets, url: string): ReadonlyArray<string> => {
   const { developerKey, storeToken, oauthClientId, oauthClientSecret } = secrets
   const lines = [
@@ -57,7 +58,7 @@ const greetingLines = ({ url, createdSecrets, notes }: RunningNode, data: string
   ...(createdSecrets === undefined ? ["  keys: npx troupe keys"] : firstStartLines(createdSecrets, url, data))
 ]
 
-/** sysexits.h: a configuration that cannot be started with. */
+/** The exit code for a configuration that cannot be used (EX_CONFIG in sysexits.h). */
 const wrongConfiguration = 78
 
 const optionsWithValue = ["--config", "--port"]
@@ -72,8 +73,8 @@ const isServeWord = (word: string, before: string | undefined): boolean =>
     ? optionsWithValue.includes(word) || word === "--json"
     : optionsWithValue.includes(before ?? "")
 
-/** `warmed`: called once nothing of the start is left to do. Exit code: 0 stopped as asked, 1 could not
- *  start, 2 wrong words, 78 wrong configuration. */
+/** Runs a server until it is stopped; `warmed` is called once nothing of the start is left to do. Exit codes:
+ *  0 stopped as requested, 1 could not start, 2 wrong usage, 78 wrong configuration. */
 export const serve = async (words: ReadonlyArray<string>, warmed: () => void = () => {}): Promise<number> => {
   let config: Config
   try {

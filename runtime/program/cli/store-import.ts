@@ -1,5 +1,5 @@
-/** `troupe store import FILE`: JSON lines into the store by batches, as fast as its rate window lets; shows
- *  how far it is, and which lines were refused. One batch is in memory at a time. */
+/** `troupe store import FILE` imports JSON lines into the store by batches, as fast as the rate limit allows.
+ *  It reports its progress and which lines were refused. One batch is in memory at a time. */
 import { createReadStream } from "node:fs"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
@@ -21,8 +21,8 @@ const triesMax = 20
 const refusedShownMax = 20
 const saidEvery = 10_000
 
-/** On a connection of its own: one kept while a window passes may be closed in the very moment it is used
- *  again, and a POST must not be sent twice. */
+/** Posts on a new connection each time: an idle connection may be closed by the server in the very moment it
+ *  is used again, and a POST must not be sent twice. */
 const post = (
   url: string,
   headers: Record<string, string>,
@@ -55,7 +55,7 @@ interface Result {
   readonly details?: string
 }
 
-/** Exit code: 0 all stored, 1 some were refused. */
+/** Imports the file and returns the exit code: 0 when all lines were stored, 1 when some were refused. */
 export const storeImport = async (
   { url, secrets }: Client,
   file: string,

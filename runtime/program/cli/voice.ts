@@ -1,6 +1,5 @@
-/** `troupe voice`: a file streamed at its own pace over the voice API, captions in the terminal while it
- *  plays. On a terminal the last lines are tentative and rewritten in place; in a pipe only concluded text is
- *  printed. */
+/** `troupe voice` streams a file at its own pace over the voice API and prints captions meanwhile. On a
+ *  terminal the last lines are tentative and rewritten in place; in a pipe only concluded text is printed. */
 import { createWriteStream, readFileSync } from "node:fs"
 import { extname } from "node:path"
 import { WebSocket } from "ws"
@@ -27,7 +26,8 @@ const types: Record<string, string> = {
 
 const chunkMs = 100
 
-/** Files whose length in ms only the server knows go this many bytes per chunk (translation 12.5). */
+/** The bytes per chunk of a file whose length in ms only the server can determine. Source:
+ *  docs/spec/translation.md, section 12.5. */
 const blindBytes = 3_200
 
 interface Source {
@@ -70,7 +70,7 @@ const sourceOf = (file: string): Source => {
   throw new Error("this WAV file holds no sound")
 }
 
-/** One line per transcript; on a terminal the tentative tail is dimmed and rewritten. */
+/** Prints one line per transcript; on a terminal the tentative end of a line is dimmed and rewritten. */
 class Captions {
   private readonly width = process.stdout.columns ?? 80
   private readonly live = process.stdout.isTTY === true

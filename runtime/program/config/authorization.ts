@@ -1,5 +1,6 @@
-/** Configuration of the authorization server. Secrets at rest, the data folder and the listener belong to the
- *  process (config/server.ts), not to this service. Source: docs/spec/authorization.md, section 17. */
+/** Declares the configuration of the authorization server. Secrets at rest, the data folder and the listener
+ *  belong to the process (config/server.ts), not to this service. Source: docs/spec/authorization.md, section
+ *  17. */
 import type { Item } from "./item.ts"
 
 const text = <const I extends string | undefined = undefined>(env: string, doc: string, initial?: I) =>

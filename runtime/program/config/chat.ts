@@ -1,4 +1,4 @@
-/** Configuration of the chat service. */
+/** Declares the configuration of the chat service. */
 import { item } from "./item.ts"
 
 export const chatItems = {

@@ -1,5 +1,6 @@
-/** Configuration: built-in default, then one YAML file, then environment. Every key has one name, type, unit,
- *  default and doc; all faults are reported at once. Source: docs/operations.md, "Configuration". */
+/** Reads the configuration: built-in defaults, then one YAML file, then the environment, each overriding the
+ *  one before. Every key has one name, type, unit, default and description; all faults are reported at once.
+ *  Source: docs/operations.md, "Configuration". */
 import { existsSync, readFileSync } from "node:fs"
 import { authorizationItems } from "./authorization.ts"
 import { chatItems } from "./chat.ts"
@@ -9,7 +10,7 @@ import { serverItems } from "./server.ts"
 import { storeItems } from "./store.ts"
 import { translationItems } from "./translation.ts"
 
-/** By member of `Config`. */
+/** Every configuration item, by the member of `Config` that holds its value. */
 export const items = {
   ...serverItems,
   ...translationItems,
@@ -53,16 +54,17 @@ type Member = keyof Items
 const members = Object.keys(items) as ReadonlyArray<Member>
 const itemOf = (member: Member): Item => items[member]
 
-/** The key in the YAML file. */
+/** Returns the member's key in the YAML file. */
 const nameOf = (member: Member): string => itemOf(member).name ?? member
 
-/** By key in the YAML file. A member's own name was its key once, and is still accepted as one. */
+/** Finds a member by its key in the YAML file. The member's own name was its key once and is still
+ *  accepted. */
 const memberByName = new Map<string, Member>([
   ...members.map((member) => [member as string, member] as const),
   ...members.map((member) => [nameOf(member), member] as const)
 ])
 
-/** `server: { issuer: … }` is `server.issuer`. */
+/** Flattens the sections of a YAML file: `server: { issuer: … }` becomes `server.issuer`. */
 const flatten = (content: Record<string, unknown>, section = ""): ReadonlyArray<readonly [string, unknown]> =>
   Object.entries(content).flatMap(([part, value]) => {
     const name = `${section}${part}`
@@ -72,14 +74,14 @@ const flatten = (content: Record<string, unknown>, section = ""): ReadonlyArray<
       : [[name, value] as const]
   })
 
-/** The entries of a YAML file by their names; `faults` takes what is wrong with the file itself. */
+/** Reads the entries of a YAML file by their names; `faults` collects what is wrong with the file itself. */
 const readEntries = async (
   file: string,
   faults: Array<string>
 ): Promise<ReadonlyArray<readonly [string, unknown]>> => {
   if (!existsSync(file)) throw new ConfigFault([`${file}: no such file`])
   try {
-    // Node gives a CommonJS module's members as its default, a bundler gives them by name.
+    // Node exposes a CommonJS module's members through its default export, a bundler exposes them by name.
     const yaml = await import("yaml")
     const { parse: parseYaml } = "parse" in yaml ? yaml : (yaml as { default: typeof yaml }).default
     const content: unknown = parseYaml(readFileSync(file, "utf8"))
@@ -95,7 +97,7 @@ const readEntries = async (
 interface FileValues {
   readonly values: ReadonlyMap<Member, unknown>
   readonly faults: ReadonlyArray<string>
-  /** A line for each key that has a new name. */
+  /** One line for each key in use that has been renamed. */
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -125,7 +127,8 @@ const readFile = async (file: string): Promise<FileValues> => {
 
 const noFile: FileValues = { values: new Map(), faults: [], warnings: [] }
 
-/** Checks that need more than one key, or more than its kind. `label` names a key and where its value is from. */
+/** Makes the checks that involve more than one key, or more than the key's kind. `label` names a key and
+ *  where its value comes from. */
 const crossFaults = (
   config: Partial<Record<Member, unknown>>,
   label: (member: Member) => string
@@ -133,7 +136,8 @@ const crossFaults = (
   const faults: Array<string> = []
   if ((config.tlsCert === undefined) !== (config.tlsKey === undefined))
     faults.push(`${label("tlsCert")} and ${label("tlsKey")} go together`)
-  // Only another zone than the default is checked: the first Intl object costs a start some milliseconds.
+  // Only a zone other than the default is checked, because the first Intl object costs a start some
+  // milliseconds.
   if (config.storeTimeZone !== undefined && config.storeTimeZone !== items.storeTimeZone.initial)
     try {
       void new Intl.DateTimeFormat("en", { timeZone: String(config.storeTimeZone) })
@@ -143,8 +147,8 @@ const crossFaults = (
   return faults
 }
 
-/** Throws ConfigFault with every fault. The YAML file is `file`, else TROUPE_CONFIG; `warn` takes a line for
- *  each key of it that has a new name. */
+/** Loads the configuration; throws ConfigFault with every fault. The YAML file is `file`, otherwise
+ *  TROUPE_CONFIG; `warn` is called with one line for each of its keys that has been renamed. */
 export const loadConfig = async (
   env: Readonly<Record<string, string | undefined>>,
   file: string | undefined = env["TROUPE_CONFIG"],
@@ -179,12 +183,12 @@ export const loadConfig = async (
 export interface ConfigEntry {
   readonly name: string
   readonly env: string
-  /** Masked where it is a secret; null where there is none. */
+  /** The value, masked when it is a secret, null when there is none. */
   readonly value: unknown
   readonly doc: string
 }
 
-/** What is in force, by the names of the YAML file, secrets masked. */
+/** Lists the configuration in force, by the keys of the YAML file, with secrets masked. */
 export const configEntries = (config: Config): ReadonlyArray<ConfigEntry> =>
   members.map((member) => {
     const { env, doc, secret } = itemOf(member)

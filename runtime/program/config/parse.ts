@@ -1,14 +1,14 @@
-/** The value of a configuration key, from text of the environment or from the YAML file. */
+/** Parses the value of a configuration key, from the text of the environment or from the YAML file. */
 import type { Item, Kind } from "./item.ts"
 
-/** A value, or what was wanted instead. */
+/** The parsed value, or a text that says what was expected instead. */
 export type Parsed = { readonly value: unknown } | string
 
 type Parser = (raw: unknown, item: Item) => Parsed
 
 const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** Go style: `90s`, `1h30m`; a bare number is milliseconds. */
+/** Parses a duration in Go's notation (`90s`, `1h30m`) to ms; a bare number is milliseconds. */
 const durationMs = (text: string): number | undefined => {
   if (/^\d+$/.test(text)) return Number(text)
   if (!/^(?:\d+(?:ms|s|m|h))+$/.test(text)) return undefined

@@ -1,4 +1,5 @@
-/** Configuration of the process itself: listener, storage, log, residency of actors, what operations show. */
+/** Declares the configuration of the process itself: listener, storage, log, how many actors stay in memory,
+ *  and which operational endpoints are open. */
 import { item } from "./item.ts"
 
 export const serverItems = {

@@ -1,4 +1,4 @@
-/** Configuration of the store. */
+/** Declares the configuration of the store. */
 import { item } from "./item.ts"
 
 export const storeItems = {

@@ -1,4 +1,4 @@
-/** Configuration of translation: its limits, its test mode and its engines. */
+/** Declares the configuration of translation: its limits, its test mode and its engines. */
 import { item } from "./item.ts"
 
 export const translationItems = {

@@ -1,9 +1,10 @@
-/** A new confidential client of the authorization server, for what this process registers there itself. */
+/** Makes a new confidential client of the authorization server, for those that this process registers
+ *  itself. */
 import { secretHashOf } from "../../../protocols/authorization/client/client-secrets.ts"
 import type { OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import type { Client } from "../../../protocols/authorization/records.ts"
 
-/** The defaults of a client, with `fields` in their place where there are some. */
+/** Returns a client with default values, which `fields` override. */
 export const newClient = (
   open: OpenAuthorization,
   clientId: string,

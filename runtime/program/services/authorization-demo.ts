@@ -1,5 +1,5 @@
-/** The demo of a first start on this machine: a resource, a client and a user of the authorization server. Part
- *  of the composition root. */
+/** Creates the demo of a first start on this machine: a resource, a client and a user of the authorization
+ *  server. Part of the composition root. */
 import { audienceName, uniqueName } from "../../../protocols/authorization/client/unique-names.ts"
 import type { OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import {
@@ -12,7 +12,7 @@ import {
 import { randomToken } from "../../../storage/seal.ts"
 import { newClient } from "./authorization-client.ts"
 
-/** The secrets that a first start creates; they are shown once. */
+/** The secrets that a first start creates; they are printed once. */
 export interface DemoAuthorization {
   readonly oauthAdminKey: string
   readonly oauthClientId: string

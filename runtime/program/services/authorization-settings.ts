@@ -1,4 +1,4 @@
-/** The settings of the authorization server, from configuration. Part of the composition root. */
+/** Derives the settings of the authorization server from the configuration. Part of the composition root. */
 import type { SettingsInput } from "../../../protocols/authorization/settings.ts"
 import type { Config } from "../config/config.ts"
 

@@ -1,4 +1,4 @@
-/** The authorization server in this process, from configuration to a service. Part of the composition root. */
+/** Starts the authorization server in this process, from its configuration. Part of the composition root. */
 import { Context } from "effect"
 import { join } from "node:path"
 import { Lockout } from "../../../actors/lockout.ts"
@@ -24,9 +24,9 @@ export interface AuthorizationParts {
   readonly seal: Sealer
   readonly log: Log
   readonly port: number
-  /** The secrets of an earlier start. */
+  /** The secrets that an earlier start created and stored. */
   readonly storedSecrets: Partial<DemoAuthorization> | undefined
-  /** Whether this start may create demo secrets and show them. */
+  /** True when this start may create demo secrets and print them. */
   readonly mayCreateDemo: boolean
   readonly grantable: NonNullable<OpenAuthorization["services"]["grantable"]>
 }
@@ -48,7 +48,7 @@ const isSwitchedOff = (config: Config, issuer: string): boolean => {
   return enabled === "off"
 }
 
-/** Bodies of the admin API; the seed itself says what is wrong with them. */
+/** Reads the seed from the configuration: bodies of the admin API, which the seed validates itself. */
 const seedOf = (config: Config): SeedInput => {
   const rows = (name: SeedKey) => (config[name] ?? []) as NonNullable<SeedInput["clients"]>
   return {
@@ -60,8 +60,8 @@ const seedOf = (config: Config): SeedInput => {
   }
 }
 
-/** Resolves with undefined where the server is switched off, or not configured for an issuer that others can
- *  reach. */
+/** Starts the server. Resolves with undefined when it is switched off, or not configured for an issuer that
+ *  others can reach. */
 export const startAuthorization = async ({
   config,
   store,
@@ -76,7 +76,7 @@ export const startAuthorization = async ({
   const issuer = issuerOf(config, port)
   if (isSwitchedOff(config, issuer)) return undefined
 
-  // The admin API is never open: where nobody is shown a key, nobody has one.
+  // The admin API is never open: where no key is printed for anybody, nobody has one.
   const localKey = storedSecrets?.oauthAdminKey ?? randomToken()
   const adminKey = config["admin.api_key"] ?? (isLocalIssuer(issuer) ? localKey : "")
   const settings = settingsOf(authorizationSettings(config, issuer, adminKey))

@@ -1,5 +1,5 @@
-/** The chat service put together: upstreams, sessions, turns, what operations show of it, and how it drains.
- *  Part of the composition root. */
+/** Assembles the chat service: upstreams, sessions, turns, its part of the operational endpoints, and how it
+ *  drains. Part of the composition root. */
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Context } from "effect"
 import { CircuitBreaker } from "../../../actors/circuit-breaker.ts"
@@ -35,12 +35,12 @@ export interface ChatParts {
   readonly actors: ActorSystem
   readonly engines: Engines | undefined
   readonly log: Log
-  /** Tests bring models of their own for a record. */
+  /** Tests replace the model of a record by this. */
   readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
-  /** Tests look up names, and call addresses public, in a way of their own. */
+  /** Tests replace the name look-up, and the check whether an address is public, by these. */
   readonly outside?: Pick<FetchOptions, "resolve" | "allow">
   readonly backoffMs?: number
-  /** On disk. */
+  /** Returns the size of the store on disk in bytes. */
   readonly storeBytes?: () => number
 }
 
@@ -72,21 +72,21 @@ export type ChatConfig = Pick<
 
 export interface ChatService {
   readonly service: Service
-  /** What operations show of it. */
+  /** The service's part of health and metrics. */
   readonly probes: Probes
-  /** After listening: takes up what the last process left. */
+  /** Continues the work that the previous process left unfinished; it is called after listening has begun. */
   resume(): Promise<void>
-  /** Turns under way end, or are ended after the grace. */
+  /** Waits for the turns in progress; those that outlast the grace period are ended. */
   drain(): Promise<void>
   close(): void
 }
 
-/** What is not right here stops the start with 78 (sysexits EX_CONFIG). */
+/** A fault of the chat configuration stops the start with exit code 78 (sysexits EX_CONFIG). */
 class ChatConfigFault extends ConfigFault {
   readonly exitCode = 78
 }
 
-/** Names of the breaker's phases in health details. */
+/** Names the breaker's phases in health details. */
 const breakerStates: Readonly<Record<string, string>> = { Open: "open", Probing: "half_open" }
 
 /** An upstream is down while its breaker is open, or when its last answer was an error. */

@@ -1,5 +1,5 @@
-/** Documents, wired: the job as an actor with its ports, the routes over it, and what a crash has left swept
- *  away. Part of the composition root. */
+/** Wires up document translation: the job as an actor with its ports, its routes, and the removal of what a
+ *  crash left behind. Part of the composition root. */
 import { Context } from "effect"
 import { DocumentJob } from "../../../actors/document-job.ts"
 import type { TranslationOptions } from "../../../actors/documents/meta.ts"
@@ -9,7 +9,8 @@ import { languageOf } from "../../../protocols/translation/languages.ts"
 import { isRefusal } from "../../../protocols/translation/problems.ts"
 import type { Resources } from "../../../protocols/translation/resources.ts"
 
-/** Glossaries, style lists and memories in documents: checked at upload, resolved anew for each batch. */
+/** Applies glossaries, style lists and memories to documents: they are checked at upload and resolved again
+ *  for each batch. */
 export const documentCustomizations = ({
   customizations: aids,
   memories

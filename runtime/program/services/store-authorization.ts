@@ -1,6 +1,6 @@
-/** The store's port to the authorization server: the store's apps are clients of that server, and the access
- *  tokens of the store's resource are the tokens of the store's API. Part of the composition root.
- *  Source: docs/spec/store.md, section 3.3. */
+/** Connects the store to the authorization server: the store's apps are clients of that server, and the
+ *  access tokens issued for the store's resource are the tokens of the store's API. Part of the composition
+ *  root. Source: docs/spec/store.md, section 3.3. */
 import { secretHashOf } from "../../../protocols/authorization/client/client-secrets.ts"
 import { audienceName, uniqueName } from "../../../protocols/authorization/client/unique-names.ts"
 import type { OpenAuthorization } from "../../../protocols/authorization/open.ts"
@@ -14,7 +14,8 @@ import { newClient } from "./authorization-client.ts"
 /** The slug of the store's resource at the authorization server. */
 export const storeSlug = "store"
 
-/** Registers the store's resource where the authorization server has none yet; its audience. */
+/** Registers the store's resource unless the authorization server has one already, and returns its
+ *  audience. */
 const audienceOfStore = async ({ services }: OpenAuthorization, resourceUri: string): Promise<string> => {
   const { books, settings } = services
   const existing = books.resources().find(({ slug }) => slug === storeSlug)

@@ -1,4 +1,4 @@
-/** The store in this process: from configuration to a service; its first boot makes a demo shop. Part of the
+/** Starts the store in this process, from its configuration; the first start creates a demo shop. Part of the
  *  composition root. */
 import { createHash } from "node:crypto"
 import { Context } from "effect"
@@ -14,7 +14,7 @@ import { ConfigFault, type Config } from "../config/config.ts"
 import type { Log } from "../../kind.ts"
 import type { ActorSystem } from "../../registry.ts"
 
-/** What a first boot of the shop made: shown once. */
+/** The secrets of the demo shop that a first start creates; they are printed once. */
 export interface DemoStore {
   readonly storeToken: string
   readonly storeUser: string
@@ -32,9 +32,9 @@ export interface StoreParts {
   readonly system: ActorSystem
   readonly seal: Sealer
   readonly log: Log
-  /** The address only serves this machine. */
+  /** True when the server listens on a loopback address, which only this machine can reach. */
   readonly loopback: boolean
-  /** The authorization server's; else the store's own. */
+  /** Issues the tokens of apps by the authorization server; without it the store issues its own. */
   readonly tokens?: AppTokens
   /** The user of the authorization server who is the demo shop's admin. */
   readonly subject?: string | undefined
@@ -43,8 +43,8 @@ export interface StoreParts {
 const keyIdBytes = 4
 const adminUser = "admin"
 
-/** Keys of encrypted fields, the newest first; a sealed value begins with the id of its key, so that keys can
- *  be rotated. */
+/** Makes the cipher of encrypted fields. The newest key comes first, and a sealed value begins with the id of
+ *  its key, so that keys can be rotated. */
 const fieldCipherOf = (configured: string | undefined, seal: Sealer): FieldCipher => {
   const keys = (configured ?? "")
     .split(",")
@@ -87,7 +87,7 @@ const demoOf = async (
   return { storeToken: token, storeUser: adminUser, storePassword: password }
 }
 
-/** Of the scopes of the store's resource, those whose areas the user holds. */
+/** Returns those scopes of the store's resource whose areas the user holds. */
 export const grantableBy = (
   { staff }: OpenStore,
   subject: string,

@@ -1,5 +1,5 @@
-/** Translation in this process: keys, usage, what customers keep, voice, documents, and the service over
- *  them; a first start makes an account. Part of the composition root. */
+/** Starts translation in this process: keys, usage, customers' resources, voice, documents, and the service
+ *  that uses them. A first start creates an account. Part of the composition root. */
 import { Context } from "effect"
 import { VoiceSession } from "../../../actors/voice-session.ts"
 import { VoiceEngines } from "../../../actors/voice/session-types.ts"
@@ -40,7 +40,7 @@ export interface DemoTranslation {
 
 export interface StartedTranslation {
   readonly service: Service
-  /** Of the local account. */
+  /** Manages the API keys of the local account. */
   readonly keys: (accountId: string | undefined) => Operations["keys"]
   close(): void
   settled(): Promise<void>
@@ -51,7 +51,7 @@ const hashKeyOf =
   (secret: string): string =>
     seal.hash(secret, "translation key")
 
-/** undefined: there are accounts already. */
+/** Creates the demo account; resolves with undefined when there are accounts already. */
 export const createDemoTranslation = async (
   store: Store,
   seal: Sealer

@@ -1,4 +1,4 @@
-/** `troupe actors`: what lives in the running server. */
+/** `troupe actors` lists and inspects the actors of the running server. */
 import { CommanderError } from "commander"
 import { call } from "../client.ts"
 import { columns, type CliContext } from "../context.ts"

@@ -1,4 +1,4 @@
-/** `troupe config`: the configuration in force, by the keys of the YAML file. */
+/** `troupe config` prints the configuration in force, by the keys of the YAML file. */
 import { configEntries } from "../../config/config.ts"
 import { columns, type CliContext } from "../context.ts"
 

@@ -1,4 +1,4 @@
-/** `troupe backup`, `troupe restore` and `troupe check`. */
+/** `troupe backup`, `troupe restore` and `troupe check` work on the data folder. */
 import { existsSync } from "node:fs"
 import { openLmdb, restore } from "../../../../storage/lmdb.ts"
 import { call, clientOf } from "../client.ts"

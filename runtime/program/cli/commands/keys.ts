@@ -1,4 +1,4 @@
-/** `troupe keys`: the local secrets, and the API keys of the running server. */
+/** `troupe keys` prints the local secrets and manages the API keys of the running server. */
 import { call } from "../client.ts"
 import { columns, type CliContext } from "../context.ts"
 

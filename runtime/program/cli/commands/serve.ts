@@ -1,4 +1,5 @@
-/** `troupe serve`, where the command line is loaded already; `main.ts` starts it directly else. */
+/** `troupe serve` for a command line that is loaded already; otherwise `main.ts` starts the server
+ *  directly. */
 import type { CliContext } from "../context.ts"
 
 export const addServe = (cli: CliContext): void => {

@@ -1,4 +1,4 @@
-/** `troupe store import`. */
+/** `troupe store import` imports records into the store of the running server (cli/store-import.ts). */
 import type { CliContext } from "../context.ts"
 
 export const addStore = (cli: CliContext): void => {

@@ -1,4 +1,5 @@
-/** `troupe translate` and `troupe voice`. */
+/** `troupe translate` translates text or documents, and `troupe voice` streams an audio file, both by the
+ *  running server. */
 import { defined } from "../../../defined.ts"
 import { call } from "../client.ts"
 import type { CliContext } from "../context.ts"
