@@ -1,4 +1,5 @@
-/** Connects the admin API (admin/) to the rest of the service. */
+/** Connects the admin API (admin/) to the rest of the service.
+ *  Source: docs/spec/authorization.md, section 16. */
 import type { Route } from "../../runtime/http.ts"
 import type { AdminPorts } from "./admin/call.ts"
 import { adminRoutes } from "./admin/routes.ts"

@@ -26,8 +26,8 @@ export interface AuthContext {
   ) => void
 }
 
-/** Keyed hash by which the store finds a secret that it must not hold: a code, cookie, state or request
- *  id. */
+/** Keyed hash by which the store finds a secret that it must not hold: a code, cookie, state or request id.
+ *  Source: docs/spec/authorization.md, section 2.4. */
 export const hashOf = (
   { seal }: Pick<AuthContext, "seal">,
   secret: string,

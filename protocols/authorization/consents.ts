@@ -1,6 +1,6 @@
-/** What a user has allowed a client at a resource: the live grant, its widening, and asking for what is
- *  missing.
- *  Source: authorization sections 2.4, 7.6, 8.7 step 9, 12.6. */
+/** Consents: which scopes a user has allowed a client at a resource, how a consent is widened, and how a
+ *  missing one is requested.
+ *  Source: docs/spec/authorization.md, sections 2.4, 7.6, 8.7 (step 9) and 12.6. */
 import type { Write } from "../../storage/store.ts"
 import type { AuthContext } from "./auth-context.ts"
 import { consentRequired, type Problem } from "./problems.ts"
@@ -19,8 +19,8 @@ export const liveConsent = (
   return consent?.revokedMs === null ? consent : undefined
 }
 
-/** The union of what was allowed and what is allowed now; a grant to an earlier client of that id does not
- *  count. */
+/** Unites the scopes of the existing consent with those allowed now. A consent for an earlier client of the
+ *  same id does not count. */
 export const allowing = (
   authority: AuthContext,
   userId: string,
@@ -55,8 +55,8 @@ export const allowing = (
   }
 }
 
-/** Why the user must be asked, where to send them, and a prompt for the page they will see. Durable before it
- *  is answered. */
+/** Answers that the user's consent is required, with the URL where they can give it, and stores the prompt
+ *  that the page will show. The prompt is durable before the answer is sent. */
 export const consentWanted = async (
   authority: AuthContext,
   consent: ConsentGrant | undefined,

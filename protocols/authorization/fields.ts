@@ -1,13 +1,13 @@
-/** Members of a JSON body, read strictly: no coercion, null is a wrong type, what is not known may be refused
- *  by name. The first thing wrong is kept; reading goes on harmlessly. Source: authorization sections 2.1
- *  (texts), 10 (wrong types) and 16 (unknown members). */
+/** Reads members of a JSON body strictly: nothing is coerced, null is a wrong type, and unknown members can
+ *  be refused by name. Only the first fault is recorded; reading can continue after it.
+ *  Source: docs/spec/authorization.md, sections 2.1 (texts), 10 (wrong types) and 16 (unknown members). */
 import { type PlainCode, type Problem, problemOf, quoted } from "./problems.ts"
 import type { Members } from "./wire.ts"
 
 const stringLengthMax = 4_096
 
-/** C0 and C1 controls, and what overrides or isolates the direction of text: a name must not be able to
- *  disguise itself. */
+/** Matches C0 and C1 controls and the characters that override or isolate text direction, so that a name
+ *  cannot disguise itself. */
 const unsafe = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/u
 
 const printable = /^[\x21-\x7e]*$/
@@ -29,7 +29,7 @@ export class Fields {
   private readonly at: string
   private readonly held: { fault: string | undefined }
 
-  /** `known`: every other member is refused. */
+  /** When `allowedNames` is present, every other member is refused. */
   constructor(
     members: Members,
     error: PlainCode,
@@ -73,7 +73,7 @@ export class Fields {
     return value
   }
 
-  /** Text that people read: trimmed, `min` to `max` code points, nothing that could disguise it. */
+  /** Reads text for people: trimmed, `min` to `max` code points, without control or direction characters. */
   text(name: string, max: number, min = 1): string | undefined {
     const value = this.string(name)?.trim()
     if (value === undefined) return undefined
@@ -85,7 +85,8 @@ export class Fields {
     return unsafe.test(value) ? this.refuse(name, "holds control or direction characters") : value
   }
 
-  /** Printable ASCII without spaces: ids, URLs, tokens. Not empty unless `min` is 0. */
+  /** Reads printable ASCII without spaces, such as an id, URL or token. It may be empty only when `min` is
+   *  0. */
   token(name: string, lengthMax = 2_048, min = 1): string | undefined {
     const value = this.string(name, lengthMax)
     if (value === undefined) return undefined
@@ -116,7 +117,7 @@ export class Fields {
           this.refuse(name, `must be one of ${allowed.join(", ")}, not ${quoted(value)}`))
   }
 
-  /** Without repetitions, in the order given. */
+  /** Reads an array of strings, in order and without duplicates. */
   strings(name: string, { itemsMax, lengthMax = 2_048 }: Strings): ReadonlyArray<string> | undefined {
     if (!this.has(name)) return undefined
     const value = this.members[name]

@@ -1,5 +1,5 @@
-/** What the server says of itself: authorization server metadata, protected resource metadata, keys.
- *  Source: authorization section 4; RFC 8414, 9728, 7517. */
+/** The metadata documents: authorization server metadata, protected resource metadata and the JWKS.
+ *  Source: docs/spec/authorization.md, section 4; RFC 8414, RFC 9728, RFC 7517. */
 import { createHash } from "node:crypto"
 import type { Request, Response } from "../../runtime/http.ts"
 import { type Problem, problemOf } from "./problems.ts"
@@ -45,7 +45,7 @@ export const serverMetadata = ({ settings, books }: AuthServices) => ({
   ...(settings.xaa.enabled ? { identity_assertion_supported: true } : {})
 })
 
-/** `ref`: the rest of the path, still encoded. */
+/** `ref` is the rest of the path, still percent-encoded; undefined when the path ends before it. */
 export const resourceMetadata = ({ settings, books }: AuthServices, ref: string | undefined): unknown => {
   const resource =
     ref === undefined ? ofOrigin(settings, books.resources()) : referred(settings, books.resources(), ref)
@@ -103,7 +103,7 @@ export const jwks = ({ keys, settings, books }: AuthServices) => ({
     : {})
 })
 
-/** 200 with its tag, or 304 for who has it already. */
+/** Answers 200 with an ETag, or 304 when the caller already has this version. */
 export const cacheable = (request: Request, value: unknown, crossOrigin: boolean): Response | Problem => {
   if (value === undefined) return problemOf("not_found", "there is no such resource")
   const body = JSON.stringify(value)

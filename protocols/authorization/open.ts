@@ -1,5 +1,6 @@
-/** Opens the authorization server over a store: what must be finished before the first answer, what goes on
- *  beside it, and its end. */
+/** Opens the authorization server over a store. Signing keys are loaded, pending revocations are resumed and
+ *  the seed is written before the first answer; a sweeper then runs until the server is closed.
+ *  Source: docs/spec/authorization.md, sections 1.2, 19.2 and 19.3. */
 import { lookup } from "node:dns/promises"
 import { randomToken, type Sealer } from "../../storage/seal.ts"
 import type { Store } from "../../storage/store.ts"
@@ -38,7 +39,7 @@ export interface AuthorizationDeps {
   readonly version?: string
   readonly grantable?: AuthServices["grantable"]
   readonly seed?: SeedInput
-  /** Parts that a test plays itself. */
+  /** Services that a test replaces with its own. */
   readonly instead?: Partial<Pick<AuthServices, "documents" | "idps" | "vault">>
 }
 
@@ -46,7 +47,7 @@ export interface OpenAuthorization {
   readonly service: Service
   readonly services: AuthServices
   readonly sessions: BrowserSessions
-  /** Prometheus text. */
+  /** Returns the metrics in the Prometheus text format. */
   metrics(): string
   sweep(): Promise<void>
   close(): Promise<void>

@@ -1,6 +1,6 @@
-/** Passwords: NFKC, scrypt, a bounded number at once and a bounded queue. Unknown accounts cost what known
- *  ones do.
- *  Source: authorization section 7.5. */
+/** Passwords: normalized to NFKC and hashed with scrypt, a bounded number at a time behind a bounded queue.
+ *  An unknown account costs the same time as a known one.
+ *  Source: docs/spec/authorization.md, section 7.5. */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
 import { codePointsOf } from "./fields.ts"
 
@@ -15,13 +15,14 @@ const saltBytes = 16
 const hashBytes = 32
 const queueMax = 256
 
-/** What a stored hash may ask of us: no row makes the process allocate more. */
+/** Limit on the memory that the parameters of a stored hash may require, so that no row can exhaust the
+ *  process. */
 const memoryBytesMax = 256 * 1_024 * 1_024
 
 export const passwordLengthMin = 12
 export const passwordLengthMax = 256
 
-/** Why a password cannot be chosen. */
+/** Returns why a password is not acceptable, or undefined when it is. */
 export const passwordFault = (password: string): string | undefined => {
   const length = codePointsOf(password.normalize("NFKC"))
   return length < passwordLengthMin || length > passwordLengthMax
@@ -49,7 +50,8 @@ const parsed = (stored: string): Stored | undefined => {
       }
 }
 
-/** Made with other parameters than a hash of today: to be made again at the next successful login. */
+/** True when the hash was computed with other parameters than the current ones; it is replaced at the next
+ *  successful login. */
 export const needsUpgrade = (stored: string): boolean => {
   const storedHash = parsed(stored)
   return (
@@ -72,10 +74,10 @@ const derive = (password: string, salt: Uint8Array, bytes: number, { log2N, r, p
   })
 
 export interface Passwords {
-  /** undefined: too many are waiting. */
+  /** Returns undefined when too many passwords are waiting. */
   hash(password: string): Promise<string> | undefined
-  /** `stored` undefined (no such account, or none with a password): the same work, false. undefined: too many
-   *  are waiting. */
+  /** Compares a password with a stored hash. An undefined `stored` (no such account, or no password) costs
+   *  the same work and resolves to false. Returns undefined when too many passwords are waiting. */
   verify(stored: string | undefined, password: string): Promise<boolean> | undefined
 }
 
@@ -87,7 +89,7 @@ export const passwordsOf = (concurrency: number): Passwords => {
     const run = async (): Promise<A> => {
       if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve))
       else running++
-      // Whoever leaves hands its place to the one who waited longest.
+      // The finished task passes its place on to the task that has waited longest.
       try {
         return await work()
       } finally {

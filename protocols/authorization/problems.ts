@@ -1,11 +1,11 @@
-/** Every refusal of the authorization server as a tagged value, and the one function that words it: an RFC 9457
- *  body that is an OAuth error too.
+/** Every refusal of the authorization server as a tagged value, and the one function that words it: an RFC
+ *  9457 body that is an OAuth error too.
  *  Source: docs/spec/authorization.md, sections 3.3 and 20. */
 import { STATUS_CODES } from "node:http"
 import type { Request, Response, Service, Header } from "../../runtime/http.ts"
 import type { Settings } from "./settings.ts"
 
-/** Codes whose wording is only a status and a description. The last five only ever stand in the query of a
+/** Codes whose wording is only a status and a description. The last five appear only in the query of a
  *  redirect. */
 const statuses = {
   invalid_request: 400,
@@ -30,10 +30,10 @@ const statuses = {
   request_uri_not_supported: 400
 } as const
 
-/** A code that `problemOf` takes. */
+/** Codes that `problemOf` accepts. */
 export type PlainCode = keyof typeof statuses
 
-/** What the `error` member of an answer can be. */
+/** Values of the `error` member of an answer. */
 export type ErrorCode = PlainCode | "consent_required" | "slow_down" | "use_dpop_nonce"
 
 interface Refused<Tag extends string> {
@@ -45,7 +45,7 @@ interface Refused<Tag extends string> {
 }
 
 interface ConsentRequired extends Refused<"consent_required"> {
-  /** Where the user can give the consent, and why it is missing; absent in a redirect. */
+  /** The place where the user can consent, and why the consent is missing; absent in a redirect. */
   readonly remedy?: ConsentRemedy
 }
 
@@ -57,15 +57,16 @@ interface UseDpopNonce extends Refused<"use_dpop_nonce"> {
   readonly dpopNonce: string
 }
 
-/** The server cannot do it now: `server_error` with 503. */
+/** The server cannot do it now: the answer is `server_error` with 503. */
 interface Unavailable extends Refused<"unavailable"> {
   readonly retryAfterSeconds: number
 }
 
-/** A server that is not ours failed: `server_error` with 502. */
+/** An upstream server failed: the answer is `server_error` with 502. */
 type BadGateway = Refused<"bad_gateway">
 
-/** The transport refused the request before a handler saw it: `invalid_request` with the transport's status. */
+/** The transport refused the request before a handler saw it: the answer is `invalid_request` with the
+ *  transport's status. */
 interface RequestRejected extends Refused<"request_rejected"> {
   readonly status: number
   readonly allow: string | undefined
@@ -96,7 +97,8 @@ const tags: ReadonlySet<unknown> = new Set<Problem["_tag"]>([
   "request_rejected"
 ])
 
-/** Tells a refusal from a result. Never asked of JSON that came from outside, which could hold any `_tag`. */
+/** Distinguishes a refusal from a result. It must not be used on JSON from outside, which could contain any
+ *  `_tag`. */
 export const isProblem = (value: unknown): value is Problem =>
   typeof value === "object" && value !== null && "_tag" in value && tags.has(value._tag)
 
@@ -106,7 +108,7 @@ const descriptionMax = 300
 const ascii = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "?")
 const described = (text: string): string => ascii(text).slice(0, descriptionMax)
 
-/** Sets off a caller's text in a description. */
+/** Quotes a caller's text in a description. */
 export const quoted = (text: unknown): string => `'${ascii(String(text)).slice(0, 100)}'`
 
 export const problemOf = (code: PlainCode, description: string): Problem => ({
@@ -158,7 +160,7 @@ const mediaType = (accept: string | undefined, settings: Settings): string =>
     ? "application/json"
     : "application/problem+json"
 
-/** What a refusal says, whatever it is written into: a JSON body, a page, a redirect or an audit row. */
+/** The wording of a refusal, independent of its form: a JSON body, a page, a redirect or an audit row. */
 export interface Wording {
   readonly error: ErrorCode
   readonly status: number
@@ -236,7 +238,7 @@ export const problemResponse = (
   settings: Settings
 ): Response => {
   const { error, status, description, headers, members } = wordingOf(problem)
-  // What broke inside is the operator's to know; the caller gets the id to ask them about.
+  // The cause of a 5xx is for the operator only; the caller gets the id to quote to them.
   const publicDescription = status >= 500 ? `internal error (${requestIdOf(request.traceId)})` : description
   return {
     status,

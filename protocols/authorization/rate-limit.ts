@@ -1,5 +1,6 @@
-/** How often a source may call, and how often it may fail. Each window and each lock is an actor. Source:
- *  authorization section 3.5. */
+/** Rate limits by source address, and lockouts after repeated failures. Each window and each lock is an
+ *  actor.
+ *  Source: docs/spec/authorization.md, section 3.5. */
 import { Lockout } from "../../actors/lockout.ts"
 import { RateWindow } from "../../actors/rate-window.ts"
 import { sourceOf } from "../shared/addresses.ts"
@@ -36,7 +37,7 @@ export class Limits {
     )
   }
 
-  /** Any public request. */
+  /** Counts one public request of the source. */
   call(ip: string): Problem | undefined | Promise<Problem | undefined> {
     const { callsPerSecond, burst } = this.authority.settings.rate
     return this.taken(`call/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
@@ -76,7 +77,7 @@ export class Limits {
     )
   }
 
-  /** True: this failure locked somebody out. */
+  /** Counts a failed login, and resolves to true when this failure caused a lockout. */
   async loginFailed(ip: string, email: string): Promise<boolean> {
     const source = sourceOf(ip)
     const { failuresMax, sourceFailuresMax, failureWindowMs, lockMs } = this.authority.settings.rate
@@ -100,7 +101,8 @@ export class Limits {
       await this.fail(`client/${sourceOf(ip)}/${clientId}`, 20, 60_000, 60_000)
   }
 
-  /** Locks are in memory, so they answer in this very turn. 0: free to try. */
+  /** Returns how many ms the source must wait, 0 when it may try now. Locks are in memory, so the answer
+   *  comes in the same turn. */
   adminRetryAfterMs(ip: string): number {
     let waitMs = 0
     this.lock(`admin/${sourceOf(ip)}`).askNow("Check", {}, (answer) => {

@@ -1,7 +1,7 @@
-/** Durable rows of the authorization server. Times are epoch ms. What must be recognised is a keyed hash,
- *  what must be read again is sealed. Whether a token is live is never copied into its descendants:
- *  `liveness.ts` reads up the chain, so that revoking is one row.
- *  Source: authorization section 2. */
+/** Durable rows of the authorization server. Times are epoch milliseconds. A secret that only has to be
+ *  recognised is stored as a keyed hash, and one that has to be read again is sealed. Whether a token is live
+ *  is never copied into its descendants: `liveness.ts` reads up the chain, so that revoking writes one row.
+ *  Source: docs/spec/authorization.md, section 2. */
 import { Schema } from "effect"
 import { table } from "../../storage/store.ts"
 
@@ -26,7 +26,7 @@ export const authMethods = ["none", "client_secret_basic", "client_secret_post"]
 
 export const Client = Schema.Struct({
   clientId: text,
-  /** HMAC under the pepper. */
+  /** HMAC of the secret under the pepper. */
   secretHash: none(text),
   previousHash: none(text),
   previousUntilMs: ms,
@@ -36,17 +36,17 @@ export const Client = Schema.Struct({
   grantTypes: texts,
   responseTypes: texts,
   applicationType: Schema.Literals(["web", "native"]),
-  /** The ceiling; empty: none set. */
+  /** Upper limit on the client's scopes; empty when there is no limit. */
   scopes: texts,
   agent: Schema.Boolean,
   agentDescription: text,
   status: Schema.Literals(["active", "suspended", "revoked"]),
   source: Schema.Literals(["admin", "dcr", "cimd"]),
   documentUrl: text,
-  /** Tells a client from a later one of the same id. */
+  /** Distinguishes the client from a later one with the same id. */
   issuedMs: ms,
   updatedMs: ms,
-  /** A code was issued to it once. */
+  /** True once a code was issued to the client. */
   used: Schema.Boolean
 })
 
@@ -78,7 +78,7 @@ export const User = Schema.Struct({
   passwordHash: none(text),
   federated: none(Schema.Struct({ issuer: text, subject: text })),
   status: Schema.Literals(["active", "disabled"]),
-  /** What was given before it was raised (sessions, codes, tokens) is void. */
+  /** Raising it invalidates every session, code and token issued before. */
   epoch: Schema.Int,
   lastLoginMs: none(ms),
   ...stamped
@@ -140,8 +140,8 @@ export const Code = Schema.Struct({
 
 export type Code = typeof Code.Type
 
-/** One for every token that was answered: our own, and vended ones of an upstream. Its id is its `jti`, a
- *  UUIDv7, so the table is in time order. */
+/** One row for every token that was issued, both our own and the vended tokens of an upstream. Its id is its
+ *  `jti`, a UUIDv7, so the table is in order of time. */
 export const Issuance = Schema.Struct({
   jti: text,
   grantType: text,
@@ -156,8 +156,8 @@ export const Issuance = Schema.Struct({
   audience: text,
   scopes: texts,
   backend: Schema.Literals(["mint", "broker"]),
-  /** How many exchanges lie between this and a token that was none. */
   parentJti: text,
+  /** Number of exchanges between this token and the original one, which has 0. */
   generation: Schema.Int,
   familyId: text,
   idpId: text,
@@ -191,7 +191,7 @@ export const Provider = Schema.Struct({
   slug: text,
   displayName: text,
   protocol: Schema.Literals(["oauth", "api_key", "service_account"]),
-  /** Without its secret members. */
+  /** Configuration without its secret members. */
   config: Schema.Record(text, Schema.Unknown),
   sealedSecret: none(Schema.Uint8Array),
   ...stamped
@@ -204,7 +204,7 @@ export const BrokerGrant = Schema.Struct({
   userId: text,
   providerId: text,
   scopesGranted: texts,
-  /** Sealed JSON, at the address `userId/providerId`. */
+  /** Sealed JSON; the address `userId/providerId` is part of the seal. */
   credential: none(Schema.Uint8Array),
   version: Schema.Int,
   revokedMs: none(ms),
@@ -290,86 +290,87 @@ const Id = Schema.Struct({ id: text })
 const authorizationTable = <A>(name: string, schema: Schema.Codec<A, any>) =>
   table(`authorization-${name}`, schema)
 
-/** [clientId] */
+/** Key: [clientId]. */
 export const Clients = authorizationTable("clients", Client)
 
-/** [id] */
+/** Key: [id]. */
 export const Resources = authorizationTable("resources", Resource)
 
-/** [id] */
+/** Key: [id]. */
 export const Users = authorizationTable("users", User)
 
-/** [lower-case e-mail] */
+/** Key: [lower-case e-mail]. */
 export const UserEmails = authorizationTable("user-emails", Id)
 
-/** [issuer, subject] */
+/** Key: [issuer, subject]. */
 export const UserFederations = authorizationTable("user-federations", Id)
 
-/** [hash] */
+/** Key: [hash of the cookie]. */
 export const Sessions = authorizationTable("sessions", Session)
 
-/** [hash] */
+/** Key: [hash of the request id]. */
 export const Requests = authorizationTable("requests", AuthorizationRequest)
 
-/** [hash] */
+/** Key: [hash of the code]. */
 export const Codes = authorizationTable("codes", Code)
 
-/** [jti] */
+/** Key: [jti]. */
 export const Issuances = authorizationTable("issuances", Issuance)
 
-/** [id] */
+/** Key: [id]. */
 export const Consents = authorizationTable("consents", ConsentGrant)
 
-/** [userId, clientId, resourceId] → the live grant */
+/** Key: [userId, clientId, resourceId]; the value is the id of the live consent. */
 export const ConsentKeys = authorizationTable("consent-keys", Id)
 
-/** [id] */
+/** Key: [id]. */
 export const Providers = authorizationTable("providers", Provider)
 
-/** [userId, providerId]: the newest; an earlier one is gone with its credential */
+/** Key: [userId, providerId]. Only the newest grant has a row; a new one replaces its predecessor and that
+ *  credential. */
 export const BrokerGrants = authorizationTable("broker-grants", BrokerGrant)
 
-/** [id] */
+/** Key: [id]. */
 export const Idps = authorizationTable("idps", Idp)
 
-/** [id] */
+/** Key: [id]. */
 export const Policies = authorizationTable("policies", Policy)
 
-/** [id] */
+/** Key: [id]. */
 export const Mappings = authorizationTable("mappings", SubjectMapping)
 
-/** [idpId, subject] */
+/** Key: [idpId, subject]. */
 export const MappingKeys = authorizationTable("mapping-keys", Id)
 
-/** [idpId, jti] */
+/** Key: [idpId, jti]. */
 export const AssertionIds = authorizationTable("assertion-ids", Schema.Struct({ expiresMs: ms }))
 
-/** [hash of key and jti] */
+/** Key: [hash of thumbprint and jti]. */
 export const ProofIds = authorizationTable("proof-ids", Schema.Struct({ expiresMs: ms }))
 
-/** [userId, clientId, resourceId] */
+/** Key: [userId, clientId, resourceId]. */
 export const Prompts = authorizationTable("prompts", Prompt)
 
-/** [id], a UUIDv7 */
+/** Key: [id], a UUIDv7. */
 export const AuditEvents = authorizationTable("audit", AuditEvent)
 
-/** [kid] */
+/** Key: [kid]. */
 export const SigningKeys = authorizationTable("signing-keys", SigningKey)
 
-/** [name] */
+/** Key: [name of the setting]. */
 export const SettingRows = authorizationTable("settings", Schema.Struct({ value: Schema.Unknown }))
 
-/** [unique name of the thing] → id: slugs, URIs, issuers */
+/** Key: [kind and hash of a slug, URI or issuer]; the value is the id of the row that has the name. */
 export const UniqueNames = authorizationTable("unique-names", Id)
 
-/** [hash of the Idempotency-Key and path] */
+/** Key: [hash of path and Idempotency-Key]. */
 export const Idempotency = authorizationTable(
   "idempotency",
   Schema.Struct({ bodyHash: text, status: Schema.Int, body: text, expiresMs: ms })
 )
 
-/** [state hash] used once */
+/** Key: [hash of the state]; a row means that the state was used. */
 export const UsedStates = authorizationTable("used-states", Schema.Struct({ expiresMs: ms }))
 
-/** [atMs, table, ...key]: what the sweeper removes */
+/** Key: [atMs, table, ...key]; the sweeper removes that row from `atMs` on. */
 export const Expiries = authorizationTable("expiries", Schema.Struct({}))

@@ -1,12 +1,12 @@
-/** Redirect URIs: what may be registered, and what a request may name. Exact comparison, no normalisation.
- *  Pure.
- *  Source: authorization section 7.2; RFC 8252 section 7.3 for the loopback port. */
+/** Redirect URIs: which may be registered, and which a request may name. They are compared exactly, without
+ *  normalisation. All functions are pure.
+ *  Source: docs/spec/authorization.md, section 7.2; RFC 8252 section 7.3 for the loopback port. */
 import { isLoopbackHost } from "../shared/addresses.ts"
 
 export const redirectUriLengthMax = 2_048
 const responseNames = new Set(["code", "state", "iss", "error", "error_description"])
 
-/** Why a redirect URI cannot be registered; undefined when it can. */
+/** Returns why a redirect URI cannot be registered, or undefined when it can. */
 export const redirectUriFault = (uri: string): string | undefined => {
   if (uri.length > redirectUriLengthMax) return "is too long"
   if (!/^[A-Za-z0-9._~:/?#[\]@!$&'()+,;=%-]+$/.test(uri)) return "holds a character that is not allowed"
@@ -22,7 +22,7 @@ export const redirectUriFault = (uri: string): string | undefined => {
   }
   if (authority!.includes("@") || url.username !== "" || url.password !== "") return "has user information"
   if (url.hostname === "") return "has no host"
-  // As written: the URL parser takes 2130706433 and 0x7f.1 for 127.0.0.1.
+  // Reads the host as written, because the URL parser turns 2130706433 and 0x7f.1 into 127.0.0.1.
   const literal = /^(.*?)(?::\d{0,5})?$/.exec(authority!.toLowerCase())![1]!
   if (
     url.protocol !== "https:" &&
@@ -38,8 +38,8 @@ export const redirectUriFault = (uri: string): string | undefined => {
 
 const loopbackUri = /^http:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d{1,5})?(\/[^?]*)?(\?.*)?$/
 
-/** `sent` as one of `registered`; with `loopbackAnyPort`, loopback URIs that differ in their port only are
- *  the same. */
+/** True when `sent` is one of `registered`; with `loopbackAnyPort`, loopback URIs may differ in their
+ *  port. */
 export const isRegistered = (
   sent: string,
   registered: ReadonlyArray<string>,
@@ -55,8 +55,9 @@ export const isRegistered = (
   })
 }
 
-/** What `form-action` must name for a form whose answer leads there, because browsers hold redirects to it
- *  too. An IPv6 address cannot be written in a Content-Security-Policy: its scheme stands for it. */
+/** Returns the source that `form-action` must list for a form whose answer redirects to `uri`, because
+ *  browsers apply it to redirects too. A Content-Security-Policy cannot contain an IPv6 address, so its
+ *  scheme is listed instead. */
 export const formTargetOf = (uri: string): string => {
   const { protocol, hostname, origin } = new URL(uri)
   return hostname.startsWith("[") ? protocol : origin

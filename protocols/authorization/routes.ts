@@ -1,5 +1,5 @@
-/** The authorization server: its paths, what guards them, the headers that all answers carry. Source:
- *  authorization sections 1.2, 3, 21. */
+/** The authorization server's paths, the checks before them, and the headers that all answers have.
+ *  Source: docs/spec/authorization.md, sections 1.2, 3 and 21. */
 import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { mapMaybePromise } from "../shared/maybe-promise.ts"
 import { authorize } from "./browser/authorize.ts"
@@ -33,7 +33,7 @@ type Answering = (request: Request) => Response | Problem | Promise<Response | P
 
 export interface More {
   readonly register: Answering
-  /** Registered elsewhere, guarded here. */
+  /** Routes that are defined elsewhere; the rate limit and the headers are added here. */
   readonly browser: ReadonlyArray<Route>
   readonly admin: ReadonlyArray<Route>
 }
@@ -58,7 +58,8 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
 
   const answered = (request: Request, answer: Response | Problem): Response =>
     isProblem(answer) ? problemResponse(answer, request, settings) : answer
-  /** Limited by source (unless said otherwise), problems worded, headers added. */
+  /** Wraps a handler: applies the rate limit of the source (unless `limited` is false), words problems and
+   *  adds the headers. */
   const open =
     (handle: Answering, limited = true): Handler =>
     (request) => {

@@ -1,6 +1,7 @@
-/** Rows that an installation wants to find at its first start: bodies of the admin API, made only where no
- *  row of that slug, client id, e-mail or issuer exists. Every entry is judged before the first is written.
- *  Source: authorization section 17, `seed.*`. */
+/** Rows that an installation needs at its first start, written as bodies of the admin API. A row is created
+ *  only when none of its slug, client id, e-mail or issuer exists. Every entry is validated before the first
+ *  is written.
+ *  Source: docs/spec/authorization.md, section 17, `seed.*`. */
 import { Conflict } from "../../storage/store.ts"
 import { canBeKey, type AdminPorts, type Answer, type Decision, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
@@ -23,9 +24,9 @@ export interface SeedInput {
 }
 
 export interface Seeded {
-  /** Reasons not to start; then nothing was written. */
+  /** Reasons not to start; when there are any, nothing was written. */
   readonly faults: ReadonlyArray<string>
-  /** What was made, with the secret of a confidential client, which is nowhere else. */
+  /** The created rows. The secret of a confidential client appears only here. */
   readonly created: ReadonlyArray<{
     readonly list: string
     readonly name: string
@@ -50,7 +51,7 @@ export const seedRows = async (
   const { store } = books
   const isNamed = (thing: Parameters<typeof uniqueName>[0], name: string): boolean =>
     UniqueNames.get(store, uniqueName(thing, name)) !== undefined
-  /** Providers of this seed, by slug: a resource of this seed may name one. */
+  /** Ids of this seed's providers by slug, because a resource of the same seed may name one. */
   const pending = new Map<string, string>()
   const kinds: ReadonlyArray<Kind> = [
     {
@@ -96,7 +97,7 @@ export const seedRows = async (
     for (const [at, members] of (seeds[list] ?? []).entries()) {
       const bears = members[name]
       const where = `${key}[${at}]`
-      // Without its name an entry would be made anew at every start.
+      // An entry without a name would be created again at every start.
       if (typeof bears !== "string" || !canBeKey(bears)) {
         faults.push(`${where}: ${name} is required`)
         continue

@@ -1,5 +1,5 @@
-/** What the endpoints are given beyond the authority: its keys, its limits, and the parts that talk to the
- *  outside. */
+/** The services that the endpoints need beyond the AuthContext: keys, limits, and the parts that make
+ *  outbound requests. */
 import type { KeyObject } from "node:crypto"
 import type { AuthContext } from "./auth-context.ts"
 import type { DpopVerifier } from "./token/dpop.ts"
@@ -27,11 +27,12 @@ export interface AuthServices extends AuthContext {
       idp: Idp,
       header: { readonly alg: string; readonly kid?: string | undefined }
     ): Promise<KeyObject | undefined>
-    /** False: nothing could be fetched. */
+    /** False when no usable keys are cached, because they could not be fetched. */
     hasKeys?(idpId: string): boolean
   }
-  /** What of a resource's scopes this user can give away; the resource says (store section 3.3.5). Absent:
-   *  all. */
+  /** Returns those of a resource's scopes that this user may grant, which the resource decides. When absent,
+   *  a user may grant all scopes.
+   *  Source: docs/spec/store.md, section 3.3, item 5. */
   readonly grantable?:
     | ((resourceSlug: string, userId: string, scopes: ReadonlyArray<string>) => ReadonlyArray<string>)
     | undefined

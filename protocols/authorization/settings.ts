@@ -1,7 +1,6 @@
-/** What an installation decides about its authorization server, with the defaults and the boot refusals.
- *  Times in ms.
- *  Source: authorization section 17. The key and encryption settings of that section are the house's
- *  (SERVICE_MASTER_KEY, design section 4). */
+/** The settings of the authorization server, with their defaults and the checks that refuse to start. Times
+ *  are in milliseconds. The encryption key is a setting of the whole program (SERVICE_MASTER_KEY).
+ *  Source: docs/spec/authorization.md, section 17. */
 import { isLoopbackHost } from "../shared/addresses.ts"
 import { redirectUriFault } from "./redirect-uris.ts"
 
@@ -164,7 +163,7 @@ const durationNames = (settings: Settings): ReadonlyArray<readonly [string, numb
   ["admin.audit_max_lookback", settings.auditLookbackMsMax, Infinity]
 ]
 
-/** Every reason not to start, at once. */
+/** Returns every reason not to start, so that an operator sees them all at once. */
 export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
   const faults: Array<string> = []
   const refuse = (when: boolean, words: string): void => {
@@ -295,7 +294,7 @@ export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
   return faults
 }
 
-/** https; http when the issuer is on this machine. */
+/** True for an https URL, and for an http URL when `local` is true. */
 export const isAllowedUrl = (text: string, local: boolean): boolean => {
   const url = urlOf(text)
   return (

@@ -1,7 +1,9 @@
-/** How requests are read: forms and JSON, strictly. Pure. Source: authorization section 3.1. */
+/** Strict readers for forms and JSON bodies. All functions are pure.
+ *  Source: docs/spec/authorization.md, section 3.1. */
 import { isUtf8 } from "node:buffer"
 
-/** A class and no plain value: JSON from outside can carry any member, but it is never an instance. */
+/** A fault is a class and not a plain object, because JSON from outside can contain any member but is never
+ *  an instance. */
 export class WireFault {
   readonly _tag = "WireFault"
   readonly detail: string
@@ -17,12 +19,12 @@ export const isWireFault = (value: object): value is WireFault => value instance
 
 export const fieldsMax = 1_000
 
-/** May repeat; what several values mean is the grant's to say. */
+/** Parameters that may appear more than once; each grant decides what several values mean. */
 const repeatable = new Set(["resource", "audience"])
 
 const nothing: ReadonlyArray<never> = []
 
-/** Decoded values by name, empty ones absent. */
+/** Decoded values by name; parameters with an empty value count as absent. */
 export class Form {
   private readonly values: ReadonlyMap<string, ReadonlyArray<string>>
 
@@ -34,13 +36,13 @@ export class Form {
     return this.values.get(name)?.[0]
   }
 
-  /** Distinct values, in order. */
+  /** Returns the distinct values, in order. */
   all(name: string): ReadonlyArray<string> {
     const values = this.values.get(name) ?? nothing
     return values.length < 2 ? values : [...new Set(values)]
   }
 
-  /** Given more than once, which only `resource` and `audience` may be. */
+  /** Names of the parameters that appear more than once although only `resource` and `audience` may. */
   get repeated(): ReadonlyArray<string> {
     let repeated: Array<string> | undefined
     for (const [name, values] of this.values)
@@ -67,7 +69,8 @@ export const formDecoded = (part: string): string | undefined => {
   }
 }
 
-/** A query, or a form's body as text. Repeated names are kept: the endpoint decides what it says of them. */
+/** Reads a query, or the body of a form. Repeated names are retained, so that the endpoint can decide how to
+ *  answer them. */
 export const readPairs = (text: string): Form | WireFault => {
   const values = new Map<string, Array<string>>()
   let seen = 0
@@ -110,7 +113,7 @@ const mediaTypeOf = (
   }
 }
 
-/** The form of a POST endpoint. */
+/** Reads the form of a POST endpoint. */
 export const readForm = (
   contentType: string | undefined,
   query: string,
@@ -135,7 +138,8 @@ export const readForm = (
 
 const depthMax = 16
 
-/** JSON.parse forgives repeated members; this does not. Walks the text once, after it has parsed. */
+/** Finds a repeated member name, which JSON.parse would accept. It walks the text once, after JSON.parse has
+ *  accepted it. */
 const repeatedMember = (text: string): string | undefined => {
   const stack: Array<Set<string> | undefined> = []
   for (const token of text.matchAll(/"((?:[^"\\]|\\.)*)"(\s*:)?|[{}[\]]/g)) {
@@ -167,7 +171,7 @@ const depthOf = (value: unknown): number => {
 const dangerous = new Set(["__proto__", "constructor", "prototype"])
 export type Members = { readonly [name: string]: unknown }
 
-/** Also for documents that were fetched. */
+/** Parses a JSON object from a request body or a fetched document. */
 export const parseObject = (bytes: Uint8Array): Members | WireFault => {
   if (!isUtf8(bytes)) return fault("the body is not UTF-8")
   const text = textOf(bytes)

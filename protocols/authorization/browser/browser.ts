@@ -1,5 +1,6 @@
 /** The browser's routes: connects sessions and pages with the upstream parts, and continues a federated
- *  login. */
+ *  login.
+ *  Source: docs/spec/authorization.md, sections 7.5, 7.9 and 12.2. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import type { UpstreamServices } from "../upstream/upstream-services.ts"

@@ -1,6 +1,7 @@
-/** Clients that are named by the URL of a document about them. Guarantee: nothing is fetched for an
- *  identifier that breaks a rule, one URL has one fetch in flight, and a document that could not be fetched
- *  again is never used. Source: authorization section 11. */
+/** Clients that are identified by the URL of a metadata document about them. Guarantee: nothing is fetched
+ *  for an identifier that breaks a rule, one URL has one fetch in flight, and a stale document is never used
+ *  when it could not be fetched again.
+ *  Source: docs/spec/authorization.md, section 11. */
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { literalAddress, sourceOf } from "../../shared/addresses.ts"
 import type { AuthContext } from "../auth-context.ts"
@@ -29,7 +30,8 @@ const documentBytesMax = 1_048_576
 const failedKeptMs = 30_000
 const newUrlsPerMinute = 20
 
-/** The rules of 11.1, on the text as sent: the URL parser would forgive most of what they forbid. */
+/** Checks the rules of section 11.1 on the text as sent, because the URL parser would silently repair most of
+ *  what they forbid. Returns the rule that is broken, or undefined. */
 export const documentUrlFault = (
   id: string,
   { allowPrivateAddresses }: Pick<Rules, "allowPrivateAddresses">
@@ -65,7 +67,7 @@ type Described = Pick<
   "redirectUris" | "clientName" | "grantTypes" | "responseTypes" | "applicationType"
 >
 
-/** The rules of 11.3; a string says which one is broken. */
+/** Checks the rules of section 11.3, and returns the client or the rule that is broken. */
 export const describedBy = (url: string, document: Members): Described | string => {
   if (document["client_id"] !== url) return "client_id is not the document's URL"
   const name = new Fields(document, "invalid_client").text("client_name", nameLengthMax)
@@ -107,7 +109,8 @@ const refused = (rule: string): Problem => problemOf("invalid_client", `${authen
 
 const busy = unavailable("too many documents are being fetched")
 
-/** What one fetch brought. `keptMs` undefined: for the requests that waited for it, no later one. */
+/** Result of one fetch. `keptMs` is how long it may be cached; when undefined, it answers only the requests
+ *  that waited for it. */
 interface Outcome {
   readonly client: Client | Problem
   readonly keptMs: number | undefined
@@ -120,7 +123,7 @@ export class ClientDocuments {
   private readonly documents = new Documents<Client | Problem>()
   private readonly inFlight = new Map<string, Promise<Client | Problem>>()
 
-  /** Fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
+  /** Counts fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
   readonly counts = new Map<string, number>()
 
   constructor(authority: AuthContext, fetcher: SafeFetch) {
@@ -128,8 +131,8 @@ export class ClientDocuments {
     this.fetcher = fetcher
   }
 
-  /** A client of source "cimd", not necessarily an active one. `sourceIp`: whose limit a new URL counts
-   *  against. */
+  /** Returns a client of source "cimd", which need not be active. `sourceIp` is the address whose rate limit
+   *  a new URL counts against. */
   async resolve(url: string, sourceIp?: string): Promise<Client | Problem> {
     const cached = this.documents.get(url)
     const nowMs = this.authority.nowMs()
@@ -162,8 +165,8 @@ export class ClientDocuments {
     return this.asStored(url, await flight)
   }
 
-  /** What is the server's own about a client comes from its row, whatever the document says: a suspended one
-   *  stays suspended. */
+  /** Takes the members that the server itself decides from the client's row, whatever the document says, so
+   *  that a suspended client stays suspended. */
   private asStored(url: string, client: Client | Problem): Client | Problem {
     if (isProblem(client)) return client
     const stored = this.authority.books.get(Clients, [url])
@@ -181,7 +184,8 @@ export class ClientDocuments {
         }
   }
 
-  /** How long this source must wait before it may name another new URL; undefined when it may now. */
+  /** Returns how many ms this source must wait before it may name another new URL; undefined when it may
+   *  now. */
   private counted(source: string): number | undefined {
     let waitMs: number | undefined
     this.authority.actors
@@ -205,7 +209,7 @@ export class ClientDocuments {
     })
     if (fetched instanceof FetchFault) {
       this.count(fetched.reason)
-      // No failure of the document: the next request may try at once.
+      // The document itself did not fail, so the next request may try at once.
       return fetched.reason === "busy"
         ? { client: busy, keptMs: undefined, bytes: 0 }
         : { client: refused(fetched.message), keptMs: failedKeptMs, bytes: 0 }

@@ -1,6 +1,6 @@
-/** What a client says of itself, validated once for open registration and for administrators; its row, and
- *  its bodies on the wire.
- *  Source: authorization sections 2.1, 10 and 16.1; RFC 7591. */
+/** Client metadata: validated in one place for open registration and for administrators; then the client's
+ *  row, and its response bodies.
+ *  Source: docs/spec/authorization.md, sections 2.1, 10 and 16.1; RFC 7591. */
 import type { AuthContext } from "../auth-context.ts"
 import { secretHashOf } from "./client-secrets.ts"
 import { codePointsOf, type Fields } from "../fields.ts"
@@ -31,7 +31,7 @@ export interface ClientMetadata {
   readonly grantTypes: ReadonlyArray<GrantType>
   readonly applicationType: Client["applicationType"]
   readonly agent: boolean
-  /** undefined: not given. */
+  /** Undefined when the metadata has none. */
   readonly agentDescription: string | undefined
 }
 
@@ -46,7 +46,7 @@ export const metadataNames = [
   "agent_description"
 ] as const
 
-/** Why a grant cannot be had here: the variable that would turn it on. */
+/** Returns the variable that would enable a grant, or undefined when the grant is enabled. */
 const switchedOffBy = (grant: GrantType, settings: Settings): string | undefined => {
   switch (grant) {
     case "client_credentials":
@@ -96,7 +96,7 @@ export const readAgentDescription = (fields: Fields): string | undefined =>
 export const readAuthMethod = (fields: Fields): AuthMethod | undefined =>
   fields.choice("token_endpoint_auth_method", authMethods)
 
-/** A list of scope tokens without repetitions; "" is none. */
+/** Reads a list of scope tokens without duplicates; "" is an empty list. */
 export const readScope = (fields: Fields, name = "scope"): ReadonlyArray<string> | undefined => {
   const text = fields.string(name, scopesMax * scopeLengthMax)
   if (text === undefined) return undefined
@@ -106,7 +106,8 @@ export const readScope = (fields: Fields, name = "scope"): ReadonlyArray<string>
   return scopes.length > scopesMax ? fields.refuse(name, `holds more than ${scopesMax} scopes`) : scopes
 }
 
-/** What must fit together, whoever sets it: refused in the words of `fields`. */
+/** Refuses combinations of members that contradict each other, whoever sets them; the fault is recorded in
+ *  `fields`. */
 export const refuseContradictions = (
   fields: Fields,
   client: Pick<Client, "redirectUris" | "authMethod" | "grantTypes">,
@@ -125,10 +126,11 @@ export const refuseContradictions = (
     fields.refuse("grant_types", `holds ${quoted(secret)}, which a client without a secret cannot use`)
 }
 
-/** An optional text that is empty counts as absent. */
+/** Treats an optional text that is empty as absent. */
 const withoutEmpty = (fields: Fields, name: string): boolean => fields.members[name] !== ""
 
-/** Fields first, redirect URIs last. Faults are in `fields`. */
+/** Reads the redirect URIs last, so that the faults of other members are reported first. Faults are recorded
+ *  in `fields`. */
 export const readClientMetadata = (fields: Fields, settings: Settings): ClientMetadata => {
   const clientName = withoutEmpty(fields, "client_name") ? readClientName(fields) : undefined
   const authMethod =
@@ -173,7 +175,7 @@ export interface NewClient {
   readonly scopes: ReadonlyArray<string>
 }
 
-/** The row, and the secret that leaves once. */
+/** Creates the client's row and its secret. The response is the only place where the secret appears. */
 export const newClient = (
   authority: AuthContext,
   metadata: ClientMetadata,
@@ -216,7 +218,7 @@ export const newClient = (
   }
 }
 
-/** 201 of section 10. */
+/** The 201 response body of section 10. */
 export const registeredBody = (
   client: Client,
   secret: string | undefined
@@ -235,7 +237,7 @@ export const registeredBody = (
   ...(codePointsOf(client.agentDescription) === 0 ? {} : { agent_description: client.agentDescription })
 })
 
-/** Section 16.1; `id` and `name` are copies for older tooling. */
+/** The client object of section 16.1; `id` and `name` are copies for older tools. */
 export const clientView = (client: Client): Readonly<Record<string, unknown>> => ({
   client_id: client.clientId,
   id: client.clientId,

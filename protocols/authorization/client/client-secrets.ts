@@ -1,5 +1,6 @@
-/** Client secrets: 32 random bytes, known to the client alone; kept as HMAC-SHA-256 under the pepper. Source:
- *  authorization section 2.1. */
+/** Client secrets: 32 random bytes, stored only as HMAC-SHA-256 under the pepper, so that the client alone
+ *  knows them.
+ *  Source: docs/spec/authorization.md, section 2.1. */
 import { createHmac } from "node:crypto"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { AuthContext } from "../auth-context.ts"
@@ -8,7 +9,8 @@ import type { Settings } from "../settings.ts"
 
 type Peppered = Pick<AuthContext, "settings">
 
-/** As bytes: a key as text is read anew for each hash, which costs as much as the hash. */
+/** Peppers as bytes. A key passed as text is encoded again for each hash, which costs as much as the hash
+ *  itself. */
 const peppers = new WeakMap<Settings, Buffer>()
 
 const pepperOf = (settings: Settings): Buffer => {
@@ -20,11 +22,11 @@ const pepperOf = (settings: Settings): Buffer => {
 export const secretHashOf = ({ settings }: Peppered, secret: string): string =>
   createHmac("sha256", pepperOf(settings)).update(secret).digest("base64url")
 
-/** Equal length of the true hashes, so that an unknown client costs what a known one does. */
+/** A placeholder as long as a real hash, so that an unknown client costs the same time as a known one. */
 const nobody = "\0".repeat(43)
 
-/** Against the current secret and, while it is kept, the one before; `client` undefined: the same work, never
- *  true. */
+/** Compares the secret with the current one and, until its expiry, with the previous one. An undefined
+ *  `client` costs the same work and never matches. */
 export const secretMatches = (
   authority: Peppered & Pick<AuthContext, "nowMs">,
   client: Client | undefined,

@@ -1,5 +1,5 @@
-/** Who is asking: finding a client and making it prove itself. Source: authorization section 5; RFC 6749 2.3,
- *  3.2.1. */
+/** Client authentication: finds a client and makes it prove its identity.
+ *  Source: docs/spec/authorization.md, section 5; RFC 6749 sections 2.3 and 3.2.1. */
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { secretMatches } from "./client-secrets.ts"
 import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
@@ -7,7 +7,8 @@ import { Clients, type Client } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import { formDecoded, type Form } from "../wire.ts"
 
-/** What can be a key of the store beside a user and a resource; the specification would allow 2,048. */
+/** Longest client id, in characters, that fits into a store key beside a user and a resource; the
+ *  specification would allow 2,048. */
 export const clientIdLengthMax = 1_800
 
 const failed = (): Problem => problemOf("invalid_client", authenticationFailed)
@@ -18,7 +19,7 @@ const basicOf = (header: string): { readonly id: string; readonly secret: string
   const text = Buffer.from(encoded, "base64").toString("utf8")
   const colon = text.indexOf(":")
   if (colon < 0) return undefined
-  // RFC 6749 appendix B: both halves are form-encoded.
+  // Both halves are form-encoded (RFC 6749 appendix B).
   const id = formDecoded(text.slice(0, colon))
   const secret = formDecoded(text.slice(colon + 1))
   return id === undefined || secret === undefined || id === "" ? undefined : { id, secret }
@@ -28,7 +29,8 @@ export const isDocumentUrl = ({ settings: { clientDocuments } }: AuthServices, c
   clientDocuments.enabled &&
   (/^https:\/\//i.test(clientId) || (!clientDocuments.requireHttps && /^http:\/\//i.test(clientId)))
 
-/** A registered client, or one which its document describes; a Problem only for documents. */
+/** Finds a registered client, or one that its metadata document describes. Only a document can lead to a
+ *  Problem. */
 export const findClient = (
   services: AuthServices,
   clientId: string,
@@ -42,11 +44,12 @@ export const findClient = (
 
 export interface Authenticated {
   readonly client: Client
-  /** By a secret. */
+  /** True when the client authenticated by a secret. */
   readonly confidential: boolean
 }
 
-/** In the order of section 5; all reasons for a failure read the same. */
+/** Authenticates the client in the order of section 5. All failures read the same, so that an answer does not
+ *  reveal which clients exist. */
 export const authenticate = (
   services: AuthServices,
   authorization: string | undefined,

@@ -1,6 +1,6 @@
-/** POST /oauth/register: a client registers itself, as far as the mode allows, and is durable before it hears
- *  its id. Clients that registered and never had a code are removed after a while. Source: authorization
- *  section 10; RFC 7591. */
+/** POST /oauth/register: a client registers itself, as far as the mode allows, and is durable before it
+ *  receives its id. Clients that registered themselves and never received a code are removed later.
+ *  Source: docs/spec/authorization.md, section 10; RFC 7591. */
 import { json, type Request, type Response } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { newClient, readClientMetadata, registeredBody } from "./client-metadata.ts"
@@ -20,7 +20,7 @@ export interface RegistrationRule {
 
 export const registrationRow = ["dcr"] as const
 
-/** What an administrator set last, else the configuration. */
+/** Returns the rule that an administrator set last, or else the configured one. */
 export const registrationRule = ({
   books,
   settings
@@ -31,7 +31,7 @@ export const registrationRule = ({
   }
 
 export interface RegisterPorts {
-  /** Asked after the mode and before the body is read: too many from this source. */
+  /** Checks the rate limit of the source, after the mode and before the body is read. */
   readonly limited?: (request: Request) => Problem | undefined | Promise<Problem | undefined>
 }
 
@@ -82,8 +82,8 @@ export const register =
 
 const examinedPerRound = 500
 
-/** One round of removal at a time, going round the table: registered by themselves, old enough, never issued
- *  a code. */
+/** Removes unused clients, one batch of rows per call, and continues through the table at the next call. A
+ *  client is unused when it registered itself, is old enough and never received a code. */
 export const unusedClients = ({ settings, books, audit }: AuthContext): (() => Promise<number>) => {
   let after: string | undefined
   return async () => {

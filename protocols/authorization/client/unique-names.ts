@@ -1,6 +1,6 @@
-/** Names that only one row may bear, as keys of the table UniqueNames. Hashed where a name may be longer than
- *  a key.
- *  Source: authorization sections 2.2, 2.3 and 2.4. */
+/** Names that only one row may have, as keys of the table UniqueNames. They are hashed, because a name may be
+ *  longer than a key.
+ *  Source: docs/spec/authorization.md, sections 2.2, 2.3 and 2.4. */
 import { createHash } from "node:crypto"
 import type { Key } from "../../../storage/store.ts"
 
@@ -13,8 +13,9 @@ export const uniqueName = (thing: NamedThing, name: string): Key => [
 
 const absolute = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]+)([^#]*)$/i
 
-/** What two resource URIs have in common when they name one resource: scheme and host without case, all else
- *  byte for byte. undefined: not an absolute URI with a host, or with a fragment. */
+/** Returns the same text for two resource URIs that name one resource: scheme and host are compared without
+ *  case, all else byte for byte. Returns undefined unless the text is an absolute URI with a host and without
+ *  a fragment. */
 export const resourceUriKey = (uri: string): string | undefined => {
   const [, scheme, authority, rest] = absolute.exec(uri) ?? []
   if (authority === undefined || authority.endsWith("@") || /^(?:.*@)?:/.test(authority)) return undefined
@@ -22,7 +23,8 @@ export const resourceUriKey = (uri: string): string | undefined => {
   return `${scheme!.toLowerCase()}://${authority.slice(0, host)}${authority.slice(host).toLowerCase()}${rest}`
 }
 
-/** The registered form, never the sent one; of a resource without a URI, an address of ours. */
+/** Returns the resource's URI as registered, never as sent; a resource without a URI gets an address below
+ *  the issuer. */
 export const audienceOf = (
   issuer: string,
   { uri, slug }: { readonly uri: string; readonly slug: string }

@@ -1,6 +1,6 @@
-/** Proof of possession: the DPoP header of a token request, its nonces, and that no proof counts twice.
- *  Checked with node:crypto in this thread.
- *  Source: authorization section 6; RFC 9449. */
+/** Proof of possession: checks the DPoP header of a token request and its nonce, and accepts each proof once.
+ *  Signatures are verified with node:crypto in this thread.
+ *  Source: docs/spec/authorization.md, section 6; RFC 9449. */
 import { createHash, createHmac, createPublicKey, randomBytes, timingSafeEqual } from "node:crypto"
 import { hashOf, type AuthContext } from "../auth-context.ts"
 import { isProblem, type Problem, problemOf, useDpopNonce } from "../problems.ts"
@@ -33,7 +33,7 @@ const fits = (algorithm: Algorithm, jwk: Readonly<Record<string, unknown>>): boo
   return bits >= 2_048 && bits <= 8_192 && exponent % 2 === 1 && exponent >= 65_537
 }
 
-/** Scheme and host without case, the default port elided, no query, no fragment. */
+/** Normalizes a URL: scheme and host in lower case, without default port, query and fragment. */
 const target = (uri: string): string | undefined => {
   const parts = /^(https?):\/\/([^/?#]+)([^?#]*)/i.exec(uri)
   if (parts === null) return undefined
@@ -45,10 +45,10 @@ export class DpopVerifier {
   private readonly authority: AuthContext
   private readonly nonceKey: string
 
-  /** With replayDurable off: until when each was seen. */
+  /** Expiry in epoch ms of each proof seen; used only when replayDurable is off. */
   private readonly seen = new Map<string, number>()
 
-  /** By outcome, for /metrics. */
+  /** Counts proofs by outcome, for /metrics. */
   readonly counts = new Map<string, number>()
 
   constructor(authority: AuthContext) {
@@ -56,7 +56,7 @@ export class DpopVerifier {
     this.nonceKey = authority.seal.hash("nonce", "authorization nonce key")
   }
 
-  /** Stateless: ts (8) ‖ random (8) ‖ MAC (16). */
+  /** Returns a stateless nonce: time (8 bytes), random (8 bytes) and a MAC over both (16 bytes). */
   nonce(): string {
     const head = Buffer.alloc(16)
     head.writeBigUInt64BE(BigInt(this.authority.nowMs()))
@@ -77,9 +77,9 @@ export class DpopVerifier {
     return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs
   }
 
-  /** The thumbprint of the key, in the order of section 6.1; the proof is spent when it has passed.
-   *  undefined: no proof, or switched off. `accessToken`: at a resource, where the proof must name the token
-   *  it goes with (`ath`). */
+  /** Returns the thumbprint of the proof's key after the checks of section 6.1, in their order; a proof that
+   *  passes is spent. Returns undefined when there is no proof or DPoP is off. With `accessToken`, as at a
+   *  resource, the proof must be bound to that token (`ath`). */
   check(
     header: string | undefined,
     method: string,
@@ -140,7 +140,7 @@ export class DpopVerifier {
     const untilMs = nowMs() + settings.dpop.proofMs + 1_000 * futureSeconds * 2
     const id = hashOf(this.authority, `${jkt} ${jti}`, "proof")
     if (settings.dpop.replayDurable) {
-      // Not waited for: what the request commits later is flushed after this.
+      // There is no need to wait, because what the request commits later is flushed after this.
       const outcome = books.commit(books.expiring(ProofIds, [id], { expiresMs: untilMs }, untilMs, "absent"))
       if (!(outcome instanceof Promise)) return invalid("the proof was used before")
       outcome.catch(() => {})

@@ -1,6 +1,6 @@
-/** Refresh-token families, seen from the edge: asking their actors, and ending a family even when the store
- *  refuses to write. What is ended here stays ended: at once in memory, after a restart by the intent beside
- *  the store.
+/** Refresh-token families as the endpoints use them: queries to their actors, and revocation that holds even
+ *  when the store refuses to write. A family revoked here stays revoked: in memory at once, and after a
+ *  restart through the intent recorded beside the store.
  *  Source: docs/spec/authorization.md, sections 8.4 and 8.5. */
 import {
   RefreshFamily,
@@ -19,12 +19,12 @@ import { type Problem, unavailable } from "../problems.ts"
 const retryMsMin = 1_000
 const retryMsMax = 60_000
 
-/** A family that was ended here is `Ended`, whatever its actor still says. */
+/** A family that was revoked here is `Ended`, even while its actor still answers otherwise. */
 export class Families {
   private readonly authority: AuthContext
   private readonly pending: PendingRevocations
 
-  /** Counts revocations that the store could not keep, for /metrics. */
+  /** Counts revocations that could not be written to the store, for /metrics. */
   failures = 0
 
   constructor(authority: AuthContext, intents: RevocationIntents) {
@@ -60,8 +60,8 @@ export class Families {
     return { _tag: "Ended", grant, currentGeneration }
   }
 
-  /** Ends a family with the rows that go with it. If the store cannot keep that, the family has ended all the
-   *  same, now and after a restart, and the store is asked again. */
+  /** Ends a family together with the rows of `rows`. When the store cannot write this, the family has ended
+   *  all the same, now and after a restart, and the write is tried again. */
   async revoke(familyId: string, because: string, rows: ReadonlyArray<Write> = []): Promise<void> {
     const isNew = this.pending.add(familyId)
     const answer = await this.ask(familyId, "Revoke", { because, rows })
@@ -103,7 +103,8 @@ export class Families {
     setTimeout(() => void retry(), waitMs).unref()
   }
 
-  /** Ends in the store what an earlier process could not. At start, before anything is answered. */
+  /** Writes to the store the revocations that an earlier process could not; called at start, before the first
+   *  answer. */
   async resume(): Promise<void> {
     const familyIds = this.pending.restore()
     const answers = await Promise.all(

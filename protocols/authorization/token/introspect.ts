@@ -1,5 +1,5 @@
-/** `POST /oauth/introspect`: whether a token is active, told only to those whom it concerns. Source:
- *  authorization section 9.1; RFC 7662. */
+/** `POST /oauth/introspect`: says whether a token is active, to authorized callers only.
+ *  Source: docs/spec/authorization.md, section 9.1; RFC 7662. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { authenticate, type Authenticated } from "../client/clients.ts"
@@ -33,7 +33,8 @@ export const secretHeaders = [
 
 const inactive = '{"active":false}'
 
-/** What is said of a live token is in its claims: worded once. */
+/** Response bodies by claims. The answer for a live token depends on its claims only, so it is serialised
+ *  once. */
 const answers = new WeakMap<OwnToken["claims"], string>()
 
 const answerOf = ({ claims, issuance }: OwnToken): string => {
@@ -78,7 +79,8 @@ const introspected = (
   if (token === undefined) return problemOf("invalid_request", "token is missing")
   const own = ownToken(services, token)
   const { clientId } = caller.client
-  // Last, and for every token: a stranger must not learn more than that of an invalid one.
+  // This check is last and runs for every token, so that an unauthorized caller gets the same answer as for
+  // an invalid one.
   const concerned =
     own !== undefined &&
     (own.issuance.clientId === clientId ||

@@ -1,7 +1,7 @@
-/** Whether something that was given still holds. Read upwards at each check (own row, family, consent, user,
- *  client, resource, parents), never copied downwards: revoking is one row, there is no cascade to be
- *  interrupted, and a token that is being made under a revocation is born dead.
- *  Source: authorization sections 16.8, 18.4. */
+/** Whether a token, code or family is still valid. Each check reads upwards (own row, family, consent, user,
+ *  client, resource, parents) and nothing is copied downwards. So revoking writes one row, there is no
+ *  cascade that a crash could interrupt, and a token minted during a revocation is invalid from the start.
+ *  Source: docs/spec/authorization.md, sections 16.8 and 18.4. */
 import { FamilyEnds } from "../../../actors/refresh-family.ts"
 import type { AuthContext } from "../auth-context.ts"
 import {
@@ -16,7 +16,7 @@ import {
 } from "../records.ts"
 import { resourceById } from "./resources.ts"
 
-/** Exchanges of exchanges at most: what `isLive` climbs. */
+/** Limit on the depth of exchanges of exchanges, which is how far `isLive` climbs. */
 export const generationsMax = 64
 
 export const userIs = ({ books }: AuthContext, userId: string, epoch: number): User | undefined => {
@@ -24,7 +24,7 @@ export const userIs = ({ books }: AuthContext, userId: string, epoch: number): U
   return user !== undefined && user.status === "active" && user.epoch === epoch ? user : undefined
 }
 
-/** The very client it was given to, not a later one of that id. */
+/** Returns the client of the grant, and not a later one with the same id. */
 export const clientIs = ({ books }: AuthContext, clientId: string, issuedMs: number): Client | undefined => {
   const client = books.get(Clients, [clientId])
   return client !== undefined && client.status !== "revoked" && client.issuedMs === issuedMs
@@ -46,7 +46,8 @@ export interface Authorization {
   readonly resourceId: string
 }
 
-/** Of codes and families too. A suspended client has not lost what it was given. */
+/** True while the authorization behind a token, code or family is valid. A suspended client keeps its
+ *  authorizations. */
 export const stillHolds = (
   authority: AuthContext,
   { userId, userEpoch, clientId, clientIssuedMs, consentId, resourceId }: Authorization
@@ -76,7 +77,7 @@ export const isRevoked = (
   return true
 }
 
-/** Active in the sense of introspection, entitlement aside. */
+/** True when the token is active in the sense of introspection, apart from the caller's right to ask. */
 export const isLive = (
   authority: AuthContext,
   families: { hasEnded(familyId: string): boolean },

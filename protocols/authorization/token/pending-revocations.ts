@@ -1,17 +1,17 @@
 /** Refresh-token families that must be treated as ended whatever the store says, because their end is being
- *  written or could not be. From `add` until `settle` every reader is told so; an id that was `record`ed is
- *  found again by `restore` after a restart, before anything is answered.
+ *  written or could not be. From `add` until `settle` every reader sees the family as ended; an id that was
+ *  `record`ed is found again by `restore` after a restart, before the first answer.
  *  Source: docs/spec/authorization.md, section 8.5. */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
 
-/** Where revocation intents outlive the process. */
+/** Storage for revocation intents that outlives the process. */
 export interface RevocationIntents {
   add(familyId: string): void
   all(): ReadonlyArray<string>
   clear(): void
 }
 
-/** For servers that keep nothing: the intents end with the process. */
+/** Storage for servers without a data folder: the intents end with the process. */
 export const revocationIntentsInMemory = (): RevocationIntents => {
   const familyIds = new Set<string>()
   return {
@@ -27,7 +27,8 @@ const idsIn = (text: string): ReadonlyArray<string> => [
   ...new Set(text.split("\n").filter((line) => line !== ""))
 ]
 
-/** A file beside the store, one family id a line, flushed with each. */
+/** Storage in a file beside the store, with one family id a line; each line is flushed before the call
+ *  returns. */
 export const revocationIntentsInFile = (path: string): RevocationIntents => ({
   add: (familyId) => {
     const file = openSync(path, "a", 0o600)
@@ -61,13 +62,13 @@ export class PendingRevocations {
     return isNew
   }
 
-  /** The store has the end of the family. */
+  /** Called when the store has the end of the family. */
   settle(familyId: string): void {
     this.familyIds.delete(familyId)
   }
 
-  /** The store could not keep the end of the family, so the intent is written beside it. Throws when that
-   *  fails too. */
+  /** Writes the intent beside the store, because the store could not write the end of the family. Throws when
+   *  that fails too. */
   record(familyId: string): void {
     this.intents.add(familyId)
   }
@@ -79,7 +80,7 @@ export class PendingRevocations {
     return familyIds
   }
 
-  /** The store has the end of every recorded family. */
+  /** Called when the store has the end of every recorded family. */
   settleAll(): void {
     this.intents.clear()
     this.familyIds.clear()

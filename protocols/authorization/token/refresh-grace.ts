@@ -1,7 +1,7 @@
-/** The answers of recent refreshes, so that a client that lost one, or asked several times at once, hears the
- *  same again instead of losing its family. An answer is repeated to the same client and key only, a bounded
- *  number of times, while its successor token is unused. They are kept in memory only: after a restart a
- *  repetition is refused, and ends nothing. Off by default.
+/** The answers of recent refreshes, so that a client that lost one, or asked several times at once, gets the
+ *  same answer again instead of losing its family. An answer is repeated to the same client and key only, a
+ *  bounded number of times, while its successor token is unused. The answers are in memory only: after a
+ *  restart a repetition is refused, and ends nothing. This is off by default.
  *  Source: docs/spec/authorization.md, section 8.5. */
 
 type Body = Readonly<Record<string, unknown>>
@@ -10,10 +10,10 @@ const repetitionsMax = 20
 const answersMax = 10_000
 
 interface RefreshAnswer {
-  /** The generation that was spent for it. */
+  /** The generation that this answer has spent. */
   readonly generation: number
   readonly clientId: string
-  /** Thumbprint of the key that the family is bound to; "" when it is bound to none. */
+  /** Thumbprint of the key to which the family is bound; "" when it is bound to none. */
   readonly jkt: string
   readonly body: Body
 }
@@ -27,11 +27,12 @@ interface Entry {
 export interface Repetition {
   readonly generation: number
   readonly clientId: string
-  /** Thumbprint of the key whose possession was proved. */
+  /** Thumbprint of the key that the caller has proved to possess. */
   readonly jkt: string | undefined
 }
 
-/** `Forgotten`: the answer is not here any more. `Refused`: this is another caller, or one too many. */
+/** `Forgotten` means that the answer is no longer in memory. `Refused` means that the caller is another one,
+ *  or that the answer was repeated too often. */
 export type GraceAnswer =
   | { readonly _tag: "Repeated"; readonly body: Body }
   | { readonly _tag: "Forgotten" }

@@ -1,6 +1,6 @@
-/** The text of refresh tokens: `rt1.`, the family id, `.`, and 32 bytes, which are the generation (6) and a MAC
- *  over family and generation (26). The key of the MAC comes from the master key, so nothing of a token is
- *  stored, and whoever can read the store still cannot make one.
+/** The text of refresh tokens: `rt1.`, the family id, `.`, and 32 bytes, which are the generation (6 bytes)
+ *  and a MAC over family and generation (26 bytes). The key of the MAC is derived from the master key, so
+ *  nothing of a token is stored, and reading the store is not enough to forge one.
  *  Source: docs/spec/authorization.md, section 8.4. */
 import { timingSafeEqual } from "node:crypto"
 import type { AuthContext } from "../auth-context.ts"
@@ -28,7 +28,7 @@ export class RefreshTokenCodec {
     return `rt1.${Buffer.from(idHex, "hex").toString("base64url")}.${secret.toString("base64url")}`
   }
 
-  /** Undefined for a text that this server has not made. */
+  /** Returns undefined for a text that this server has not issued. */
   decode(text: string): DecodedRefreshToken | undefined {
     const [, id64, secret64] = /^rt1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/.exec(text) ?? []
     if (id64 === undefined || secret64 === undefined) return undefined

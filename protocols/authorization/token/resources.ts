@@ -1,6 +1,6 @@
-/** Resources and scopes: how a `resource` value finds its row, which audience a token gets, what a ceiling
- *  leaves. Pure but for the rows.
- *  Source: authorization sections 2.2, 2.3; RFC 8707. */
+/** Resources and scopes: how a `resource` value finds its row, which audience a token gets, and which scopes
+ *  a limit leaves. The functions depend on nothing but their arguments and the rows.
+ *  Source: docs/spec/authorization.md, sections 2.2 and 2.3; RFC 8707. */
 import type { AuthContext } from "../auth-context.ts"
 import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { Resource } from "../records.ts"
@@ -25,22 +25,23 @@ export const resourceByUri = ({ books, settings }: AuthContext, value: string): 
 export const resourceBySlug = ({ books }: AuthContext, slug: string): Resource | undefined =>
   books.resources().find((resource) => resource.slug === slug)
 
-/** By URI, then by slug. */
+/** Finds a resource by its URI, then by its slug. */
 export const resourceOf = (authority: AuthContext, value: string): Resource | undefined =>
   resourceByUri(authority, value) ?? resourceBySlug(authority, value)
 
 export const resourceById = ({ books }: AuthContext, id: string): Resource | undefined =>
   id === "" ? undefined : books.resources().find((resource) => resource.id === id)
 
-/** Without a resource the issuer itself. */
+/** Returns the resource's audience, or the issuer when there is no resource. */
 export const audienceOf = ({ settings: { issuer } }: AuthContext, resource: Resource | undefined): string =>
   resource === undefined ? issuer : audienceOfResource(issuer, resource)
 
-/** Whose audience this is. */
+/** Finds the resource that has this audience. */
 export const resourceOfAudience = (authority: AuthContext, audience: unknown): Resource | undefined =>
   authority.books.resources().find((resource) => audienceOf(authority, resource) === audience)
 
-/** Reads scope tokens in order, each once. Undefined when none is named, a Problem when the text is no scope. */
+/** Reads scope tokens in order, without duplicates. Returns undefined when the text names none, and a Problem
+ *  when it is malformed. */
 export const readScope = (value: string | undefined): ReadonlyArray<string> | Problem | undefined => {
   if (value === undefined) return undefined
   const scopes = [...new Set(value.split(" ").filter((scope) => scope !== ""))]
@@ -53,13 +54,13 @@ export const readScope = (value: string | undefined): ReadonlyArray<string> | Pr
 
 export const namesOf = (resource: Resource): ReadonlyArray<string> => resource.scopes.map(({ name }) => name)
 
-/** In the catalog of the resource; without one, in any. */
+/** True when the resource's catalog has the scope; without a resource, when any catalog has it. */
 export const catalogHas = ({ books }: AuthContext, resource: Resource | undefined, scope: string): boolean =>
   resource !== undefined
     ? resource.scopes.some(({ name }) => name === scope)
     : books.resources().some(({ scopes }) => scopes.some(({ name }) => name === scope))
 
-/** In the order of the catalog, then as given. */
+/** Sorts scopes into the order of the catalog; others follow in their own order. */
 export const inCatalogOrder = (
   resource: Resource | undefined,
   scopes: ReadonlyArray<string>

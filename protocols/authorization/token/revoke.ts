@@ -1,5 +1,6 @@
-/** `POST /oauth/revoke`: what the caller says is over, is. Always 200 once the caller is known. Source:
- *  authorization section 9.2; RFC 7009. */
+/** `POST /oauth/revoke`: revokes the caller's token. The answer is 200 for every authenticated caller,
+ *  whether or not the token existed.
+ *  Source: docs/spec/authorization.md, section 9.2; RFC 7009. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { authenticate } from "../client/clients.ts"
 import { secretHeaders } from "./introspect.ts"

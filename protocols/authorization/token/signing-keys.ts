@@ -1,6 +1,7 @@
-/** The keys that sign: one active, those before it still verifying, all sealed at rest. Signing is
- *  node:crypto in this thread: through jose's WebCrypto a signature costs 3.4 times as much
- *  (bench/authorization). Source: authorization sections 4.3, 15; RFC 7515, 7517, 7638. */
+/** The signing keys: one signs, earlier ones still verify, and all are sealed at rest. Tokens are signed with
+ *  node:crypto in this thread, because jose's WebCrypto makes a signature cost 3.4 times as much
+ *  (bench/authorization).
+ *  Source: docs/spec/authorization.md, sections 4.3 and 15; RFC 7515, RFC 7517, RFC 7638. */
 import {
   createHash,
   createPrivateKey,
@@ -20,7 +21,7 @@ interface Loaded {
   row: SigningKey
   readonly publicKey: KeyObject
   readonly privateKey: KeyObject | undefined
-  /** Of its tokens, encoded. */
+  /** JOSE header of the key's tokens, base64url. */
   readonly header: string
 }
 
@@ -37,7 +38,7 @@ export const jwtBytesMax = 16_384
 const verifiedMax = 20_000
 const base64url = (text: string): string => Buffer.from(text).toString("base64url")
 
-/** RFC 7638. */
+/** Computes the thumbprint of a public JWK (RFC 7638). */
 export const thumbprint = (jwk: Readonly<Record<string, unknown>>): string => {
   const members = jwk["kty"] === "EC" ? ["crv", "kty", "x", "y"] : ["e", "kty", "n"]
   return createHash("sha256")
@@ -45,7 +46,8 @@ export const thumbprint = (jwk: Readonly<Record<string, unknown>>): string => {
     .digest("base64url")
 }
 
-/** Three parts of base64url, the first two JSON objects. Nothing is believed yet. */
+/** Splits a compact JWS of three base64url parts, the first two of which must be JSON objects. Nothing is
+ *  verified yet. */
 export const parseJwt = (
   text: string
 ): (Jwt & { readonly signed: string; readonly signature: string }) | undefined => {
@@ -102,7 +104,7 @@ export class SigningKeyRing {
   private readonly authority: AuthContext
   private readonly keys = new Map<string, Loaded>()
 
-  /** Signatures seen before, by the whole token: a check of ES256 costs more than all the rest of an
+  /** Verified tokens by their full text, because an ES256 verification costs more than the rest of an
    *  introspection. */
   private readonly verified = new Map<string, Jwt>()
 
@@ -116,7 +118,7 @@ export class SigningKeyRing {
     return this.active !== undefined
   }
 
-  /** Loads what is kept; makes the first key. */
+  /** Loads the stored keys, and creates the first key when there is none. */
   async load(): Promise<void> {
     const { books } = this.authority
     this.keys.clear()
@@ -144,7 +146,8 @@ export class SigningKeyRing {
     if (row.status === "active") this.active = loaded
   }
 
-  /** A new key, durable before it signs; the old one retires when the last token it signed has run out. */
+  /** Creates a key, which is durable before it signs. The previous key retires when the last token it signed
+   *  has expired. */
   async rotate(
     algorithm: Algorithm = this.authority.settings.signing.algorithm,
     also: (kid: string) => ReadonlyArray<Write> = (kid) => [
@@ -185,7 +188,8 @@ export class SigningKeyRing {
     return row
   }
 
-  /** What time does to keys: pending ones begin to sign, retiring ones go. Called by the sweeper. */
+  /** Advances the keys with time: pending ones become active, retiring ones become retired. The sweeper calls
+   *  it. */
   async age(): Promise<void> {
     const { books, settings } = this.authority
     const nowMs = books.nowMs()
@@ -221,7 +225,7 @@ export class SigningKeyRing {
     }
   }
 
-  /** A signed access token (RFC 9068). */
+  /** Signs an access token (RFC 9068). */
   sign(claims: Readonly<Record<string, unknown>>): string | Problem {
     const key = this.active
     if (key?.privateKey === undefined) return unavailable("there is no signing key")
@@ -234,12 +238,13 @@ export class SigningKeyRing {
     return `${signed}.${signature.toString("base64url")}`
   }
 
-  /** One of our access tokens, signature and header checked, times and state not. Keys come from the ring
-   *  alone, never from the token (RFC 8725). */
+  /** Verifies the signature and header of one of our access tokens, but neither its times nor its revocation.
+   *  Keys come from the ring alone, never from the token (RFC 8725). */
   verify(token: string): Jwt | undefined {
     const cached = this.verified.get(token)
     if (cached !== undefined) return cached
-    // Base64url of "{", with which every header of ours begins: a refresh token has three parts too.
+    // Every header of ours starts with "{", which is "e" in base64url. The check spares other tokens with
+    // three parts, such as refresh tokens.
     const jwt = token[0] === "e" ? parseJwt(token) : undefined
     if (jwt === undefined) return undefined
     const { header } = jwt
@@ -260,7 +265,7 @@ export class SigningKeyRing {
     return verified
   }
 
-  /** Public members only: active first, then pending, then retiring, newest first. */
+  /** Returns the public members only: the active key, then pending, then retiring ones, newest first. */
   get jwks(): ReadonlyArray<Readonly<Record<string, string>>> {
     const order = { active: 0, pending: 1, retiring: 2, retired: 3 }
     return [...this.keys.values()]

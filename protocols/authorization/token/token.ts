@@ -1,5 +1,5 @@
-/** `POST /oauth/token`: the checks that every grant shares, in the order of the specification, then the grant.
- *  Nothing is spent before the last of them has passed.
+/** `POST /oauth/token`: the checks that every grant shares, in the order of the specification, then the
+ *  grant. Nothing is spent before the last of them has passed.
  *  Source: docs/spec/authorization.md, section 8.1. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
@@ -52,7 +52,7 @@ export const grants: Readonly<Record<string, GrantEntry>> = {
   }
 }
 
-/** One request as far as it has been read. */
+/** A token request with the parts that have been read so far. */
 interface TokenRequest {
   readonly services: AuthServices
   readonly proofs: DpopVerifier
@@ -153,6 +153,6 @@ const answered = (
     }
   const problem =
     result._tag === "use_dpop_nonce" || dpopNonce === undefined ? result : { ...result, dpopNonce }
-  // A proof that was spent on this stays spent, whatever happens to the process.
+  // The proof stays spent even if the process crashes now.
   return sentProof ? books.store.flushed().then(() => problem) : problem
 }

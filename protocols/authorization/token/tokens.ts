@@ -1,6 +1,6 @@
-/** Making access tokens: claims and issuance row from one description, so that no token is answered without
+/** Mints access tokens: claims and issuance row come from one description, so that no token is issued without
  *  its row.
- *  Source: authorization sections 8.1, 8.2, 14; RFC 9068. */
+ *  Source: docs/spec/authorization.md, sections 8.1, 8.2 and 14; RFC 9068. */
 import type { AuthContext } from "../auth-context.ts"
 import { isLive } from "./liveness.ts"
 import { isProblem, type Problem } from "../problems.ts"
@@ -20,14 +20,14 @@ export interface TokenContents {
   readonly sub: string
   readonly client: Client
   readonly resource: Resource | undefined
-  /** Only where it is not the resource's. */
+  /** Audience of the token, when it differs from the resource's. */
   readonly audience?: string
   readonly scopes: ReadonlyArray<string>
   readonly lifetimeMs: number
   readonly user?: {
     readonly id: string
     readonly epoch: number
-    /** Of the login; 0: unknown. */
+    /** Time of the login in epoch ms; 0 when unknown. */
     readonly authMs: number
   }
   readonly consentClientId?: string
@@ -47,7 +47,8 @@ export interface Minted {
 
 const chainMax = 8
 
-/** From the originator to whoever acts now, at most eight, the oldest dropped. */
+/** Lists the actors from the originator to the current one. The chain has at most eight; the oldest are
+ *  dropped. */
 export const chainOf = (act: Actor | undefined): ReadonlyArray<string> => {
   const chain: Array<string> = []
   for (let at = act; at !== undefined; at = at.act) chain.unshift(at.sub)
@@ -135,7 +136,7 @@ export interface OwnToken extends Jwt {
   readonly issuance: Issuance
 }
 
-/** A live access token of ours, its claims and its row; undefined for anything else. */
+/** Returns the claims and the row of a live access token of ours; undefined for anything else. */
 export const ownToken = (services: AuthServices, token: string): OwnToken | undefined => {
   const jwt = services.keys.verify(token)
   const { settings, books, nowMs } = services

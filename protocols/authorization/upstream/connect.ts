@@ -1,6 +1,7 @@
-/** A user connects an account elsewhere: `/connect/:provider`, its callback, and the list of what is
- *  connected. Guarantee: a state serves once, in the session it was made for; the browser is sent to listed
- *  URLs only. Source: authorization sections 12.2 to 12.4. */
+/** Connects a user's account at an upstream: `/connect/:provider`, its callback, and the list of connections.
+ *  Guarantee: a state is accepted once, in the session it was created for, and the browser is redirected to
+ *  listed URLs only.
+ *  Source: docs/spec/authorization.md, sections 12.2 to 12.4. */
 import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { AuthContext } from "../auth-context.ts"
@@ -30,7 +31,7 @@ export interface SessionNow {
 export interface Sessions {
   of(request: Request): SessionNow | undefined
   csrf(sessionHash: string, purpose: string): string
-  /** To the login page, which leads back to `returnTo`, a path of ours with its query. */
+  /** Redirects to the login page, which leads back to `returnTo`, a local path with its query. */
   login(returnTo: string, request: Request): Response
 }
 
@@ -54,7 +55,7 @@ export interface ConnectDependencies {
   readonly fetcher: SafeFetch
   readonly sessions: Sessions
   readonly pages: ConnectPages
-  /** By URI or slug, as every endpoint reads `resource` (2.3). */
+  /** Finds a resource by URI or slug, as every endpoint reads `resource` (section 2.3). */
   readonly resource: (value: string) => Resource | undefined
   readonly environment?: Environment
 }
@@ -75,7 +76,7 @@ export const csrfPurpose = "connections"
 export const wantsPage = (request: Request): boolean =>
   /text\/html/i.test(request.headers.get("accept") ?? "")
 
-/** Re-serialised, so that no byte of a caller reaches a header as it came. */
+/** Serialises the URL again, so that no byte of a caller reaches a header unchanged. */
 export const redirect = (status: 302 | 303, url: string): Response => ({
   status,
   headers: [
@@ -145,7 +146,7 @@ export const connectRoutes = (
       ...new Set([
         ...always,
         ...upstreamScopes(names === undefined ? catalog : catalog.filter(({ name }) => names.includes(name))),
-        // Connecting again never narrows.
+        // Connecting again never removes scopes.
         ...(vault.grant(session.userId, provider.id)?.row.scopesGranted ?? [])
       ])
     ]
@@ -222,7 +223,7 @@ export const connectRoutes = (
     const answer = readTokenAnswer(fetched, format, nowMs(), state.scopes)
     if (answer instanceof FetchFault) return failed(answer.reason)
     if (isRefusal(answer)) return failed("refused")
-    // What was deleted, or logged out, while the provider was asked stays so.
+    // The provider may have been deleted, or the user logged out, while the upstream answered.
     if (
       books.get(Providers, [provider.id]) === undefined ||
       sessions.of(request)?.sessionHash !== session.sessionHash

@@ -1,13 +1,13 @@
-/** Fetched things kept for a while: bounded in number and bytes, least recently used out first, and how long
- *  HTTP says that they are fresh.
- *  Source: authorization section 11.4; RFC 9111 section 5. */
+/** A cache of fetched documents: bounded in number and bytes, evicts the least recently used, and computes
+ *  how long HTTP allows a document to be fresh.
+ *  Source: docs/spec/authorization.md, section 11.4; RFC 9111 section 5. */
 import type { IncomingHttpHeaders } from "node:http"
 
 export interface CacheEntry<A> {
   readonly value: A
-  /** When its name was first seen. */
+  /** Time at which the name was first seen, in epoch ms. */
   readonly firstMs: number
-  /** 0: known, to be fetched anew. */
+  /** Time until which the value is fresh, in epoch ms; 0 when it must be fetched again. */
   readonly freshUntilMs: number
   readonly bytes: number
 }
@@ -26,7 +26,7 @@ export class Documents<A> {
     this.bytesMax = limits.bytesMax ?? bytesMax
   }
 
-  /** Also a stale one: the caller compares times. */
+  /** Returns stale entries too; the caller compares the times. */
   get(name: string): CacheEntry<A> | undefined {
     const entry = this.entries.get(name)
     if (entry !== undefined) {
@@ -56,7 +56,7 @@ const sizeOf = (name: string, { bytes }: CacheEntry<unknown>): number => name.le
 
 const floorMs = 30_000
 
-/** Undefined: not to be kept. */
+/** Returns how many ms a response is fresh; undefined when it must not be cached. */
 export const freshMs = (
   headers: IncomingHttpHeaders,
   ceilingMs: number,
@@ -77,7 +77,7 @@ export const freshMs = (
   const within = (lifetimeMs: number): number => Math.min(Math.max(lifetimeMs, floorMs), ceilingMs)
   if (age !== undefined && /^\d{1,12}$/.test(age)) return within(Number(age) * 1_000)
   if (headers.expires === undefined) return within(ceilingMs)
-  // A text that is no date has expired (RFC 9111 5.3).
+  // A text that is not a date means expired (RFC 9111 section 5.3).
   const expiresMs = Date.parse(headers.expires) || 0
   return within(expiresMs - (Date.parse(headers.date ?? "") || nowMs))
 }

@@ -1,6 +1,8 @@
-/** Login through one upstream OpenID provider. Guarantee: a user is (`iss`, `sub`) of a verified ID token,
- *  never an e-mail address; what came back belongs to the browser that was sent. Source: authorization
- *  section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC 9207. */
+/** Login through one upstream OpenID provider. Guarantee: a user is identified by (`iss`, `sub`) of a
+ *  verified ID token, never by an e-mail address, and an answer is accepted only from the browser that was
+ *  redirected.
+ *  Source: docs/spec/authorization.md, section 7.9; OpenID Connect Core sections 3.1.3.3 and 3.1.3.7, RFC
+ *  9207. */
 import { jwtVerify } from "jose"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
@@ -17,12 +19,12 @@ import { isWireFault, parseObject, readPairs, type Members } from "../wire.ts"
 export interface FederationDependencies {
   readonly fetcher: SafeFetch
   readonly pages: { error(problem: Problem, request: Request): Response }
-  /** Whether this authorization request waits for a login. */
+  /** True when this authorization request is waiting for a login. */
   readonly waits: (req: string) => boolean
-  /** Opens a session of method "fed" for the user, with its audit event, and goes on with the request ("":
-   *  none). */
+  /** Opens a session of method "fed" for the user, with its audit event, and continues the request; `req` is
+   *  "" when there is none. */
   readonly logIn: (user: User, req: string, request: Request) => Response | Promise<Response>
-  /** To the client of the request; undefined when there is none. */
+  /** Redirects an error to the client of the request; returns undefined when there is none. */
   readonly redirectError: (
     req: string,
     error: PlainCode,
@@ -140,7 +142,7 @@ export const federationRoutes = (
       await failed("iss")
       return page(request, problemOf("invalid_request", "the answer is another issuer's"))
     }
-    /** To the client when there is one, else a page. */
+    /** Redirects the error to the client when there is one, and answers a page otherwise. */
     const denied = async (
       reason: string,
       error: "access_denied" | "server_error",
@@ -168,12 +170,12 @@ export const federationRoutes = (
     return logIn(user, state.req, request)
   }
 
-  /** The claims of a verified ID token, or why there are none. */
+  /** Returns the claims of a verified ID token, or the reason why there are none. */
   const exchanged = async (code: string, { nonce, verifier }: LoggingIn): Promise<Members | string> => {
     const token = await endpoint("token_endpoint")
     if (token instanceof FetchFault) return token.reason
     const methods = token.document["token_endpoint_auth_methods_supported"]
-    // What is not said is basic (OpenID Connect Discovery section 3).
+    // The default is client_secret_basic (OpenID Connect Discovery section 3).
     const auth =
       Array.isArray(methods) &&
       !methods.includes("client_secret_basic") &&
@@ -228,7 +230,8 @@ export const federationRoutes = (
     }
   }
 
-  /** The user of these claims, made at the first login; undefined when the e-mail address is another's. */
+  /** Returns the user of these claims, created at the first login; undefined when the e-mail address belongs
+   *  to another user. */
   const userOf = async (claims: Members): Promise<User | undefined> => {
     const subject = claims["sub"] as string
     const key = [federation.issuer, subject]
@@ -259,7 +262,7 @@ export const federationRoutes = (
       ...(email === "" ? [] : [UserEmails.put([email.toLowerCase()], { id: user.id }, "absent")]),
       audit.event("user.created", { actorId: user.id, detail: { source: "federation" } })
     ])
-    // Read and commit are one turn: only the address can be taken.
+    // Read and commit run in one turn, so the only possible conflict is the e-mail address.
     if (!(committed instanceof Promise)) return undefined
     await committed
     return user

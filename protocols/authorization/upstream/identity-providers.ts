@@ -1,5 +1,5 @@
-/** Keys of the enterprise's identity providers. A disabled one has none from the next request on. Source:
- *  authorization section 13.2. */
+/** The keys of the enterprise's identity providers. A disabled provider has no keys from the next request on.
+ *  Source: docs/spec/authorization.md, section 13.2. */
 import type { KeyObject } from "node:crypto"
 import type { AuthContext } from "../auth-context.ts"
 import type { Idp } from "../records.ts"
@@ -19,18 +19,18 @@ export class IdentityProviders {
     )
   }
 
-  /** ES256, RS256 and PS256. Undefined: unknown, unfit, or the provider cannot be reached and nothing usable
-   *  is kept. */
+  /** Returns a key for ES256, RS256 or PS256. Undefined when the key is unknown or unfit, or when the
+   *  provider is unreachable and no usable key is cached. */
   async keyFor(idp: Idp, header: KeyHeader): Promise<KeyObject | undefined> {
     return idp.enabled ? this.keys.keyFor(idp, header) : undefined
   }
 
-  /** For the administrator; rejects with FetchFault. */
+  /** Fetches the keys when an administrator asks; rejects with FetchFault. */
   refresh(idp: Idp): Promise<number> {
     return this.keys.refresh(idp)
   }
 
-  /** False: audited as `jwks_fetch_failed` when there was no key. */
+  /** False when no usable key is cached; the missing key is then audited as `jwks_fetch_failed`. */
   hasKeys(idpId: string): boolean {
     return this.keys.hasKeys(idpId)
   }

@@ -1,6 +1,6 @@
-/** Broker providers: what their configuration may hold, and where its secrets live. No secret is ever in
- *  `config`.
- *  Source: authorization sections 12.1 and 16.3. */
+/** Broker providers: what their configuration may contain, and where their secrets are stored. `config` never
+ *  contains a secret.
+ *  Source: docs/spec/authorization.md, sections 12.1 and 16.3. */
 import { createPrivateKey } from "node:crypto"
 import type { AuthContext } from "../auth-context.ts"
 import { Providers, type Provider, type Resource } from "../records.ts"
@@ -16,7 +16,8 @@ const extraParamsMax = 16
 const expiresInMax = 366 * 86_400
 export const providersMax = 1_000
 
-/** What the server itself says to an authorization endpoint. */
+/** Parameters that the server itself sends to an authorization endpoint, so a configuration may not set
+ *  them. */
 const reserved = new Set([
   "response_type",
   "response_mode",
@@ -38,7 +39,7 @@ const reserved = new Set([
 
 const algorithms = ["RS256", "PS256", "ES256"]
 
-/** Why a value of this member is not acceptable; undefined when it is. */
+/** Returns why a value of this member is not acceptable; undefined when it is. */
 type Check = (value: unknown, local: boolean) => string | undefined
 
 const text: Check = (value) =>
@@ -96,7 +97,8 @@ const parameters: Check = (value) => {
 interface Shape {
   readonly wanted: Readonly<Record<string, Check>>
   readonly optional: Readonly<Record<string, Check>>
-  /** Or its `_ref`, one of the two. */
+  /** Name of the secret member. A configuration has either it or its `_ref`, which names an environment
+   *  variable. */
   readonly secret: string
 }
 
@@ -123,8 +125,8 @@ const shapes: { readonly [P in Protocol]: Shape } = {
 
 export const protocols = Object.keys(shapes) as ReadonlyArray<Protocol>
 
-/** Why a configuration is refused, naming the member. `secretKept`: a change of a provider whose secret stays
- *  as it is. */
+/** Returns why a configuration is refused, with the name of the member. `secretKept` is true for a change
+ *  that leaves the provider's secret as it is. */
 export const providerConfigFault = (
   protocol: Protocol,
   config: Members,
@@ -172,7 +174,7 @@ const isKeyFor = (pem: string, alg: string): boolean => {
 
 const secretNames = new Set(Object.values(shapes).map((shape) => shape.secret))
 
-/** What may be stored in clear and shown, and what may not. */
+/** Separates the members that may be stored in clear and displayed from the secret. */
 export const splitSecrets = (
   config: Members
 ): { readonly config: Members; readonly secret: string | undefined } => ({
@@ -185,13 +187,13 @@ export const splitSecrets = (
 export const sealSecret = (seal: AuthContext["seal"], providerId: string, secret: string): Uint8Array =>
   seal.seal(Buffer.from(secret), "provider-secret", providerId)
 
-/** `config_data` as a response shows it. */
+/** Returns `config_data` as a response displays it. */
 export const maskedConfig = ({ protocol, config, sealedSecret }: Provider): Members =>
   sealedSecret === null ? config : { ...config, [`${shapes[protocol].secret}_set`]: true }
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Undefined: the variable is not set, or the sealed value does not open. */
+/** Returns undefined when the environment variable is not set, or the sealed value cannot be opened. */
 export const secretOf = (
   { id, protocol, config, sealedSecret }: Provider,
   seal: AuthContext["seal"],
@@ -207,7 +209,7 @@ export const secretOf = (
   }
 }
 
-/** An `oauth` configuration with its defaults. */
+/** An `oauth` configuration with its defaults applied. */
 export interface OAuthConfig {
   readonly clientId: string
   readonly authorizeUrl: string
@@ -234,7 +236,7 @@ export const oauthConfig = ({ config }: Pick<Provider, "config">): OAuthConfig =
 
 const formEncoded = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1)
 
-/** A form to an upstream endpoint in the name of our client there. */
+/** Builds a form request to an upstream endpoint, authenticated as our client there. */
 export const asClient = (
   url: string,
   auth: "post" | "basic",
@@ -262,11 +264,11 @@ export const asClient = (
 export const providerBySlug = ({ store }: AuthContext["books"], slug: string): Provider | undefined =>
   Providers.range(store, { limit: providersMax }).find(({ value }) => value.slug === slug)?.value
 
-/** Broker resources which live by this provider. */
+/** Returns the Broker resources that use this provider. */
 export const resourcesOf = (books: AuthContext["books"], { id }: Provider): ReadonlyArray<Resource> =>
   books.resources().filter((resource) => resource.backend === "broker" && resource.providerId === id)
 
-/** What an upstream calls these scopes. */
+/** Returns the upstream's names for these scopes. */
 export const upstreamScopes = (catalog: Resource["scopes"]): ReadonlyArray<string> => [
   ...new Set(catalog.flatMap(({ name, upstream }) => (upstream.length === 0 ? [name] : upstream)))
 ]

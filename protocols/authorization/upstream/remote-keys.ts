@@ -1,19 +1,20 @@
-/** Keys that another party publishes: discovery document and key set, each kept for a time and fetched again
- *  within limits. Guarantee: however many tokens with unknown key ids arrive, a party is asked once a minute
- *  at most. Source: authorization section 13.2. */
+/** Keys that another party publishes: its discovery document and key set are cached for a time and fetched
+ *  again within limits. Guarantee: however many tokens with unknown key ids arrive, a party is asked at most
+ *  once a minute.
+ *  Source: docs/spec/authorization.md, section 13.2. */
 import { createPublicKey, type KeyObject } from "node:crypto"
 import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
 
 export interface Party {
-  /** What the caches are kept by. */
+  /** Key of the party's cache entries. */
   readonly id: string
   readonly issuer: string
-  /** "": from the discovery document. */
+  /** URL of the key set; "" when the discovery document names it. */
   readonly jwksUri: string
 }
 
-/** Of a token that claims to be the party's. */
+/** Header members of a token that claims to be the party's. */
 export interface KeyHeader {
   readonly alg: string
   readonly kid?: string | undefined
@@ -22,7 +23,7 @@ export interface KeyHeader {
 export interface KeyRules {
   readonly keptMs: number
   readonly timeoutMs: number
-  /** Only then also http. */
+  /** Allows http too, and only then. */
   readonly allowPrivateAddresses: boolean
 }
 
@@ -40,7 +41,7 @@ interface KeySet {
 interface Entry {
   readonly place: string
   keys: KeySet | undefined
-  /** Or failed to be. */
+  /** Time of the last fetch in epoch ms, whether or not it succeeded. */
   triedMs: number
   tried: boolean
   fetching: Promise<KeySet | FetchFault> | undefined
@@ -67,7 +68,7 @@ export class RemoteKeys {
     this.nowMs = nowMs
   }
 
-  /** The key that fits the header; undefined when there is none, or none can be had. */
+  /** Returns the key that fits the header; undefined when there is none or it cannot be fetched. */
   async keyFor(party: Party, header: KeyHeader): Promise<KeyObject | undefined> {
     const entry = this.entry(party)
     if (entry.keys === undefined || this.ageMs(entry.keys) >= this.rules.keptMs)
@@ -83,7 +84,7 @@ export class RemoteKeys {
     return this.chosen(entry, header)
   }
 
-  /** Fetches now, whatever was fetched before; the number of usable keys. Rejects with FetchFault. */
+  /** Fetches now, whatever is cached, and resolves to the number of usable keys; rejects with FetchFault. */
   async refresh(party: Party): Promise<number> {
     const keys = await this.fetch(party, this.entry(party))
     if (keys instanceof FetchFault) throw keys
@@ -98,13 +99,14 @@ export class RemoteKeys {
     return this.entries.get(id)?.keys?.fetchedMs
   }
 
-  /** Something is kept that may still be used: tells an unknown key from a party that cannot be reached. */
+  /** True when cached keys can still be used, which distinguishes an unknown key from an unreachable
+   *  party. */
   hasKeys(id: string): boolean {
     const keys = this.entries.get(id)?.keys
     return keys !== undefined && this.ageMs(keys) < 2 * this.rules.keptMs
   }
 
-  /** The discovery document, whose issuer is the party's. */
+  /** Fetches the discovery document, or returns the cached one, and checks that its issuer is the party's. */
   async configuration(party: Party): Promise<Members | FetchFault> {
     const entry = this.entry(party)
     const cached = entry.configuration
@@ -145,8 +147,8 @@ export class RemoteKeys {
     return this.nowMs() - fetchedMs
   }
 
-  /** Fetches unless it did so a moment ago. What was fetched before serves for one more time of keeping when
-   *  this fails. */
+  /** Fetches, unless the last attempt was a moment ago. When the fetch fails, the cached keys remain usable
+   *  up to twice `keptMs`. */
   private async renewed(party: Party, entry: Entry): Promise<void> {
     const waitMs = Math.min(refetchEveryMs, this.rules.keptMs)
     if (entry.fetching === undefined && entry.tried && this.nowMs() - entry.triedMs < waitMs) return
@@ -197,7 +199,7 @@ export class RemoteKeys {
   }
 
   private chosen({ keys }: Entry, { alg, kid }: KeyHeader): KeyObject | undefined {
-    // For one more time of keeping at most.
+    // Keys that could not be fetched again are usable up to twice `keptMs`.
     if (keys === undefined || this.ageMs(keys) >= 2 * this.rules.keptMs) return undefined
     const fitting = keys.keys.filter(
       (one) =>
@@ -209,7 +211,8 @@ export class RemoteKeys {
   }
 }
 
-/** Undefined for what must not verify anything: symmetric, weak, for encryption, malformed. */
+/** Returns undefined for a key that must not verify anything: symmetric, weak, malformed or for
+ *  encryption. */
 const publicKey = (jwk: unknown): PublicKey | undefined => {
   if (typeof jwk !== "object" || jwk === null) return undefined
   const { kty, crv, x, y, n, e, use, kid, alg } = jwk as Members

@@ -1,6 +1,7 @@
 /** The one outbound HTTP client of the authorization server. Guarantee: it connects only to an address that
- *  it has itself resolved and checked, follows nothing, keeps no cookie, uses no proxy, and ends at its byte
- *  and time limits. Source: authorization section 11.2. */
+ *  it has itself resolved and checked, follows no redirect, stores no cookie, uses no proxy, and stops at its
+ *  byte and time limits.
+ *  Source: docs/spec/authorization.md, section 11.2. */
 import { Data } from "effect"
 import * as http from "node:http"
 import * as https from "node:https"
@@ -28,7 +29,7 @@ export class FetchFault extends Data.TaggedError("FetchFault")<{
   }
 }
 
-/** Never what was fetched. */
+/** Messages of the faults; they never contain anything that was fetched. */
 const faultWords: { readonly [R in FetchFault["reason"]]: string } = {
   url: "the URL is not one that may be fetched",
   port: "the port is not allowed",
@@ -46,13 +47,13 @@ const faultWords: { readonly [R in FetchFault["reason"]]: string } = {
 
 export interface Outbound {
   readonly url: string
-  /** application/x-www-form-urlencoded, sent by POST; absent: GET. */
+  /** Sent by POST as application/x-www-form-urlencoded; without it the request is a GET. */
   readonly form?: URLSearchParams
   readonly headers?: Readonly<Record<string, string>>
-  /** After decoding. */
+  /** Limit on the body in bytes, after decoding. */
   readonly bodyBytesMax: number
   readonly timeoutMs: number
-  /** Drops the range check only. */
+  /** Permits private addresses; every other check still applies. */
   readonly allowPrivateAddresses: boolean
   readonly allowHttp: boolean
 }
@@ -66,20 +67,20 @@ export interface Fetched {
 export interface Limits {
   readonly inFlightMax: number
   readonly perHostMax: number
-  /** For a place. */
+  /** Longest wait for a free place, in ms. */
   readonly waitMs: number
   readonly connectMs: number
 }
 
 export const limitsDefault: Limits = { inFlightMax: 32, perHostMax: 4, waitMs: 2_000, connectMs: 3_000 }
 
-/** For upstreams that an operator has named: many users share one of them. */
+/** Limits for upstreams that an operator has configured, which many users share. */
 export const upstreamLimits: Partial<Limits> = { inFlightMax: 64, perHostMax: 32 }
 
 const waitingMax = 256
 const headerBytesMax = 16_384
 
-/** Places for requests in flight, in order of asking among those whose host has room. */
+/** Places for requests in flight, assigned in order of arrival among the requests whose host has room. */
 class Places {
   private readonly limits: Limits
   private readonly perHost = new Map<string, number>()
@@ -99,7 +100,7 @@ class Places {
     this.perHost.set(host, (this.perHost.get(host) ?? 0) + 1)
   }
 
-  /** False when none came free in time. */
+  /** Resolves to false when no place became free in time. */
   take(host: string): Promise<boolean> | true {
     if (this.hasRoom(host)) {
       this.enter(host)
@@ -156,7 +157,7 @@ export class SafeFetch {
     }
   }
 
-  /** Resolution, connection and body under one time limit. */
+  /** Limits resolution, connection and body together by one timeout. */
   private within(url: URL, outbound: Outbound): Promise<Fetched | FetchFault> {
     return new Promise((resolve) => {
       let call: http.ClientRequest | undefined
@@ -178,7 +179,7 @@ export class SafeFetch {
     })
   }
 
-  /** One address, when all of the host's may be talked to. */
+  /** Returns one address of the host, provided that all of its addresses are allowed. */
   private async addressOf(url: URL, allowPrivate: boolean): Promise<LookupAddress | FetchFault> {
     const literal = literalAddress(url.hostname)
     let all: ReadonlyArray<LookupAddress>
@@ -197,7 +198,7 @@ export class SafeFetch {
   }
 }
 
-/** The port rule holds also where private addresses are allowed. */
+/** Checks scheme and port; the port rule applies even where private addresses are allowed. */
 const checkedUrl = ({ url: text, allowHttp }: Outbound): URL | FetchFault => {
   let url: URL
   try {
@@ -230,12 +231,13 @@ const send = (
   const secure = url.protocol === "https:"
   const call = (secure ? https : http).request(url, {
     method: body === undefined ? "GET" : "POST",
-    // An agent of its own: no pooled connection of another request, no proxy from the environment.
+    // Without an agent, no pooled connection of another request is used, and no proxy from the environment.
     agent: false,
     maxHeaderSize: headerBytesMax,
     insecureHTTPParser: false,
     rejectUnauthorized: true,
-    // The name stays for Host and TLS; the connection goes to what was checked, without another resolution.
+    // The name remains for Host and TLS, but the connection uses the checked address without resolving it
+    // again.
     lookup: (_host, options, answer) =>
       options.all === true ? answer(null, [pinned]) : answer(null, pinned.address, pinned.family),
     headers: {
@@ -290,7 +292,7 @@ const receive = (
   let decodedBytes = 0
   let sentBytes = 0
   const broken = (): void => end(new FetchFault({ reason: "broken" }))
-  // Empty gzip members decode to nothing: what is sent has a limit too.
+  // Empty gzip members decode to nothing, so the received bytes are limited too.
   response.on("data", (chunk: Buffer) => {
     if ((sentBytes += chunk.length) > 2 * bodyBytesMax) end(new FetchFault({ reason: "too-large" }))
   })
@@ -308,6 +310,6 @@ const receive = (
   decoded.on("end", () => end({ status, headers: response.headers, body: Buffer.concat(chunks) }))
 }
 
-/** `application/json` or `application/*+json`. */
+/** True for `application/json` and `application/*+json`. */
 export const isJson = ({ headers }: Fetched): boolean =>
   /^application\/(?:json|[!#$&^_.+a-z0-9-]+\+json)\s*(?:;|$)/i.test(headers["content-type"]?.trim() ?? "")

@@ -1,11 +1,11 @@
-/** The `state` of a round trip through someone else's site: sealed, so that it can neither be read nor made
- *  elsewhere, and good once, for a while.
- *  Source: authorization sections 7.9 and 12.2. */
+/** The `state` parameter of a round trip through another site: sealed, so that nobody else can read or forge
+ *  it, and accepted once, for a limited time.
+ *  Source: docs/spec/authorization.md, sections 7.9 and 12.2. */
 import { createHash, randomBytes } from "node:crypto"
 import { hashOf, type AuthContext } from "../auth-context.ts"
 import { Expiries, UsedStates } from "../records.ts"
 
-/** `atMs` is when it was made. */
+/** `atMs` is the time of creation in epoch ms. */
 export interface Stamped {
   readonly atMs: number
 }
@@ -23,14 +23,14 @@ export class SealedStates<A extends Stamped> {
     this.maxAgeMs = maxAgeMs
   }
 
-  /** Never twice the same: sealing draws its own nonce. */
+  /** Returns a different text for each call, because sealing uses a fresh nonce. */
   seal(value: A): string {
     return Buffer.from(
       this.authority.seal.seal(Buffer.from(JSON.stringify(value)), "state", this.address)
     ).toString("base64url")
   }
 
-  /** Undefined: not ours, changed, or too old. */
+  /** Returns undefined when the state is not ours, was changed or is too old. */
   open(state: string | undefined): A | undefined {
     if (state === undefined || state.length > stateLengthMax || !/^[\w-]+$/.test(state)) return undefined
     try {
@@ -45,9 +45,9 @@ export class SealedStates<A extends Stamped> {
     }
   }
 
-  /** True for one caller only, also of several at once; durable when it resolves. */
+  /** Resolves to true for exactly one caller, even of several at once, and not before that is durable. */
   async spend(state: string, { atMs }: A): Promise<boolean> {
-    // Trailing bits of base64url may differ for the same bytes: the canonical form is what counts.
+    // Different base64url texts can decode to the same bytes, so the canonical form is hashed.
     const key = [hashOf(this.authority, Buffer.from(state, "base64url").toString("base64url"), "state")]
     const expiresMs = atMs + this.maxAgeMs
     const spent = this.authority.books.commit([
@@ -62,6 +62,6 @@ export class SealedStates<A extends Stamped> {
 
 export const newVerifier = (): string => randomBytes(32).toString("base64url")
 
-/** S256 of RFC 7636. */
+/** Computes the S256 challenge of RFC 7636. */
 export const challengeOf = (verifier: string): string =>
   createHash("sha256").update(verifier).digest("base64url")

@@ -1,6 +1,7 @@
-/** Upstream credentials of users, and the tokens that are vended from them. Guarantee: per user and provider
+/** The upstream credentials of users, and the tokens vended from them. Guarantee: for each user and provider
  *  one refresh is in flight, and a rotated refresh token is durable before the access token that came with it
- *  is answered. Source: authorization section 12.5, steps 7 to 9. */
+ *  is answered.
+ *  Source: docs/spec/authorization.md, section 12.5, steps 7 to 9. */
 import { createPrivateKey } from "node:crypto"
 import { SignJWT } from "jose"
 import type { AuthContext } from "../auth-context.ts"
@@ -21,7 +22,7 @@ import {
 
 export interface UpstreamToken {
   readonly accessToken: string
-  /** Whole seconds left; undefined: not known. */
+  /** Remaining lifetime in whole seconds; undefined when unknown. */
   readonly expiresIn: number | undefined
 }
 
@@ -45,7 +46,7 @@ export class UpstreamTokenBroker {
     this.environment = environment
   }
 
-  /** The live grant whose credential opens. */
+  /** Returns the live grant of a user at a provider, with its opened credential. */
   grant(
     userId: string,
     providerId: string
@@ -56,7 +57,7 @@ export class UpstreamTokenBroker {
     return row === undefined || credential === undefined ? undefined : { row, credential }
   }
 
-  /** Bounds D and E, which only `oauth` has. Also for the look after minting. */
+  /** Checks bounds D and E, which only `oauth` providers have; it is repeated after minting. */
   bound(userId: string, provider: Provider, upstreamScopes: ReadonlyArray<string>): Problem | undefined {
     if (provider.protocol !== "oauth") return undefined
     const granted = this.grant(userId, provider.id)?.row.scopesGranted
@@ -70,8 +71,8 @@ export class UpstreamTokenBroker {
         )
   }
 
-  /** A token of the upstream with a minute of life at least, if the upstream lets tokens be refreshed.
-   *  `scopes`: for a service account, which asks anew. */
+  /** Returns an upstream token that is valid for at least one more minute, if the upstream lets tokens be
+   *  refreshed. `scopes` is for service accounts, which request a token for exactly these scopes. */
   async upstreamToken(
     user: { readonly id: string },
     provider: Provider,
@@ -107,7 +108,7 @@ export class UpstreamTokenBroker {
   private async refreshed(userId: string, provider: Provider): Promise<UpstreamToken | Problem> {
     const { books, seal, audit, nowMs } = this.authority
     const { tokenUrl, tokenAuth, clientId, format } = oauthConfig(provider)
-    // More than once only when the user connected anew, or was disconnected, while the upstream was asked.
+    // A second attempt is needed only when the user reconnected or disconnected while the upstream answered.
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       const granted = this.grant(userId, provider.id)
       if (granted === undefined) return this.missing(provider)
@@ -156,7 +157,8 @@ export class UpstreamTokenBroker {
     return this.unreachable(provider, "contention")
   }
 
-  /** Ends a grant for good, with its credential; false when it is no longer the one that was read. */
+  /** Revokes a grant and erases its credential; resolves to false when the row has changed since it was
+   *  read. */
   async revoked(
     row: BrokerGrant,
     reason: string,
@@ -181,8 +183,8 @@ export class UpstreamTokenBroker {
     return true
   }
 
-  /** Best effort: the upstream is told, not waited for, because here it is over already. `row` still holds
-   *  its credential. */
+  /** Asks the upstream to revoke the credential without waiting for the result, because the grant is already
+   *  revoked here. `row` still holds its credential. */
   revokeUpstream(row: BrokerGrant, provider: Provider): void {
     const { revokeUrl, tokenAuth, clientId } = oauthConfig(provider)
     const { local, seal } = this.authority
@@ -231,13 +233,15 @@ export class UpstreamTokenBroker {
       : { accessToken, expiresIn: provider.config["expires_in"] as number | undefined }
   }
 
-  /** One token per provider and scope serves all users: it is the provider's, not theirs. */
+  /** One token per provider and scope serves all users, because it belongs to the provider and not to a
+   *  user. */
   private async serviceToken(
     provider: Provider,
     scopes: ReadonlyArray<string>,
     nowMs: number
   ): Promise<UpstreamToken | Problem> {
-    // A changed provider does not go on with tokens of its former configuration.
+    // The time of the last change is part of the address, so that a changed provider does not use tokens of
+    // its former configuration.
     const scope = [...scopes].sort().join(" ")
     const address = `${provider.id} ${provider.updatedMs} ${scope}`
     const cached = this.serviceTokens.get(address)
@@ -250,7 +254,7 @@ export class UpstreamTokenBroker {
         return this.unreachable(provider, answer instanceof FetchFault ? answer.reason : "refused")
       if (this.serviceTokens.size >= serviceTokensMax)
         this.serviceTokens.delete(this.serviceTokens.keys().next().value!)
-      // Without a time of expiry it cannot be kept.
+      // A token without an expiry time cannot be cached.
       if (answer.credential.expiresMs !== undefined) this.serviceTokens.set(address, answer.credential)
       return vended(answer.credential, this.authority.nowMs())
     })

@@ -1,6 +1,7 @@
-/** Everything of this service that talks to the outside, put together. Strangers' documents, identity
- *  providers and operators' upstreams have outbound limits of their own, so that a flood of the first cannot
- *  starve the others. */
+/** Assembles every part of this service that makes outbound requests. Client documents, identity providers
+ *  and operators' upstreams each have their own outbound limits, so that a flood of client documents cannot
+ *  starve the others.
+ *  Source: docs/spec/authorization.md, section 11.2. */
 import type { Route } from "../../../runtime/http.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { ClientDocuments } from "../client/client-documents.ts"
@@ -15,7 +16,8 @@ export interface UpstreamServices {
   readonly documents: ClientDocuments
   readonly idps: IdentityProviders
   readonly tokenBroker: UpstreamTokenBroker
-  /** `/connect`, `/connections` and `/oidc`, whose pages and sessions are the caller's. */
+  /** Returns the routes below `/connect`, `/connections` and `/oidc`; the caller supplies their pages and
+   *  sessions. */
   routes(
     ports: Omit<ConnectDependencies, "vault" | "fetcher" | "environment"> &
       Omit<FederationDependencies, "fetcher">

@@ -1,6 +1,6 @@
-/** What an upstream's token endpoint answers, and how it is kept: sealed, at the address of its user and
+/** The answer of an upstream's token endpoint, and how its credential is stored: sealed to its user and
  *  provider.
- *  Source: authorization sections 12.4 and 12.7; RFC 6749 section 5. */
+ *  Source: docs/spec/authorization.md, sections 12.4 and 12.7; RFC 6749 section 5. */
 import type { AuthContext } from "../auth-context.ts"
 import { FetchFault, isJson, type Fetched } from "./safe-fetch.ts"
 import { isWireFault, parseObject, type Members } from "../wire.ts"
@@ -10,7 +10,7 @@ import type { BrokerGrant } from "../records.ts"
 export interface Credential {
   readonly accessToken: string
   readonly refreshToken: string | undefined
-  /** Epoch ms. */
+  /** Expiry in epoch ms; undefined when the upstream did not say. */
   readonly expiresMs: number | undefined
   readonly tokenType: string
   readonly scope: string
@@ -18,11 +18,11 @@ export interface Credential {
 
 export interface TokenAnswer {
   readonly credential: Credential
-  /** Undefined: not said, so what was asked for. */
+  /** Granted scopes; undefined when the answer names none, which means the requested ones. */
   readonly scopes: ReadonlyArray<string> | undefined
 }
 
-/** `refused`: the upstream's own error code. */
+/** `refused` is the upstream's own error code. */
 export interface TokenRefusal {
   readonly refused: string
 }
@@ -36,11 +36,12 @@ const textIn = (members: Members, name: string): string | undefined => {
   return typeof value === "string" && value !== "" ? value : undefined
 }
 
-/** A header can carry it. */
+/** True when the text can be sent in a header. */
 const isToken = (value: string | undefined): value is string =>
   value !== undefined && value.length <= tokenLengthMax && !/[^\x21-\x7e]/.test(value)
 
-/** A 5xx, and what is no token response at all, is a fault of the upstream; an OAuth error is its refusal. */
+/** Reads a token response. A 5xx, or anything that is no token response, is a fault of the upstream; an OAuth
+ *  error is its refusal. */
 export const readTokenAnswer = (
   fetched: Fetched | FetchFault,
   format: "standard" | "slack",
@@ -50,7 +51,7 @@ export const readTokenAnswer = (
   if (fetched instanceof FetchFault) return fetched
   const body = fetched.status < 500 && isJson(fetched) ? parseObject(fetched.body) : undefined
   if (body === undefined || isWireFault(body)) return new FetchFault({ reason: "broken" })
-  // Some answer 200 with an error in it.
+  // Some upstreams answer 200 with an error in the body.
   const error = textIn(body, "error")
   if (fetched.status !== 200 || error !== undefined || (format === "slack" && body["ok"] !== true))
     return error === undefined ? new FetchFault({ reason: "broken" }) : { refused: error }
@@ -71,13 +72,13 @@ export const readTokenAnswer = (
       tokenType: textIn(members, "token_type") ?? "Bearer",
       scope: scope ?? ""
     },
-    // Several well-known upstreams separate by commas; a scope with a comma of its own must have been asked
-    // for.
+    // Several well-known upstreams separate scopes by commas. A scope that contains a comma itself can only
+    // be one that was requested.
     scopes: scope?.split(asked.some((one) => one.includes(",")) ? / +/ : /[ ,]+/).filter((one) => one !== "")
   }
 }
 
-/** Upstream words for a refresh token that is spent for good. */
+/** True when the upstream says that a refresh token is permanently invalid. */
 export const isSpent = ({ refused }: TokenRefusal): boolean =>
   ["invalid_grant", "invalid_refresh_token", "token_revoked", "token_expired", "bad_refresh_token"].includes(
     refused
@@ -85,8 +86,8 @@ export const isSpent = ({ refused }: TokenRefusal): boolean =>
 
 const purpose = "broker-grant"
 
-/** Whose a credential is. Named by the reader, never taken from the row: a row that was moved must not open.
- *  */
+/** Owner of a credential. The reader supplies it and never takes it from the row, so that a row copied to
+ *  another owner cannot be opened. */
 export interface Entry {
   readonly userId: string
   readonly providerId: string
@@ -98,7 +99,7 @@ export const sealCredential = (
   credential: Credential
 ): Uint8Array => seal.seal(Buffer.from(JSON.stringify(credential)), purpose, `${userId}/${providerId}`)
 
-/** Undefined: revoked, or sealed for another entry. */
+/** Returns undefined when the grant is revoked, or its credential is sealed for another owner. */
 export const openCredential = (
   seal: AuthContext["seal"],
   { userId, providerId }: Entry,

@@ -1,5 +1,6 @@
-/** `authorization_code`: redeems a code once; a second presentation ends everything that came of the first.
- *  Source: authorization sections 7.7, 8.3, 18.1; RFC 6749 4.1.3, RFC 7636 4.6. */
+/** `authorization_code`: redeems a code once; a second presentation revokes everything issued from the first.
+ *  Source: docs/spec/authorization.md, sections 7.7, 8.3 and 18.1; RFC 6749 section 4.1.3, RFC 7636 section
+ *  4.6. */
 import { createHash } from "node:crypto"
 import { equalSecrets } from "../../../../storage/seal.ts"
 import type { Write } from "../../../../storage/store.ts"
@@ -14,7 +15,8 @@ import { consentCovers, invalidGrant, narrowed, requestedResource, type Grant } 
 
 export const failedAttemptsMax = 5
 
-/** A row that changed under us is read again; what it then says ends the loop. */
+/** Number of attempts when a concurrent request changes the row. Each attempt reads it again, and what the
+ *  row then says usually ends the loop. */
 const looksMax = 8
 
 const revokeIssued = async (services: AuthServices, code: Code): Promise<void> => {

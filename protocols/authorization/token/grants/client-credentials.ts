@@ -1,4 +1,5 @@
-/** `client_credentials`: a client acts for itself. Source: authorization section 8.6; RFC 6749 4.4. */
+/** `client_credentials`: a client acts for itself.
+ *  Source: docs/spec/authorization.md, section 8.6; RFC 6749 section 4.4. */
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import { namesOf, readScope, refusedScope, resourceByUri } from "../resources.ts"
 import { issuanceRow, mint } from "../tokens.ts"

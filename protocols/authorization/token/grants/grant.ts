@@ -1,6 +1,6 @@
-/** What every grant is given, after the common checks of the token endpoint, and what it gives back: a
- *  success body, or a Problem that has spent nothing but what its own section says. Source: authorization
- *  section 8.1. */
+/** The input and output of every grant. A grant runs after the common checks of the token endpoint, and
+ *  returns a success body, or a Problem that has spent nothing except what the grant's own section allows.
+ *  Source: docs/spec/authorization.md, section 8.1. */
 import { isProblem, type Problem, problemOf } from "../../problems.ts"
 import { Consents, type Client, type Resource } from "../../records.ts"
 import { catalogHas, inCatalogOrder, readScope, refusedScope, resourceOf, within } from "../resources.ts"
@@ -18,7 +18,7 @@ export interface GrantCall {
   readonly traceId: string
 }
 
-/** What is named, checked so far (steps 1 to 7), for both kinds of target. */
+/** A token exchange whose parameters passed steps 1 to 7, for both kinds of target. */
 export interface Exchange {
   readonly call: GrantCall
   readonly subject: OwnToken
@@ -33,7 +33,7 @@ export type Grant = (call: GrantCall) => Promise<Body | Problem>
 export const accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 export const invalidGrant = (words: string): Problem => problemOf("invalid_grant", words)
 
-/** The one resource that is named; null: none is. */
+/** Returns the one requested resource, or null when the request names none. */
 export const requestedResource = ({ services, form }: GrantCall): Resource | null | Problem => {
   const values = form.all("resource")
   if (values.length === 0) return null
@@ -41,8 +41,8 @@ export const requestedResource = ({ services, form }: GrantCall): Resource | nul
   return resourceOf(services, values[0]!) ?? problemOf("invalid_target", "the resource is not known")
 }
 
-/** What a request of a user's grant gets: of `granted`, what it asks for, cut to what the client and the
- *  catalog hold today. */
+/** Returns the scopes for a request under a user's grant: the requested part of `granted`, limited to what
+ *  the client and the catalog allow today. */
 export const narrowed = (
   call: GrantCall,
   granted: ReadonlyArray<string>,

@@ -1,5 +1,7 @@
-/** `jwt-bearer` with an ID-JAG: an enterprise's identity provider vouches for a user at one of our clients.
- *  Source: authorization sections 8.8, 13; RFC 7523, draft-ietf-oauth-identity-assertion-authz-grant. */
+/** `jwt-bearer` with an ID-JAG: an enterprise's identity provider asserts a user's identity to one of our
+ *  clients.
+ *  Source: docs/spec/authorization.md, sections 8.8 and 13; RFC 7523,
+ *  draft-ietf-oauth-identity-assertion-authz-grant. */
 import { Conflict } from "../../../../storage/store.ts"
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import {
@@ -128,7 +130,8 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   return minted.body
 }
 
-/** A claim's value, or the only one of its list; `otherwise` for a list of several or none. */
+/** Returns a claim's value, or the only element when it is a list; `otherwise` for a list of any other
+ *  length. */
 const onlyOf = (claim: unknown, otherwise: null | undefined): unknown => {
   if (!Array.isArray(claim)) return claim
   return claim.length === 1 ? claim[0] : otherwise

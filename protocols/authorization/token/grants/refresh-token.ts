@@ -1,8 +1,8 @@
 /** `refresh_token`: spends a token for its successor; an older one, presented again, ends the family. The
- *  family is asked twice. `Inspect` says whom the token is for, since the checks of client, user, key, resource
- *  and scope, and the issuance row made from them, must stand before anything is spent. `Rotate` judges the
- *  generation once more inside the family's mailbox, in the step that commits the row, so that of two uses of
- *  one token only one succeeds.
+ *  family is asked twice. `Inspect` returns whom the token is for, because the checks of client, user, key,
+ *  resource and scope, and the issuance row made from them, must be complete before anything is spent.
+ *  `Rotate` judges the generation once more inside the family's mailbox, in the step that commits the row, so
+ *  that of two uses of one token only one succeeds.
  *  Source: docs/spec/authorization.md, sections 8.4 and 8.5; RFC 6749 section 6, RFC 9700 section 4.14. */
 import { refreshVerdict, type Family, type RefreshVerdict } from "../../../../actors/refresh-family.ts"
 import type { AuditDetails } from "../../audit.ts"
@@ -14,7 +14,7 @@ import { invalidGrant, narrowed, requestedResource, type Body, type Grant, type 
 
 export const reuseDescription = "the token family was revoked due to reuse detection"
 
-/** A presented token whose MAC was right, and the family it is of. */
+/** A presented token whose MAC is valid, with its family. */
 interface PresentedToken {
   readonly call: GrantCall
   readonly familyId: string
@@ -55,7 +55,7 @@ const auditOf = (
   detail: { family_id: familyId, ...detail }
 })
 
-/** What a token gets that is not the current one. */
+/** Answers a token that is not the current one of its family. */
 const declined = async (
   presented: PresentedToken,
   verdict: Exclude<RefreshVerdict, "current">
@@ -104,7 +104,7 @@ const superseded = async (presented: PresentedToken): Promise<Problem> => {
   return reuseEnded(presented)
 }
 
-/** The answer to a reuse that has ended the family. */
+/** Answers a reuse that has ended the family. */
 const reuseEnded = async (presented: PresentedToken): Promise<Problem> => {
   const { audit, refreshGrace } = presented.call.services
   refreshGrace.forget(presented.familyId)
@@ -156,7 +156,8 @@ const rotated = async (presented: PresentedToken): Promise<Body | Problem> => {
   if ("fault" in answer) return unavailable()
   if ("refuse" in answer) {
     if (answer.refuse._tag === "Stale") return unavailable()
-    // Another use of the same token came between; a superseded one has ended the family with this step.
+    // A concurrent use of the same token came first; if the token is superseded, this step has ended the
+    // family.
     const { verdict } = answer.refuse
     return verdict === "superseded" ? reuseEnded(presented) : declined(presented, verdict)
   }

@@ -1,6 +1,6 @@
-/** Token exchange: impersonation and delegation at our own resources; at a Broker resource, an upstream token
- *  (vending.ts). `invalid_target` is never answered here. Source: authorization sections 8.7, 14; RFC 8693.
- *  */
+/** Token exchange: impersonation and delegation at our own resources, and upstream tokens at a Broker
+ *  resource (vending.ts). `invalid_target` is never answered here.
+ *  Source: docs/spec/authorization.md, sections 8.7 and 14; RFC 8693. */
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { generationsMax } from "../liveness.ts"
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
@@ -89,7 +89,7 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
   return target?.backend === "broker" ? vend(exchange, target) : mintExchanged(exchange)
 }
 
-/** Step 8. */
+/** Checks step 8: whether the client may exchange this token for the target. */
 const mayAct = ({
   call: { services, client },
   subject: { issuance },
@@ -166,7 +166,8 @@ const mintExchanged = async (exchange: Exchange): Promise<Body | Problem> => {
     act
   })
   if (isProblem(minted)) return minted
-  // Checked again with the write: a subject or consent that went in between leaves nothing behind.
+  // The conditions are checked again with the write, so that a subject or consent revoked meanwhile leaves no
+  // row.
   const outcome = books.commit([
     issuanceRow(minted.issuance),
     Issuances.check([parent.jti], Issuances.unchanged(parent)),

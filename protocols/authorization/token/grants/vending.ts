@@ -1,6 +1,6 @@
-/** Token exchange at a Broker resource: the upstream's own token, under three bounds: what the operator
- *  allows, what the user has consented to for this agent, what the user has granted upstream. Source:
- *  authorization section 12.5. */
+/** Token exchange at a Broker resource: returns the upstream's own token, within three limits: what the
+ *  operator allows, what the user has consented to for this agent, and what the user has granted upstream.
+ *  Source: docs/spec/authorization.md, section 12.5. */
 import { consentWanted, liveConsent } from "../../consents.ts"
 import { consentRequired, isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
 import { upstreamScopes } from "../../upstream/providers.ts"
@@ -22,8 +22,8 @@ const denied = (words: string): Problem => problemOf("access_denied", words)
 const upstreamOf = ({ scopes: catalog }: Resource, scopes: ReadonlyArray<string>): ReadonlyArray<string> =>
   upstreamScopes(catalog.filter(({ name }) => scopes.includes(name)))
 
-/** The resource at which the user's consent for this client counts; a client which merely holds a token has
- *  none. */
+/** Returns the resource at which the user's consent for this client counts. A client that merely holds
+ *  another client's token has none. */
 const attested = ({ call: { services, client }, subject: { issuance } }: Exchange): Resource | undefined => {
   const resource = resourceOfAudience(services, issuance.audience)
   if (issuance.clientId === client.clientId) return resource
@@ -105,7 +105,7 @@ export const vend = async (exchange: Exchange, target: Resource): Promise<Body |
     revokedMs: null,
     revokedReason: ""
   }
-  // The upstream was asked in between: the bounds must still hold when the row is written.
+  // Time has passed while the upstream answered, so the limits are checked again before the row is written.
   const brokerNow =
     provider.protocol === "oauth" ? BrokerGrants.get(books.store, [parent.userId, provider.id]) : undefined
   if (provider.protocol === "oauth" && (brokerNow === undefined || brokerNow.revokedMs !== null))
