@@ -1,16 +1,16 @@
-/** Every document format by its extensions, without loading any: what an upload is measured by, and where the
- *  code of each lies.
- *  Source: translation 4.6, 4.7; documents 4. */
+/** The table of document formats by file extension: upload limits, billing minimums and possible
+ *  conversions. Reading it loads no format's code.
+ *  Source: docs/spec/translation.md, sections 4.6, 4.7; docs/spec/documents.md, section 4. */
 import type { Format } from "./document.ts"
 
 export interface DocumentType {
   readonly id: string
   readonly extensions: ReadonlyArray<string>
   readonly mime: string
-  /** MiB, free and paid. */
+  /** Maximum upload size on free and on paid accounts, in MiB. */
   readonly freeMiB: number
   readonly paidMiB: number
-  /** Characters that are billed at least; null: not billed at all. */
+  /** Minimum number of characters billed for a document; null means that the format is not billed. */
   readonly billedMin: number | null
   readonly load: () => Promise<Format>
 }
@@ -90,5 +90,6 @@ const byExtension = new Map(
 
 export const documentTypeOf = (extension: string): DocumentType | undefined => byExtension.get(extension)
 
-/** Same format under another name is no conversion. */
+/** Output extensions that each input extension can be converted to. An alias of the same format, such as
+ *  `htm` for `html`, is no conversion. */
 export const conversions: ReadonlyMap<string, ReadonlyArray<string>> = new Map([["pdf", ["docx"]]])

@@ -1,5 +1,6 @@
-/** DITA topics: XML with fixed roles of its elements; code, file names and messages are locks. Maps are
- *  refused. Source: documents 5.12. */
+/** DITA topics: XML whose elements have fixed roles. Code, file names and messages are locked, so they are
+ *  never translated; DITA maps are refused.
+ *  Source: docs/spec/documents.md, section 5.12. */
 import { BadDocument, type Format } from "./document.ts"
 import { xmlDocument, type Dialect, type Role } from "./xml.ts"
 

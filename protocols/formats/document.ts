@@ -1,8 +1,9 @@
-/** What a document format is: bytes in, segments of text with codes out, and the same bytes back with some
- *  spans replaced. Guarantee: nothing is ever serialized from a tree, so an unchanged segment leaves its
- *  bytes untouched. Pure. Source: documents 1, 2. */
+/** The interface of a document format: it turns bytes into segments of text with inline codes, and rebuilds
+ *  the same bytes with some spans replaced. Guarantee: no output is serialized from a tree, so an unchanged
+ *  segment leaves its bytes untouched. Pure.
+ *  Source: docs/spec/documents.md, sections 1, 2. */
 
-/** Why a document cannot be had; the words stand inside the message that the client sees. */
+/** The reason for which a document is refused. Clients see these words inside the error message. */
 export type Reason =
   | "empty"
   | "damaged archive"
@@ -41,7 +42,7 @@ export type Reason =
   | "not a MIF file"
   | "too many characters"
 
-/** `where`: part and offset, never text of the document. */
+/** Refusal of a document. `where` names the part and the offset, and never contains text of the document. */
 export class BadDocument extends Error {
   readonly reason: Reason
   readonly where: string | undefined
@@ -54,26 +55,27 @@ export class BadDocument extends Error {
   }
 }
 
-/** Half-open span of one part's characters. */
+/** Half-open range of character offsets in one part. */
 export interface Span {
   readonly from: number
   readonly to: number
 }
 
-/** How text of a run is written where the source has no place for it. */
+/** Markup to write around text where the source has no text element to hold it. */
 export interface Wrap {
   readonly open: string
   readonly close: string
 }
 
-/** `pair`: formatting around text. `point`: something between. `lock`: not to be translated, steers only.
- *  Markup stays where it stood. */
+/** Inline markup of a segment. A `pair` formats the text between its two edges, a `point` is a single piece
+ *  of markup, and a `lock` is content that is not translated but that the engine may see. The markup itself
+ *  stays at its place in the source. */
 export interface Code {
   readonly id: number
   readonly kind: "pair" | "point" | "lock"
-  /** A pair that the format cannot do without comes back even when empty. */
+  /** The pair is restored even when the translation leaves it empty, because the format requires it. */
   readonly needed?: boolean
-  /** How text inside a pair is written; absent: as it is. */
+  /** Markup to write around text inside the pair; the text is written as it is when absent. */
   readonly wrap?: Wrap
 }
 
@@ -84,39 +86,39 @@ export type Item =
       readonly id: number
       readonly from: number
       readonly to: number
-      /** Around a point inside a run. */
+      /** Markup to write around the point inside a run. */
       readonly wrap?: Wrap
     }
 
 export interface Segment {
-  /** Dense, document order. */
+  /** Segment ids are consecutive and follow document order. */
   readonly id: number
-  /** Decoded text with codes as marks (marks.ts). */
+  /** Decoded text in which each code is a mark (see marks.ts). */
   readonly text: string
-  /** Code points, codes excluded. */
+  /** Number of code points that are billed; codes are not counted. */
   readonly billed: number
   readonly context?: string
 }
 
 export interface ExtractOptions {
-  /** Lower-case BCP 47 code of the target, as `lang` attributes take it. */
+  /** Lower-case BCP 47 code of the target language, as `lang` attributes take it. */
   readonly target: string
-  /** Lower-case source, when it was given. */
+  /** Lower-case code of the source language, when the request names one. */
   readonly source?: string
-  /** More than this many code points: BadDocument "too many characters". */
+  /** Maximum number of code points in a document; a longer one is refused with "too many characters". */
   readonly charactersMax: number
   readonly watermark?: string
-  /** Extension of the output when it is a conversion. */
+  /** Extension of the output format, present only when the document is converted. */
   readonly convertTo?: string
 }
 
 export interface Extraction {
   readonly segments: ReadonlyArray<Segment>
-  /** Code points of the source that count. */
+  /** Number of billable code points in the source. */
   readonly characters: number
-  /** Translations by segment id; undefined leaves the segment as it is. */
+  /** Writes the document with the translation of each segment; undefined leaves a segment unchanged. */
   readonly rebuild: (translated: (id: number) => string | undefined) => Uint8Array | Promise<Uint8Array>
-  /** Lines for the operator's log, without text of the document. */
+  /** Warnings for the operator's log. They contain no text of the document. */
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -124,7 +126,7 @@ export interface Format {
   readonly id: string
   readonly extensions: ReadonlyArray<string>
   readonly mime: string
-  /** Cheap structural checks at upload; throws BadDocument. */
+  /** Runs cheap structural checks at upload and throws BadDocument when one fails. */
   readonly inspect: (
     bytes: Buffer,
     extension: string,
@@ -133,7 +135,7 @@ export interface Format {
   readonly extract: (bytes: Buffer, options: ExtractOptions) => Extraction | Promise<Extraction>
 }
 
-/** What all formats may cost at most. */
+/** Resource limits that apply to every format. */
 export const limits = {
   unpackedBytesMax: 512 * 1_048_576,
   partBytesMax: 128 * 1_048_576,

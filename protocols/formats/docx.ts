@@ -1,5 +1,6 @@
-/** Word documents: every part that holds text, found by content type; deleted text, field codes and formulas
- *  stay. Source: documents 5.1. */
+/** Word documents: every part that holds text is found by its content type. Deleted text, field codes and
+ *  formulas are never translated.
+ *  Source: docs/spec/documents.md, section 5.1. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
 import { readOfficeText } from "./office-text.ts"

@@ -1,11 +1,13 @@
-/** Bytes to text and back: BOM, then what the document declares, then UTF-8; output keeps encoding, BOM and
- *  line ends. Never guesses silently, never writes U+FFFD. Source: documents 3.1. */
+/** Decodes bytes to text and encodes them again. The byte order mark decides first, then the encoding that
+ *  the document declares, then UTF-8; the output has the encoding, byte order mark and line ends of the
+ *  input. Guarantee: bytes that cannot be decoded are refused, never replaced by U+FFFD.
+ *  Source: docs/spec/documents.md, section 3.1. */
 import { isUtf8 } from "node:buffer"
 import { BadDocument, type Reason } from "./document.ts"
 
 export interface Decoded {
   readonly text: string
-  /** As TextDecoder names it. */
+  /** Name of the encoding as TextDecoder spells it. */
   readonly encoding: string
   readonly bom: boolean
 }
@@ -24,7 +26,8 @@ const decoderOf = (encoding: string): InstanceType<typeof TextDecoder> | undefin
   return decoders.get(name)
 }
 
-/** `declared` is asked for what the document says of itself, given its first kilobyte as Latin-1. */
+/** Decodes a document. `declared` receives its first kilobyte as Latin-1 and returns the encoding that the
+ *  document declares, if any. */
 export const decode = (
   bytes: Buffer,
   declared: (head: string) => string | undefined,
@@ -56,8 +59,9 @@ const decoded = (bytes: Buffer, encoding: string, bom: boolean, reason: Reason):
 
 const latin1 = new Set(["windows-1252", "iso-8859-1", "us-ascii"])
 
-/** The runtime writes UTF-8, UTF-16 and Latin-1; of the others `redeclare` changes what the document says.
- *  `refer`: numeric references are understood. */
+/** Encodes text as it was decoded. Node encodes only UTF-8, UTF-16 and Latin-1; for any other encoding the
+ *  output is UTF-8 and `redeclare` changes the document's declaration. `refer` says that the format has
+ *  numeric character references, which Latin-1 output needs for all other letters. */
 export const encode = (
   text: string,
   { encoding, bom }: Decoded,
@@ -77,7 +81,7 @@ export const encode = (
   return Buffer.from(how.redeclare(text))
 }
 
-/** UTF-8, or UTF-16 with its mark, of formats that declare nothing. */
+/** Decodes a format without encoding declarations: UTF-8, or UTF-16 with a byte order mark. */
 export const decodePlain = (bytes: Buffer, reason: Reason = "not valid UTF-8"): Decoded =>
   decode(bytes, () => undefined, reason)
 

@@ -1,6 +1,6 @@
-/** HTML: text and chosen attributes; the source is never repaired, unbalanced markup stays where it is.
- *  htmlparser2 tells the tokens' places.
- *  Source: documents 5.5. */
+/** HTML: text and selected attributes are translated. The source is never repaired, so unbalanced markup is
+ *  written back as it is. htmlparser2 provides the position of each token.
+ *  Source: docs/spec/documents.md, section 5.5. */
 import { decodeHTML } from "entities"
 import { Tokenizer } from "htmlparser2"
 import { BadDocument, type ExtractOptions, type Format } from "./document.ts"
@@ -30,7 +30,7 @@ type Token =
       readonly alone: boolean
     }
 
-/** Every token with its place; together they are the whole text. */
+/** Visits every token with its position; the tokens together cover the whole text. */
 const eachToken = (text: string, told: (token: Token) => void): void => {
   let at = 0
   let name = ""
@@ -128,8 +128,8 @@ class Reading {
   private readonly open = new Map<string, number>()
   private builder = new Builder()
 
-  /** Inside of something that is passed over: its name, how deep, where it began, whether it stands for
-   *  words. */
+  /** The element that is being skipped: its name, its nesting depth, its start, and whether it replaces
+   *  words of the sentence. */
   private skipping:
     | { readonly name: string; depth: number; readonly from: number; readonly lock: boolean }
     | undefined
@@ -225,7 +225,8 @@ class Reading {
     this.skipping = undefined
   }
 
-  /** `translate` as the element says it; without a word the element is as its parent. */
+  /** Returns whether the element is locked by its `translate` attribute; without one it inherits from its
+   *  parent. */
   private isLocked(translate: string | undefined, notranslate: boolean): boolean {
     if (translate === "no" || notranslate) return true
     if (translate === "yes" || translate === "") return false
@@ -278,8 +279,8 @@ class Reading {
       else if (!this.builder.empty || top.locked) this.builder.point(from, to, undefined, top.locked)
       return
     }
-    // Crossing or unopened: a block's end closes what is still open inside it, an inline one's is left as it
-    // stands.
+    // The end tag crosses other elements or was never opened. The end of a block closes the elements still
+    // open inside it; the end of an inline element becomes a point.
     if (!block) {
       this.builder.point(from, to)
       return

@@ -1,6 +1,6 @@
-/** InDesign packages: the stories' text by paragraph; character styles are pairs in their places, breaks end
- *  paragraphs, everything else stays.
- *  Source: documents 5.9; IDML specification. */
+/** InDesign packages: the text of stories by paragraph. Character styles are pairs, line breaks end
+ *  paragraphs, and everything else is written back unchanged.
+ *  Source: docs/spec/documents.md, section 5.9; IDML specification. */
 import { BadDocument, type Format } from "./document.ts"
 import { PackageReading } from "./office-package.ts"
 import { Builder, type Segments, type Writing } from "./splice.ts"
@@ -11,7 +11,7 @@ import { openPackage } from "./zip.ts"
 const writing: Writing = { escape: escapeXml, fixed: true }
 const forced = /[\u2028\u00AD\u0003\u0008\uFEFF]/g
 
-/** Hold paragraphs of their own inside a paragraph. */
+/** Elements that contain paragraphs of their own inside a paragraph. */
 const nested = new Set([
   "Table",
   "Footnote",
@@ -46,7 +46,8 @@ const readStory = (text: string, segments: Segments, part: string): void => {
     builder = new Builder()
     base = current = undefined
   }
-  /** The first style with words is the paragraph's own. */
+  /** Treats the first character style that has words as the paragraph's own style, so that it needs no
+   *  pair. */
   const turn = (at: number): void => {
     base ??= style
     current ??= base
@@ -124,7 +125,7 @@ export const idml: Format = {
     if (map === undefined) throw new BadDocument("not an IDML file")
     const { text } = decodeXml(map)
     const listed = [...text.matchAll(/<idPkg:Story\s[^>]*?src="([^"]+)"/g)].map(([, src]) => src!)
-    // StoryList gives the reading order where it is there.
+    // StoryList gives the reading order in packages that have it.
     const order =
       /\sStoryList="([^"]*)"/
         .exec(text)?.[1]

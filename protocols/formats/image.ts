@@ -1,6 +1,7 @@
-/** Pictures: lines of text recognized, covered with the colour around them and set anew in their boxes.
- *  Recognition and painting are optional packages; the header is judged before any decoder sees the picture.
- *  Source: documents 5.14. */
+/** Images: lines of text are recognized, covered with the colour around them, and drawn again in their
+ *  boxes. Recognition and painting are optional packages. The image header is checked before any decoder
+ *  reads the image.
+ *  Source: docs/spec/documents.md, section 5.14. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
@@ -20,13 +21,14 @@ export interface PictureHead {
   readonly height: number
 }
 
-/** Which of the two the first bytes say; undefined: another. */
+/** Image format according to the first bytes; undefined for anything but PNG and JPEG. */
 const kindOf = (bytes: Buffer): PictureHead["kind"] | undefined => {
   if (bytes.subarray(0, 8).toString("hex") === "89504e470d0a1a0a") return "png"
   return bytes[0] === 0xff && bytes[1] === 0xd8 ? "jpeg" : undefined
 }
 
-/** Size from the header; throws BadDocument when it is none, cut off, or too large. */
+/** Reads the size from the header; throws BadDocument when the header is invalid, truncated, or names too
+ *  large a size. */
 export const headOf = (bytes: Buffer): PictureHead => {
   const kind = kindOf(bytes)
   if (kind === undefined) throw new BadDocument("damaged image")
@@ -88,7 +90,7 @@ const recognized: Readonly<Record<string, string>> = {
 
 const require = createRequire(import.meta.url)
 
-/** The folder of the recognition data of a language, when its package is installed. */
+/** Returns the folder of a language's recognition data, or undefined when its package is not installed. */
 export const dataOf = (language: string): { readonly name: string; readonly folder: string } | undefined => {
   const name = recognized[language.split("-")[0]!]
   try {
@@ -120,7 +122,7 @@ const recognize = async (
 ): Promise<ReadonlyArray<Line>> => {
   const { createWorker } = await import("tesseract.js")
   let broken: unknown
-  // Without a handler a broken picture would end the whole process.
+  // Without an error handler a broken image would end the whole process.
   const worker = await createWorker(name, 1, {
     langPath: folder,
     cacheMethod: "none",
@@ -218,7 +220,8 @@ const painted = async (
   return kind === "png" ? canvas.toBuffer("image/png") : canvas.toBuffer("image/jpeg", quality)
 }
 
-/** The median of the border is the paper; what differs most from it inside is the ink. */
+/** Estimates the colours of a box: the background is the median of its border, the text colour is what
+ *  differs most from it inside. */
 const coloursOf = (
   data: ArrayLike<number>,
   width: number,

@@ -1,6 +1,6 @@
-/** JSON: string values only; keys, numbers, white space and order stay byte for byte. Judged by RFC 8259 with
- *  one loop, no recursion.
- *  Source: documents 5.11. */
+/** JSON: only string values are translated; keys, numbers, white space and order are written back byte for
+ *  byte. The input is validated by RFC 8259 in one loop, without recursion.
+ *  Source: docs/spec/documents.md, section 5.11. */
 import { BadDocument, limits, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, Segments, spliced } from "./splice.ts"
@@ -16,7 +16,7 @@ const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const blank = /[ \t\r\n]*/y
 const word = /true|false|null/y
 
-/** Every string value with its place; throws BadDocument unless the text is one JSON value. */
+/** Lists every string value with its position; throws BadDocument unless the text is one JSON value. */
 export const jsonStrings = (text: string): ReadonlyArray<JsonString> => {
   const found: Array<JsonString> = []
   const inObject: Array<boolean> = []
@@ -31,7 +31,7 @@ export const jsonStrings = (text: string): ReadonlyArray<JsonString> => {
     if (match !== undefined) at += match.length
     return match
   }
-  /** Long strings overflow a regular expression's stack, so they are walked. */
+  /** Reads a string by a loop, because a regular expression overflows its stack on long strings. */
   const takeString = (): { readonly raw: string; readonly from: number } => {
     const from = at + 1
     let end = from
@@ -125,14 +125,15 @@ const keptKeys = new Set([
   "lang"
 ])
 
-/** What programs fill in, and halves of characters, which stay as they are written. */
+/** Placeholders that programs fill in, and lone surrogates; both are written back as they are. */
 const lock =
   /\$t\([^()"]{1,200}\)|<\/?\d{1,3}\s*\/?>|\{\{[^{}"]{1,100}\}\}|\$?\{[^{}"]{0,100}\}|%(?:\d{1,2}\$)?[sdif@]|\\u[dD][89abAB][0-9A-Fa-f]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9A-Fa-f]{2})\\u[dD][c-fC-F][0-9A-Fa-f]{2}/g
 
 const ascii = (text: string): string =>
   text.replace(/[\u0080-\uFFFF]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
 
-/** undefined: cut in the middle of an escape, where a backslash stands before what looks like a lock. */
+/** Decodes the escapes of a string. It returns undefined when the cut falls inside an escape, which happens
+ *  where a backslash precedes something that looks like a placeholder. */
 const unescaped = (raw: string): string | undefined => {
   try {
     return JSON.parse(`"${raw}"`) as string

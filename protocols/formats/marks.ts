@@ -1,12 +1,14 @@
-/** Codes inside text as marks: noncharacters around a number, which no document's text is made of (one that
- *  holds them keeps them as codes). And repair: whatever an engine makes of the marks, what comes back is
- *  well nested and loses nothing. Pure. Source: documents section 2. */
+/** Represents the codes of a segment as marks inside its text: a number between two Unicode noncharacters. A
+ *  document whose own text contains those characters has them replaced by codes. Guarantee of `repaired`:
+ *  whatever an engine does to the marks, the result is well nested and no code is lost. Pure.
+ *  Source: docs/spec/documents.md, section 2. */
 import type { Code } from "./document.ts"
 
 const begin = "\uFDD0"
 export type Edge = "open" | "close" | "whole"
 
-/** A lock stands for words, a point for none: who cuts sentences must know. */
+/** Noncharacters that delimit marks. Locks and points have different ones, because sentence splitting must
+ *  know that a lock stands for words and a point for none. */
 const edges = { open: "\uFDD1", close: "\uFDD2", whole: "\uFDD3", lock: "\uFDD4" } as const
 
 export type Piece = string | { readonly code: number; readonly edge: Edge }
@@ -24,7 +26,7 @@ const strays = /[\uFDD0-\uFDD4]/g
 export const markOf = (code: number, edge: keyof typeof edges): string => begin + code + edges[edge]
 const anyMark = /[\uFDD0-\uFDD4]/
 
-/** Text of a document that is not to be taken for a mark. */
+/** Returns whether text of a document contains characters that would be mistaken for a mark. */
 export const hasMarks = (text: string): boolean => anyMark.test(text)
 
 export const plainOf = (text: string): string => (text.includes(begin) ? text.replace(mark, "") : text)
@@ -49,12 +51,13 @@ export const piecesOf = (text: string): Array<Piece> => {
 export const textOf = (pieces: ReadonlyArray<Piece>): string =>
   pieces.map((piece) => (typeof piece === "string" ? piece : markOf(piece.code, piece.edge))).join("")
 
-/** The codes of the source in their order, each edge once. */
+/** Lists the codes of the source in order, each edge of a pair once. */
 const orderOf = (source: ReadonlyArray<Piece>) =>
   source.filter((piece): piece is Exclude<Piece, string> => typeof piece !== "string")
 
-/** Strange codes and doubles go, crossing ones are closed in time, missing points come back beside their
- *  neighbour. Identity in, identity out. */
+/** Makes the codes of a translation match its source: unknown and duplicate codes are removed, crossing
+ *  pairs are closed early, and missing points are restored next to their neighbour. A translation without
+ *  such faults is returned unchanged. */
 export const repaired = (
   source: ReadonlyArray<Piece>,
   translation: ReadonlyArray<Piece>,
@@ -90,8 +93,8 @@ export const repaired = (
   return restored(orderOf(source), out, seen, codes)
 }
 
-/** Puts back what must not be missing: after its nearest surviving left neighbour of the source, and the word
- *  behind that. */
+/** Restores missing codes: each is inserted after the nearest preceding code of the source that survived,
+ *  and after the word that follows it. */
 const restored = (
   order: ReturnType<typeof orderOf>,
   out: Array<Piece>,

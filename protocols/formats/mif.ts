@@ -1,6 +1,6 @@
-/** FrameMaker's interchange format: strings of paragraphs, notes and cells, index markers, variables; every
- *  statement keeps its place.
- *  Source: documents 5.13; MIF reference. */
+/** FrameMaker interchange format: strings of paragraphs, notes and table cells, index markers and variables
+ *  are translated; every statement stays at its place.
+ *  Source: docs/spec/documents.md, section 5.13; MIF reference. */
 import { BadDocument, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, Segments, spliced, type Writing } from "./splice.ts"
@@ -21,7 +21,8 @@ const escapes: Readonly<Record<string, string>> = {
 
 const escape = /\\(?:[\\>tqQ]|x([0-9A-Fa-f]{2}) |u([0-9A-Fa-f]{4}))/g
 
-/** FrameMaker's own characters below the letters are codes; what cannot be read stays as it is written. */
+/** Decodes FrameMaker's escapes. It returns undefined for a special character (a hexadecimal escape) or an
+ *  escape that it cannot read; such text becomes a code and is written back as it is. */
 const decoded = (raw: string): string | undefined => {
   let odd = false
   const text = raw.replace(escape, (whole, hex: string | undefined, wide: string | undefined) => {
@@ -154,7 +155,8 @@ const read = (text: string, segments: Segments): void => {
   }
 }
 
-/** A string of parts between separators or building blocks, which stay. */
+/** Adds a string whose parts are divided by separators or building blocks, which are written back
+ *  unchanged. */
 const pieces = (segments: Segments, raw: string, at: number, between: RegExp): void => {
   const builder = new Builder()
   let from = 0

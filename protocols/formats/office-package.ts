@@ -1,6 +1,7 @@
-/** A package of XML parts (Office, InDesign): parts found by content type, decoded when asked for, written
- *  back only when changed. Relationships are never followed outside, embedded packages never opened. Source:
- *  documents 3.4, 3.5; ECMA-376 part 2. */
+/** A ZIP package of XML parts (Office, InDesign): parts are found by content type, decoded on request, and
+ *  written only when changed. Guarantee: relationships are never followed outside the package, and embedded
+ *  packages are never opened.
+ *  Source: docs/spec/documents.md, sections 3.4, 3.5; ECMA-376 part 2. */
 import { BadDocument, type ExtractOptions, type Extraction, type Reason } from "./document.ts"
 import { decodeXml, encodeXml, type Decoded } from "./encoding.ts"
 import { Segments, spliced, type Edit, type Placed } from "./splice.ts"
@@ -12,7 +13,8 @@ const ooxml = (short: string, path: string): ReadonlyArray<readonly [string, str
   [`http://purl.oclc.org/ooxml/${path.replace("/2006", "")}`, short]
 ]
 
-/** Transitional and strict names of what this house reads. */
+/** Namespace addresses, transitional and strict, of the vocabularies that the formats read, with the prefix
+ *  used for each. */
 export const namespaces: ReadonlyMap<string, string> = new Map([
   ...ooxml("w", "wordprocessingml/2006/main"),
   ...ooxml("a", "drawingml/2006/main"),
@@ -25,7 +27,7 @@ export const namespaces: ReadonlyMap<string, string> = new Map([
   ["http://schemas.openxmlformats.org/markup-compatibility/2006", "mc"]
 ])
 
-/** Part names without the leading slash, by content type. */
+/** Maps each content type to part names without the leading slash. */
 export const contentTypesOf = (zip: Zip): ReadonlyMap<string, string> | undefined => {
   const part = zip.part("[Content_Types].xml")
   if (part === undefined) return undefined
@@ -48,7 +50,8 @@ export const contentTypesOf = (zip: Zip): ReadonlyMap<string, string> | undefine
 
 const anyMain = /^application\/(?:vnd\.openxmlformats-officedocument|vnd\.ms-)[\w.-]+\.main\+xml$/
 
-/** The package, when it is of the kind that its name says. */
+/** Opens the package when its main part has the type that the file name promises, and refuses it
+ *  otherwise. */
 export const inspectOffice = (bytes: Buffer, main: RegExp, otherwise: Reason): void => {
   const zip = openPackage(bytes, otherwise)
   let types: ReadonlyMap<string, string> | undefined
@@ -86,8 +89,8 @@ export class PackageReading {
     this.segments = new Segments(options)
   }
 
-  /** Reads a part, or what of it lies between two byte offsets. Edits that `read` gives are made when a
-   *  segment of the part has changed. */
+  /** Reads a part, or the piece of it between two byte offsets. The edits that `read` returns are applied
+   *  only when a segment of the part has changed. */
   part(
     name: string,
     read: (text: string, segments: Segments) => ReadonlyArray<Edit> | void,
@@ -135,7 +138,7 @@ export class PackageReading {
           return text === undefined || more.accept?.(text, id) === false ? undefined : text
         }
         const changed = new Map<string, Buffer>()
-        // Several windows of one part are written from the last to the first, so that their offsets hold.
+        // Windows of one part are written from the last to the first, so that earlier offsets remain valid.
         for (const { name, file, placed, edits, before, after } of this.parts.toReversed()) {
           const plain = spliced(file.text, placed, asked)
           if (plain === file.text) continue

@@ -1,14 +1,15 @@
-/** Paragraphs of Word, DrawingML and spreadsheet strings: runs of equal looks are one run for the engine,
- *  other looks are pairs, what stands between is kept as points. Paragraphs nest (text boxes): a stack, each
- *  its own segment. Source: documents 2 "Runs", 5.1–5.3. */
+/** Paragraphs of Word, DrawingML and spreadsheet strings. Runs with equal formatting are joined for the
+ *  engine, runs with other formatting become pairs, and markup between them becomes points. Paragraphs may
+ *  nest (text boxes); a stack makes each a segment of its own.
+ *  Source: docs/spec/documents.md, sections 2 "Runs", 5.1–5.3. */
 import type { Wrap } from "./document.ts"
 import { Builder, replace, type Edit, type Segments, type Writing } from "./splice.ts"
 import { namespaces } from "./office-package.ts"
 import { escapeAttribute, escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
 
-/** What an element is here; by one look-up, since every tag asks. `aside`: of the paragraph itself, not part
- *  of its text. `deep`: may hold paragraphs of its own. `needed`: a pair that does not go when it is empty.
- *  */
+/** The role of an element, found by one look-up because every tag needs it. `aside` belongs to the paragraph
+ *  but not to its text; `deep` may contain paragraphs; `needed` is a pair that is written even when it is
+ *  empty. */
 type Place =
   | "paragraph"
   | "run"
@@ -68,15 +69,15 @@ interface Paragraph {
   readonly depth: number
   also: Array<Edit> | undefined
   readonly fallback: boolean
-  /** Of the run that is open, once it is asked for. */
+  /** Formatting of the open run, computed when it is first needed. */
   look: Look | undefined
   run: number
   runTag: string
   runFrom: number
-  /** What is written anew when runs change their order. */
+  /** Start of the region that is rewritten when runs change their order. */
   start: number
   end: number
-  /** Depths of the pairs not yet closed. */
+  /** Depths of the pairs that are still open. */
   openPairs: Array<number> | undefined
 }
 
@@ -88,7 +89,8 @@ interface Deep {
 
 const plainLook: Look = { key: "", open: "", close: "", wrap: { open: "", close: "" } }
 
-/** What makes no visible difference. */
+/** Normalizes run properties by removing those without a visible effect, so that equal formatting compares
+ *  equal. */
 const keyOf = (raw: string): string =>
   raw
     .replace(/<(?:\w+:)?(?:lang|noProof|webHidden)\b[^>]*?\/>/g, "")
@@ -112,13 +114,13 @@ const lookOf = (runTag: string, properties: string): Look => {
 
 export interface TextOptions {
   readonly part: string
-  /** Alternative texts of pictures and shapes. */
+  /** Translate the alternative texts of pictures and shapes. */
   readonly altTexts?: boolean
-  /** Cached strings of charts. */
+  /** Translate the cached strings of charts. */
   readonly cached?: boolean
-  /** Elements whose content stays, told when they open. */
+  /** Returns true for an element whose content is not translated. It is called at the start tag. */
   readonly leaves?: (name: string, text: string, from: number) => boolean
-  /** A string that must stay as it is. */
+  /** Returns true for a string that must not be translated. */
   readonly keeps?: (text: string) => boolean
 }
 
@@ -134,7 +136,7 @@ class OfficeText {
   private readonly open: Array<Paragraph> = []
   private readonly deeps: Array<Deep> = []
 
-  /** Complex fields: the code as far as it has been read, and whether the result has begun. They may span
+  /** Open complex fields: the field code read so far, and whether the result has begun. A field may span
    *  paragraphs. */
   private readonly fields: Array<{ code: string; result: boolean }> = []
 
@@ -149,7 +151,8 @@ class OfficeText {
 
   private readonly looks = new Map<string, Look>()
 
-  /** Few looks stand in many runs; without identifiers of revisions fewer still. */
+  /** Returns the formatting of a run from a cache, because a document has few formattings in many runs, and
+   *  fewer without the revision identifiers. */
   private lookOf(runTag: string, properties: string): Look {
     const key = runTag + properties
     let look = this.looks.get(key)
@@ -208,7 +211,7 @@ class OfficeText {
       return
     }
     if (paragraph === undefined) return
-    // inside of a picture, around its paragraphs
+    // The element is inside a picture but outside the picture's own paragraphs.
     if (this.deeps.length > 0 && this.deeps.at(-1)!.depth > paragraph.depth) return
     const { from } = scan
     if (place === "run") {
@@ -269,7 +272,7 @@ class OfficeText {
       return
     }
     const depth = scan.depth
-    // A content control opens with its properties, up to where its content begins.
+    // A content control starts with its properties, which end where its content begins.
     if (name === "w:sdt")
       while (scan.next() && scan.name !== "w:sdtContent" && scan.depth >= depth)
         if (scan.kind === "open") scan.skip()
@@ -278,7 +281,7 @@ class OfficeText {
     this.put(paragraph, { is: "open", from, to: scan.to, needed: places.get(name) === "needed" })
   }
 
-  /** The text of the element just opened; positions are those of its characters. */
+  /** Reads the text of the element that has just been opened; positions are those of its characters. */
   private characters(): void {
     const { scan } = this
     const paragraph = this.paragraph!
@@ -420,7 +423,7 @@ class OfficeText {
     this.segments.add(builder, writing, also === undefined ? plain : { unbilled: fallback, also })
   }
 
-  /** White space at the edges of an element's text counts only where the element says so. */
+  /** White space at the edges of an element's text is significant only with `xml:space`. */
   private readonly writing: Required<Pick<Writing, "escape" | "leaf">> = {
     escape: escapeXml,
     leaf: (item, text) => {
@@ -443,7 +446,7 @@ class OfficeText {
   }
 }
 
-/** The opening tag that ends here. */
+/** Returns the start tag that ends at this offset. */
 const tagBefore = (text: string, at: number): string | undefined => {
   if (text.charCodeAt(at - 1) !== 62) return undefined
   const raw = text.slice(text.lastIndexOf("<", at - 1), at)

@@ -1,6 +1,6 @@
-/** Content streams as tokens with places: where each piece of text is shown and in which colour, and the
- *  stream without those that a translation replaces. Inline images pass as bytes. Source: documents 5.4 step
- *  3; ISO 32000-1 sections 8, 9. */
+/** PDF content streams as tokens with positions: where each piece of text is drawn and in which colour, and
+ *  the stream without the operators that a translation replaces. Inline images are copied as bytes.
+ *  Source: docs/spec/documents.md, section 5.4 step 3; ISO 32000-1 sections 8, 9. */
 import { BadDocument } from "./document.ts"
 
 export type Matrix = readonly [number, number, number, number, number, number]
@@ -15,12 +15,12 @@ export const times = (m: Matrix, n: Matrix): Matrix => [
   m[4] * n[1] + m[5] * n[3] + n[5]
 ]
 
-/** A text-showing operator with its operands, by its place in the stream. */
+/** A text-showing operator with its operands and its offsets in the stream. */
 export interface TextOperator {
   readonly from: number
   readonly to: number
   readonly operator: string
-  /** Where it begins, in the page's space. */
+  /** Start of the text in page space. */
   readonly x: number
   readonly y: number
   readonly colour: string
@@ -36,7 +36,7 @@ export interface DrawnForm {
 
 export interface Content {
   readonly textOperators: ReadonlyArray<TextOperator>
-  /** Forms that are drawn. */
+  /** Form XObjects that the stream draws. */
   readonly forms: ReadonlyArray<DrawnForm>
 }
 
@@ -57,7 +57,7 @@ const delimiter = (code: number): boolean =>
 
 const colours = new Set(["g", "rg", "k", "sc", "scn"])
 
-/** `text`: the stream's bytes as Latin-1. */
+/** Reads a content stream; `text` is the stream's bytes as Latin-1. */
 export const readContent = (text: string, matrix: Matrix = identityMatrix): Content => {
   const textOperators: Array<TextOperator> = []
   const drawn: Array<DrawnForm> = []
@@ -110,7 +110,7 @@ export const readContent = (text: string, matrix: Matrix = identityMatrix): Cont
       continue
     }
     if (code === 91) {
-      // arrays count as one operand
+      // An array counts as one operand.
       const from = at
       for (at++; at < text.length && text.charCodeAt(at) !== 93;)
         at = text.charCodeAt(at) === 40 ? string() : at + 1
@@ -210,7 +210,7 @@ export const readContent = (text: string, matrix: Matrix = identityMatrix): Cont
   return { textOperators: textOperators, forms: drawn }
 }
 
-/** The stream without these; line feeds that the operators imply stay. */
+/** Removes text operators from the stream; the line feeds that `'` and `"` imply are preserved. */
 export const withoutOperators = (text: string, removed: ReadonlyArray<TextOperator>): string => {
   const parts: Array<string> = []
   let at = 0

@@ -1,6 +1,6 @@
-/** A PDF's text as a Word document: paragraphs with size, weight, slant and alignment, headings by rank of
- *  size, one section per size of page. Pictures and ruled tables are left behind. Source: documents 5.4 step
- *  8. */
+/** Converts the text of a PDF to a Word document: paragraphs with size, weight, slant and alignment,
+ *  headings by rank of font size, and one section per page size. Pictures and ruled tables are not converted.
+ *  Source: docs/spec/documents.md, section 5.4 step 8. */
 import type { Face } from "./pdf-fonts.ts"
 import type { TextBlock } from "./pdf-layout.ts"
 import { legal } from "./splice.ts"

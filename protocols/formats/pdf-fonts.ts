@@ -1,6 +1,6 @@
-/** Fonts for text that is set anew: shaped by HarfBuzz, embedded once per document as the subset that is
- *  used, with the way back to Unicode. The faces are DejaVu (an npm package), so no font of the system is
- *  needed. Source: documents 5.4 steps 4, 5. */
+/** Fonts for translated text: HarfBuzz shapes it, and each document embeds one subset per face, with a map
+ *  back to Unicode. The faces are DejaVu from an npm package, so no system font is needed.
+ *  Source: docs/spec/documents.md, sections 5.4 steps 4, 5. */
 import { createRequire } from "node:module"
 import { readFileSync } from "node:fs"
 import { PDFDict, PDFName, PDFNumber, PDFString, type PDFDocument, type PDFRef } from "@cantoo/pdf-lib"
@@ -16,7 +16,7 @@ export type Face =
   | "Serif-BoldItalic"
   | "SansMono"
 
-/** Scripts that these faces do not hold, or that need more than setting letters side by side. */
+/** Scripts that the faces do not cover, or that need more than placing letters side by side. */
 const beyond = new Set(
   "ar fa ur ps ckb prs he yi ja zh yue ko th my km lo hi bn ta te ml mr gu pa ne sa as or kn si bho mai gom am ti dv sd".split(
     " "
@@ -25,7 +25,7 @@ const beyond = new Set(
 
 export const hasFont = (language: string): boolean => !beyond.has(language.split("-")[0]!.toLowerCase())
 
-/** By weight (regular, bold), then by slant. */
+/** Faces by weight (regular, bold), then by slant. */
 const faces = {
   serif: [
     ["Serif", "Serif-Italic"],
@@ -64,7 +64,8 @@ const shaperOf = async (bytes: Uint8Array): Promise<Shaper> => {
     new hb.Blob(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer)
   )
   const font = new hb.Font(face)
-  // One buffer for all: what the library frees only with the collector would grow with every line.
+  // One buffer serves all calls: the library frees a buffer only at garbage collection, so a new one per line
+  // would let memory grow.
   const buffer = new hb.Buffer()
   return {
     unitsPerEm: face.upem,
@@ -86,8 +87,8 @@ const fileOf = (face: Face): Buffer =>
 
 const wordsMax = 50_000
 
-/** One face in one document: text is measured and noted first, then the subset is made, then text is encoded
- *  in its glyphs. */
+/** One face in one document. Text is measured and recorded first, then the subset is made, then the text is
+ *  encoded with the subset's glyphs. */
 export class DocumentFont {
   readonly ref: PDFRef
   readonly name: string
@@ -109,7 +110,8 @@ export class DocumentFont {
     return new DocumentFont(doc, face, await shaperOf(fileOf(face)))
   }
 
-  /** By the word, each shaped once: a line that is broken is measured again and again. */
+  /** Width of a text, in the unit of `size`. Each word is shaped once and cached, because line breaking
+   *  measures a line many times. */
   width(text: string, size: number): number {
     let units = 0
     for (const [i, word] of text.split(" ").entries())
@@ -146,7 +148,7 @@ export class DocumentFont {
     this.shaper = await shaperOf(this.program)
   }
 
-  /** The operand of Tj, after `subset`. */
+  /** Operand of the Tj operator; it may be called only after `subset`. */
   encoded(text: string): string {
     const shaped = this.shaper.shape(text)
     let hex = ""
@@ -159,7 +161,7 @@ export class DocumentFont {
     return `<${hex}>`
   }
 
-  /** After all text has been encoded. */
+  /** Embeds the font; it is called once, after all text has been encoded. */
   embed(): void {
     const { context } = this.doc
     const scale = 1_000 / this.shaper.unitsPerEm

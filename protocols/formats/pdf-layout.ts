@@ -1,6 +1,6 @@
-/** Pieces of text on a page to lines and paragraphs, in the order of the page's content. Everything is
- *  measured along the text's own direction, so turned text is like any other. Source: documents 5.4 step 2.
- *  */
+/** Groups pieces of text on a page into lines and paragraphs, in the order of the page's content. Everything
+ *  is measured along the text's own direction, so rotated text needs no special case.
+ *  Source: docs/spec/documents.md, section 5.4 step 2. */
 export interface TextItem {
   readonly str: string
   readonly transform: ReadonlyArray<number>
@@ -13,7 +13,7 @@ export interface TextLine {
   readonly angle: number
   readonly size: number
   readonly font: string
-  /** Along and across the direction. */
+  /** Coordinates along (`u`) and across (`v`) the text's direction, in units of page space. */
   readonly u: number
   readonly v: number
   end: number
@@ -98,7 +98,7 @@ export const blocksOf = (lines: ReadonlyArray<TextLine>): ReadonlyArray<TextBloc
     const end = Math.max(...block.map((line) => line.end))
     let text = ""
     for (const line of block) {
-      // A word broken at the end of a line is whole again when it goes on in lower case.
+      // A word hyphenated at the end of a line is joined when it continues in lower case.
       if (/\p{Ll}[-\u00AD]$/u.test(text) && /^\p{Ll}/u.test(line.text)) text = text.slice(0, -1) + line.text
       else text += (text === "" ? "" : " ") + line.text
     }

@@ -1,6 +1,7 @@
-/** PDF: the text of a page taken out of its content streams and set anew in the old boxes, in the old colour,
- *  size and slant; everything else of the page stays. A likeness of the layout, not its equal. pdfjs reads,
- *  pdf-lib holds the objects. Source: documents 5.4. */
+/** PDF: the text of a page is removed from its content streams and drawn again in the old boxes, with the
+ *  old colour, size and slant; everything else on the page is unchanged. The result resembles the layout
+ *  without being identical. pdfjs reads the text, pdf-lib edits the objects.
+ *  Source: docs/spec/documents.md, section 5.4. */
 import { inflateSync } from "node:zlib"
 import {
   PDFArray,
@@ -32,7 +33,7 @@ const pagesMax = 5_000
 const unreadableShareMax = 0.3
 const scannedCharsMax = 10
 
-/** A page's text, and the faces of its fonts by pdfjs's names. */
+/** The text of a page, and the faces of its fonts by pdfjs's font names. */
 interface PageText {
   readonly blocks: ReadonlyArray<TextBlock>
   readonly faces: ReadonlyMap<string, Face>
@@ -40,7 +41,8 @@ interface PageText {
   readonly height: number
 }
 
-/** Every compressed stream within its limit, before a library unpacks one without. */
+/** Checks that every compressed stream stays within the size limit, before a library decompresses it without
+ *  one. */
 const guardStreams = (bytes: Buffer): void => {
   let inflatedBytes = 0
   for (let at = bytes.indexOf("stream"); at >= 0; at = bytes.indexOf("stream", at + 6)) {
@@ -63,7 +65,7 @@ const guardStreams = (bytes: Buffer): void => {
   }
 }
 
-/** What pdfjs expects of a browser; for text nothing of it is drawn. */
+/** Defines the browser globals that pdfjs expects; none of them draws anything when only text is read. */
 const stubs = (): void => {
   const globals = globalThis as Record<string, unknown>
   globals["DOMMatrix"] ??= class {
@@ -147,7 +149,7 @@ const readPages = async (
   return { pages, images }
 }
 
-/** Titles of the outline, which are shown beside the pages. */
+/** Titles of the document outline, which viewers show beside the pages. */
 const outlineOf = (doc: PDFDocument): ReadonlyArray<{ readonly item: PDFDict; readonly title: string }> => {
   const found: Array<{ item: PDFDict; title: string }> = []
   const seen = new Set<PDFDict>()
@@ -237,7 +239,7 @@ interface Draw {
   readonly colour: string
 }
 
-/** Takes the translated text's source out of each page and sets the translation in its place. */
+/** Removes the source text of each translated block and draws the translation in its place. */
 const set = async (
   doc: PDFDocument,
   pages: ReadonlyArray<PageText>,
@@ -305,14 +307,14 @@ const set = async (
     page.node.set(PDFName.of("Contents"), doc.context.obj([body]))
   }
   for (const font of fonts.values()) font.embed()
-  // The structure tree would point at text that is gone.
+  // The structure tree would refer to removed text.
   doc.catalog.delete(PDFName.of("StructTreeRoot"))
   doc.catalog.delete(PDFName.of("MarkInfo"))
 }
 
 const round = (value: number): number => Math.round(value * 1_000) / 1_000
 
-/** Begins on one of the block's lines. */
+/** Returns whether the text operator starts on one of the block's lines. */
 const within = ({ lines, angle }: TextBlock, { x, y }: TextOperator): boolean => {
   const u = x * Math.cos(angle) + y * Math.sin(angle)
   const v = y * Math.cos(angle) - x * Math.sin(angle)
@@ -324,7 +326,8 @@ const within = ({ lines, angle }: TextBlock, { x, y }: TextOperator): boolean =>
 
 const smallest = 0.7
 
-/** In the old box: as wide, then smaller, then longer downwards. */
+/** Fits a translation to its old box: first at the original size, then smaller, then by extending the box
+ *  downwards. */
 const setBlock = (
   block: TextBlock,
   text: string,
@@ -368,7 +371,7 @@ const setBlock = (
 
 const watermarkTag = "/TroupeWatermark BMC"
 
-/** At the bottom right of what is seen of the page, whichever way it is turned. */
+/** Draws the watermark at the bottom right of the visible page, for every page rotation. */
 const watermarkOf = (page: PDFPage, font: DocumentFont, label: string): string => {
   const { x, y, width, height } = page.getCropBox()
   const turn = ((page.getRotation().angle % 360) + 360) % 360
@@ -391,7 +394,7 @@ interface Form {
   readonly textOperators: ReadonlyArray<TextOperator>
 }
 
-/** The content of a page and of the forms it draws. */
+/** The content streams of a page and of the forms that it draws. */
 class PageStreams {
   private readonly doc: PDFDocument
   private readonly page: PDFPage
@@ -446,7 +449,7 @@ class PageStreams {
       )
   }
 
-  /** The page's own stream without what is removed; forms are changed where they are. */
+  /** Writes the page's stream without the removed operators; forms are edited in place. */
   write(removed: ReadonlySet<TextOperator>): string {
     for (const { stream, ref, text, textOperators } of this.forms) {
       const removedHere = textOperators.filter((one) => removed.has(one))

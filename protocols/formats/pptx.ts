@@ -1,5 +1,6 @@
-/** PowerPoint: slides in the order they are shown, notes, comments, charts, diagrams; of layouts and masters
- *  only what is no placeholder's prompt. Source: documents 5.2. */
+/** PowerPoint: slides in order, notes, comments, charts and diagrams are translated; layouts and masters
+ *  only where a text is not the prompt of a placeholder.
+ *  Source: docs/spec/documents.md, section 5.2. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
 import { readOfficeText } from "./office-text.ts"
@@ -21,7 +22,7 @@ const prompts = /presentationml\.slide(?:Layout|Master)\+xml$/
 const placeholder = /<(?:\w+:)?ph[\s/>]/
 const numberOf = (name: string): number => Number(/(\d+)\.xml$/.exec(name)?.[1] ?? 0)
 
-/** The shape's head holds `ph`. */
+/** Returns whether the shape is a placeholder, which is so when its properties contain `ph`. */
 const isPrompt = (name: string, text: string, from: number): boolean => {
   if (name !== "p:sp") return false
   const end = text.indexOf("nvSpPr>", text.indexOf("nvSpPr", from) + 7)

@@ -1,6 +1,7 @@
-/** The original text with some spans replaced; a replacement may keep parts of the span it replaces, with the
- *  replacements inside them. And how a segment's translation becomes such replacements. Pure. Source:
- *  documents 1, 2 "Runs". */
+/** Replaces spans of the original text. A replacement may keep pieces of the span that it replaces, with
+ *  further replacements inside them. The second half turns a segment's translation into such replacements.
+ *  Pure.
+ *  Source: docs/spec/documents.md, sections 1, 2 "Runs". */
 import {
   BadDocument,
   type Code,
@@ -12,7 +13,7 @@ import {
 } from "./document.ts"
 import { hasMarks, markOf, piecesOf, repaired, textOf, type Piece } from "./marks.ts"
 
-/** `parts`: new text, or spans of the original to be kept there. */
+/** Replacement of a span; `parts` are new text, or spans of the original to keep there. */
 export interface Edit {
   readonly from: number
   readonly to: number
@@ -21,8 +22,8 @@ export interface Edit {
 
 export const replace = (from: number, to: number, text: string): Edit => ({ from, to, parts: [text] })
 
-/** Edits that lie inside another count only where that one keeps the span they stand in. Linear but for
- *  nesting. */
+/** Applies the edits. An edit inside another applies only where the outer one keeps the span that contains
+ *  it. Linear in the text, apart from nesting. */
 export const splice = (text: string, edits: ReadonlyArray<Edit>, start = 0, end = text.length): string => {
   if (edits.length === 0) return text.slice(start, end)
   const sorted = inOrder(edits) ? edits : [...edits].sort((a, b) => a.from - b.from || b.to - a.to)
@@ -61,29 +62,29 @@ const inOrder = (edits: ReadonlyArray<Edit>): boolean => {
   return true
 }
 
-/** A segment with the places it came from. */
+/** A segment with the source positions that it was read from. */
 export interface Placed {
   readonly segment: Segment
   readonly items: ReadonlyArray<Item>
-  /** By id, from 1. */
+  /** Codes of the segment; the code with id n is at index n − 1. */
   readonly codes: ReadonlyArray<Code>
   readonly writing: Writing
-  /** What else changes when the segment does. */
+  /** Edits that are applied together with a change of this segment. */
   readonly also: ReadonlyArray<Edit>
 }
 
 export interface Writing {
-  /** Text as it stands in the part. */
+  /** Escapes text for the part. */
   readonly escape: (text: string) => string
-  /** White space runs count as one blank. */
+  /** Collapse each run of white space to one blank. */
   readonly collapse?: boolean
-  /** Codes keep the source's order, because what stands between them is more than the codes. */
+  /** Keep the codes in source order, because the source has more between them than the codes themselves. */
   readonly fixed?: boolean
-  /** How text outside of any pair is written where the source has no leaf. */
+  /** Markup to write around text outside every pair, where the source has no text element. */
   readonly wrap?: Wrap
-  /** What is written anew when codes change their order; default: from the first item to the last. */
+  /** Region that is rewritten when codes change their order; by default from the first item to the last. */
   readonly region?: Span
-  /** Replaces a leaf's text; default: the escaped text in its span. */
+  /** Edit that replaces the text of one text element; by default the escaped text replaces its span. */
   readonly leaf?: (item: Extract<Item, { is: "text" }>, text: string) => ReadonlyArray<Edit>
 }
 
@@ -92,7 +93,7 @@ export const hasWords = (text: string): boolean => letter.test(text)
 const link = /^(?:[a-z][a-z0-9+.-]{1,15}:\/\/\S+|www\.\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)$/i
 const token = /^\w+(?:[_./\\]\w+)+$/
 
-/** Language, not only numbers, signs, addresses or names of things in programs. */
+/** Returns whether a text contains language, and not only numbers, symbols, addresses or identifiers. */
 export const isLanguage = (text: string): boolean => {
   if (!letter.test(text)) return false
   const trimmed = text.trim()
@@ -115,15 +116,15 @@ export const codePoints = (text: string): number => {
 
 const none: ReadonlyArray<never> = []
 
-/** Gathers one segment's items; points and pairs are numbered from 1. Most segments are one text without
- *  codes: nothing is made for what they lack. */
+/** Collects the items of one segment and numbers its points and pairs from 1. Most segments are one text
+ *  without codes, so the collections for codes are allocated only when needed. */
 export class Builder {
   readonly items: Array<Item> = []
   private coded: Array<Code> | undefined = undefined
   private open: Array<{ readonly id: number; readonly at: number }> | undefined = undefined
   private worded = false
 
-  /** By id, from 1. */
+  /** Codes so far; the code with id n is at index n − 1. */
   get codes(): ReadonlyArray<Code> {
     return this.coded ?? none
   }
@@ -172,7 +173,7 @@ export class Builder {
     return this.items.length === 0
   }
 
-  /** Pairs that were not closed here, and those closed only here, are points: the markup is kept as it is. */
+  /** Turns the edges of unbalanced pairs into points, so that their markup is written back unchanged. */
   settle(): void {
     if (this.open === undefined) return
     for (const { id, at } of this.open.splice(0)) {
@@ -187,7 +188,7 @@ const uncollapsed = /[\t\r\n\f]| {2}/
 const collapsed = (text: string): string =>
   uncollapsed.test(text) ? text.replace(/[ \t\r\n\f]+/g, " ") : text
 
-/** Segments of one part, gathered in document order. */
+/** Segments of one part in document order. */
 export class Segments {
   readonly placed: Array<Placed> = []
   readonly list: Array<Segment> = []
@@ -198,13 +199,13 @@ export class Segments {
     this.charactersMax = charactersMax
   }
 
-  /** What is not language is left where it is, and not billed. */
+  /** Adds a segment; a text without language is left in place and not billed. */
   add(
     builder: Builder,
     writing: Writing,
     more?: {
       readonly context?: string | undefined
-      /** It stands twice. */
+      /** The text occurs a second time in the document and is billed only once. */
       readonly unbilled?: boolean
       readonly also?: ReadonlyArray<Edit>
     }
@@ -232,7 +233,8 @@ export class Segments {
     this.placed.push({ segment, items, codes, writing, also: more?.also ?? none })
   }
 
-  /** Stops before any engine is asked. */
+  /** Adds to the character count and throws over the limit, so that a document that is too long never
+   *  reaches an engine. */
   count(characters: number): void {
     this.characters += characters
     if (this.characters > this.charactersMax) throw new BadDocument("too many characters")
@@ -242,7 +244,7 @@ export class Segments {
 const illegal =
   /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g
 
-/** What no markup may hold. */
+/** Removes the characters that no markup may contain. */
 export const legal = (text: string): string => text.replace(illegal, "")
 
 const sameCodes = (a: ReadonlyArray<Piece>, b: ReadonlyArray<Piece>): boolean => {
@@ -262,7 +264,7 @@ const sameCodes = (a: ReadonlyArray<Piece>, b: ReadonlyArray<Piece>): boolean =>
   )
 }
 
-/** The replacements that put a translation in a segment's place; none when nothing changed. */
+/** Returns the edits that put a translation in a segment's place, and none when nothing changed. */
 export const editsOf = (placed: Placed, translation: string | undefined): ReadonlyArray<Edit> => {
   const edits =
     translation === undefined || translation === placed.segment.text ? none : changesOf(placed, translation)
@@ -285,8 +287,8 @@ const changesOf = (
   )
 }
 
-/** The first leaf between two codes takes the text, the others become empty; undefined where text has no leaf
- *  to go to. */
+/** Puts the text between two codes into the first text element there and empties the others; returns
+ *  undefined where text has no element to hold it. */
 const inLeaves = (
   items: ReadonlyArray<Item>,
   translated: ReadonlyArray<Piece>,
@@ -318,7 +320,7 @@ const inLeaves = (
   return turn() ? edits : undefined
 }
 
-/** Text of gaps that have no leaf goes to the nearest that has one. */
+/** Moves text from gaps without a text element to the nearest gap that has one. */
 const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
   const leaves = [false]
   for (const item of items)
@@ -335,7 +337,7 @@ const settleGaps = (texts: Array<string>, items: ReadonlyArray<Item>): void => {
   }
 }
 
-/** The whole stretch from the first item to the last, in the translation's order. */
+/** Rewrites the whole region from the first item to the last in the order of the translation. */
 const rewritten = (
   items: ReadonlyArray<Item>,
   translated: ReadonlyArray<Piece>,

@@ -1,5 +1,6 @@
-/** SubRip captions: the words of each cue; numbers, times, coordinates and the cue's line count stay as they
- *  are. Source: documents 5.8. */
+/** SubRip captions: the words of each cue are translated; numbers, times, coordinates and the number of
+ *  lines per cue are preserved.
+ *  Source: docs/spec/documents.md, section 5.8. */
 import { BadDocument, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, Segments, spliced, type Writing } from "./splice.ts"
@@ -17,21 +18,22 @@ interface Line {
   readonly end: string
 }
 
-/** The line end that begins at `at`; "" at the end of the text. */
+/** Returns the line end that starts at `at`, or "" at the end of the text. */
 const lineEndAt = (text: string, at: number): "" | "\n" | "\r\n" | "\r" => {
   if (at === text.length) return ""
   if (text[at] === "\n") return "\n"
   return text[at + 1] === "\n" ? "\r\n" : "\r"
 }
 
-/** Ends at CR LF, CR or LF; what follows the last of them is a line only if it is not empty. */
+/** Splits text into lines at CR LF, CR or LF. The text after the last line end is a line only when it is not
+ *  empty. */
 const linesOf = (text: string): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
   let feed = -1
   let back = -1
   for (let from = 0; from < text.length;) {
-    // Each is looked for again only when it was passed: looking for what is not there would read to the end
-    // every time.
+    // Each separator is searched again only after it has been passed: searching for one that is absent would
+    // read to the end of the text every time.
     if (feed < from) {
       feed = text.indexOf("\n", from)
       if (feed < 0) feed = text.length
@@ -73,7 +75,7 @@ export const srt: Format = {
     }
     for (const each of linesOf(file.text)) {
       if (each.text.includes("-->") && time.test(each.text)) {
-        // the number of a cue without a blank line before it
+        // This is the number of a cue that has no blank line before it.
         if (inCue && cue.length > 0 && number.test(cue.at(-1)!.text)) cue.pop()
         turn()
         inCue = true
@@ -97,7 +99,8 @@ export const srt: Format = {
   }
 }
 
-/** Lines that begin with a dash are different speakers, and translated one by one. */
+/** Splits a cue by speaker: lines that start with a dash belong to different speakers and are translated one
+ *  by one. */
 const spokenParts = (cue: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<Line>> => {
   if (cue.length === 0) return []
   const dialogue = cue.length > 1 && cue.every(({ text }) => speaker.test(text))
@@ -141,7 +144,7 @@ const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): v
     }
     words(text.length)
     if (i + 1 === lines.length) break
-    // Where a cue holds tags, its breaks stay where they are between them.
+    // In a cue with tags, the line breaks between them are preserved.
     if (tagged) builder.point(lines[i]!.to, lines[i + 1]!.from)
     else builder.text(" ", lines[i]!.to, lines[i + 1]!.from)
   }
@@ -151,8 +154,8 @@ const add = (segments: Segments, lines: ReadonlyArray<Line>, context: string): v
 const escape = (text: string): string => text.replace(/[\r\n]+/g, " ").replaceAll("-->", "\u2192")
 const oneLine: Writing = { escape }
 
-/** The breaks of a cue stand as blanks in its text; where that text changes it is broken anew, into as many
- *  lines. */
+/** Line breaks of a cue are blanks in its segment's text. A changed text is broken again into the same
+ *  number of lines. */
 const writingOf = (lines: ReadonlyArray<Line>): Writing => {
   if (lines.length === 1) return oneLine
   const widths = lines.map(({ text }) => Math.max(1, text.length))

@@ -1,11 +1,12 @@
-/** TMX 1.4, streamed both ways: units as they come in, lines as they go out. Memory use does not depend on
- *  the file's size: a piece of markup or text of more than `pieceCharsMax` is refused, and no entity but the
- *  five of XML is known. Source: TMX 1.4b; translation 9.10. */
+/** TMX 1.4, streamed in both directions: units are returned as they arrive, lines are written as they are
+ *  produced. Guarantee: memory use does not depend on file size, because a piece of markup or text longer
+ *  than `pieceCharsMax` is refused. Only the five predefined XML entities are expanded.
+ *  Source: TMX 1.4b; docs/spec/translation.md, section 9.10. */
 import { TextDecoder } from "node:util"
 import { SaxesParser } from "saxes"
 
 export interface TmxVariant {
-  /** As written. */
+  /** Language code as spelled in the file. */
   readonly language: string
   readonly text: string
 }
@@ -15,7 +16,7 @@ export interface TmxUnit {
 }
 
 export interface TmxHeader {
-  /** Lower case; "*all*": each unit says. */
+  /** Source language of the file in lower case; "*all*" means that each unit states its own. */
   readonly source: string | undefined
 }
 
@@ -37,8 +38,8 @@ const encodingOf = ([first, second]: Uint8Array): "utf-8" | "utf-16le" | "utf-16
   return "utf-8"
 }
 
-/** UTF-8, or UTF-16 by byte order mark or by the zero beside the first "<"; an encoding declaration of
- *  another name is refused. */
+/** Chooses UTF-8, or UTF-16 by byte order mark or by the zero byte next to the first "<"; a declaration of
+ *  any other encoding is refused. */
 const decoderOf = (first: Uint8Array): TextDecoder => {
   const name = encodingOf(first)
   if (name === "utf-8") {
@@ -51,7 +52,7 @@ const decoderOf = (first: Uint8Array): TextDecoder => {
   return new TextDecoder(name, { fatal: true })
 }
 
-/** Inline elements whose content is code, not text. */
+/** Inline elements that contain code and no text. */
 const codes = new Set(["bpt", "ept", "ph", "it", "ut"])
 
 export class TmxReader {
@@ -109,7 +110,7 @@ export class TmxReader {
         if (codes.has(name)) this.inCode--
         return
       }
-      // Too long to be a segment: as if empty, so that the unit is skipped and counted.
+      // The text is too long for a segment; emptying it makes the unit be skipped and counted.
       if (name === "tuv") {
         if (this.variants.length < variantsMax)
           this.variants.push({
@@ -123,7 +124,7 @@ export class TmxReader {
     })
   }
 
-  /** The units that ended in these bytes. Throws TmxFault. */
+  /** Returns the units that end in these bytes; throws TmxFault when the file is not valid. */
   push(bytes: Uint8Array): ReadonlyArray<TmxUnit> {
     this.decoder ??= decoderOf(bytes)
     this.sinceEvent += bytes.length
@@ -154,7 +155,7 @@ export class TmxReader {
   }
 }
 
-/** What XML 1.0 cannot hold is left out. */
+/** Escapes text and removes the characters that XML 1.0 cannot represent. */
 const escaped = (text: string): string =>
   text
     .toWellFormed()

@@ -1,5 +1,6 @@
-/** Plain text, line by line: line structure, white space, bullets and numbering stay; the whole file counts.
- *  Source: documents 5.6, 3.7. */
+/** Plain text, line by line: line structure, white space, bullets and numbering are preserved. All
+ *  characters of the file are billed.
+ *  Source: docs/spec/documents.md, sections 5.6, 3.7. */
 import { BadDocument, type Format } from "./document.ts"
 import { decodePlain, encodePlain } from "./encoding.ts"
 import { Builder, codePoints, Segments, spliced } from "./splice.ts"

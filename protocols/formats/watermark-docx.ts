@@ -1,6 +1,6 @@
-/** A line in the headers of a Word document that says who translated it: in the headers there are, or in one
- *  new part. Twice changes nothing.
- *  Source: documents 6.2. */
+/** Adds a line to the headers of a Word document that says who translated it: in the existing headers, or in
+ *  one new part. Guarantee: a second call changes nothing.
+ *  Source: docs/spec/documents.md, section 6.2. */
 import { contentTypesOf } from "./office-package.ts"
 import { decodeXml, encodeXml } from "./encoding.ts"
 import { escapeXml } from "./xml-scan.ts"

@@ -1,6 +1,6 @@
-/** XLIFF 1.2, 2.0 and 2.1: `source` is read, `target` written with the source's codes; alternatives, notes
- *  and modules stay as they are.
- *  Source: documents 5.7; OASIS XLIFF 1.2, 2.0, 2.1. */
+/** XLIFF 1.2, 2.0 and 2.1: `source` is read, and `target` is written with the codes of the source;
+ *  alternatives, notes and modules are unchanged.
+ *  Source: docs/spec/documents.md, section 5.7; OASIS XLIFF 1.2, 2.0, 2.1. */
 import { BadDocument, type ExtractOptions, type Format } from "./document.ts"
 import { decodeXml, encodeXml } from "./encoding.ts"
 import {
@@ -20,7 +20,7 @@ interface Range {
   readonly to: number
 }
 
-/** Of an element: its whole, what is inside, its opening tag. */
+/** Positions of an element: the whole, its content, and its start tag. */
 interface Element extends Range {
   readonly tag: Range
   readonly inner: Range
@@ -33,7 +33,7 @@ interface Unit {
   target: Element | undefined
   readonly tag: Range
   readonly translate: boolean
-  /** Copied, not translated. */
+  /** The content is copied to the target without translation. */
   readonly ignorable: boolean
 }
 
@@ -52,10 +52,10 @@ const majorOf = (text: string): 1 | 2 => {
   throw new BadDocument("unsupported XLIFF version")
 }
 
-/** The content of one source or segment, and of the sub-flows inside its codes. */
+/** Reads the content of one source or segment, and of the sub-flows inside its codes. */
 const inline = (text: string, { from, to }: Range, segments: Segments): void => {
   if (text.indexOf("<", from) === to) {
-    // the usual one: text alone, up to its closing tag
+    // The usual case is text alone, up to its end tag.
     const builder = new Builder()
     textRuns(
       text.slice(from, to),
@@ -143,7 +143,7 @@ const inline = (text: string, { from, to }: Range, segments: Segments): void => 
   segments.add(builder, writing)
 }
 
-/** The parts of a segmented source that are translated one by one. */
+/** Lists the parts of a segmented source, which are translated one by one. */
 const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range> => {
   const scan = new XmlScanner(text.slice(from, to), { fragment: true })
   const found: Array<Range> = []
@@ -156,7 +156,7 @@ const markedSegments = (text: string, { from, to }: Range): ReadonlyArray<Range>
   return found
 }
 
-/** `language` is told the tags that say what the target is. */
+/** Reads all units; `language` is called with the tags that state the target language. */
 const unitsOf = (
   text: string,
   major: 1 | 2,
@@ -236,7 +236,7 @@ const isTranslated = (attribute: string | undefined, inherited: boolean): boolea
 
 const patterns = new Map<string, RegExp>()
 
-/** Of the few names that are written here. */
+/** Pattern of an attribute; it is cached, as only a few names are used. */
 const attributePattern = (name: string): RegExp => {
   let pattern = patterns.get(name)
   if (pattern === undefined)
@@ -253,7 +253,7 @@ const withAttribute = (tag: string, name: string, value: string): string => {
 
 const withoutAttribute = (tag: string, name: string): string => tag.replace(attributePattern(name), "")
 
-/** XLIFF 1: a translation by a machine was approved by nobody. */
+/** XLIFF 1: removes `approved`, because nobody has approved a machine translation. */
 const notApproved = (tag: string): string =>
   tag.includes("approved") && /\sapproved\s*=\s*["']yes["']/.test(tag)
     ? withAttribute(tag, "approved", "no")
@@ -297,7 +297,7 @@ class Reading {
     return splice(this.text, edits)
   }
 
-  /** XLIFF 2: the state of a segment says that it was translated; an ignorable has none. */
+  /** XLIFF 2: sets the state of a segment to translated; an ignorable has no state. */
   private stateOf(unit: Unit, tag: string): string {
     if (unit.ignorable) return tag
     return withoutAttribute(withAttribute(tag, "state", "translated"), "subState")
@@ -338,7 +338,8 @@ class Reading {
   }
 }
 
-/** Where the blanks before an element begin, with the line's end before them; not far back. */
+/** Offset at which the indentation before an element starts, including its line end; the search backwards is
+ *  bounded. */
 const indentAt = (text: string, from: number): number => {
   const first = Math.max(0, from - 200)
   let at = from

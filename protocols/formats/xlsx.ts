@@ -1,6 +1,7 @@
-/** Excel: shared and inline strings, comments, headers, prompts, texts of drawings and charts; never
- *  formulas, numbers, names or the header cells of tables, which formulas quote. Sheets without inline
- *  strings are not parsed. Source: documents 5.3. */
+/** Excel: shared and inline strings, comments, headers, prompts, and texts of drawings and charts are
+ *  translated. Formulas, numbers, names and the header cells of tables are not, because formulas refer to
+ *  them. Sheets without inline strings are not parsed.
+ *  Source: docs/spec/documents.md, section 5.3. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
 import { readOfficeText } from "./office-text.ts"
@@ -19,7 +20,7 @@ const cellCharsMax = 32_767
 const headerCode = /&(?:[LCRPNDTZFGAUSEXYBIOH&]|"[^"]*"|\d{1,3}|K[0-9A-Fa-f]{6})/g
 const prompts = new Set(["promptTitle", "prompt", "errorTitle", "error"])
 
-/** Byte offsets of an element that stands once in a sheet, found without reading the sheet. */
+/** Finds the byte offsets of an element that occurs once in a sheet, without parsing the sheet. */
 const windowOf = (
   bytes: Buffer,
   name: string
@@ -37,7 +38,8 @@ const headers = (text: string, segments: Segments): void => {
   )) {
     const raw = found[2]!
     const at = found.index + found[0].indexOf(">") + 1
-    // Codes are written with &amp; here, so what stands between them is taken from the raw text.
+    // Header codes are written with &amp; in the source, so the pieces between them are taken from the raw
+    // text.
     let from = 0
     const builder = new Builder()
     const words = (to: number): void => {
@@ -101,7 +103,7 @@ export const xlsx: Format = {
     for (const part of of(sheets)) {
       const sheet = reading.zip.part(part)
       if (sheet === undefined) continue
-      // A window at a time, in their order in the file.
+      // One window at a time, in file order.
       if (sheet.includes("inlineStr"))
         reading.part(part, (text, segments) => {
           readOfficeText(text, segments, { part, keeps: isTableColumn })

@@ -1,18 +1,19 @@
-/** XML as tokens whose spans make up the input: positions kept, nothing expanded, a DOCTYPE passed over and
- *  never interpreted, so that entity bombs and external entities have nothing to bite on. Checks nesting (no
- *  recursion), one root, attributes, legal characters on the way. Hot path (bench/documents): fields of one
- *  object instead of a value per token. Source: documents 3.2. */
+/** XML scanner. Its tokens cover the whole input, with positions; a DOCTYPE is skipped and never
+ *  interpreted, and no entity is expanded, so entity bombs and external entities have no effect. It checks
+ *  nesting (without recursion), the single root, attributes and legal characters. Hot path (bench/documents):
+ *  the current token is in fields of one object, so no object is allocated per token.
+ *  Source: docs/spec/documents.md, section 3.2. */
 import { BadDocument, limits } from "./document.ts"
 import { legal } from "./splice.ts"
 
 export type Kind = "text" | "cdata" | "comment" | "pi" | "doctype" | "open" | "close" | "empty"
 
 export interface ScanOptions {
-  /** Any number of roots and text outside of them. */
+  /** Accept any number of roots, and text outside of them. */
   readonly fragment?: boolean
   readonly doctype?: "refused"
-  /** Namespace addresses and the prefix under which their names are told; without it names are told as
-   *  written. */
+  /** Namespace addresses and the prefix under which their names are reported; without it names are reported
+   *  as written. */
   readonly namespaces?: ReadonlyMap<string, string>
   readonly part?: string
 }
@@ -25,7 +26,8 @@ const nameStart = (code: number): boolean =>
 const nameEnd = (code: number): boolean => space(code) || code === 62 || code === 47 || code === 61
 const illegalInXml = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/
 
-/** Few names are compared with each other, many by a set. */
+/** Returns whether an attribute occurs twice. A few names are compared with each other, many through a
+ *  set. */
 const doubled = (text: string, spans: ReadonlyArray<number>, count: number): boolean => {
   if (count > 8) {
     const names = new Set<string>()
@@ -58,18 +60,18 @@ export class XmlScanner {
   from = 0
   to = 0
 
-  /** Of open, close and empty. */
+  /** Element name of an open, close or empty token. */
   name = ""
 
   depth = 0
   private readonly options: ScanOptions
 
-  /** Names of what is open, as written and as told. */
+  /** Names of the open elements, as written and as reported. */
   private readonly stack: Array<string> = []
 
   private readonly told: Array<string> = []
 
-  /** Of the open or empty tag at hand: how many attributes, and where their names begin and end. */
+  /** Attributes of the current open or empty tag: their number, and the offsets of their names. */
   private attributeCount = 0
 
   private readonly nameSpans: Array<number> = []
@@ -92,7 +94,8 @@ export class XmlScanner {
     throw new BadDocument("damaged document", this.where(at))
   }
 
-  /** False at the end, where everything must be closed. */
+  /** Moves to the next token. It returns false at the end of the input, and throws when an element is still
+   *  open there. */
   next(): boolean {
     const { text } = this
     const from = (this.from = this.to)
@@ -260,8 +263,8 @@ export class XmlScanner {
     return this.text.slice(this.from, this.to)
   }
 
-  /** Of the open or empty tag at hand; values decoded as far as they are known. Spans are those of the value,
-   *  without its quotes. */
+  /** Attributes of the current open or empty tag, with known references decoded. Spans are those of the
+   *  values without quotes. */
   attributes(): ReadonlyArray<{
     readonly name: string
     readonly value: string
@@ -282,14 +285,14 @@ export class XmlScanner {
       : undefined
   }
 
-  /** By the name's end, whatever its prefix. */
+  /** Value of the first attribute with this local name, whatever its prefix. */
   local(name: string): string | undefined {
     return this.attributeCount > 0 && this.raw.includes(name)
       ? this.attributes().find((found) => found.name === name || found.name.endsWith(`:${name}`))?.value
       : undefined
   }
 
-  /** Passes over the rest of the element just opened; its end is the token at hand then. */
+  /** Skips the rest of the element just opened; the current token is then its end tag. */
   skip(): void {
     if (this.kind !== "open") return
     const inside = this.depth
@@ -342,13 +345,13 @@ const characterOf = (
     : undefined
 }
 
-/** Only the five names and numbers; anything else stays as it is. */
+/** Decodes the five predefined entities and numeric references; any other reference is left as it is. */
 export const decodeReferences = (raw: string): string =>
   raw.includes("&")
     ? raw.replace(reference, (whole, decimal, hex, name) => characterOf(decimal, hex, name) ?? whole)
     : raw
 
-/** Runs of text and unknown references, with their places. */
+/** Lists runs of text and unknown references, with their positions. */
 export const textRuns = (
   raw: string,
   at: number,

@@ -1,6 +1,6 @@
-/** XML: text nodes, blocks and inline markup told apart by the outline; attributes, comments and declarations
- *  stay. Also the base of DITA.
- *  Source: documents 5.10, 5.12, 7.3; ITS 2.0 local attributes. */
+/** XML: text nodes are translated, and an outline of the document tells block elements from inline ones;
+ *  attributes, comments and declarations are unchanged. DITA is built on this module.
+ *  Source: docs/spec/documents.md, sections 5.10, 5.12, 7.3; ITS 2.0 local attributes. */
 import { BadDocument, type Extraction, type ExtractOptions, type Format } from "./document.ts"
 import { decodeXml, encodeXml } from "./encoding.ts"
 import { Builder, hasWords, replace, Segments, spliced, type Edit, type Writing } from "./splice.ts"
@@ -8,11 +8,12 @@ import { escapeXml, textRuns, XmlScanner } from "./xml-scan.ts"
 
 export type Role = "block" | "inline" | "lock" | "skip" | "own"
 
-/** `own`: a segment of its own inside another, which sees a point there. `keep`: white space counts. */
+/** Rules of an XML vocabulary. An `own` element is a separate segment inside another, which has a point in
+ *  its place. `keep` makes white space significant. */
 export interface Dialect {
   readonly roleOf: (name: string) => Role
   readonly preserves?: (name: string) => boolean
-  /** Tags whose `xml:lang` on the root says the target. */
+  /** Write the target language to `xml:lang` of the root. */
   readonly setsLanguage?: boolean
   readonly checkRoot?: (name: string) => void
 }
@@ -22,7 +23,7 @@ const writing: Writing = { escape: escapeXml, collapse: true }
 const preserving: Writing = { escape: escapeXml }
 const inCdata: Writing = { escape: cdataEscape }
 
-/** One element's decisions, inherited by those inside. */
+/** Settings of one element, which its descendants inherit. */
 interface Frame {
   readonly name: string
   readonly role: Role
@@ -32,7 +33,8 @@ interface Frame {
   readonly from: number
 }
 
-/** `its:withinText` overrules the dialect; `translate` overrules the parent (ITS 2.0). */
+/** Roles by the value of `its:withinText`, which overrides the dialect; `translate` overrides the parent
+ *  (ITS 2.0). */
 const itsRoles = new Map<string | undefined, Role>([
   ["yes", "inline"],
   ["no", "block"],
@@ -172,7 +174,8 @@ const lockText = (builder: Builder, scan: XmlScanner): void =>
 
 const visible = /\S/
 
-/** Structural, block or inline, by element name and majority over the document. */
+/** Decides whether an element is structural, block or inline: by the majority of its occurrences in the
+ *  document. */
 export const outlineOf = (text: string): ((name: string) => Role) => {
   interface Count {
     inStructure: number
@@ -183,7 +186,7 @@ export const outlineOf = (text: string): ((name: string) => Role) => {
   interface Open {
     readonly count: Count
     words: boolean
-    /** Of those inside, whose place is known at the end. */
+    /** Counts of the child elements, whose role is known only at the end tag. */
     inner: Array<Count> | undefined
   }
   const counts = new Map<string, Count>()

@@ -1,6 +1,7 @@
-/** Zip packages: read by the central directory under strict rules and a budget, written by copying untouched
- *  entries raw. Guarantee: nothing changed gives the same bytes; a bomb costs one refusal. Source: documents
- *  3.3, 3.4; APPNOTE 6.3. */
+/** ZIP packages: read through the central directory under strict rules and a budget, written by copying
+ *  unchanged entries in compressed form. Guarantee: a package without changes is written byte for byte, and a
+ *  ZIP bomb is refused before it is unpacked.
+ *  Source: docs/spec/documents.md, sections 3.3, 3.4; APPNOTE 6.3. */
 import { crc32, deflateRawSync, inflateRawSync } from "node:zlib"
 import { BadDocument, limits, type Reason } from "./document.ts"
 
@@ -10,10 +11,10 @@ export interface Entry {
   readonly crc: number
   readonly packed: number
   readonly size: number
-  /** Of the local header. */
+  /** Offset of the entry's local header. */
   readonly at: number
   readonly dataAt: number
-  /** Of its record in the central directory. */
+  /** Offset of the entry's record in the central directory. */
   readonly recordAt: number
   readonly recordBytes: number
 }
@@ -44,7 +45,7 @@ export class Zip {
   private readonly directoryEnd: number
   private readonly endAt: number
 
-  /** What the offsets in the archive lack: bytes before its first header. */
+  /** Bytes before the first header of the archive, which its offsets do not include. */
   private readonly shift: number
 
   private unpacked = 0
@@ -82,7 +83,7 @@ export class Zip {
   private end64At(): number | undefined {
     const locator = this.endAt - 20
     if (locator < 0 || this.bytes.readUInt32LE(locator) !== locatorMark) return undefined
-    // The record's own offset lacks whatever stands before the archive, so it is looked for backwards too.
+    // The recorded offset does not include bytes before the archive, so the record is searched backwards too.
     const said = big(this.bytes, locator + 8)
     if (said + 4 <= this.bytes.length && this.bytes.readUInt32LE(said) === end64Mark) return said
     const found = this.bytes.lastIndexOf(Buffer.from([0x50, 0x4b, 6, 6]), locator)
@@ -156,7 +157,7 @@ export class Zip {
     return entries
   }
 
-  /** No two overlap; what they would unpack to stays within the budget. */
+  /** Checks that no two entries overlap and that their unpacked sizes stay within the budget. */
   private apart(): void {
     const sorted = [...this.entries].sort((a, b) => a.at - b.at)
     let end = 0
@@ -182,7 +183,7 @@ export class Zip {
     return this.byName.get(name)
   }
 
-  /** The part's bytes; undefined when there is none of that name. */
+  /** Returns the bytes of a part, or undefined when there is no part of that name. */
   part(name: string): Buffer | undefined {
     const entry = this.byName.get(name)
     if (entry === undefined) return undefined
@@ -200,7 +201,7 @@ export class Zip {
     return bytes
   }
 
-  /** The same archive with some parts replaced and others, of new names, at its end. */
+  /** Returns the archive with some parts replaced and others, under new names, added at its end. */
   with(changed: ReadonlyMap<string, Buffer>, added: ReadonlyMap<string, Buffer> = new Map()): Buffer {
     if (changed.size === 0 && added.size === 0) return this.bytes
     const { bytes } = this
@@ -272,14 +273,15 @@ export class Zip {
   }
 }
 
-/** Where the ZIP64 values of an extra field begin. */
+/** Offset of the ZIP64 values in an extra field. */
 const extraOf = (bytes: Buffer, from: number, length: number): number | undefined => {
   for (let at = from; at + 4 <= from + length; at += 4 + bytes.readUInt16LE(at + 2))
     if (bytes.readUInt16LE(at) === 1) return at + 4
   return undefined
 }
 
-/** Sizes are written in their own fields, so the wide ones become a field that says nothing. */
+/** Overwrites the ZIP64 field with one that has no meaning, because the sizes are written in their regular
+ *  fields. */
 const dropWide = (bytes: Buffer, from: number, length: number): void => {
   const wide = extraOf(bytes, from, length)
   if (wide !== undefined) bytes.writeUInt16LE(0x9999, wide - 4)
@@ -334,7 +336,7 @@ const newEntry = (
   return { header, packed, record }
 }
 
-/** A new archive of these parts, in their order. */
+/** Writes a new archive of these parts, in their order. */
 export const archive = (parts: ReadonlyMap<string, Buffer>): Buffer => {
   const out: Array<Buffer> = []
   const records: Array<Buffer> = []
@@ -357,7 +359,7 @@ export const archive = (parts: ReadonlyMap<string, Buffer>): Buffer => {
 
 const oleMark = Buffer.from([0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1])
 
-/** Opens a package at upload; `otherwise` says what else it should have been. */
+/** Opens a package at upload; `otherwise` is the reason for refusing what is not one. */
 export const openPackage = (bytes: Buffer, otherwise: Reason): Zip => {
   if (bytes.length === 0) throw new BadDocument("empty")
   if (bytes.subarray(0, 8).equals(oleMark)) throw new BadDocument("legacy or password-protected Office file")

@@ -1,5 +1,6 @@
-/** One document in a thread: inspected, extracted, rebuilt. Formats never run on the event loop; what a
- *  document costs ends with its thread. */
+/** Entry point of a document thread, which inspects, extracts and rebuilds one document. Formats never run
+ *  on the event loop, and the memory that a document uses is released with its thread.
+ *  Source: docs/spec/documents.md, sections 10 and 11. */
 import { parentPort } from "node:worker_threads"
 import { documentTypeOf } from "../catalogue.ts"
 import { BadDocument, type Extraction, type ExtractOptions, type Segment } from "../document.ts"
@@ -18,13 +19,13 @@ export type ToDocument =
       readonly extension: string
       readonly options: ExtractOptions
     }
-  /** The next segments: those that arrive in one turn of the event loop are read in it, so each piece is
-   *  asked for. */
+  /** Requests the next segments. Messages that arrive in one turn of the event loop are all read in that
+   *  turn, so each piece is requested separately. */
   | { readonly call: "more" }
   | {
       readonly call: "rebuild"
       readonly translated: ReadonlyArray<readonly [number, string]>
-      /** Else more of them follow. */
+      /** False when more segments follow. */
       readonly last: boolean
     }
 
@@ -39,7 +40,7 @@ export type FromDocument =
     }
   | { readonly is: "rebuilt"; readonly bytes: Uint8Array }
   | { readonly is: "bad"; readonly text: string }
-  /** A fault of ours; `name` says where, without text of the document. */
+  /** A defect of the program. `name` says where, without text of the document. */
   | { readonly is: "defect"; readonly name: string }
 
 const segmentsPerMessage = 1_000
