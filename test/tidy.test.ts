@@ -1,6 +1,6 @@
 /** The one rule worth a machine: which room may import which. And what nobody should have to look for by
  *  hand. */
-import { readdirSync, readFileSync, statSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 import { expect, it } from "vitest"
 import { mayDeclareParticiple, parse, participleDeclarations } from "./tools/source.mjs"
@@ -85,6 +85,24 @@ it("no import runs in a circle", () => {
   }
   for (const file of sources) visit(file, [])
   expect(circles).toEqual([])
+})
+
+it("every file that a document names is there", () => {
+  const documents = ["README.md", "bench/README.md"].concat(
+    ["docs", "docs/spec"].flatMap((folder) =>
+      readdirSync(join(root, folder))
+        .filter((name) => name.endsWith(".md") && name !== "renames.md")
+        .map((name) => join(folder, name))
+    )
+  )
+  const path =
+    /(?<![\w/.-])(?:runtime|actors|protocols|storage|bench|test|docs)\/[\w./-]+\.(?:ts|mjs|md|sh)\b/g
+  const missing = documents.flatMap((document) =>
+    [...readFileSync(join(root, document), "utf8").matchAll(path)]
+      .filter(([named]) => !existsSync(join(root, named)))
+      .map(([named]) => `${document}: ${named}`)
+  )
+  expect(missing).toEqual([])
 })
 
 it("nothing is left undone, no file is two files", () => {
