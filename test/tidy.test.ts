@@ -99,8 +99,8 @@ it("every file that a document names is there", () => {
     /(?<![\w/.-])(?:runtime|actors|protocols|storage|bench|test|docs)\/[\w./-]+\.(?:ts|mjs|md|sh)\b/g
   const missing = documents.flatMap((document) =>
     [...readFileSync(join(root, document), "utf8").matchAll(path)]
-      .filter(([named]) => !existsSync(join(root, named)))
-      .map(([named]) => `${document}: ${named}`)
+      .filter(([file]) => !existsSync(join(root, file)))
+      .map(([file]) => `${document}: ${file}`)
   )
   expect(missing).toEqual([])
 })
