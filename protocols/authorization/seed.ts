@@ -2,6 +2,7 @@
  *  only when none of its slug, client id, e-mail or issuer exists. Every entry is validated before the first
  *  is written.
  *  Source: docs/spec/authorization.md, section 17, `seed.*`. */
+import { defined } from "../../runtime/defined.ts"
 import { Conflict } from "../../storage/store.ts"
 import { canBeKey, type AdminPorts, type Answer, type Decision, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
@@ -125,11 +126,10 @@ export const seedRows = async (
       ...(answer.audit === undefined
         ? []
         : [
-            audit.event(answer.audit.action, {
-              actorId: "seed",
-              clientId: answer.audit.clientId,
-              ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail })
-            })
+            audit.event(
+              answer.audit.action,
+              defined({ actorId: "seed", clientId: answer.audit.clientId, detail: answer.audit.detail })
+            )
           ])
     ])
   )

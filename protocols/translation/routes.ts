@@ -1,5 +1,6 @@
 /** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1,
  *  1.4, 2.3. */
+import { defined } from "../../runtime/defined.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import type { Handler, Response, Route, Service, SocketRoute } from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
@@ -56,15 +57,17 @@ export const translation = (deps: TranslationDeps): Service => {
   } = deps
   const guard = guardOf(ring, deps.actors, deps.limits)
   const resources = deps.resources ?? createResources({ ...deps, ring, usage })
-  const text = new TextTranslation({
-    engines,
-    usage,
-    customizations: resources.customizations,
-    memories: resources.memories,
-    store: deps.store,
-    clock: deps.clock,
-    ...(deps.cache === undefined ? {} : { cache: deps.cache })
-  })
+  const text = new TextTranslation(
+    defined({
+      engines,
+      usage,
+      customizations: resources.customizations,
+      memories: resources.memories,
+      store: deps.store,
+      clock: deps.clock,
+      cache: deps.cache
+    })
+  )
   const meta = { as: "buffer", bytesMax: queryBodyBytesMax } as const
   const use = guard("usage:read", usageOf(usage))
   const list = guard("languages:read", listLanguagesV2(engines))

@@ -1,5 +1,6 @@
 /** Starts a node from its configuration (store, actors, engines, services, listener) and stops it. Part of
  *  the composition root. Source: docs/architecture.md, "How a process starts and stops". */
+import { defined } from "../defined.ts"
 import { statSync } from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -102,16 +103,9 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
               ? `${authorization.issuer}/api/v1/`
               : `https://${config.storeDomain}/api/v1/`
           )
-    const shop: StartedStore = await startStore({
-      config,
-      store,
-      system,
-      seal,
-      log,
-      loopback: local,
-      subject: secrets?.oauthUserId,
-      ...(tokens === undefined ? {} : { tokens })
-    })
+    const shop: StartedStore = await startStore(
+      defined({ config, store, system, seal, log, loopback: local, subject: secrets?.oauthUserId, tokens })
+    )
     keep(shop.demo)
     const chat = chatService(config, {
       store,

@@ -2,6 +2,7 @@
  *  rows created meanwhile neither shift nor repeat the following pages. Long tables are read in slices, so
  *  that other requests run in between.
  *  Source: docs/spec/authorization.md, section 16, rule 3. */
+import { defined } from "../../../runtime/defined.ts"
 import type { Key, Table } from "../../../storage/store.ts"
 import { isProblem, type Problem } from "../problems.ts"
 import { invalid, ok, readCount, type AdminCall, type Outcome } from "./call.ts"
@@ -45,10 +46,7 @@ export const countOf = async (
 ): Promise<number> => {
   let count = 0
   for (let after: Key | undefined; ; await aside()) {
-    const rows = authority.books.store.range(table.name, {
-      limit: sliceRows,
-      ...(after === undefined ? {} : { after })
-    })
+    const rows = authority.books.store.range(table.name, defined({ limit: sliceRows, after }))
     count += rows.length
     if (rows.length < sliceRows) return count
     after = rows.at(-1)!.key
@@ -91,10 +89,7 @@ export const list = async <A>(
   const items: Array<unknown> = []
   let last: string | undefined
   let further = false
-  for await (const { key, value } of rowsOf(call, table, {
-    reverse: true,
-    ...(after === undefined ? {} : { after })
-  })) {
+  for await (const { key, value } of rowsOf(call, table, defined({ reverse: true, after }))) {
     if (until(value)) break
     if (!keep(value)) continue
     if (items.length === limit) {

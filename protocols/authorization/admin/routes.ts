@@ -2,6 +2,7 @@
  *  come before it. After it, one transaction commits its writes, its audit event and the Idempotency-Key
  *  record, and the answer is sent when that is durable.
  *  Source: docs/spec/authorization.md, section 16. */
+import { defined } from "../../../runtime/defined.ts"
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
@@ -114,13 +115,16 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
     ...(answer.audit === undefined
       ? []
       : [
-          audit.event(answer.audit.action, {
-            actorId: actor,
-            clientId: answer.audit.clientId,
-            ip: request.client,
-            traceId: request.traceId,
-            ...(answer.audit.detail === undefined ? {} : { detail: answer.audit.detail })
-          })
+          audit.event(
+            answer.audit.action,
+            defined({
+              actorId: actor,
+              clientId: answer.audit.clientId,
+              ip: request.client,
+              traceId: request.traceId,
+              detail: answer.audit.detail
+            })
+          )
         ]),
     ...(memory?.writes(answer) ?? [])
   ]

@@ -1,5 +1,6 @@
 /** `troupe translate FILE…` uploads documents one after another, draws a progress bar on standard error while
  *  each is translated, and writes the result beside its source or to --out. */
+import { defined } from "../../defined.ts"
 import { createWriteStream, existsSync, openAsBlob, statSync } from "node:fs"
 import { basename, dirname, extname, join } from "node:path"
 import { Readable } from "node:stream"
@@ -136,9 +137,5 @@ const translateDocument = async (
   })
   if (!result.ok || result.body === null) throw new Error(`${result.status}: the result could not be fetched`)
   await pipeline(Readable.fromWeb(result.body as any), createWriteStream(output))
-  return {
-    file,
-    output,
-    ...(status.billed_characters === undefined ? {} : { billedCharacters: status.billed_characters })
-  }
+  return defined({ file, output, billedCharacters: status.billed_characters })
 }
