@@ -1,6 +1,7 @@
-/** What the resource endpoints share: ids in paths, parameters of queries and bodies, pages, answers that
- *  leave after the commit. Guarantee: an answer made by `durable` is sent only when its writes are on disk.
- *  Source: translation sections 1.2, 1.6, 2.3. */
+/** Helpers shared by the resource endpoints: ids in paths, parameters of queries and bodies, pages, and
+ *  answers sent after the commit. Guarantee: an answer made by `durable` is sent only when its writes are on
+ *  disk.
+ *  Source: docs/spec/translation.md, sections 1.2, 1.6, 2.3. */
 import { timingSafeEqual } from "node:crypto"
 import { json, type Request, type Response } from "../../runtime/http.ts"
 import { Conflict, type Store, type Write } from "../../storage/store.ts"
@@ -21,7 +22,7 @@ export const invalid = (name: string, detail?: string): Response =>
 export const notFound = (what: string): Response => problem({ _tag: "NotFound", what })
 export const unavailable: Response = problem({ _tag: "Down", status: 503 })
 
-/** The UUID in the path, lower case; 400 when it is none. */
+/** Returns the UUID of the path in lower case, or a 400 when it is none. */
 export const idIn = (request: Request, name: string): string | Response => {
   const id = request.params[name] ?? ""
   return isUuid(id) ? id.toLowerCase() : invalid(name)
@@ -43,7 +44,7 @@ export const faultOf = (params: Params): Response | undefined =>
 export const isResponse = (value: object | string): value is Response =>
   typeof value === "object" && "status" in value && typeof value.status === "number"
 
-/** Members of an array of objects, or undefined when it is absent; anything else is told as invalid. */
+/** Returns the objects of an array, or undefined when it is absent; anything else is reported as invalid. */
 export const objectsIn = (params: Params, name: string): ReadonlyArray<Params> | undefined => {
   const value = Object.hasOwn(params.raw, name) ? params.raw[name] : undefined
   if (value === undefined || value === null) return undefined
@@ -62,7 +63,7 @@ export const objectIn = (params: Params, name: string): Params | undefined => {
   return undefined
 }
 
-/** Commits, then answers. A condition that does not hold answers `conflict`; a store that fails is 503. */
+/** Commits, then answers. A failed precondition answers `conflict`, a failed write 503. */
 export const durable = (
   store: Store,
   writes: ReadonlyArray<Write>,
@@ -74,7 +75,7 @@ export const durable = (
     if (refused instanceof Conflict) resolve(conflict())
   })
 
-/** `page` (from 0) and `page_size` of lists. */
+/** Reads `page` (from 0) and `page_size` of a list. */
 export const pageOf = (
   params: Params,
   sizeMax: number,
@@ -87,19 +88,19 @@ export const pageOf = (
 
 export const bytesOf = (text: string): number => Buffer.byteLength(text)
 
-/** The base of absolute addresses: the configured one, else as the client addressed us. */
+/** Returns the base of absolute addresses: the configured one, or else the host that the client addressed. */
 export const publicBaseOf = (request: Request, configured: string | undefined): string =>
   (configured ?? `${request.scheme}://${request.headers.get("host") ?? "localhost"}`).replace(/\/+$/, "")
 
-/** In constant time for equal lengths. */
+/** Compares signatures of equal length in constant time. */
 export const sameSignature = (presented: string, expected: string): boolean => {
   const a = Buffer.from(presented)
   const b = Buffer.from(expected)
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Exactly `bytes` of a streamed body into a blob, durable; false when the body was longer or shorter: then
- *  nothing remains. */
+/** Writes exactly `bytes` bytes of a streamed body to a blob, durably. Resolves with false, leaving no blob,
+ *  when the body was longer or shorter. */
 export const takeUpload = async (
   store: Store,
   blob: string,
@@ -124,7 +125,7 @@ export const takeUpload = async (
   return true
 }
 
-/** Streams a blob; `whole` hears of it when the last byte is out. */
+/** Streams a blob; `whole` is called when the last byte has been sent. */
 export const download = (
   store: Store,
   blob: string,

@@ -1,6 +1,6 @@
-/** What the service says of itself: usage, languages, glossary pairs, resources. Languages are those the
- *  engines can do now.
- *  Source: translation section 6. */
+/** Endpoints that describe the service: usage, languages, glossary pairs, resources. The languages listed
+ *  are those that the installed engines support now.
+ *  Source: docs/spec/translation.md, section 6. */
 import type { Engines } from "../../actors/engines/ports.ts"
 import { json, type Request, type Response } from "../../runtime/http.ts"
 import { readBody, readForm, type BodyRefusal } from "../shared/body.ts"
@@ -23,7 +23,7 @@ export const queryBodyBytesMax = 65_536
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
 
-/** Query and body together, also of a GET; the body wins. */
+/** Reads parameters from query and body, also of a GET; the body takes precedence. */
 const paramsOf = (request: Request): Params | BodyRefusal => {
   const query = readForm(request.query)
   if ("_tag" in query) return query

@@ -1,23 +1,24 @@
-/** Every language and feature of the service, as data: appendix A and C. What the installed engines cannot do
- *  now is left out of the lists and refused, so each look-up that depends on engines takes them. Codes are
- *  BCP 47 here (`en-US`, `zh-Hans`, `es-419`), lower case towards engines; what leaves is cased per endpoint
- *  in wire.ts. Source: translation appendix A and C, section 1.5. */
+/** The table of all languages and features of the service (appendix A and C). What the installed engines do
+ *  not support now is not listed and is refused, so each look-up that depends on engines takes them as an
+ *  argument. Codes are BCP 47 here (`en-US`, `zh-Hans`, `es-419`) and lower case towards engines; wire.ts
+ *  converts them to the case of each endpoint.
+ *  Source: docs/spec/translation.md, appendix A, appendix C and section 1.5. */
 import type { Engines, Language, Translator } from "../../actors/engines/ports.ts"
 
 export interface SupportedLanguage {
-  /** BCP 47. */
+  /** Language code by BCP 47. */
   readonly code: string
-  /** English. */
+  /** English name of the language. */
   readonly name: string
-  /** Everything before the first "-". */
+  /** Base code: everything before the first "-". */
   readonly base: Language
   readonly source: boolean
   readonly target: boolean
-  /** Shown in /v2/languages. */
+  /** The language appears in /v2/languages. */
   readonly listed: boolean
 }
 
-/** code=name=S(ource)T(arget), * : not shown in /v2/languages. */
+/** Rows are code=name=S(ource)T(arget); * means that the language does not appear in /v2/languages. */
 const table = [
   "ace=Acehnese=ST*|af=Afrikaans=ST|an=Aragonese=ST|ar=Arabic=ST|as=Assamese=ST|ay=Aymara=ST|az=Azerbaijani=ST|ba=Bashkir=ST",
   "be=Belarusian=ST|bg=Bulgarian=ST|bho=Bhojpuri=ST*|bn=Bengali=ST|br=Breton=ST|bs=Bosnian=ST|ca=Catalan=ST|ceb=Cebuano=ST*",
@@ -52,23 +53,24 @@ export const languages: ReadonlyArray<SupportedLanguage> = table.split("|").map(
 
 const byCode = new Map(languages.map((language) => [language.code.toLowerCase(), language]))
 
-/** Upper and mixed case as clients send it, so that the usual spellings need no folding. */
+/** The map also has the upper-case and mixed-case spellings that clients send, so that usual codes need no
+ *  folding. */
 for (const language of languages) {
   byCode.set(language.code, language)
   byCode.set(language.code.toUpperCase(), language)
 }
 
-/** In any case. */
+/** Finds a language by its code in any case. */
 export const languageOf = (code: string): SupportedLanguage | undefined =>
   byCode.get(code) ?? byCode.get(code.toLowerCase())
 
-/** Usable as source: no variants. */
+/** Finds a source language; variants are target languages only. */
 export const sourceOf = (code: string): SupportedLanguage | undefined => {
   const language = languageOf(code)
   return language?.source === true ? language : undefined
 }
 
-/** What a bare code means as a target (section 1.5.4). */
+/** The variant that a bare code means as a target (section 1.5.4). */
 const variants: Readonly<Record<string, SupportedLanguage>> = {
   en: byCode.get("en-us")!,
   pt: byCode.get("pt-pt")!,
@@ -81,10 +83,10 @@ export const targetOf = (code: string): SupportedLanguage | undefined => {
   return variants[language.code] ?? (language.target ? language : undefined)
 }
 
-/** A variant which its base language cannot stand in for: another script. */
+/** A variant that its base language cannot replace, because it has another script. */
 const traditionalChinese = "zh-Hant"
 
-/** The code to ask the translator for, or undefined when it cannot do the pair now. */
+/** Returns the code to use with the translator, or undefined when it does not support the pair now. */
 export const pairFor = (
   translator: Translator,
   source: Language,
@@ -99,7 +101,7 @@ export const pairFor = (
     : undefined
 }
 
-/** What the translator can do now, over all its pairs. */
+/** What the translator supports now, over all its pairs. */
 export interface TranslatorCoverage {
   readonly source: (language: SupportedLanguage) => boolean
   readonly target: (language: SupportedLanguage) => boolean
@@ -131,7 +133,7 @@ export interface Feature {
 
 const words = (codes: string): ReadonlySet<string> => new Set(codes.split(" "))
 
-/** Variants inherit a target-side feature of their base. */
+/** Declares a feature; variants inherit a target-side feature of their base. */
 const feature = (name: string, needs: Needs, codes: string | undefined): Feature => {
   if (codes === undefined) return { name, needs, has: () => true }
   const set = words(codes)
@@ -157,12 +159,12 @@ export const voiceSources = words(recognizableCodes)
 export const voiceTargets = words(`${recognizableCodes} en-GB en-US pt-BR pt-PT zh-Hans zh-Hant`)
 export const voiceMediaTargets = words(synthesizableCodes)
 
-/** Shown in /v3/languages for voice only with `include=beta`. */
+/** Languages that appear in /v3/languages for voice only with `include=beta`. */
 export const voiceBeta = words("hi ms ta")
 
 export const glossaryLanguages: ReadonlySet<string> = words(glossaryCodes)
 
-/** Target bases which take custom instructions and style lists. */
+/** Base codes of targets that accept custom instructions and style lists. */
 export const instructionLanguages = words("de en es fr it ja ko zh")
 
 const textFeatures = [
@@ -183,7 +185,7 @@ export interface LanguageResource {
 export const writeLanguages = words("de en en-GB en-US es fr it ja ko pt pt-BR pt-PT zh zh-Hans")
 const writeStyledCodes = "de en-GB en-US es fr it pt-BR pt-PT"
 
-/** Languages that have styles and tones, where an engine knows them. */
+/** Languages with styles and tones, provided that an engine supports them. */
 export const writeStyled = words(writeStyledCodes)
 
 export const languageResources: ReadonlyArray<LanguageResource> = [
@@ -215,12 +217,13 @@ export const languageResources: ReadonlyArray<LanguageResource> = [
   { name: "translation_memory", has: (code) => memoryCodes.has(code), features: [] }
 ]
 
-/** The language has formality, and the translator can do it. */
+/** Returns whether the language has formality and the translator supports it. */
 export const formalityOf = (translator: Translator, target: SupportedLanguage): boolean =>
   textFeatures[2]!.has(target.code) &&
   (translator.formality(target.code.toLowerCase()) || translator.formality(target.base))
 
-/** Written in by what corrects or rephrases it; styles only where an engine makes a difference by them. */
+/** Returns what rephrasing and correction offer for a language; styles only where an engine distinguishes
+ *  them. */
 const writeOffers = (
   { has, features }: LanguageResource,
   { corrector, rephraser }: Engines
@@ -248,7 +251,8 @@ const writeOffers = (
     })
 }
 
-/** Whether the engines can do a feature for a language now. Features without a row depend on no engine. */
+/** Returns, by feature, whether the engines support it for a language now. Features without a row depend on
+ *  no engine. */
 const engineFeatures: Readonly<
   Record<string, (engines: Engines, language: SupportedLanguage, voice: boolean) => boolean>
 > = {
@@ -262,7 +266,7 @@ const engineFeatures: Readonly<
 const basesOf = (codes: ReadonlyArray<string>): ReadonlySet<Language> =>
   new Set(codes.map((code) => code.split("-")[0]!))
 
-/** A row of /v3/languages before it is cased and encoded. */
+/** A row of /v3/languages before its codes are cased and encoded. */
 export interface Offer {
   readonly language: SupportedLanguage
   readonly source: boolean

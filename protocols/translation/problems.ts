@@ -1,5 +1,5 @@
-/** Every refusal of the translation service, to its status and body, in one total function. Order and texts:
- *  translation section 2. */
+/** Maps every refusal of the translation service to its status and body, in one total function.
+ *  Source: docs/spec/translation.md, section 2, which fixes order and texts. */
 import { json, type Request, type Response, type Service, type Header } from "../../runtime/http.ts"
 import type { BodyRefusal } from "../shared/body.ts"
 import type { ParamFault } from "../shared/params.ts"
@@ -7,7 +7,7 @@ import type { ParamFault } from "../shared/params.ts"
 export type Refusal =
   | ParamFault
   | BodyRefusal
-  /** A 400 with a text of its own. */
+  /** A 400 with its own text. */
   | { readonly _tag: "Refused"; readonly message: string; readonly code?: string; readonly detail?: string }
   | {
       readonly _tag: "UnsupportedLanguage"
@@ -15,22 +15,23 @@ export type Refusal =
       readonly pair: boolean
     }
   | { readonly _tag: "Forbidden"; readonly message?: string; readonly detail?: string }
-  /** An asset's credential that is wrong or late, or a thing whose time is over. */
+  /** The credential of an asset is wrong or expired, or the asset itself has expired. */
   | { readonly _tag: "Gone" }
   | { readonly _tag: "Conflict"; readonly detail?: string }
   | { readonly _tag: "TooLarge" }
   | { readonly _tag: "MissingScopes"; readonly scopes: ReadonlyArray<string> }
   | { readonly _tag: "NotFound"; readonly what?: string }
-  /** `message`: of endpoints that word their own; their errors carry a message only. */
+  /** Too many requests. `message` is used by endpoints with their own wording, whose errors have a message
+   *  only. */
   | { readonly _tag: "Limited"; readonly retryAfterMs: number; readonly message?: string }
-  /** An error of an endpoint whose errors carry a message only. */
+  /** An error of an endpoint whose errors have a message only. */
   | { readonly _tag: "MessageOnly"; readonly status: 400 | 403 | 404 | 415; readonly message: string }
-  /** A translation that is still being made is asked for. */
+  /** The requested translation is not finished. */
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
-  /** Something this path depends on is down or too slow. */
+  /** A dependency of this path is down or too slow. */
   | { readonly _tag: "Down"; readonly status: 503 | 504 }
-  /** The whole server is busy, not one caller too fast. */
+  /** The whole server is overloaded; the caller itself is not too fast. */
   | { readonly _tag: "Overloaded" }
 
 const tags: Readonly<Record<Refusal["_tag"], true>> = {
@@ -53,8 +54,8 @@ const tags: Readonly<Record<Refusal["_tag"], true>> = {
   Overloaded: true
 }
 
-/** Tells a refusal from whatever else a function returns. It asks for our own tags, because other values are
- *  tagged too. */
+/** Distinguishes a refusal from other return values. It checks for our own tags, because other values have
+ *  tags too. */
 export const isRefusal = (value: unknown): value is Refusal =>
   typeof value === "object" && value !== null && "_tag" in value && Object.hasOwn(tags, String(value._tag))
 
@@ -160,7 +161,7 @@ export const problem = (refusal: Refusal): Response => {
   }
 }
 
-/** What the transport must refuse by itself. */
+/** Answers the requests that the transport refuses by itself. */
 export const refused: Service["refused"] = (
   status,
   _request: Pick<Request, "method" | "path" | "traceId">,

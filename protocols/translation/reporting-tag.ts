@@ -1,5 +1,6 @@
-/** The header X-DeepL-Reporting-Tag: under which name an account wants its usage counted. "" after trimming is
- *  absent. Sent twice it holds a blank, and is refused like any other.
+/** The header X-DeepL-Reporting-Tag, under which an account wants its usage counted. A tag that is empty
+ *  after trimming counts as absent. A header sent twice is joined with a blank, and is refused like any other
+ *  tag with one.
  *  Source: docs/spec/translation.md, section 15.7. */
 import type { Refusal } from "./problems.ts"
 

@@ -1,5 +1,6 @@
-/** What the service keeps for its customers, put together once: glossaries, style lists, memories, and what
- *  text, documents and voice need of them (`aids`, `memories`). Source: translation sections 7–10. */
+/** The resources of customers, composed once: glossaries, style lists and memories, and what text, documents
+ *  and voice need of them (`aids`, `memories`).
+ *  Source: docs/spec/translation.md, sections 7–10. */
 import { Context, Effect } from "effect"
 import { MemoryWork, MemoryJob, type MemoryPort } from "../../actors/memory-job.ts"
 import { QualityJob, QualityWork } from "../../actors/quality-job.ts"
@@ -36,7 +37,8 @@ export interface ResourceDeps {
   readonly clock: () => number
   readonly hashKey: HashKey
   readonly publicBase?: string | undefined
-  /** Of test mode: style lists that every account sees, memories whose segments accounts share. */
+  /** Fixtures of test mode: style lists visible to every account, and memories whose segments accounts
+   *  share. */
   readonly fixtures?:
     | { readonly styles: ReadonlyArray<StyleList>; readonly memories: ReadonlySet<string> }
     | undefined

@@ -1,5 +1,5 @@
-/** The translation service: its paths, what guards them, what they answer. Source: translation sections 1.1,
- *  1.4, 2.3. */
+/** The translation service: its paths, the checks before them, and their handlers.
+ *  Source: docs/spec/translation.md, sections 1.1, 1.4, 2.3. */
 import { defined } from "../../runtime/defined.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
 import type { Handler, Response, Route, Service, SocketRoute } from "../../runtime/http.ts"
@@ -33,19 +33,20 @@ export interface TranslationDeps {
   readonly clock: () => number
   readonly limits?: Limits
   readonly cache?: TranslationCache
-  /** Shared with whoever else counts or changes keys (voice, administration); made here when absent. */
+  /** Key ring shared with the other services that count or change keys (voice, administration); created here
+   *  when absent. */
   readonly ring?: KeyRing
   readonly usage?: Usage
-  /** Live speech (voice.ts), with the same ring and usage. */
+  /** Live speech (voice.ts), with the same key ring and usage. */
   readonly voice?: { routes(guard: Guard): ReadonlyArray<Route>; readonly socket: SocketRoute<any> }
-  /** Documents (documents.ts), with the same ring and usage. */
+  /** Documents (documents/routes.ts), with the same key ring and usage. */
   readonly documents?: { routes(guard: Guard): ReadonlyArray<Route> }
   readonly fixtures?: ResourceDeps["fixtures"]
-  /** Made here when absent; documents and text then share it. */
+  /** Created here when absent; documents and text then share it. */
   readonly resources?: Resources
-  /** `https://host[:port]` that clients see; else taken from each request. */
+  /** Public base address `https://host[:port]`; by default taken from each request. */
   readonly publicBase?: string | undefined
-  /** Origins of browsers that may call; none by default. */
+  /** Origins of web pages that may call the API; none by default. */
   readonly corsOrigins?: ReadonlyArray<string>
 }
 
@@ -129,7 +130,7 @@ export const translation = (deps: TranslationDeps): Service => {
   }
 }
 
-/** The same routes, readable by pages of the listed origins, and a preflight for each path. */
+/** Adds CORS for the listed origins to the routes, and a preflight for each path. */
 const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>): ReadonlyArray<Route> => {
   const withOriginHeaders = (response: Response, origin: string | undefined): Response => ({
     ...response,

@@ -1,13 +1,13 @@
-/** What leaves the text and meta endpoints: encoders of the published shapes; snake_case and each endpoint's
- *  own casing live here.
- *  Source: translation sections 1.5, 3.2, 6. */
+/** Encoders of the text and meta endpoints: the published shapes, snake_case, and each endpoint's casing of
+ *  codes.
+ *  Source: docs/spec/translation.md, sections 1.5, 3.2, 6. */
 
-/** One text's answer. */
+/** The answer to one text. */
 export interface Translated {
-  /** Upper-case base code. */
+  /** Detected language as an upper-case base code. */
   readonly detected: string
   readonly text: string
-  /** Code points of the source. */
+  /** Billed code points of the source. */
   readonly billed: number
 }
 
@@ -17,7 +17,7 @@ export interface OptionalFields {
   readonly tags: string | undefined
 }
 
-/** Built by hand: this is the hot answer, and only the text needs escaping. */
+/** Writes the JSON by hand, because this is the most frequent answer and only the text needs escaping. */
 export const translationsJson = (
   translations: ReadonlyArray<Translated>,
   optional: OptionalFields
@@ -64,7 +64,7 @@ export interface UsageReport {
     readonly teamDocuments: number | null
   }
   readonly keyLimits: Limits
-  /** Taken in this period. */
+  /** Documents uploaded in this period. */
   readonly documents: number
   readonly startMs: number
   readonly endMs: number
@@ -81,7 +81,7 @@ const product = (type: string, key: number, account: number, unit: "characters" 
   character_count: unit === "characters" ? account : 0
 })
 
-/** Documents are counted for the account, which is its own team. */
+/** Writes the usage. Documents are counted for the account, which is its own team. */
 export const usageJson = ({
   tier,
   account,
@@ -132,14 +132,14 @@ export const usageJson = ({
       })
 })
 
-/** /v2/languages */
+/** An entry of /v2/languages. */
 export const listedLanguage = (code: string, name: string, formality: boolean | undefined) => ({
   language: code.toUpperCase(),
   name: formality !== undefined && code === "zh" ? "Chinese (simplified)" : name,
   ...(formality === undefined ? {} : { supports_formality: formality })
 })
 
-/** /v3/languages */
+/** An entry of /v3/languages. */
 export const offeredLanguage = (
   code: string,
   name: string,
@@ -156,7 +156,7 @@ export const offeredLanguage = (
   features: Object.fromEntries(features.map((feature) => [feature, { status: "stable" }]))
 })
 
-/** /v3/languages/resources */
+/** An entry of /v3/languages/resources. */
 export const offeredResource = (
   name: string,
   features: ReadonlyArray<{ readonly name: string; readonly needs: "source" | "target" | "both" }>
@@ -169,10 +169,10 @@ export const offeredResource = (
   }))
 })
 
-/** POST /v2/document */
+/** Answer of POST /v2/document. */
 export const documentHandle = (id: string, key: string) => ({ document_id: id, document_key: key })
 
-/** POST /v2/document/{document_id} */
+/** Answer of POST /v2/document/{document_id}. */
 export const documentStatus = (
   id: string,
   status: "queued" | "translating" | "done" | "error",

@@ -1,5 +1,5 @@
-/** What administration answers: keys, usage by key and day, usage by tag. Source: translation sections 15.1,
- *  15.6, 15.7. */
+/** Encoders of the administration endpoints: keys, usage by key and day, usage by tag.
+ *  Source: docs/spec/translation.md, sections 15.1, 15.6, 15.7. */
 interface Limits {
   readonly characters: number | null
   readonly speechToTextMs: number | null
@@ -40,7 +40,7 @@ export interface Amounts {
   readonly speechToSpeechMs: number
 }
 
-/** Two decimals. */
+/** Converts milliseconds to minutes with two decimals. */
 const minutes = (ms: number): number => Math.round(ms / 600) / 100
 
 const breakdown = ({ translate, document, write, speechToTextMs, speechToSpeechMs }: Amounts) => ({

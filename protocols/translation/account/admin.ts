@@ -1,6 +1,6 @@
-/** Administration: an account's developer keys with their limits, and what was used, by key, by day, by tag.
- *  Admin keys only.
- *  Source: translation section 15. */
+/** Administration endpoints: the developer keys of an account with their limits, and usage by key, by day
+ *  and by tag. Only admin keys may call them.
+ *  Source: docs/spec/translation.md, section 15. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -72,7 +72,7 @@ export class AdminRoutes {
         path: keys,
         handle: guarded((_, { account }) => ok(this.developerKeys(account).map((key) => keyJson(key))))
       },
-      // Its voice connections see it at their next look, within a second.
+      // Voice connections of the key notice the change at their next check, within one second.
       {
         method: "PUT",
         path: `${keys}/deactivate`,
@@ -101,7 +101,7 @@ export class AdminRoutes {
     )
   }
 
-  /** The key whose id stands in the body. */
+  /** Handles a request with the key whose id is in the body. */
   private with(
     handle: (account: Account, key: Key, params: Params) => Response | Promise<Response>
   ): Guarded {
@@ -157,7 +157,7 @@ export class AdminRoutes {
     )
   }
 
-  /** Replaces all: what is not given, or null, is unlimited. */
+  /** Replaces all limits of a key; a limit that is absent or null becomes unlimited. */
   private readonly limit = (
     { accountId }: Account,
     { keyId }: Key,
@@ -287,7 +287,7 @@ const zeroAmounts = (): Record<Unit, number> => ({
 
 const isAnyUsed = (amounts: Amounts): boolean => units.some((unit) => amounts[unit] > 0)
 
-/** Orders by UTF-16 code units, whatever the locale. */
+/** Compares texts by UTF-16 code units, independently of the locale. */
 const compareText = (a: string, b: string): number => {
   if (a === b) return 0
   return a < b ? -1 : 1

@@ -1,5 +1,5 @@
-/** Before any endpoint: key of the right role, scope, rate, how many at once. In that order, each with its
- *  own refusal.
+/** The checks before every endpoint: a key of the right role, its scope, concurrent requests, and request
+ *  rate. They run in this order, each with its own refusal.
  *  Source: docs/spec/translation.md, sections 1.3 and 2.3 "order of checks". */
 import type { Handler, Request, Response } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
@@ -9,7 +9,7 @@ import { limitsDefault, RateLimiter, type Limits } from "./rate-limit.ts"
 
 export type Guarded = (request: Request, using: KeyInUse) => Response | Promise<Response>
 
-/** `scope` undefined: not reachable with a scoped key. */
+/** Wraps a handler in the checks. Where `scope` is undefined, a key with scopes is refused. */
 export type Guard = (scope: string | undefined, handle: Guarded) => Handler
 
 export const guardOf = (

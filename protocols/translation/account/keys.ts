@@ -1,15 +1,16 @@
-/** Keys in use: from an Authorization header to its key and account. Found once in storage, then by the
- *  presented header, because this runs for every request. A change made here is seen by the next request,
- *  deactivation included. The map is found by a seeded hash of the whole header, so its timing tells nothing
- *  of a part of a key. Source: translation 1.3. */
+/** Keys in use: finds the key and account of an Authorization header. A key is read from storage once and
+ *  then found by the presented header, because this runs for every request. Guarantee: a change made here,
+ *  deactivation included, applies to the next request. The map is indexed by a seeded hash of the whole
+ *  header, so timing reveals nothing about part of a key.
+ *  Source: docs/spec/translation.md, section 1.3. */
 import { committed, type Store } from "../../../storage/store.ts"
 import { Accounts, KeyHashes, Keys, type Account, type HashKey, type Key } from "./records.ts"
 
-/** One key as requests see it: the same object for every request of the key while it is in memory. */
+/** One key with its account. All requests of a key share one object while it is in memory. */
 export interface KeyInUse {
   key: Key
   readonly account: Account
-  /** Requests being worked on now. */
+  /** Number of requests in progress. */
   inFlight: number
 }
 
@@ -27,7 +28,8 @@ export class KeyRing {
     this.hashKey = hashKey
   }
 
-  /** undefined: missing, malformed, unknown or deactivated; which of them is not told apart. */
+  /** Returns undefined when the header is missing or malformed, or its key unknown or deactivated; callers
+   *  cannot distinguish these. */
   find(authorization: string | undefined): KeyInUse | undefined {
     if (authorization === undefined) return undefined
     const using = this.byHeader.get(authorization) ?? this.load(authorization)
@@ -57,7 +59,8 @@ export class KeyRing {
     return using
   }
 
-  /** Oldest first. Headers go with their keys: no two objects may stand for one key. */
+  /** Evicts idle keys, oldest first. A key's headers are evicted with it, because two objects for one key
+   *  would count separately. */
   private forgetIdle(): void {
     const leaving = new Set<KeyInUse>()
     for (const [keyId, using] of this.byId) {
@@ -70,15 +73,15 @@ export class KeyRing {
     for (const [header, using] of this.byHeader) if (leaving.has(using)) this.byHeader.delete(header)
   }
 
-  /** All keys of an account, oldest first. */
+  /** Lists all keys of an account, oldest first. */
   list(accountId: string): ReadonlyArray<Key> {
     return Keys.range(this.store, { prefix: [accountId], limit: 1_000 })
       .map(({ value }) => value)
       .sort((a, b) => a.createdMs - b.createdMs)
   }
 
-  /** Keeps what `change` makes of a key; the requests that come meanwhile already see it. undefined: no such
-   *  key. */
+  /** Stores the key that `change` returns; concurrent requests already see the new one. Resolves with
+   *  undefined when there is no such key. */
   async change(accountId: string, keyId: string, change: (key: Key) => Key): Promise<Key | undefined> {
     const using = this.byKeyId(accountId, keyId)
     if (using === undefined) return undefined
@@ -95,7 +98,7 @@ export class KeyRing {
     return after
   }
 
-  /** At once and for good; again: unchanged. */
+  /** Deactivates a key immediately and permanently. Repeating the call changes nothing. */
   deactivate(accountId: string, keyId: string, nowMs: number): Promise<Key | undefined> {
     return this.change(accountId, keyId, (key) =>
       key.deactivatedMs === null ? { ...key, deactivatedMs: nowMs } : key

@@ -1,11 +1,11 @@
-/** Accounts and keys: durable rows. A key's secret leaves once, at its creation; what is kept is a keyed
- *  hash.
- *  Source: translation sections 1.3, 15.1, 19.6. */
+/** Accounts and keys as durable records. The secret of a key is returned once, at its creation; only a keyed
+ *  hash of it is stored.
+ *  Source: docs/spec/translation.md, sections 1.3, 15.1, 19.6. */
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { committed, table, type Store } from "../../../storage/store.ts"
 
-/** null: no limit. */
+/** A limit; null means unlimited. */
 const limit = Schema.NullOr(Schema.Int)
 
 export const SpeechLimits = { characters: limit, speechToTextMs: limit, speechToSpeechMs: limit }
@@ -13,7 +13,7 @@ export const SpeechLimits = { characters: limit, speechToTextMs: limit, speechTo
 export const Account = Schema.Struct({
   accountId: Schema.String,
   tier: Schema.Literals(["free", "paid"]),
-  /** Billing periods are calendar-month steps from here. */
+  /** Creation time in epoch ms. Billing periods are calendar months counted from it. */
   createdMs: Schema.Int,
   limits: Schema.Struct({ ...SpeechLimits, documents: limit, teamDocuments: limit })
 })
@@ -28,21 +28,21 @@ export const Key = Schema.Struct({
   createdMs: Schema.Int,
   deactivatedMs: Schema.NullOr(Schema.Int),
   limits: Schema.Struct(SpeechLimits),
-  /** null: unrestricted. */
+  /** Scopes of the key; null means unrestricted. */
   scopes: Schema.NullOr(Schema.Array(Schema.String)),
-  /** First four, ****, last four characters of the secret. */
+  /** The secret's first four characters, ****, and its last four. */
   masked: Schema.String
 })
 
 export type Key = typeof Key.Type
 
-/** [accountId] */
+/** Accounts by [accountId]. */
 export const Accounts = table("translation-accounts", Account)
 
-/** [accountId, keyId] */
+/** Keys by [accountId, keyId]. */
 export const Keys = table("translation-keys", Key)
 
-/** [keyed hash of the secret] */
+/** Key ids by [keyed hash of the secret]. */
 export const KeyHashes = table(
   "translation-key-hashes",
   Schema.Struct({ accountId: Schema.String, keyId: Schema.String })
@@ -59,7 +59,8 @@ export interface NewAccount {
   readonly limits?: Partial<Account["limits"]>
 }
 
-/** Rejects with Conflict when the id is taken, with StorageFault when it could not be kept. */
+/** Creates an account. Rejects with Conflict when the id exists, and with StorageFault when the write
+ *  failed. */
 export const createAccount = async (
   store: Store,
   { accountId = randomUUID(), tier, nowMs, limits }: NewAccount
@@ -82,13 +83,13 @@ export interface NewKey {
   readonly scopes?: ReadonlyArray<string>
 }
 
-/** The end of a secret tells clients which API it is for. */
+/** Suffix of a secret, from which client libraries choose the API host. */
 const secretSuffix = (role: Key["role"], tier: Account["tier"]): string => {
   if (role === "admin") return ":adm"
   return tier === "free" ? ":fx" : ""
 }
 
-/** The secret is in this answer and nowhere else. */
+/** Creates a key. The returned secret is stored nowhere. */
 export const createKey = async (
   store: Store,
   hashKey: HashKey,
@@ -116,8 +117,8 @@ export const createKey = async (
   return { key, secret }
 }
 
-/** The billing period that holds `nowMs`: calendar months from the creation instant, the day clipped to the
- *  month's length (UTC). */
+/** Returns the billing period that contains `nowMs`: calendar months from the creation time, with the day
+ *  limited to the length of the month (UTC). */
 export const periodOf = (
   createdMs: number,
   nowMs: number

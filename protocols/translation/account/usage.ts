@@ -1,8 +1,9 @@
-/** What has been used: exact in memory, where quotas are checked; bookings go to disk together, one counter
- *  write per key and commit, at most `behindMs` after the answer (0: before it, which cost 23 instead of 15
- *  µs of CPU a request and a flush of latency). Guarantee: account and key never pass their limit, whatever
- *  runs at once. A crash forgets at most the last `behindMs`, in the client's favour.
- *  Source: translation 6.1, 15.5, 19.7. */
+/** Usage counters, exact in memory, where quotas are checked. Bookings are written in batches, one counter
+ *  write per key and commit, at most `behindMs` ms after the answer; with 0 the answer waits for the commit,
+ *  which cost 23 instead of 15 µs of CPU per request and the latency of a flush. Guarantee: an account or key
+ *  never exceeds its limit, however many requests run concurrently. A crash loses at most the bookings of the
+ *  last `behindMs`, in the client's favour.
+ *  Source: docs/spec/translation.md, sections 6.1, 15.5, 19.7. */
 import { documentCounts, usedCount } from "../../../actors/document-job.ts"
 import type { Key as RowKey, Store, StorageFault, Write } from "../../../storage/store.ts"
 import type { KeyInUse } from "./keys.ts"
@@ -12,7 +13,7 @@ import type { Refusal } from "../problems.ts"
 export const units = ["translate", "document", "write", "speechToTextMs", "speechToSpeechMs"] as const
 export type Unit = (typeof units)[number]
 
-/** What a limit counts together. */
+/** Groups of units that share one limit. */
 export type Quota = "characters" | "speechToTextMs" | "speechToSpeechMs"
 
 const quotaOf = (unit: Unit): Quota =>
@@ -21,7 +22,7 @@ const quotaOf = (unit: Unit): Quota =>
 export const usageTable = "translation-usage"
 export const dayOf = (atMs: number): number => Math.floor(atMs / 86_400_000)
 
-/** Counter keys. Days are counted from 1970-01-01 UTC. */
+/** Keys of the durable counters. Days are counted from 1970-01-01 UTC. */
 export const accountCounter = (accountId: string, startMs: number, unit: Unit): RowKey => [
   "account",
   accountId,
@@ -53,18 +54,18 @@ export const tagCounter = (accountId: string, tag: string, day: number, unit: Un
   unit
 ]
 
-/** Rows, without content, that say which tags an account has used. */
+/** Table of the reporting tags that an account has used; its rows have no content. */
 export const tagsTable = "translation-tags"
 
 type Counts = Record<Unit, number>
 
-/** One account's or key's period. */
+/** Usage of one account or key in one period. */
 interface Meter {
   readonly startMs: number
   readonly endMs: number
   readonly used: Counts
   readonly reserved: Record<Quota, number>
-  /** The commit that holds its last booking. */
+  /** The batch that contains its last booking. */
   lastBatch: Batch | undefined
 }
 
@@ -80,19 +81,19 @@ const forgetLooksMax = 100
 const behindMsDefault = 250
 const noBytes = new Uint8Array(0)
 
-/** Set aside until it is booked or released, once. */
+/** An amount reserved against the quotas until it is booked or released, once. */
 export interface Reservation {
-  /** Books `amount` (at most what was reserved, default all of it). With `behindMs` 0 the answer waits for
-   *  what this returns: it resolves when it is on disk, and rejects, nothing being counted, when it could not
-   *  be kept. */
+  /** Books `amount`, which is at most the reserved amount and by default all of it. With `behindMs` 0 the
+   *  returned promise resolves when the booking is on disk, and rejects, with nothing counted, when the write
+   *  failed. */
   book(amount?: number, tag?: string): Promise<void> | undefined
-  /** Books like `book`, but leaves the writing to the caller's own commit; `undo` when that did not happen.
-   *  undefined: it was settled before. */
+  /** Books like `book`, but returns the rows for the caller's own commit; `undo` reverts it when that commit
+   *  fails. Returns undefined when the reservation has been settled before. */
   bill(tag: string | null): Bill | undefined
   release(): void
 }
 
-/** `amount` null: a row without content. */
+/** Rows of one booking. A row with `amount` null has no content. */
 export interface Bill {
   readonly rows: ReadonlyArray<{
     readonly table: string
@@ -102,7 +103,7 @@ export interface Bill {
   readonly undo: () => void
 }
 
-/** One key's bookings of one day since the last commit. */
+/** Bookings of one key on one day since the last commit. */
 interface Tally {
   readonly accountId: string
   readonly keyId: string
@@ -124,7 +125,7 @@ interface Batch {
       amount: number
     }
   >
-  /** What takes it back, for those whose answer waits. */
+  /** Reverts the bookings whose answers wait for the commit. */
   readonly undo: Array<() => void>
   readonly settled: Promise<void>
   readonly resolve: () => void
@@ -146,7 +147,7 @@ export class Usage {
     this.behindMs = behindMs
   }
 
-  /** The account's and the key's current period. */
+  /** Reads the current period of the account and of the key. */
   read(using: KeyInUse): { readonly account: Meter; readonly key: Meter } {
     const { account, key } = using
     return {
@@ -159,7 +160,7 @@ export class Usage {
     }
   }
 
-  /** Documents that the account has had taken in the period. */
+  /** Number of documents that the account has uploaded in the period. */
   documents(accountId: string, startMs: number): number {
     return this.store.counter(documentCounts, usedCount(accountId, startMs))
   }
@@ -188,7 +189,8 @@ export class Usage {
     return meter
   }
 
-  /** One of the oldest whose numbers are all on disk: what has left memory is counted again from there. */
+  /** Evicts one of the oldest meters whose counts are all on disk; it is read from there when needed
+   *  again. */
   private forgetOne(meters: Map<string, Meter>): void {
     let examined = 0
     for (const [id, { reserved, lastBatch: within }] of meters) {
@@ -203,7 +205,7 @@ export class Usage {
     }
   }
 
-  /** Sets the amount aside, unless it would pass the quota of the account or of the key. */
+  /** Reserves the amount, or returns the quota, of the account or the key, that it would exceed. */
   reserve(using: KeyInUse, unit: Unit, amount: number): Reservation | QuotaExceeded {
     const { account, key } = this.read(using)
     const quota = quotaOf(unit)
@@ -297,7 +299,7 @@ export class Usage {
       day,
       amounts: { translate: 0, document: 0, write: 0, speechToTextMs: 0, speechToSpeechMs: 0 }
     }
-    // of the day or period before
+    // The batch still has counts of an earlier day or period.
     if (existing !== undefined) batch.tallies.set(`${keyId} ${existing.startMs} ${existing.day}`, existing)
     batch.tallies.set(keyId, tally)
     return tally
@@ -331,7 +333,8 @@ export class Usage {
     if (conflict !== undefined) throw conflict // a counter cannot fall below zero by additions: our defect
   }
 
-  /** Those who wait hear it; what was answered already is counted again with the next commit. */
+  /** Rejects the bookings that wait for the commit; those already answered are counted again in the next
+   *  one. */
   private rollBack(batch: Batch, fault: StorageFault): void {
     for (const undo of batch.undo) undo()
     if (this.behindMs > 0) {
@@ -355,7 +358,7 @@ export class Usage {
     batch.reject(fault)
   }
 
-  /** All that was booked is on disk. At a stop. Rejects when it cannot be kept. */
+  /** Resolves when all bookings are on disk, and rejects when a write failed. It is called at shutdown. */
   async settled(): Promise<void> {
     if (this.flushing) await this.store.flushed()
     const batch = this.batch

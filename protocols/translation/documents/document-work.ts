@@ -1,6 +1,6 @@
-/** The work of document jobs, as the port that their actors call: threads that know the formats, the translator,
- *  the quota set aside, and who may work next. It knows nothing of HTTP. Guarantee: what is set aside for a job is
- *  booked or released once.
+/** The work of document jobs, as the port that their actors call: threads that know the formats, the
+ *  translator, reserved quota, and the order in which jobs run. It knows nothing of HTTP. Guarantee: an
+ *  amount reserved for a job is booked or released exactly once.
  *  Source: docs/spec/translation.md, section 4; docs/spec/documents.md, sections 9 and 10. */
 import { cpus } from "node:os"
 import { Effect, type Scope } from "effect"
@@ -19,7 +19,7 @@ import { isRefusal } from "../problems.ts"
 import { DocumentThreads, type Log } from "./threads.ts"
 import { sourceLanguageOf, translateBatch, type ResolveCustomization } from "./translator.ts"
 
-/** Documents that one account has translating at once. */
+/** Maximum number of documents of one account that are translated concurrently. */
 const perAccount = 2
 
 export interface DocumentWorkDeps {
@@ -29,13 +29,13 @@ export interface DocumentWorkDeps {
   readonly ring: KeyRing
   readonly clock: () => number
   readonly log?: Log
-  /** Glossaries, style lists and memories, above every engine. */
+  /** Glossaries, style lists and memories, which apply to every engine. */
   readonly customizations?: { readonly of: ResolveCustomization; readonly memories: MemorySearch }
-  /** Default: the translator, sentence by sentence. */
+  /** Translates a batch; by default the translator, sentence by sentence. */
   readonly translate?: DocumentPort["translate"]
   /** Runs before the work of each job of an account: delays and failures of test mode. */
   readonly before?: (accountId: string) => Effect.Effect<void, JobFault>
-  /** Documents translating at once. */
+  /** Maximum number of documents translated concurrently. */
   readonly atOnce?: number
 }
 
@@ -102,7 +102,7 @@ export class DocumentWorker implements DocumentPort {
         .map(({ info }) => [info.id, info.version])
     ])
 
-  /** Glossaries and style with their versions. */
+  /** Names the glossaries and the style list together with their versions. */
   private customizationName(batch: Parameters<ResolveCustomization>[0]): string {
     const customization = this.deps.customizations?.of(batch)
     return customization === undefined || isRefusal(customization) ? "" : customization.name
@@ -113,7 +113,7 @@ export class DocumentWorker implements DocumentPort {
     return min === null ? 0 : Math.max(min, characters)
   }
 
-  /** A key that is no longer there limits nothing. */
+  /** Reserves quota for a job. A key that no longer exists imposes no limit. */
   readonly reserve = (
     id: string,
     meta: Pick<DocumentMeta, "accountId" | "keyId">,
@@ -138,7 +138,7 @@ export class DocumentWorker implements DocumentPort {
     this.quotaHolds.delete(id)
   }
 
-  /** The rows that book a downloaded document; its caller commits them. */
+  /** Returns the rows that book a downloaded document; the caller commits them. */
   bill(id: string, meta: DocumentMeta, characters: number): Bill | undefined {
     this.reserve(id, meta, characters)
     const bill = this.quotaHolds.get(id)?.reservation.bill(meta.tag)

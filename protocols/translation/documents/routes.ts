@@ -1,7 +1,8 @@
-/** Documents over HTTP: upload streamed into sealed storage, status, the one download. The edge holds the
- *  client's key for the length of a request; the job is its actor's. Guarantee: a refused or broken upload
- *  leaves nothing; a download counts when its last byte has left.
- *  Source: translation section 4; documents 9, 11. */
+/** Documents over HTTP: an upload streamed into encrypted storage, the status, and a single download. The
+ *  handlers hold the client's document key only for the length of a request; the job belongs to its actor.
+ *  Guarantee: a refused or broken upload leaves nothing behind, and a download is billed when its last byte
+ *  has been sent.
+ *  Source: docs/spec/translation.md, section 4; docs/spec/documents.md, sections 9, 11. */
 import { Effect } from "effect"
 import {
   DocumentJob,
@@ -41,8 +42,8 @@ import { readReportingTag } from "../reporting-tag.ts"
 
 export interface DocumentDeps extends DocumentWorkDeps {
   readonly actors: ActorSystem
-  /** Whether the glossaries, style lists and memories that a request names exist for the account and cover the
-   *  pair. None does by default. */
+  /** Checks that the glossaries, style lists and memories named by a request exist for the account and cover
+   *  the language pair. By default none exists. */
   readonly references?: (accountId: string, options: DocumentOptions) => Refusal | undefined
 }
 
@@ -55,7 +56,7 @@ const queryBodyBytesMax = 65_536
 const charactersMax = { free: 500_000, paid: 1_000_000 } as const
 const noStore = ["Cache-Control", "no-store"] as const
 
-/** An account is its own team. */
+/** The lower of two limits: an account is its own team, so both apply to it. */
 const leastOf = (own: number | null, team: number | null): number | null => {
   if (own === null) return team
   return team === null ? own : Math.min(own, team)
@@ -74,7 +75,7 @@ const unknownReferences = (
   return undefined
 }
 
-/** One upload while it arrives. */
+/** State of one upload in progress. */
 interface ReceivedUpload {
   readonly fields: Record<string, Array<string>>
   fileName: string | undefined
@@ -112,7 +113,8 @@ export class DocumentRoutes {
     ]
   }
 
-  /** At a start, before listening: what no job owns goes; what is to be billed is set aside again. */
+  /** Runs at startup, before listening: deletes files that no job owns, and reserves quota again for what is
+   *  still to be billed. */
   async recover(): Promise<void> {
     const { store } = this.deps
     const living = new Set<string>()
@@ -168,7 +170,7 @@ export class DocumentRoutes {
     }
   }
 
-  /** The parts, in whatever order; the file goes sealed to disk while it comes. */
+  /** Receives the parts in any order; the file is encrypted to disk as it arrives. */
   private async receiveParts(
     request: Request,
     { account }: KeyInUse,
@@ -277,8 +279,8 @@ export class DocumentRoutes {
     return { _tag: "Down", status: 504 }
   }
 
-  /** The document that a request may see: of its account, with the right key. Anything else is the same 404
-   *  after the same work. */
+  /** Finds the document of a request: it must belong to the account, and the document key must match.
+   *  Anything else is the same 404 after the same amount of work. */
   private find(
     request: Request,
     { account: { accountId } }: KeyInUse
@@ -354,7 +356,7 @@ export class DocumentRoutes {
     }
   }
 
-  /** Billed and gone in one commit. */
+  /** Bills and deletes a downloaded document in one commit. */
   private async downloaded(id: string, meta: DocumentMeta, billed: number): Promise<void> {
     const bill = this.worker.bill(id, meta, billed)
     const counted = await Effect.runPromise(
@@ -375,8 +377,8 @@ const bytesMaxOf = (fileName: string, tier: "free" | "paid"): number => {
     : Math.floor((tier === "free" ? type.freeMiB : type.paidMiB) * mebibyte)
 }
 
-/** Over the limit nothing more is read: the transport answers 413 and closes. Whoever stops reading leaves
- *  the rest to the parser. */
+/** Passes a body on up to a limit. Beyond it reading stops: the transport answers 413 and closes. A consumer
+ *  that stops early leaves the rest to the parser. */
 async function* limited(
   bytes: AsyncIterable<Buffer>,
   bytesMax: number,
@@ -391,7 +393,8 @@ async function* limited(
   }
 }
 
-/** Body and query together: older clients send the key in the query of a GET. */
+/** Reads parameters from body and query, because older clients send the document key in the query of a
+ *  GET. */
 const bagOf = (request: Request): { readonly bag: RawParams } | Refusal => {
   const query = readForm(request.query)
   if (isRefusal(query)) return query
@@ -400,7 +403,7 @@ const bagOf = (request: Request): { readonly bag: RawParams } | Refusal => {
   return isRefusal(body) ? body : { bag: { ...query.bag, ...body.bag } }
 }
 
-/** RFC 6266: a plain name for old readers, the true one beside it. */
+/** Content-Disposition by RFC 6266: an ASCII name for old clients, followed by the full name. */
 const disposition = (name: string): string => {
   const plain = name.replace(/[^\x20-\x7E]|["\\%]/g, "_")
   const encoded = encodeURIComponent(name).replace(

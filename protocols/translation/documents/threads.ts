@@ -1,6 +1,7 @@
-/** Documents in threads of their own, one thread each: whatever a file does to its reader ends with that
- *  thread, as a refusal or a failed job. Bounded: inspections at once, heap and time of a thread. Source:
- *  documents 10, 11. */
+/** Runs each document in a thread of its own, so that an input that exhausts or crashes its reader ends only
+ *  that thread, as a refusal or a failed job. Concurrent inspections, heap and running time of a thread are
+ *  limited.
+ *  Source: docs/spec/documents.md, sections 10, 11. */
 import { Effect, type Scope } from "effect"
 import { startWorker, type EngineWorker } from "../../../actors/engines/worker.ts"
 import { JobFault, type ExtractedDocument } from "../../../actors/documents/ports.ts"
@@ -14,7 +15,7 @@ const extractMsMax = 300_000
 const rebuildMsMax = 600_000
 const inspectionsAtOnce = 2
 
-/** Copied to the thread in one turn of the event loop. */
+/** Maximum number of segments copied to the thread in one turn of the event loop. */
 const piecesMax = 1_000
 
 const tooLarge = "Invalid file: too large to process"
@@ -24,7 +25,7 @@ export type Log = (level: "info" | "warn", message: string, fields: Record<strin
 type Thread = EngineWorker<ToDocument, FromDocument>
 const start = (): Thread => startWorker<ToDocument, FromDocument>("documents", undefined, heapMiBMax)
 
-/** Bytes that are handed over, not copied, where they own their memory. */
+/** Buffers that are transferred instead of copied, where they own their memory. */
 const transferable = (
   bytes: Buffer
 ): { readonly bytes: Uint8Array; readonly transfer: ReadonlyArray<ArrayBuffer> } => {
@@ -35,7 +36,7 @@ const transferable = (
   return { bytes: own, transfer: [own.buffer as ArrayBuffer] }
 }
 
-/** One question to a thread: `heard` says when it is answered. */
+/** Sends one request to a thread; `heard` is called with its answer. */
 const askThread = <A>(
   thread: Thread,
   log: Log,
@@ -89,8 +90,8 @@ export class DocumentThreads {
     this.log = log
   }
 
-  /** Resolves with the refusal's text, or undefined when the document may come in. `read` is called when it
-   *  is its turn. */
+  /** Resolves with the text of the refusal, or undefined when the document is accepted. `read` is called
+   *  when the inspection starts. */
   async inspect(
     read: () => Promise<Buffer>,
     extension: string,

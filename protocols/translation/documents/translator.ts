@@ -1,6 +1,7 @@
-/** Segments of a document through the translator: cut into sentences like any text, codes as opaque units,
- *  and joined again.
- *  Source: documents 2 "To the engine and back", 3.6; translation 3.3. */
+/** Translates the segments of a document: each is split into sentences like any text, with its codes as
+ *  opaque units, and joined again.
+ *  Source: docs/spec/documents.md, sections 2 "To the engine and back", 3.6; docs/spec/translation.md,
+ *  section 3.3. */
 import { Effect } from "effect"
 import type { DocumentPort, TranslateBatch } from "../../../actors/documents/ports.ts"
 import { customizationsEngine, JobFault } from "../../../actors/documents/ports.ts"
@@ -15,14 +16,14 @@ import { withPlaceholders, type Piece } from "../text/segments.ts"
 
 const batchMsMax = 60_000
 
-/** What the last character of a mark says of the markup that it stands for; any other stands for words. */
+/** Role of the markup by the last character of its mark; any other mark stands for words. */
 const roleOfMark: Readonly<Record<string, "open" | "close" | "void">> = {
   "\uFDD1": "open",
   "\uFDD2": "close",
   "\uFDD3": "void"
 }
 
-/** Marks may not come out of an engine's text by themselves. */
+/** Splits a text at its marks. An engine's own text must not contain any. */
 const piecesOf = (text: string): Array<Piece> => {
   const pieces: Array<Piece> = []
   let from = 0
@@ -43,8 +44,8 @@ const withoutMarks = ({ units }: EngineSegment): EngineSegment => ({
   )
 })
 
-/** Of the account that owns the job, resolved anew for each batch: what is gone by then fails the job, and is
- *  never passed over. */
+/** Resolves the customizations of the account that owns the job, anew for each batch. A glossary, style list
+ *  or memory deleted meanwhile fails the job; it is never silently ignored. */
 export type ResolveCustomization = (
   batch: Pick<TranslateBatch, "source" | "target" | "accountId" | "options">
 ) => Customization | Refusal
@@ -104,7 +105,8 @@ export const translateBatch = (
 
 const noMemories: Pick<MemorySearch, "find"> = { find: async () => undefined }
 
-/** The given source, or the detected one; a document in its target language is refused. */
+/** Returns the requested source language, or the detected one; a document that is already in the target
+ *  language is refused. */
 export const sourceLanguageOf = (
   engines: Engines,
   source: string | null,

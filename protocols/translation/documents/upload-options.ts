@@ -1,5 +1,5 @@
-/** The fields of an upload, read and checked; the first thing wrong is the answer. Source: translation 4.1,
- *  4.6, 3.1. */
+/** Reads and checks the fields of an upload; the first fault is the answer.
+ *  Source: docs/spec/translation.md, sections 4.1, 4.6, 3.1. */
 import type { TranslationOptions } from "../../../actors/documents/meta.ts"
 import type { Translator } from "../../../actors/engines/ports.ts"
 import { conversions, documentTypeOf, type DocumentType } from "../../formats/catalogue.ts"
@@ -11,7 +11,7 @@ import { isUuid } from "../../shared/uuid.ts"
 
 export interface DocumentOptions {
   readonly type: DocumentType
-  /** Without path, control characters and extension. */
+  /** File name without path, control characters and extension. */
   readonly baseName: string
   readonly extension: string
   readonly outExtension: string

@@ -1,5 +1,6 @@
-/** Glossary entries as TSV and CSV: read with every rule checked, written back. Linear in the input; a breach
- *  names index and position as the interface does. Pure. Source: translation section 7.3. */
+/** Glossary entries as TSV and CSV: parsed with every rule checked, and written. Linear in the input; a
+ *  fault has the index and position that the API reports. Pure.
+ *  Source: docs/spec/translation.md, section 7.3. */
 
 export type Entry = readonly [source: string, target: string]
 export type EntriesFormat = "tsv" | "csv"
@@ -10,10 +11,10 @@ export interface EntriesFault {
 
 export const phraseBytesMax = 1_024
 
-/** Also C1, line and paragraph separators: no phrase holds one. */
+/** Characters that no phrase may contain: C0 and C1 controls, and line and paragraph separators. */
 const control = /[\p{Cc}\u2028\u2029]/u
 
-/** A row as it stands: its cells, and where each begins (UTF-16 units). */
+/** A row of the input: its cells, and the position at which each starts (UTF-16 units). */
 interface Row {
   readonly cells: ReadonlyArray<string>
   readonly at: number
@@ -32,7 +33,7 @@ function* tsvRows(text: string): Generator<Row> {
   }
 }
 
-/** RFC 4180, quotes doubled inside; an unended quote gives a row without cells. */
+/** Parses CSV by RFC 4180 with doubled quotes; an unterminated quote yields a row without cells. */
 function* csvRows(text: string): Generator<Row> {
   for (let at = 0; at < text.length;) {
     const begin = at
@@ -72,7 +73,8 @@ const points = (text: string, to: number): number => {
   return count
 }
 
-/** `pair`: base codes; a CSV row of four columns for another pair is skipped. */
+/** Parses and checks entries. `pair` has base codes; a CSV row of four columns for another pair is
+ *  skipped. */
 export const parseEntries = (
   text: string,
   format: EntriesFormat,
@@ -114,11 +116,11 @@ export const parseEntries = (
 
 const baseOf = (code: string): string => code.trim().toLowerCase().split("-")[0]!
 
-/** Without a final newline. Its phrases hold neither tabs nor newlines. */
+/** Writes TSV without a final newline. Phrases contain neither tabs nor newlines. */
 export const toTsv = (entries: ReadonlyArray<Entry>): string =>
   entries.map(([source, target]) => `${source}\t${target}`).join("\n")
 
-/** What `toTsv` wrote, without checks. */
+/** Parses the output of `toTsv` without checks. */
 export const fromTsv = (tsv: string): ReadonlyArray<Entry> =>
   tsv === ""
     ? []

@@ -1,4 +1,4 @@
-/** Glossary records as they leave, v3 and v2. Source: translation sections 7.1, 8. */
+/** Encoders of glossary records for v3 and v2. Source: docs/spec/translation.md, sections 7.1, 8. */
 interface Dictionary {
   readonly source: string
   readonly target: string

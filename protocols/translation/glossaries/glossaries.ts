@@ -1,6 +1,6 @@
-/** Glossaries of the newer interface: several dictionaries each, merged, replaced, read, deleted; every
- *  answer after its commit.
- *  Source: translation section 7. */
+/** Glossaries of the v3 API. Each has several dictionaries, which are merged, replaced, read and deleted;
+ *  every answer is sent after its commit.
+ *  Source: docs/spec/translation.md, section 7. */
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store, Write } from "../../../storage/store.ts"
@@ -64,7 +64,7 @@ export const nameIn = (params: Params): string | Response => {
   return name === undefined || name.trim() === "" || bytesOf(name) > nameBytesMax ? badArgument("name") : name
 }
 
-/** Both languages as base codes, different, and of those a glossary can have. */
+/** Reads both languages as base codes: they must differ and support glossaries. */
 export const pairIn = (params: Params): { readonly source: string; readonly target: string } | Response => {
   const codes: Array<string> = []
   for (const name of ["source_lang", "target_lang"]) {
@@ -86,7 +86,7 @@ export const dictionaryIn = (params: Params): NewDictionary | Response => {
   if (text === undefined || text === "") return badArgument("entries")
   const fault = faultOf(params)
   if (fault !== undefined) return fault
-  // What is read has no more bytes than what was sent, except for white space around phrases.
+  // Parsed entries have no more bytes than the input, except for white space around phrases.
   const entries = parseEntries(text, format, pair)
   return "detail" in entries
     ? problem({ _tag: "Refused", message: "Invalid glossary entries provided", detail: entries.detail })
@@ -130,7 +130,7 @@ export class GlossaryRoutes {
     ]
   }
 
-  /** The account's glossary in the path. */
+  /** Handles a request with the account's glossary named in the path. */
   private with(handle: (glossary: Glossary, request: Request) => Response | Promise<Response>): Guarded {
     return (request, { account }) => {
       const id = idIn(request, "glossary_id")
@@ -234,7 +234,7 @@ export class GlossaryRoutes {
     )
   }
 
-  /** The dictionary a query names. */
+  /** Finds the dictionary that a query names. */
   private requestedDictionary(glossary: Glossary, request: Request): Dictionary | Response {
     const query = queryOf(request)
     if (isResponse(query)) return query
@@ -272,7 +272,7 @@ export class GlossaryRoutes {
 const without = (glossary: Glossary, { source, target }: Dictionary): ReadonlyArray<Dictionary> =>
   glossary.dictionaries.filter((one) => one.source !== source || one.target !== target)
 
-/** The glossary and all its entries. */
+/** Writes that delete a glossary and all its entries. */
 export const forget = ({ accountId, glossaryId, dictionaries }: Glossary): ReadonlyArray<Write> => [
   Glossaries.delete([accountId, glossaryId], "present"),
   ...dictionaries.map(({ source, target }) => GlossaryEntries.delete([glossaryId, source, target]))
@@ -286,7 +286,7 @@ export interface NewGlossary {
   readonly nowMs: number
 }
 
-/** 456 when the account has as many as it may. */
+/** Creates a glossary; refuses with 456 when the account has reached its maximum. */
 export const createGlossary = (
   store: Store,
   { accountId, name, dictionaries, edited, nowMs }: NewGlossary,

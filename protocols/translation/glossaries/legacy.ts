@@ -1,5 +1,6 @@
-/** Glossaries of the older interface: one dictionary each, over the same rows. What the newer one has touched
- *  is shown by its first dictionary and is not deleted here. Source: translation section 8. */
+/** Glossaries of the v2 API, with one dictionary each, over the same rows as v3. A glossary edited through
+ *  v3 is represented by its first dictionary and cannot be deleted here.
+ *  Source: docs/spec/translation.md, section 8. */
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -19,7 +20,7 @@ import { Glossaries, glossariesOf, tsvOf, type Dictionary, type Glossary } from 
 
 const tsvType = "text/tab-separated-values"
 
-/** An Accept header that admits TSV; absent, it admits everything. */
+/** Returns whether an Accept header admits TSV; without the header everything is admitted. */
 const admits = (accept: string | undefined): boolean =>
   accept === undefined ||
   accept.trim() === "" ||

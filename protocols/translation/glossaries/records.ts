@@ -1,11 +1,12 @@
-/** Glossaries: durable rows, and their dictionaries ready for use, of which the most recent stay in memory.
- *  Source: translation sections 7.1, 8. */
+/** Glossaries as durable records, and their compiled dictionaries, of which the most recently used stay in
+ *  memory.
+ *  Source: docs/spec/translation.md, sections 7.1, 8. */
 import { Schema } from "effect"
 import { table, type Store, type Write } from "../../../storage/store.ts"
 import { fromTsv, toTsv, type Entry } from "./entries.ts"
 import { termsOf, type Terms } from "./terms.ts"
 
-/** Base codes. `version` names the content: it changes with every write. */
+/** A dictionary with base codes. `version` identifies its content and changes with every write. */
 export const Dictionary = Schema.Struct({
   source: Schema.String,
   target: Schema.String,
@@ -20,18 +21,18 @@ export const Glossary = Schema.Struct({
   accountId: Schema.String,
   name: Schema.String,
   createdMs: Schema.Int,
-  /** Touched by the newer interface: the older one no longer deletes it. */
+  /** The glossary was edited through v3, so v2 no longer deletes it. */
   edited: Schema.Boolean,
-  /** In order of creation; a replaced one moves to the end. */
+  /** Dictionaries in order of creation; a replaced one moves to the end. */
   dictionaries: Schema.Array(Dictionary)
 })
 
 export type Glossary = typeof Glossary.Type
 
-/** [accountId, glossaryId] */
+/** Glossaries by [accountId, glossaryId]. */
 export const Glossaries = table("translation-glossaries", Glossary)
 
-/** [glossaryId, source, target] → TSV */
+/** Entries as TSV by [glossaryId, source, target]. */
 export const GlossaryEntries = table("translation-glossary-entries", Schema.String)
 
 export const glossariesMax = 1_000
@@ -57,7 +58,7 @@ export interface NewDictionary {
   readonly entries: ReadonlyArray<Entry>
 }
 
-/** The dictionary and the write that keeps its entries. */
+/** Returns the dictionary and the write that stores its entries. */
 export const dictionaryRow = (
   glossaryId: string,
   { source, target, entries }: NewDictionary,
@@ -73,7 +74,7 @@ export const dictionaryRow = (
 
 const charsMax = 64_000_000
 
-/** Dictionaries made ready, least recently used leaving first. */
+/** Cache of compiled dictionaries; the least recently used is evicted first. */
 export class TermCache {
   private readonly ready = new Map<string, { readonly terms: Terms; readonly chars: number }>()
   private chars = 0
@@ -83,7 +84,7 @@ export class TermCache {
     this.store = store
   }
 
-  /** `used`: in order of priority. */
+  /** Returns the terms of the dictionaries in `used`, which is in order of priority. */
   of(used: ReadonlyArray<{ readonly glossaryId: string; readonly dictionary: Dictionary }>): Terms {
     const name = used.map(({ dictionary }) => dictionary.version).join(" ")
     const cached = this.ready.get(name)

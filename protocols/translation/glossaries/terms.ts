@@ -1,6 +1,7 @@
-/** Terms of a dictionary, found in text: the longest at each word border, without case, the found case
- *  carried over to the target; in scripts without spaces anywhere. One look-up per word, however many
- *  entries. Pure. Source: translation section 3.3.4. */
+/** Finds the terms of a dictionary in text: the longest term at each word boundary, ignoring case, with the
+ *  case found carried over to the target. In scripts without spaces a term may start anywhere. Each word
+ *  costs one look-up, however many entries there are. Pure.
+ *  Source: docs/spec/translation.md, section 3.3.4. */
 import type { Entry } from "./entries.ts"
 
 export interface Found {
@@ -10,22 +11,22 @@ export interface Found {
 }
 
 export interface Terms {
-  /** Terms in the text, in order, not overlapping. */
+  /** Finds the terms in the text, in order and without overlaps. */
   find(text: string): ReadonlyArray<Found>
-  /** The target when the whole text is an entry, letter for letter. */
+  /** Returns the target when the whole text equals an entry exactly. */
   exactly(text: string): string | undefined
 }
 
 const word = /[\p{L}\p{N}\p{M}]/u
 
-/** Scripts that put no space between words: a term may stand anywhere in them. */
+/** Scripts that put no space between words, so that a term may start anywhere in them. */
 const spaceless =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u
 
 const runs =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}\p{M}])+|[^\s]/gu
 
-/** Lower case, unit by unit, so that places stay what they are. */
+/** Folds to lower case one UTF-16 unit at a time, so that offsets stay valid. */
 export const fold = (text: string): string => {
   const lower = text.toLowerCase()
   if (lower.length === text.length) return lower
@@ -42,7 +43,8 @@ const firstRun = (text: string): string => {
   return runs.exec(text)?.[0] ?? ""
 }
 
-/** A border lies between two characters unless both are of one spaced word. */
+/** Returns whether a word boundary lies between two characters: always, unless both belong to one word of a
+ *  spaced script. */
 const border = (before: string | undefined, after: string | undefined): boolean =>
   before === undefined ||
   after === undefined ||
@@ -63,7 +65,8 @@ const first = (text: string, from: number): string | undefined =>
 const upper = (text: string): boolean => text !== text.toLowerCase() && text === text.toUpperCase()
 const letterCount = (text: string): number => text.match(/\p{L}/gu)?.length ?? 0
 
-/** "hello" → "hallo", found as "Hello" → "Hallo", as "HELLO" → "HALLO". */
+/** Carries the case found over to the target: for the entry "hello" → "hallo", "Hello" gives "Hallo" and
+ *  "HELLO" gives "HALLO". */
 const carried = (found: string, source: string, target: string): string => {
   if (found === source) return target
   if (upper(found) && !upper(source) && letterCount(found) > 1) return target.toUpperCase()
@@ -78,15 +81,15 @@ const carried = (found: string, source: string, target: string): string => {
 interface Folded {
   readonly source: string
   readonly target: string
-  /** Another spelling of the same letters. */
+  /** An entry whose source differs only in case. */
   readonly next: Folded | undefined
 }
 
-/** `dictionaries` in order of priority: of two entries with the same source the first counts. */
+/** Compiles dictionaries, in order of priority: of two entries with the same source the first wins. */
 export const termsOf = (dictionaries: ReadonlyArray<ReadonlyArray<Entry>>): Terms => {
   const exact = new Map<string, string>()
   const folded = new Map<string, Folded>()
-  /** First run of a term → lengths of the terms that begin so, longest first. */
+  /** Maps the first run of a term to the lengths of all terms that start with it, longest first. */
   const lengths = new Map<string, Array<number>>()
   for (const entries of dictionaries)
     for (const [source, target] of entries) {

@@ -1,5 +1,6 @@
-/** Files that a crash left between their last byte and the record of their job: looked for once, at the
- *  start, before anything is uploaded. */
+/** Deletes files that a crash left between their last byte and the record of their job. It runs once, at
+ *  startup, before any upload.
+ *  Source: docs/spec/documents.md, section 9.8. */
 import { MemoryJob, type MemoryJobView } from "../../../actors/memory-job.ts"
 import { QualityJob, type QualityView } from "../../../actors/quality-job.ts"
 import { VoiceJob, type VoiceJobView } from "../../../actors/voice-job.ts"

@@ -1,6 +1,7 @@
-/** What can be told of a translation without a model: numbers, placeholders, length, marks, language,
- *  encoding, repeated words. Each finding names its place in code points. Good for errors of form, poor for
- *  meaning. Pure. Source: translation section 14.2, spec engines 10. */
+/** Checks of a translation that need no model: numbers, placeholders, length, marks, language, encoding,
+ *  repeated words. Each finding gives its position in code points. The checks find errors of form well and
+ *  errors of meaning poorly. Pure.
+ *  Source: docs/spec/translation.md, section 14.2; docs/spec/engines.md, section 10. */
 import { codePoints } from "../../shared/code-points.ts"
 
 export interface Span {
@@ -30,7 +31,7 @@ interface Match {
   readonly to: number
 }
 
-/** UTF-16 offsets as code points. */
+/** Converts UTF-16 offsets to code points. */
 export const spanOf = (text: string, from: number, to: number): Span => {
   const start = codePoints(text.slice(0, from))
   return { start, end: start + codePoints(text.slice(from, to)) }
@@ -47,7 +48,7 @@ const all = (
     to: found.index + found[0].length
   }))
 
-/** What `a` has more often than `b`. */
+/** Returns the matches that occur more often in `a` than in `b`. */
 const missing = (a: ReadonlyArray<Match>, b: ReadonlyArray<Match>): ReadonlyArray<Match> => {
   const left = new Map<string, number>()
   for (const { text } of b) left.set(text, (left.get(text) ?? 0) + 1)
@@ -60,7 +61,7 @@ const missing = (a: ReadonlyArray<Match>, b: ReadonlyArray<Match>): ReadonlyArra
 
 const number = /\d+(?:[.,'\u00A0\u202F ]\d{3})*(?:[.,]\d+)?/g
 
-/** 1.249,50 = 1,249.50 = 1249.5 */
+/** Normalizes a number, so that 1.249,50 and 1,249.50 both become 1249.5. */
 const normalNumber = (text: string): string => {
   const plain = text.replace(/['\u00A0\u202F ]/g, "")
   const last = Math.max(plain.lastIndexOf("."), plain.lastIndexOf(","))
@@ -91,13 +92,14 @@ const sameEnd: Readonly<Record<string, string>> = { "。": ".", "！": "!", "？
 const mojibake = /\uFFFD|Ã[\u0080-\u00BF€¤©«¼]|â€[™œ\u009D“”¦]/u
 const unspaced = new Set(["ja", "zh", "zh-hans", "zh-hant"])
 
-/** Text of languages that write no spaces is about two and a half times shorter. */
+/** Factor between the lengths of target and source: text in languages without spaces is about two and a half
+ *  times shorter. */
 const lengthScale = ({ source, target }: Pair): number => {
   if (unspaced.has(source) === unspaced.has(target)) return 1
   return unspaced.has(target) ? 2.5 : 0.4
 }
 
-/** `detected`: the target text's language where it is certain. */
+/** Checks one segment; `detected` is the language of the target text where detection is certain. */
 export const checkPair = (
   { source, target }: Pair,
   languages: Pair,
@@ -234,7 +236,7 @@ export const checkPair = (
   return issues
 }
 
-/** Segments with the same source and different targets. */
+/** Finds segments with the same source and different targets. */
 export const inconsistentTargets = (segments: ReadonlyArray<Pair>): ReadonlyMap<number, Issue> => {
   const first = new Map<string, string>()
   const issues = new Map<number, Issue>()

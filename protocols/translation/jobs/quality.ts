@@ -1,6 +1,6 @@
-/** Quality evaluation over HTTP: segments in, a job, then what was found in each. Errors carry a message
- *  only.
- *  Source: translation section 14. */
+/** Quality evaluation over HTTP: segments are uploaded, a job evaluates them, and the findings of each are
+ *  returned. Errors have a message only.
+ *  Source: docs/spec/translation.md, section 14. */
 import { Effect, Result } from "effect"
 import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
@@ -41,10 +41,10 @@ const refused = (status: 400 | 403 | 404 | 415, message: string): Response =>
 const pollAfter = [...noStore, ["Retry-After", "5"]] as const
 const spellingMax = 20
 
-/** The corrector's kinds of edit as the published sub-types; any other is grammar. */
+/** Maps the corrector's kinds of edit to the published sub-types; any other kind is grammar. */
 const subTypeOf: Readonly<Record<string, string>> = { spelling: "Spelling", punctuation: "Punctuation" }
 
-/** Evaluates what the file holds, a segment per turn. */
+/** Evaluates the segments of the file, one per turn of the event loop. */
 export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect<void>): QualityPort => {
   const spelling = (target: string, language: string): Effect.Effect<ReadonlyArray<Issue>> => {
     const { corrector } = engines
@@ -143,7 +143,7 @@ export class QualityRoutes {
     ]
   }
 
-  /** The group's own rate, per key and minute. */
+  /** Adds the rate limit of this group of endpoints, per key and minute. */
   private rateLimited(what: string, limit: number, handle: Guarded): Guarded {
     return (request, using) =>
       using.account.tier === "free"

@@ -1,10 +1,10 @@
-/** What a voice job reads and writes: the declared file types as PCM, transcripts as text and subtitles. Pure
- *  but for the decoders.
- *  Source: translation section 13.1. */
+/** Files of voice jobs: audio of the declared types is decoded to PCM, transcripts are written as text and
+ *  subtitles. Pure apart from the decoders.
+ *  Source: docs/spec/translation.md, section 13.1. */
 import { AudioFault, type Pcm } from "../../../actors/engines/ports.ts"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 
-/** Types a job may declare, of those our decoders read (no AAC, so no MP4). */
+/** Content types that a job may declare, limited to those our decoders read (no AAC, so no MP4). */
 const decoders: Readonly<Record<string, string | "wav">> = {
   "audio/mpeg": "audio/mpeg",
   "audio/ogg": "audio/ogg",
@@ -23,7 +23,8 @@ interface Wave {
   readonly dataAt: number
 }
 
-/** 16-bit PCM of a rate that is resampled; undefined: more bytes are needed. */
+/** Reads the header of a WAV file with 16-bit PCM; returns undefined when more bytes are needed. The sample
+ *  rate must be one that can be resampled. */
 const waveOf = (head: Buffer): Wave | undefined => {
   if (head.length < 12) return undefined
   if (head.toString("latin1", 0, 4) !== "RIFF" || head.toString("latin1", 8, 12) !== "WAVE")
@@ -60,7 +61,7 @@ const waveOf = (head: Buffer): Wave | undefined => {
   return undefined
 }
 
-/** 16 kHz mono. Throws AudioFault where the bytes are not what was declared. */
+/** Decodes audio to 16 kHz mono PCM. Throws AudioFault when the bytes do not match the declared type. */
 export async function* pcmOf(contentType: string, bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Pcm> {
   const type = decoders[contentType.toLowerCase()]!
   let decoder = type === "wav" ? undefined : decoderFor(type)!()

@@ -1,5 +1,6 @@
-/** Voice translation jobs over HTTP: declare, upload, poll, download; each file has a signature of its own.
- *  Source: translation section 13. */
+/** Voice translation jobs over HTTP: declare, upload, poll, download. Each file has an address with a
+ *  signature of its own.
+ *  Source: docs/spec/translation.md, section 13. */
 import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
@@ -63,7 +64,7 @@ export interface VoiceJobDeps {
   readonly clock: () => number
   readonly sign: HashKey
   readonly publicBase?: string | undefined
-  /** A job is gone. */
+  /** Called when a job has been deleted. */
   readonly ended?: () => void
 }
 
@@ -131,7 +132,7 @@ export class VoiceJobRoutes {
     return { url, signature, signed: `${url}?X-Signature=${encodeURIComponent(signature)}` }
   }
 
-  /** Whether signed addresses are wanted. */
+  /** Returns whether the request asks for signed addresses. */
   private includes(request: Request): boolean | Response {
     const query = queryOf(request)
     return isResponse(query) ? query : query.names("include").includes("signed_url")
@@ -266,7 +267,7 @@ export class VoiceJobRoutes {
     }
   }
 
-  /** The job of an asset whose signature, in the header or the query, is right. */
+  /** Finds the job of an asset whose signature, in the header or the query, is valid. */
   private async signed(
     request: Request,
     what: string

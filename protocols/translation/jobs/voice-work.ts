@@ -1,6 +1,6 @@
-/** The work of a voice job: decode, hear, translate, write one file per target. One target that fails does
- *  not fail the others.
- *  Source: translation sections 13.1, 13.5. */
+/** The work of a voice job: decode, recognize, translate, and write one file per target. Guarantee: a target
+ *  that fails does not fail the others.
+ *  Source: docs/spec/translation.md, sections 13.1, 13.5. */
 import { Effect, Stream } from "effect"
 import {
   AudioFault,

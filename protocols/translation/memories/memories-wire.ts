@@ -1,5 +1,5 @@
-/** Translation memories, their segments and jobs as they leave. Source: translation sections 9.1, 9.4, 9.8.
- *  */
+/** Encoders of translation memories, their segments and jobs.
+ *  Source: docs/spec/translation.md, sections 9.1, 9.4, 9.8. */
 const time = (atMs: number): string => new Date(atMs).toISOString()
 
 interface Memory {

@@ -1,6 +1,6 @@
 /** Translation memories over HTTP: lists, segments, import and export jobs, and the files of both, whose
  *  addresses are their credentials.
- *  Source: translation section 9. */
+ *  Source: docs/spec/translation.md, section 9. */
 import { randomUUID } from "node:crypto"
 import { Garbage } from "../../../actors/garbage.ts"
 import {
@@ -62,9 +62,10 @@ export interface MemoryDeps {
   readonly clock: () => number
   readonly sign: HashKey
   readonly publicBase?: string | undefined
-  /** Removes what deleted memories leave. */
+  /** Removes the rows of deleted memories. */
   readonly clean?: () => void
-  /** Memories whose segments several accounts share (test mode): a deletion hides them from one account. */
+  /** Memories whose segments several accounts share (test mode): deleting one hides it from that account
+   *  only. */
   readonly shared?: ReadonlySet<string> | undefined
 }
 
@@ -167,7 +168,8 @@ export class MemoryRoutes {
     )
   }
 
-  /** Rows are looked at in import order, a slice per turn, until the page and one more are found. */
+  /** Searches rows in import order, a slice per turn of the event loop, until the page and one more row are
+   *  found. */
   private readonly segments = async ({ memoryId, segments }: Memory, request: Request): Promise<Response> => {
     const { store, sign } = this.deps
     const query = queryOf(request)
@@ -325,7 +327,7 @@ export class MemoryRoutes {
       : unknownJob
   }
 
-  /** The job in an asset's path, when its signature is right. */
+  /** Finds the job in an asset's path when its signature is valid. */
   private async asset(
     request: Request,
     what: "upload" | "download"

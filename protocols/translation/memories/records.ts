@@ -1,28 +1,28 @@
-/** Segments of translation memories: durable rows in import order, found again by their exact text. Ids are
+/** Segments of translation memories: durable records in import order, indexed by their exact text. Ids are
  *  derived, not stored.
- *  Source: translation sections 9.1, 9.4. */
+ *  Source: docs/spec/translation.md, sections 9.1, 9.4. */
 import { Schema } from "effect"
 import { createHash } from "node:crypto"
 import { table, type Key, type Store } from "../../../storage/store.ts"
 
 export const MemorySegment = Schema.Struct({
   text: Schema.String,
-  /** Language (lower case) and text. */
+  /** Pairs of language code (lower case) and text. */
   targets: Schema.Array(Schema.Tuple([Schema.String, Schema.String]))
 })
 
 export type MemorySegment = typeof MemorySegment.Type
 
-/** [memoryId, place] */
+/** Segments by [memoryId, place]. */
 export const MemorySegments = table("translation-memory-segments", MemorySegment)
 
-/** [memoryId, hash of the folded text, place], without content */
+/** Index by [memoryId, hash of the folded text, place]; its rows have no content. */
 export const exactTable = "translation-memory-exact"
 
-/** [memoryId, place] → epoch ms: when a translation last applied it */
+/** Time at which a translation last applied a segment, in epoch ms, by [memoryId, place]. */
 export const LastUsed = table("translation-memory-used", Schema.Int)
 
-/** NFC, trimmed, white space collapsed: what is compared. */
+/** Normalizes a text for comparison: NFC, trimmed, white space collapsed. */
 export const normalized = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22)
@@ -32,7 +32,8 @@ export const exactPrefix = (memoryId: string, text: string): Key => [
   hash(normalized(text).toLowerCase())
 ]
 
-/** Places of segments whose text differs at most in case, in import order. */
+/** Maximum number of segments returned for one text. Their texts differ at most in case; they are in import
+ *  order. */
 const exactMax = 64
 
 export const exactPlaces = (store: Store, memoryId: string, text: string): ReadonlyArray<number> =>

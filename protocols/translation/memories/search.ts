@@ -1,6 +1,7 @@
-/** Look-ups in translation memories: the same text by hash from disk, the likest by an index in memory that
- *  is built at first use and leaves when others need the room. Long look-ups give way to other work every few
- *  milliseconds. Source: translation 3.1, 3.3.5. */
+/** Look-ups in translation memories: identical text by hash from disk, the most similar text by an index in
+ *  memory, which is built at first use and evicted when other indexes need the space. Long look-ups yield to
+ *  other work every few milliseconds.
+ *  Source: docs/spec/translation.md, sections 3.1, 3.3.5. */
 import { Memories, type Memory } from "../../../actors/memory-job.ts"
 import type { Store, Write } from "../../../storage/store.ts"
 import type { SupportedLanguage } from "../languages.ts"
@@ -8,10 +9,10 @@ import { exactPlaces, LastUsed, normalized, MemorySegments } from "./records.ts"
 import { SimilarityIndex, similarityOf } from "./similarity.ts"
 import { yieldToEventLoop } from "../../shared/event-loop.ts"
 
-/** A memory as one request uses it. */
+/** A memory with the options of one request. */
 export interface MemoryUse {
   readonly memory: Memory
-  /** Languages of targets that serve, best first. */
+  /** Acceptable target languages, best first. */
   readonly targets: ReadonlyArray<string>
   readonly threshold: number
 }
@@ -22,10 +23,11 @@ export interface MemoryHit {
   readonly target: string
 }
 
-/** Of all indexes together; one memory's index holds at most the segments that fit. */
+/** Maximum size of all indexes together, in bytes. The index of one memory holds at most the segments that
+ *  fit. */
 const indexBytesMax = 256 * 1_048_576
 
-/** Texts measured per look-up, likeliest first. */
+/** Maximum number of texts measured per look-up, most likely first. */
 const measuredMax = 5_000
 
 const measuredSlice = 200
@@ -41,7 +43,7 @@ export class MemorySearch {
     this.bytesMax = bytesMax
   }
 
-  /** Undefined: unknown, another account's, or not of this pair. */
+  /** Returns undefined when the memory is unknown, another account's, or not of this pair. */
   use(
     accountId: string,
     memoryId: string,
@@ -88,7 +90,7 @@ export class MemorySearch {
     return found.best
   }
 
-  /** Rows that say when segments were applied. */
+  /** Returns the rows that record when segments were applied. */
   applied(
     { memory: { memoryId } }: MemoryUse,
     places: ReadonlyArray<number>,

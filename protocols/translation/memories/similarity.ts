@@ -1,7 +1,8 @@
-/** The likest of many texts, without comparing with each: a signature of letter pairs per text gives a floor
- *  of the edit distance, so that only likely texts are read and measured. Plain loops over typed arrays
- *  (bench/memory). Pure. Source: translation section 3.3.5. Similarity = round(100·(1 − Levenshtein/longer)),
- *  in UTF-16 units; below 100 unless the texts are the same. */
+/** Finds the most similar of many texts without comparing with each. A signature of letter pairs per text
+ *  gives a lower bound of the edit distance, so that only likely texts are read and measured. Plain loops
+ *  over typed arrays (bench/memory). Pure. Similarity = round(100·(1 − Levenshtein/longer)), in UTF-16 units;
+ *  it is below 100 unless the texts are identical.
+ *  Source: docs/spec/translation.md, section 3.3.5. */
 import { distance } from "fastest-levenshtein"
 
 export const similarityOf = (a: string, b: string): number => {
@@ -11,9 +12,8 @@ export const similarityOf = (a: string, b: string): number => {
   return Math.min(99, Math.round(100 * (1 - distance(a, b) / longer)))
 }
 
-/** Words of a signature, by the text's length: about five bits a letter pair, so that few pairs meet in one
- *  bit. With fewer, unlike texts cannot be told from texts that are three quarters the same (two bits a pair
- *  let 80 % of them through). */
+/** 32-bit words per signature, by the length of the text: about five bits per letter pair, so that few pairs
+ *  share a bit. With two bits per pair, 80 % of the unlike texts were still measured. */
 const classes = [
   { words: 16, charsMax: 96 },
   { words: 40, charsMax: 224 },
@@ -36,10 +36,10 @@ const ones = (word: number): number => {
   return Math.imul((x + (x >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** An edit removes at most two pairs and adds at most two. */
+/** An edit removes at most two letter pairs and adds at most two, so it changes at most four bits. */
 const bitsPerEdit = 4
 
-/** One class of signatures, growing, then ordered by length. */
+/** Signatures of one class: appended first, then ordered by text length. */
 class Shelf {
   count = 0
   places = new Uint32Array(256)
@@ -105,22 +105,22 @@ class Shelf {
 
 export interface Likely {
   readonly place: number
-  /** No similarity is higher. */
+  /** Upper bound of the similarity. */
   readonly ceiling: number
 }
 
-/** Looked at before others may run: about two milliseconds. */
+/** Signatures compared before other work may run: about two milliseconds. */
 const sliceEntries = 50_000
 
 export class SimilarityIndex {
   private readonly shelves = classes.map(({ words }) => new Shelf(words))
 
-  /** `text`: normalized. */
+  /** Adds a normalized text. */
   add(place: number, text: string): void {
     this.shelves[classOf(text.length)]!.add(place, text)
   }
 
-  /** After the last `add`. */
+  /** Orders the signatures; it is called once, after the last `add`. */
   seal(): void {
     for (const shelf of this.shelves) shelf.seal()
   }
@@ -133,7 +133,8 @@ export class SimilarityIndex {
     return this.shelves.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  /** What may be as similar as `threshold`, likeliest first. Yields between slices. */
+  /** Returns the texts that may reach the similarity `threshold`, most likely first. It yields between
+   *  slices. */
   async likely(text: string, threshold: number, breath: () => Promise<void>): Promise<ReadonlyArray<Likely>> {
     const share = Math.min(1, (100.5 - threshold) / 100)
     const { length } = text

@@ -1,6 +1,7 @@
-/** The work of memory jobs: a TMX file into rows and rows into a TMX file, a batch of rows per commit, the
- *  event loop free in between. Both may begin anew: an import first removes what an earlier try has left.
- *  Source: translation section 9.10. */
+/** The work of memory jobs: imports a TMX file into rows and exports rows to a TMX file, one batch of rows
+ *  per commit, with the event loop free in between. Both can be restarted: an import first removes the rows
+ *  of an earlier attempt.
+ *  Source: docs/spec/translation.md, section 9.10. */
 import { Effect } from "effect"
 import { Garbage } from "../../../actors/garbage.ts"
 import { exportBlob, Memories, type Imported, type Job, type MemoryPort } from "../../../actors/memory-job.ts"
@@ -22,7 +23,7 @@ const rowsPerPage = 1_000
 const noBytes = new Uint8Array(0)
 class Refused extends Error {}
 
-/** Our codes, lower case; the base where the variant is none of ours. */
+/** Maps a language to our code in lower case, and to its base code where the variant is unknown. */
 const codeOf = (language: string): string | undefined => {
   const tag = language.trim().replaceAll("_", "-")
   return (languageOf(tag) ?? languageOf(tag.split("-")[0]!))?.code.toLowerCase()
@@ -61,7 +62,7 @@ export const memoryWork = (
     }
     yield { reader, units: reader.end() }
   }
-  /** The header's, or the language in which most units begin. */
+  /** Returns the source language of the header, or the one in which most units start. */
   const sourceOf = async (blob: string): Promise<string> => {
     const begins = new Map<string, number>()
     for await (const { reader, units } of unitsOf(blob)) {
@@ -118,7 +119,7 @@ export const memoryWork = (
       writes = []
       if (now.length > 0) await committed(store, now)
     }
-    /** What this batch has written already, by text: it is not in the store yet. */
+    /** Segments that this batch has written, by text; they are not in the store yet. */
     let recent = new Map<string, { readonly place: number; readonly segment: MemorySegment }>()
     const existing = (text: string) =>
       recent.get(text) ??

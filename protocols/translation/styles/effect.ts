@@ -1,11 +1,11 @@
-/** What a style list does to a translation: every rule and instruction in words, for engines that take
- *  instructions; and those rules that are a matter of characters alone, applied here to what any engine
- *  wrote. Pure. Source: translation section 10; which rules: ours. */
+/** The effect of a style list on a translation: every rule and instruction as words for engines that accept
+ *  instructions, and the rules that concern characters only, applied here to the output of any engine. Pure.
+ *  Source: docs/spec/translation.md, section 10; which rules are applied here is our choice. */
 import type { StyleList } from "./records.ts"
 
 type Finish = (text: string) => string
 
-/** One quotation mark opens after a border and closes elsewhere. */
+/** A quotation mark after a word boundary opens; any other closes. */
 const quoted =
   (open: string, close: string): Finish =>
   (text) =>
@@ -69,7 +69,7 @@ const finishes: Readonly<Record<string, Finish>> = {
   "numbers.percentage_format.use_numerals_followed_by_percent_symbol": swap(/(?<=\d)[ \u00A0\u202F]%/g, "%")
 }
 
-/** Rules that are applied here; the others are words to an engine. */
+/** Rules that are applied here; all others are passed to the engine as words. */
 export const finished: ReadonlyArray<string> = Object.keys(finishes)
 
 export interface StyleEffect {

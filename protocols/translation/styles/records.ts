@@ -1,5 +1,5 @@
-/** Style lists: durable rows with a version that rises with every change. Source: translation section 10.1.
- *  */
+/** Style lists as durable records; the version of a list increases with every change.
+ *  Source: docs/spec/translation.md, section 10.1. */
 import { Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"
 
@@ -26,7 +26,7 @@ export const StyleList = Schema.Struct({
 
 export type StyleList = typeof StyleList.Type
 
-/** [accountId, styleId] */
+/** Style lists by [accountId, styleId]. */
 export const StyleLists = table("translation-styles", StyleList)
 
 export const listsMax = 1_000

@@ -1,5 +1,6 @@
-/** What each rule of a style list may be set to, by category; values byte for byte as published, joined by "|". Data.
- *  Source: translation appendix B. */
+/** The values of each rule of a style list, by category; they are byte for byte as published, joined by "|".
+ *  Data only.
+ *  Source: docs/spec/translation.md, appendix B. */
 export const ruleValues: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dates_and_times: {
     calendar_era: "use_bc_and_ad|use_bce_and_ce",

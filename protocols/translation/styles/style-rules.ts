@@ -1,6 +1,6 @@
-/** Style lists over HTTP: rules checked against the published values, instructions with ids of their own, a
- *  version that rises with each change; every answer after its commit. Paid accounts. Source: translation
- *  section 10. */
+/** Style lists over HTTP, for paid accounts: rules are checked against the published values, instructions
+ *  have ids of their own, and the version increases with each change; every answer is sent after its commit.
+ *  Source: docs/spec/translation.md, section 10. */
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -37,7 +37,7 @@ const instructionsMax = 200
 const listsPerAccountMax = 100
 type Rules = StyleList["rules"]
 
-/** Known categories, rules and values, as an object without surprises; else the path of what is unknown. */
+/** Returns the known categories, rules and values as a plain object, or the path of the first unknown one. */
 export const rulesIn = (input: RawParams): Rules | { readonly unknown: string } => {
   const rules: Record<string, Record<string, string>> = {}
   for (const [category, chosen] of Object.entries(input)) {
@@ -88,7 +88,7 @@ const instructionIn = (params: Params, language: string, id: string): Instructio
 export interface StyleDeps {
   readonly store: Store
   readonly clock: () => number
-  /** Seen by every account, after its own; never changed. */
+  /** Style lists visible to every account, after its own; they never change. */
   readonly fixtures?: ReadonlyArray<StyleList>
 }
 

@@ -1,4 +1,4 @@
-/** Style lists as they leave. Source: translation section 10.1. */
+/** Encoders of style lists. Source: docs/spec/translation.md, section 10.1. */
 interface Instruction {
   readonly id: string
   readonly label: string

@@ -1,6 +1,6 @@
-/** What the vendor's client test-suites expect to find: an engine that knows one phrase in many languages, a
- *  style list, a memory.
- *  Source: translation sections 18.1.6–7. */
+/** Fixtures that the vendor's client test-suites expect: an engine that knows one phrase in many languages,
+ *  a style list, a memory.
+ *  Source: docs/spec/translation.md, section 18.1, items 6 and 7. */
 import { Effect, Stream } from "effect"
 import {
   EngineFault,
@@ -40,7 +40,7 @@ const phrases: Readonly<Record<Language, string>> = {
   uk: "протонний пучок"
 }
 
-/** Longest first, so that one phrase does not hide another. */
+/** Languages by length of their phrase, longest first, so that no phrase hides another. */
 const phraseLanguages = [
   ...Object.entries(phrases).map(
     ([language, phrase]) => [phrase.toLowerCase(), language.split("-")[0]!] as const
@@ -151,7 +151,7 @@ export const fixtureMemory = (accountId: string): Memory => ({
   updatedMs: createdMs
 })
 
-/** The segments, which all accounts share. */
+/** Stores the segments, which all accounts share. */
 export const putFixtures = (store: Store): Promise<void> =>
   committed(
     store,

@@ -1,6 +1,6 @@
-/** Sessions of the client test-suites: named by a header, their settings fixed by the first request of that
- *  name, dropped when idle.
- *  Source: translation section 18.2. */
+/** Sessions of the client test-suites. A header names the session, its first request fixes the settings, and
+ *  an idle session is dropped.
+ *  Source: docs/spec/translation.md, section 18.2. */
 import type { Request } from "../../../runtime/http.ts"
 
 export interface LastRequest {
@@ -18,7 +18,7 @@ export interface Session {
   failing: number
   documentFailures: number
   readonly failingStatus: number
-  /** null: none. */
+  /** Limit of billed characters; null means unlimited. */
   readonly characterLimit: number | null
   readonly documentLimit: number | null
   readonly teamDocumentLimit: number | null
@@ -40,7 +40,7 @@ const prefix = "mock-server-session-"
 export class Sessions {
   private readonly byName = new Map<string, Session>()
 
-  /** The session whose request made the account. */
+  /** Sessions by the account that their requests created. */
   private readonly byAccount = new Map<string, Session>()
 
   private readonly clock: () => number
@@ -78,7 +78,7 @@ export class Sessions {
     return this.byName.get(name)
   }
 
-  /** True while a job of the session still has to look unfinished. */
+  /** Returns true while a job of the session must still look unfinished. */
   polling(session: Session, jobId: string): boolean {
     const polls = (session.polled.get(jobId) ?? 0) + 1
     if (session.polled.size < polledMax || session.polled.has(jobId)) session.polled.set(jobId, polls)

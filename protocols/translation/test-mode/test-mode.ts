@@ -1,6 +1,7 @@
-/** Test mode: the same service over a fixture engine and accounts that come with their first request, and the
- *  hooks by which the vendor's client test-suites steer it. Only over a store of its own, never beside real
- *  accounts. Source: translation section 18. */
+/** Test mode: the same service over a fixture engine, with accounts created by their first request, and the
+ *  hooks with which the vendor's client test-suites control it. It uses a store of its own, never one with
+ *  real accounts.
+ *  Source: docs/spec/translation.md, section 18. */
 import { randomUUID } from "node:crypto"
 import {
   json,
@@ -37,7 +38,7 @@ const lookEveryMs = 20
 const limited = /^\/v2\/(?:translate|write\/)/
 const refusal = (status: number, message: string): Response => json(status, { message }, noStore)
 
-/** Never answers; the connection stays open until the client goes. */
+/** A handler that never answers; the connection stays open until the client closes it. */
 const silence = (): Promise<Response> => new Promise(() => {})
 
 export interface TestMode {
@@ -46,7 +47,7 @@ export interface TestMode {
 }
 
 export interface TestModeDeps extends Omit<TranslationDeps, "engines" | "fixtures" | "documents" | "kept"> {
-  /** Documents over these engines; they read their delays and failures through `before`. */
+  /** Creates documents over these engines; they read their delays and failures through `before`. */
   readonly documents?: (
     engines: Engines,
     stored: Resources,
@@ -87,7 +88,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
     ...(documents === undefined ? {} : { documents })
   })
 
-  /** A key of its own account, made on first use. */
+  /** Returns the key of a request; its account is created at first use. */
   const admitted = async (authorization: string | undefined, session: Session | undefined): Promise<void> => {
     const secret = secretOf(authorization)
     if (secret === undefined || secret === "invalid" || KeyHashes.get(store, [hashKey(secret)]) !== undefined)
@@ -164,8 +165,8 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
         ? response
         : retold(route.path, request, response, session)
     }
-  /** Documents are done at once unless the session wants them slow: a client which sees one unfinished looks
-   *  again only after seconds. */
+  /** Waits until documents are done, unless the session wants them slow: a client that sees one unfinished
+   *  polls again only after seconds. */
   const settled = async (route: Route, request: Request, session: Session | undefined): Promise<Response> => {
     const slow = session !== undefined && session.documentQueueMs + session.documentTranslateMs > 0
     for (let looks = 0; ; looks++) {
@@ -178,7 +179,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
     }
   }
-  /** What a session's settings change in an answer. */
+  /** Applies the session's settings to an answer. */
   const retold = (path: string, request: Request, response: Response, session: Session): Response => {
     if (path === "/v2/usage" && session.characterLimit === null) {
       return ok(

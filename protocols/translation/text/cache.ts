@@ -1,11 +1,12 @@
-/** Answers already given, per account: a text translated once with the same options costs no engine. Two
- *  generations: what is used moves to the young one, and when that is full the old one is dropped, so neither
- *  a hit nor an entry leaving costs a search. What it holds never outlives the process, and it changes no
- *  bill: a hit is counted like a miss. */
+/** Cache of translations, per account: a text translated before with the same options costs no engine call.
+ *  It has two generations: a used entry moves to the young one, and when that is full the old one is dropped,
+ *  so neither a hit nor an eviction needs a search. It lives in memory only and does not affect billing: a
+ *  hit is counted like a miss.
+ *  Source: docs/spec/translation.md, section 3. */
 
 export interface CachedTranslation {
   readonly text: string
-  /** Upper-case base code. */
+  /** Detected language as an upper-case base code. */
   readonly detected: string
   readonly engine: string
 }
@@ -17,7 +18,7 @@ export class TranslationCache {
   private readonly entriesMax: number
   private readonly charsMax: number
 
-  /** Limits of each generation. */
+  /** Both limits apply to each generation. */
   constructor(entriesMax = 10_000, charsMax = 4_000_000) {
     this.entriesMax = entriesMax
     this.charsMax = charsMax
@@ -31,7 +32,8 @@ export class TranslationCache {
     return older
   }
 
-  /** A text of more than a hundredth of the whole is not worth what it would push out. */
+  /** Stores a translation. A text larger than a hundredth of the limit is not stored, because it would evict
+   *  too much. */
   set(key: string, remembered: CachedTranslation): void {
     const chars = key.length + remembered.text.length
     if (chars > this.charsMax / 100) return

@@ -1,6 +1,7 @@
-/** What stands above every engine: the glossaries, the style list and the memory that a translation names.
- *  Resolved once per request, for text, documents and voice alike. No engine knows of them. Source:
- *  translation sections 3.1, 3.3.3–5, 7, 9, 10. */
+/** The customizations that a translation names and that apply to every engine: glossaries, a style list and
+ *  a memory. They are resolved once per request, for text, documents and voice alike; no engine knows of
+ *  them.
+ *  Source: docs/spec/translation.md, sections 3.1, 3.3.3–5, 7, 9, 10. */
 import type { Store } from "../../../storage/store.ts"
 import { dictionaryOf, Glossaries, TermCache } from "../glossaries/records.ts"
 import type { Terms } from "../glossaries/terms.ts"
@@ -20,13 +21,13 @@ export interface CustomizationRequest {
 }
 
 export interface Customization {
-  /** Names glossaries and style with their versions, for what is remembered of answers. */
+  /** Names the glossaries and the style list with their versions; it is part of the cache key. */
   readonly name: string
   readonly terms: Terms | undefined
   readonly memory: MemoryUse | undefined
-  /** For engines that take instructions. */
+  /** Instructions, for engines that accept them. */
   readonly instructions: ReadonlyArray<string>
-  /** Typography of the style list, for text that an engine or memory wrote. */
+  /** Applies the typography of the style list to text from an engine or memory. */
   readonly finish: ((text: string) => string) | undefined
 }
 

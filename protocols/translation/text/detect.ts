@@ -1,5 +1,5 @@
-/** POST /v3/detect/language: what the detector says of each text, and how sure it is. Source: translation
- *  section 16. */
+/** POST /v3/detect/language: the detected language of each text, with its confidence.
+ *  Source: docs/spec/translation.md, section 16. */
 import type { Engines } from "../../../actors/engines/ports.ts"
 import type { Guarded } from "../account/guard.ts"
 import { languageOf } from "../languages.ts"

@@ -1,6 +1,7 @@
-/** XML and HTML as tokens kept byte for byte, and which of them part sentences, stand inside them, or are
- *  copied whole. `strict` (xml v2) refuses what is not well-formed; otherwise anything passes, and what is no
- *  tag is text. Linear in the input. Pure. Source: translation 3.3.6–7. */
+/** XML and HTML as tokens preserved byte for byte. It decides which elements separate sentences, which stand
+ *  inside them, and which are copied whole. `strict` (xml v2) refuses markup that is not well-formed;
+ *  otherwise everything is accepted, and what is no tag is text. Linear in the input. Pure.
+ *  Source: docs/spec/translation.md, sections 3.3.6–7. */
 import type { Language } from "../../../actors/engines/ports.ts"
 import { splitIntoSentences, withPlaceholders, type Draft, type Piece, type Split } from "./segments.ts"
 
@@ -17,7 +18,8 @@ type Token =
   | { readonly kind: "text"; readonly raw: string }
   | { readonly kind: "open"; readonly raw: string; readonly name: string; readonly alone: boolean }
   | { readonly kind: "close"; readonly raw: string; readonly name: string }
-  /** Comment, declaration, processing instruction, CDATA, script and style content: copied. */
+  /** Copied unchanged: comments, declarations, processing instructions, CDATA, and the content of script and
+   *  style. */
   | { readonly kind: "copied"; readonly raw: string }
 
 export class MarkupFault extends Error {
@@ -57,8 +59,8 @@ const looseTag = /^<\/?([^\s/>]+)/
 const reference = /&(?:[A-Za-z][A-Za-z0-9]{0,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});/g
 const bareAmpersand = /&(?!(?:[A-Za-z][A-Za-z0-9]{0,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)/
 
-/** End of the tag that starts at `at` (after its ">"), quotes honoured; -1 when there is none within the
- *  limit. */
+/** Returns the end of the tag that starts at `at` (after its ">"), respecting quotes; -1 when there is none
+ *  within the limit. */
 const tagEnd = (text: string, at: number): number => {
   const limit = Math.min(text.length, at + tagBytesMax)
   let quote = 0
@@ -143,7 +145,7 @@ const endAfter = (text: string, mark: string, from: number): number => {
   return at < 0 ? -1 : at + mark.length
 }
 
-/** `<!DOCTYPE … [ … ]>` */
+/** Returns the end of a declaration such as `<!DOCTYPE … [ … ]>`. */
 const declarationEnd = (text: string, at: number): number => {
   if (!/^<![A-Za-z]/.test(text.slice(at, at + 3))) return -1
   const end = tagEnd(text, at)
@@ -160,8 +162,8 @@ const wellFormedAttributes = (attributes: string): void => {
   }
 }
 
-/** Index of each open tag's close, and of each close's open; absent where there is none. Strict: none may be
- *  absent. */
+/** Maps each open tag to its close tag and back; tags without a partner have no entry, and `strict` refuses
+ *  them. */
 const matches = (tokens: ReadonlyArray<Token>, strict: boolean): ReadonlyMap<number, number> => {
   const partner = new Map<number, number>()
   const open: Array<number> = []
@@ -191,7 +193,7 @@ const matches = (tokens: ReadonlyArray<Token>, strict: boolean): ReadonlyMap<num
   return partner
 }
 
-/** Open tags that part sentences because their siblings are elements only. */
+/** Open tags that separate sentences because all their siblings are elements. */
 const outlined = (
   tokens: ReadonlyArray<Token>,
   partner: ReadonlyMap<number, number>
@@ -243,8 +245,8 @@ const textPieces = (raw: string, { strict }: Markup, into: Array<Piece>): void =
   plain(raw.slice(from))
 }
 
-/** Appends the text's sentences and markup to the draft. Throws MarkupFault when strict and not well-formed.
- *  */
+/** Appends the text's sentences and markup to the draft. Throws MarkupFault when `strict` and not
+ *  well-formed. */
 export const splitMarkup = (
   text: string,
   markup: Markup,

@@ -1,11 +1,12 @@
-/** Text to engine segments and back: sentences by punctuation and line, placeholders and markup as opaque
- *  units, white space around sentences trimmed outside. Guarantee: with an engine that changes nothing, what
- *  comes back is byte for byte what went in, and every opaque unit stands in the answer exactly once. Pure.
- *  Source: translation 3.1 split_sentences, 3.3. */
+/** Converts text to engine segments and back: sentences are split by punctuation and line, placeholders and
+ *  markup are opaque units, and white space around sentences stays outside. Guarantee: with an engine that
+ *  changes nothing the output equals the input byte for byte, and every opaque unit occurs in the output
+ *  exactly once. Pure.
+ *  Source: docs/spec/translation.md, sections 3.1 split_sentences, 3.3. */
 import type { Language, EngineSegment, SegmentUnit } from "../../../actors/engines/ports.ts"
 
-/** `open`, `close`, `void`: markup without width between letters. `inside`: stands for words (placeholder,
- *  entity, ignored element). */
+/** A piece of text or an opaque unit. `open`, `close` and `void` are markup without width between letters;
+ *  `inside` stands for words (placeholder, entity, ignored element). */
 export type Piece =
   | { readonly text: string }
   | { readonly raw: string; readonly role: "open" | "close" | "void" | "inside" }
@@ -19,7 +20,8 @@ interface Sentence {
   readonly last: string
 }
 
-/** What goes out around the sentences (strings), and where each sentence goes (its index). */
+/** The output under construction: strings between the sentences, and the index of a sentence where it
+ *  belongs. */
 export class Draft {
   readonly parts: Array<string | number> = []
   readonly sentences: Array<Sentence> = []
@@ -40,8 +42,8 @@ const percentSource = String.raw`%(?:\(\w{1,64}\)|\d{1,2}\$)?[-+0#]{0,3}\d{0,3}(
 const placeholder = new RegExp(`${urlSource}|${mailSource}|${bracesSource}|${percentSource}`, "g")
 const mayHoldPlaceholder = /[{%@]|:\/\//
 
-/** What programs fill in or follow, and people do not translate: URLs, mail addresses, {name}, ${x}, {{ y }},
- *  %s, %(n)d. */
+/** Splits off placeholders that programs fill in or follow and that are not translated: URLs, mail
+ *  addresses, {name}, ${x}, {{ y }}, %s, %(n)d. */
 export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<Piece> => {
   if (!mayHoldPlaceholder.test(text)) {
     if (text !== "") into.push({ text })
@@ -57,7 +59,7 @@ export const withPlaceholders = (text: string, into: Array<Piece> = []): Array<P
   return into
 }
 
-/** Stands for an opaque unit while sentences are looked for: upper case, so that a sentence may begin with
+/** Replaces an opaque unit while sentences are searched; it is upper case, so that a sentence may start with
  *  it. */
 const opaqueMark = "\u046A"
 
@@ -66,8 +68,8 @@ const ends = /[.!?\u2026\u3002\uFF01\uFF1F\u061F\u06D4\u0964\uFF0E\uFF61\n\r\u20
 const lineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/
 const allLineBreaks = /[\n\r\u2028\u2029\u0085\v\f]/g
 
-/** Words after which a full stop seldom ends a sentence, and single initials. Without the stop, lower case.
- *  */
+/** Words after which a full stop seldom ends a sentence, and single initials; lower case, without the full
+ *  stop. */
 const abbreviations = new Set(
   (
     "mr mrs ms dr prof st sr jr vs etc eg e.g i.e ie cf no vol fig approx dept gen col sgt capt rev hon " +
@@ -86,8 +88,8 @@ const segmenterOf = (language: Language): Intl.Segmenter => {
   return segmenter
 }
 
-/** True when the piece of text cannot end a sentence: "Dr. ", "J. ", and in languages that write ordinals so,
- *  "3. ". */
+/** Returns true when the text cannot end a sentence: "Dr. ", "J. ", and "3. " in languages that write
+ *  ordinals so. */
 const endsInAbbreviation = (sentence: string, language: Language): boolean => {
   const tail = sentence.slice(-40).trimEnd()
   if (!tail.endsWith(".") || lineBreaks.test(sentence.slice(sentence.trimEnd().length))) return false
@@ -104,12 +106,12 @@ const isTerm = (code: number): boolean => code === 46 || code === 33 || code ===
 const isUpper = (code: number): boolean => code >= 65 && code <= 90
 const isLower = (code: number): boolean => code >= 97 && code <= 122
 
-/** " ' ( ) [ ] { } */
+/** Returns true for the characters of class Close in UAX 29: " ' ( ) [ ] { } */
 const isClose = (code: number): boolean =>
   code === 34 || (code >= 39 && code <= 41) || code === 91 || code === 93 || code === 123 || code === 125
 
-/** The rules SB6–SB11 of UAX 29 for one line of printable ASCII: the platform's answer at a tenth of its
- *  price. */
+/** Applies rules SB6–SB11 of UAX 29 to one line of printable ASCII: the result of Intl.Segmenter at a tenth
+ *  of its cost. */
 export const asciiBreaks = (text: string): Array<number> => {
   const breaks: Array<number> = []
   const length = text.length
@@ -148,11 +150,11 @@ export const asciiBreaks = (text: string): Array<number> => {
   return breaks
 }
 
-/** The platform's segmenter pays for the length of the whole text at every sentence, so long texts go to it
- *  by the window. */
+/** Size of the windows in which long texts are segmented, in UTF-16 units: Intl.Segmenter pays for the
+ *  length of the whole text at every sentence. */
 const windowChars = 2_000
 
-/** Without those that do not end a sentence. */
+/** Removes the breaks that do not end a sentence. */
 const withoutAbbreviationBreaks = (
   ends: ReadonlyArray<number>,
   text: string,
@@ -166,7 +168,7 @@ const withoutAbbreviationBreaks = (
   })
 }
 
-/** Offsets at which a new sentence begins, the text's length last. */
+/** Returns the offsets at which a new sentence starts, and the length of the text last. */
 const breaksOf = (flat: string, split: Split, language: Language): ReadonlyArray<number> => {
   if (split === "0" || !ends.test(flat)) return [flat.length]
   const breaks: Array<number> = []
@@ -235,7 +237,7 @@ export const splitIntoSentences = (
 
 const letters = /\p{L}/u
 
-/** For each tag the index of its partner, or -1. */
+/** Returns the index of each tag's partner, or -1. */
 const partners = (pieces: ReadonlyArray<Piece>): ReadonlyArray<number> => {
   const partner = new Array<number>(pieces.length).fill(-1)
   const open: Array<number> = []
@@ -253,8 +255,8 @@ const partners = (pieces: ReadonlyArray<Piece>): ReadonlyArray<number> => {
   return partner
 }
 
-/** One sentence: white space and tags that merely surround it stay outside; without a letter it is not
- *  translated. */
+/** Adds one sentence to the draft: surrounding white space and tags stay outside it, and a sentence without
+ *  letters is not translated. */
 const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
   if (!all.some((piece) => "text" in piece && letters.test(piece.text))) {
     for (const piece of all) draft.addVerbatim("text" in piece ? piece.text : piece.raw)
@@ -332,7 +334,7 @@ const emit = (all: ReadonlyArray<Piece>, draft: Draft): void => {
   for (let i = tail.length - 1; i >= 0; i--) draft.addVerbatim(tail[i]!)
 }
 
-/** What a memory compares with: the sentence's text, placeholders included, markup left out. */
+/** Returns the text that a memory compares: the sentence with its placeholders and without markup. */
 export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: boolean): string =>
   segment.units
     .map((unit) => {
@@ -342,8 +344,8 @@ export const textOf = ({ segment, raws }: Draft["sentences"][number], markup: bo
     })
     .join("")
 
-/** A text that stands for the sentence's translation, as a segment: the placeholders it holds are the
- *  sentence's own. */
+/** Converts a text to the segment that translates the sentence; its placeholders become those of the
+ *  sentence. */
 export const answerWith = ({ raws }: Draft["sentences"][number], text: string): EngineSegment => {
   const units: Array<SegmentUnit> = []
   let from = 0
@@ -361,8 +363,8 @@ export const answerWith = ({ raws }: Draft["sentences"][number], text: string): 
   return { units }
 }
 
-/** Parts of a sentence's text become opaque units that come out as `target`. True when nothing is left to
- *  translate. */
+/** Replaces parts of a sentence's text by opaque units with the output `target`. Returns true when nothing
+ *  is left to translate. */
 export const protect = (
   draft: Draft,
   at: number,
@@ -393,12 +395,12 @@ export const protect = (
 }
 
 export interface Rendering {
-  /** Give back a first capital and an end mark that the source has and the engine lost. */
+  /** Restore a first capital and an end mark that the source has and the engine lost. */
   readonly repair: boolean
-  /** Text from the engine goes into markup. */
+  /** Escape text from the engine, because it goes into markup. */
   readonly escape: boolean
   readonly target: Language
-  /** Sentences whose answer is not repaired: it is somebody's own wording. */
+  /** Sentences whose answer is not repaired, because a customer wrote its wording. */
   readonly verbatim?: ReadonlySet<number>
 }
 
@@ -440,12 +442,12 @@ const renderSentence = (
   for (const [i, unit] of answer.units.entries())
     if (unit._tag === "opaque" && left.delete(unit.id)) parts[i] = sentence.raws[unit.id]!
   let text = parts.join("")
-  // an engine that loses a unit loses its place, not the unit
+  // A unit that the engine has lost is appended: it loses its position, but is never missing.
   for (const id of left) text += sentence.raws[id]!
   return text
 }
 
-/** `answers`: one segment per sentence of the draft, in order. */
+/** Renders the output; `answers` has one segment per sentence of the draft, in order. */
 export const render = (draft: Draft, answers: ReadonlyArray<EngineSegment>, rendering: Rendering): string => {
   let text = ""
   for (const part of draft.parts)

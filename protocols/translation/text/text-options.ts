@@ -1,5 +1,5 @@
-/** The parameters of POST /v2/translate, read and checked. The first thing wrong is the answer. Source:
- *  translation section 3.1. */
+/** Reads and checks the parameters of POST /v2/translate. The first fault is the answer.
+ *  Source: docs/spec/translation.md, section 3.1. */
 import type { Formality, Translator } from "../../../actors/engines/ports.ts"
 import type { RawParams } from "../../shared/params.ts"
 import { Params } from "../../shared/params.ts"
@@ -24,7 +24,7 @@ export const thresholdDefault = 75
 
 export interface TextOptions {
   readonly texts: ReadonlyArray<string>
-  /** undefined: to be detected. */
+  /** Source language; undefined means that it is detected. */
   readonly source: SupportedLanguage | undefined
   readonly target: SupportedLanguage
   readonly context: string | undefined
@@ -32,7 +32,7 @@ export interface TextOptions {
   readonly split: Split
   readonly preserveFormatting: boolean
   readonly formality: Formality
-  /** What `model_type_used` says; undefined when it was not asked for. */
+  /** Value of `model_type_used`; undefined when the request did not ask for it. */
   readonly model: "quality_optimized" | "latency_optimized" | undefined
   readonly glossaryIds: ReadonlyArray<string>
   readonly styleId: string | undefined
@@ -42,7 +42,7 @@ export interface TextOptions {
   readonly markup: (Markup & { readonly version: "v1" | "v2" }) | undefined
 }
 
-/** "" counts as absent. */
+/** Reads an id; "" counts as absent. */
 export const idOf = (params: Params, name: string): string | undefined => {
   const id = params.string(name)
   if (id === undefined || id === "") return undefined
@@ -55,7 +55,7 @@ const modelTypes = ["quality_optimized", "prefer_quality_optimized", "latency_op
 const formalities = ["default", "more", "less", "prefer_more", "prefer_less"] as const
 const splits = ["0", "1", "nonewlines"] as const
 
-/** The options, or the refusal of the first thing wrong. */
+/** Returns the options, or the refusal for the first fault. */
 export const readTextOptions = (bag: RawParams, translator: Translator): TextOptions | Refusal => {
   const params = new Params(bag)
   const texts = params.strings("text") ?? none
@@ -122,13 +122,14 @@ export const readTextOptions = (bag: RawParams, translator: Translator): TextOpt
   }
 }
 
-/** What `model_type_used` answers: every model but the fast one is of full quality. */
+/** Value of `model_type_used`: every model but the fast one counts as quality-optimized. */
 const modelUsedFor = (requested: (typeof modelTypes)[number] | undefined): TextOptions["model"] => {
   if (requested === undefined) return undefined
   return requested === "latency_optimized" ? "latency_optimized" : "quality_optimized"
 }
 
-/** `more` and `less` bind, `prefer_…` falls back silently. */
+/** Resolves formality. Where the language has none, `more` and `less` are refused and `prefer_…` falls back
+ *  to the default. */
 export const formalityFor = (
   params: Params,
   target: SupportedLanguage,

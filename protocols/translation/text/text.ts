@@ -1,5 +1,6 @@
-/** POST /v2/translate: parameters, quota, detection, memory, glossaries and then the engine for the
- *  sentences, the bill. Nothing is billed unless the answer is 200. Source: translation section 3. */
+/** POST /v2/translate: parameters, quota, language detection, then memory, glossaries and the engine for
+ *  each sentence, and billing. Guarantee: nothing is billed unless the answer is 200.
+ *  Source: docs/spec/translation.md, section 3. */
 import {
   EngineFault,
   type Engines,
@@ -29,7 +30,7 @@ import { readReportingTag } from "../reporting-tag.ts"
 
 export const translateBytesMax = 131_072
 
-/** When nothing can be detected. */
+/** Language assumed when detection finds none. */
 const fallback = languageOf("en")!
 
 export interface TextDeps {
@@ -42,17 +43,17 @@ export interface TextDeps {
   readonly cache?: TranslationCache
 }
 
-/** A text that is to be translated: where its answer goes, and what it is made of. */
+/** A text to translate: where its answer belongs, and its sentences. */
 interface PendingText {
   readonly at: number
   readonly source: SupportedLanguage
   readonly pair: string
   readonly unit: TranslationUnit
-  /** Absent: not to be remembered. */
+  /** Cache key; absent when the answer must not be cached. */
   readonly key: string | undefined
 }
 
-/** One request while it is worked on. */
+/** State of one request in progress. */
 interface TranslateRun {
   readonly options: TextOptions
   readonly customization: Customization
@@ -134,7 +135,7 @@ export class TextTranslation {
     }
   }
 
-  /** A given source that cannot be had in the target language. */
+  /** Refuses a requested source language that cannot be translated to the target. */
   private unsupported({ source, target }: TextOptions): Refusal | undefined {
     const { translator } = this.engines
     if (
@@ -151,8 +152,8 @@ export class TextTranslation {
     }
   }
 
-  /** The reliable language of a text, with the help of its neighbours, or the fallback. `alone`: the
-   *  neighbours had no say. */
+  /** Returns the language of a text: the detected one when reliable, with the help of neighbouring texts, or
+   *  else the fallback. `alone` is true when detection needed no neighbour. */
   private sourceFor(
     text: string,
     texts: ReadonlyArray<string>
@@ -164,7 +165,7 @@ export class TextTranslation {
     return { source: supported?.source === true ? supported : fallback, alone: own.reliable }
   }
 
-  /** When the memory served, says when in its segments, before the answer. */
+  /** Records the time of use in the applied segments of the memory, before the answer. */
   private recordMemoryUse(
     { customization: { memory }, applied }: TranslateRun,
     answered: () => Response
@@ -175,7 +176,7 @@ export class TextTranslation {
       : durable(store, memories.applied(memory, applied, clock()), answered)
   }
 
-  /** Answers what needs no engine; what is left is cut into sentences. */
+  /** Answers the texts that need no engine and splits the others into sentences. */
   private plan({
     options,
     customization,
@@ -231,7 +232,7 @@ export class TextTranslation {
     return jobs
   }
 
-  /** The memory first, then the glossaries, then one call of the engine per source language. */
+  /** Applies the memory, then the glossaries, then calls the engine once per source language. */
   private async work(
     run: TranslateRun,
     jobs: ReadonlyArray<PendingText>,
@@ -291,7 +292,7 @@ export class TextTranslation {
     }
   }
 
-  /** Only engines of this machine answer the same text the same way. */
+  /** Returns whether an engine always gives the same answer to the same text, which only local engines do. */
   private isDeterministic(engine: string): boolean {
     return this.engines
       .all()
@@ -335,8 +336,8 @@ const requestFor = (
   }
 }
 
-/** All that shapes an answer besides the text. Accounts do not share: how fast an answer comes must not tell
- *  what others translate. */
+/** Everything that determines an answer besides the text. Accounts do not share entries, because the time of
+ *  an answer would reveal what others translate. */
 const cachePrefix = (accountId: string, options: TextOptions, customization: Customization): string => {
   const { source, target, split, preserveFormatting, formality, context, instructions, markup } = options
   const plain = `${accountId} ${source?.code ?? ""} ${target.code} ${split} ${preserveFormatting ? 1 : 0} ${formality} ${customization.name} `

@@ -1,6 +1,6 @@
-/** Texts of one language pair through memory, glossaries and the engine, in that order: for services that
- *  bring texts of their own (documents). What quota, detection and answers are is the caller's. Source:
- *  translation sections 3.3.4–5, 4.1. */
+/** Translates texts of one language pair through memory, glossaries and the engine, in that order, for
+ *  services with their own texts (documents). Quota, detection and answers are left to the caller.
+ *  Source: docs/spec/translation.md, sections 3.3.4–5, 4.1. */
 import { Effect } from "effect"
 import type {
   EngineFault,
@@ -19,23 +19,24 @@ export interface TranslateWithMemoryRequest {
   readonly texts: ReadonlyArray<string>
   readonly source: SupportedLanguage
   readonly target: SupportedLanguage
-  /** The engine's code of the target (`pairFor`). */
+  /** Target code of the engine (`pairFor`). */
   readonly pair: Language
   readonly split?: Split
   readonly formality?: Formality
   readonly context?: string
-  /** Of texts with codes of their own (documents): their pieces. Default: plain text with placeholders. */
+  /** Splits a text with its own codes (documents) into pieces. By default a text is plain, with
+   *  placeholders. */
   readonly piecesOf?: (text: string) => { readonly pieces: ReadonlyArray<Piece>; readonly coded: boolean }
-  /** What an engine's text must not hold. */
+  /** Removes from an engine's answer what it must not contain. */
   readonly clean?: (segment: EngineSegment) => EngineSegment
 }
 
 export interface TranslatedWithMemory {
-  /** One per text, same order. */
+  /** Translations, one per text and in the same order. */
   readonly texts: ReadonlyArray<string>
-  /** Places of the memory's segments that served: `memories.applied` makes the rows that say so. */
+  /** Places of the memory's segments that were used; `memories.applied` makes the rows that record this. */
   readonly places: ReadonlyArray<number>
-  /** Ids of the engines that answered; empty when none was needed. */
+  /** Ids of the engines used; empty when none was needed. */
   readonly engine: string
 }
 

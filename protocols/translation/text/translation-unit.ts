@@ -1,6 +1,7 @@
-/** One text's sentences while their translations come together: from the memory, from the glossaries, the
- *  rest from the engine. Guarantee: what the memory gave is left as it is; a glossary's target stands letter
- *  for letter. Source: translation section 3.3.4–5. */
+/** The sentences of one text while their translations are collected: from the memory, then the glossaries,
+ *  the rest from the engine. Guarantee: a translation from the memory is not changed, and a glossary's target
+ *  is used exactly as written.
+ *  Source: docs/spec/translation.md, sections 3.3.4–5. */
 import { repaired } from "../../../actors/engines/router.ts"
 import type { EngineSegment } from "../../../actors/engines/ports.ts"
 import type { Terms } from "../glossaries/terms.ts"
@@ -16,8 +17,8 @@ import {
   type Rendering
 } from "./segments.ts"
 
-/** Plain text in which every line that is an entry, letter for letter, stands as its target; placeholders as
- *  they are. */
+/** Returns plain text in which every line that equals an entry is replaced by its target; placeholders are
+ *  unchanged. */
 export const applyWholeLineTerms = (text: string, terms: Terms): ReadonlyArray<Piece> => {
   const whole = terms.exactly(text.trim())
   const around = (line: string, target: string): Array<Piece> => {
@@ -46,7 +47,8 @@ export const applyWholeLineTerms = (text: string, terms: Terms): ReadonlyArray<P
   return withPlaceholders(plain, pieces)
 }
 
-/** Plain text as pieces: placeholders are opaque, and so is every line that is a glossary's entry. */
+/** Splits plain text into pieces: placeholders are opaque, and so is every line that equals a glossary
+ *  entry. */
 export const piecesOfText = (text: string, terms: Terms | undefined): ReadonlyArray<Piece> =>
   terms === undefined ? withPlaceholders(text) : applyWholeLineTerms(text, terms)
 
@@ -65,7 +67,7 @@ export class TranslationUnit {
     this.translations = new Array(draft.sentences.length).fill(undefined)
   }
 
-  /** The whole text first, then each sentence. Answers the places that served. */
+  /** Looks up the whole text first, then each sentence. Resolves with the places of the segments used. */
   async applyMemory(use: MemoryUse, search: Pick<MemorySearch, "find">): Promise<ReadonlyArray<number>> {
     if (!this.markup) {
       const hit = await search.find(use, this.source)
@@ -106,7 +108,7 @@ export class TranslationUnit {
     return this.whole !== undefined || !this.translations.includes(undefined)
   }
 
-  /** What the engine has to translate. */
+  /** Segments that the engine must translate. */
   get untranslated(): ReadonlyArray<EngineSegment> {
     return this.whole !== undefined
       ? []
@@ -115,7 +117,8 @@ export class TranslationUnit {
         )
   }
 
-  /** The engine's answers for what was left, from `from` on; how many they were. */
+  /** Takes the engine's answers for the untranslated segments, starting at `from`; returns how many it
+   *  took. */
   acceptAnswers(
     answers: ReadonlyArray<EngineSegment>,
     from: number,

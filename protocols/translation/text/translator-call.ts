@@ -1,5 +1,6 @@
-/** One call of the translator from a request: its answer or its fault as a value, within the time in which
- *  clients wait. A client that goes, or the end of the time, interrupts it. Source: translation 2.3, 2.4. */
+/** One call of the translator from a request. Its answer or fault is returned as a value, within the time
+ *  that clients wait. A client that disconnects, or the end of that time, interrupts the call.
+ *  Source: docs/spec/translation.md, sections 2.3, 2.4. */
 import { Cause, Effect, Exit, Result } from "effect"
 import {
   EngineFault,
@@ -10,7 +11,7 @@ import {
 import type { Request } from "../../../runtime/http.ts"
 import type { Refusal } from "../problems.ts"
 
-/** Clients repeat a request after 5 s. */
+/** Time limit of a call in ms; clients repeat a request after 5 s. */
 const engineMsMax = 4_500
 
 export const callTranslator = (

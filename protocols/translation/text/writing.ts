@@ -1,6 +1,6 @@
-/** Rephrase and correct: one language per text, a style or a tone, the bill under text improvement. Paid
- *  accounts.
- *  Source: translation section 5. */
+/** Rephrasing and correction, for paid accounts: one language per text, a style or a tone; billed as text
+ *  improvement.
+ *  Source: docs/spec/translation.md, section 5. */
 import { Effect, Result } from "effect"
 import type { EngineFault, Engines } from "../../../actors/engines/ports.ts"
 import { edited } from "../../../actors/engines/correction/thread-corrector.ts"
@@ -31,7 +31,7 @@ const toneNames = withPreferred(tones)
 const variants: Readonly<Record<string, string>> = { en: "en-US", pt: "pt-PT" }
 const isDefault = (name: string | undefined): boolean => name === undefined || name.endsWith("default")
 
-/** BCP 47 with its variant where the bare code means one. */
+/** Resolves a code to a language, with the default variant where a bare code means one. */
 const writeTarget = (code: string): SupportedLanguage | undefined => {
   const language = languageOf(code)
   const target = language === undefined ? undefined : languageOf(variants[language.code] ?? language.code)
@@ -40,7 +40,7 @@ const writeTarget = (code: string): SupportedLanguage | undefined => {
 
 type Operation = "rephrase" | "correct"
 
-/** One text with its language, and with the style and tone that its language can take. */
+/** One text with its language, and with the style and tone that the language supports. */
 interface WritingJob {
   readonly text: string
   readonly detected: string
@@ -137,7 +137,8 @@ export class Writing {
     }
   }
 
-  /** The engine's text. A rephrasing without style or tone is a correction where nothing rephrases. */
+  /** Returns the engine's text. A rephrasing without style or tone becomes a correction where no engine
+   *  rephrases. */
   private improved(
     operation: Operation,
     { text, target, style, tone }: WritingJob
@@ -151,7 +152,7 @@ export class Writing {
     return Effect.map(corrector!.correct(text, language), (edits) => edited(text, edits))
   }
 
-  /** The text's language, its target, and what is left of style and tone. */
+  /** Determines the text's language, its target, and the style and tone that apply. */
   private plan(
     what: "rephrase" | "correct",
     text: string,

@@ -1,6 +1,7 @@
-/** One voice connection: what comes in is checked, metered and put into the session's lane; what the session
- *  says goes out in order. Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers and one
- *  push; no promise, no timer, no allocation besides. */
+/** One voice connection: incoming messages are checked, metered and put into the session's mailbox; the
+ *  session's events are sent in order. Hot path (bench/voice-chunk): a chunk costs one decode, a few numbers
+ *  and one push; it creates no promise and no timer and allocates nothing else.
+ *  Source: docs/spec/translation.md, sections 12.4 to 12.8. */
 import { isRefusal } from "../problems.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { pcmFormatOf, type PcmFormat } from "../../../actors/engines/speech/decoder.ts"
@@ -15,18 +16,18 @@ import type { Usage } from "../account/usage.ts"
 import { chunkBytesMax, chunkMsMax, type AudioRateLimiter } from "./pace.ts"
 import { codecOf, type Codec, type TranscriptSegment, type ServerMessage } from "./wire.ts"
 
-/** What voice is given, session and connection alike. */
+/** Dependencies of voice sessions and connections. */
 export interface VoiceDeps {
   readonly store: Store
   readonly actors: ActorSystem
   readonly engines: Engines
   readonly usage: Usage
   readonly ring: KeyRing
-  /** Keyed hash of a token: how it is kept. */
+  /** Keyed hash of a token; only the hash is stored. */
   readonly hashToken: (token: string) => string
   readonly newToken: () => string
   readonly clock: () => number
-  /** `https://host[:port]` that clients see; else taken from the request. */
+  /** Public base address `https://host[:port]`; by default taken from the request. */
   readonly publicBase?: string
 }
 
@@ -36,7 +37,7 @@ export interface SocketData {
   connection: Connection | undefined
 }
 
-/** Rows of translation 12.8: error code, reason code, close code, words. */
+/** Faults of section 12.8: error code, reason code, close code, message. */
 const faults = {
   undecodable: [400, 4000401, 1007, "The message cannot be decoded or is not a map with one member."],
   unknown: [400, 4000402, 1008, "Unknown message, or a member of the wrong type."],
@@ -57,10 +58,11 @@ type Fault = keyof typeof faults
 
 const connectionMsMax = 3_600_000
 
-/** Messages taken before the session has answered the connection. */
+/** Maximum number of messages accepted before the session has accepted the connection. */
 const earlyMax = 64
 
-/** More than this on its way to a slow client, and the session's lane is left alone until it drains. */
+/** Maximum number of unsent bytes for a slow client; above it no events are taken from the session until the
+ *  socket drains. */
 const behindBytesMax = 262_144
 
 const billEveryMs = 10_000
@@ -83,15 +85,15 @@ export class Connection {
   private queue: Array<SessionEvent> = []
   private busy = false
 
-  /** Concluded text sent since the last pong: the client may not have read it. */
+  /** Concluded text sent since the last pong; the client may not have read it. */
   private unread: Array<{ readonly turn: number; readonly to: string; readonly spoken: Utterance }> = []
 
   private turn = 0
 
-  /** The turn after which all is said; 0 before. */
+  /** The turn after which everything has been sent; 0 before. */
   private finishing = 0
 
-  /** Transcripts that show tentative text now. */
+  /** Transcripts that currently have tentative text. */
   private readonly tentative = new Set<string>()
 
   private readonly described = new Set<string>()
@@ -125,7 +127,7 @@ export class Connection {
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
     const { events } = this.session.lanes
-    // What is left of an earlier connection is stale, but for the length of the sound.
+    // Messages left from an earlier connection are stale, except for the length of the audio.
     for (const event of events.takeNow()) if (event._tag === "Decoded") pace.heardMs += event.ms
     events.onReadable(() => this.pump())
     this.queue.push({ _tag: "Concluded" }) // what was concluded and not delivered comes first
@@ -175,7 +177,7 @@ export class Connection {
     this.session.lanes.audio.end()
   }
 
-  /** Takes what the session says, unless the client is behind. */
+  /** Takes events from the session, unless the client is behind. */
   private pump(): void {
     if (this.ended || this.busy || this.socket.bufferedBytes > behindBytesMax) return
     const events = this.session.lanes.events.takeNow()
@@ -218,8 +220,8 @@ export class Connection {
         this.session.askNow("Deliver", { token: this.socket.data.token }, (answer) => {
           this.busy = false
           if (this.ended) {
-            // The connection went while this was being marked delivered: it comes after what was already
-            // unread.
+            // The connection closed while this was being marked as delivered; it is inserted after the text
+            // already unread.
             if ("reply" in answer)
               for (const { to, spoken } of answer.reply.undelivered)
                 this.unread.push({ turn: this.turn, to, spoken })
@@ -236,7 +238,7 @@ export class Connection {
     }
   }
 
-  /** Runs of one transcript share a message. */
+  /** Sends consecutive events of one transcript as one message. */
   private deliver(said: ReadonlyArray<{ readonly to: string; readonly spoken: Utterance }>): void {
     if (said.length === 0) return
     this.turn++
@@ -311,13 +313,15 @@ export class Connection {
     for (const language of mediaTargets) this.send({ end_of_target_media: { language } })
     this.send({ end_of_stream: {} })
     if (this.ended) return
-    // The session ends when the client has shown that it has read it all; else it stays for a reconnect.
+    // The session ends when the client's pong shows that it has read everything; otherwise it waits for a
+    // reconnect.
     this.finishing = ++this.turn
     this.socket.ping(String(this.turn))
   }
 
   private send(message: ServerMessage): void {
-    // More than the socket holds: a client that does not read is let go, its session stays resumable.
+    // The socket's buffer is full: a client that does not read is disconnected, and its session can be
+    // resumed.
     if (this.socket.send(this.codec.encode(message)) === "dropped" && !this.ended) {
       this.leave()
       this.socket.terminate()
@@ -336,12 +340,12 @@ export class Connection {
     this.socket.close(close, error_message.slice(0, 120))
   }
 
-  /** Another connection's token told: the session is over. */
+  /** A token was used twice, as another connection reported: the session ends. */
   misused(): void {
     this.fail("token", "session")
   }
 
-  /** A new token was given: this connection goes, the session stays. */
+  /** A new token has been issued: this connection closes and the session continues. */
   replaced(): void {
     if (!this.ended) {
       this.leave()
@@ -365,7 +369,7 @@ export class Connection {
       this.fail("quota", "session")
   }
 
-  /** False: the quota does not allow it. */
+  /** Books the audio; returns false when the quota does not allow it. */
   private bill(pace: AudioRateLimiter): boolean {
     const ms = Math.round(pace.heardMs - pace.billedMs)
     if (ms <= 0 || this.using === undefined) return true

@@ -1,6 +1,7 @@
-/** What a voice session's glossary and spoken terms do: terms protected above the translator, hints to the
- *  recognizer. The session keeps their ids; what they hold is read when it is used, so that an edit counts
- *  from the next sentence on. Source: translation 12.1. */
+/** The effect of a voice session's glossary and spoken terms: terms are protected above the translator, and
+ *  hints go to the recognizer. The session stores only their ids and their content is read at each use, so an
+ *  edit applies from the next sentence on.
+ *  Source: docs/spec/translation.md, section 12.1. */
 import { Effect } from "effect"
 import type {
   EngineFault,
@@ -24,7 +25,7 @@ export interface VoiceAids {
     ids: VoiceCustomizationIds,
     request: TranslateRequest
   ) => Effect.Effect<TranslateResult, EngineFault>
-  /** All terms, of the given language or of every one. */
+  /** Returns all terms of the requested language, or of every language. */
   readonly hints: (ids: VoiceCustomizationIds, language: string | undefined) => ReadonlyArray<string>
 }
 

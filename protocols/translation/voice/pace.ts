@@ -1,12 +1,14 @@
-/** How fast source audio may come (translation 12.5). Plain numbers, the clock given: one object per session,
- *  one call per chunk. It outlives a connection, because what one has sent may be decoded under the next. */
+/** Limits how fast source audio may arrive. Plain numbers, with the time as an argument: one object per
+ *  session, one call per chunk. It outlives a connection, because audio sent on one may be decoded under the
+ *  next.
+ *  Source: docs/spec/translation.md, section 12.5. */
 
 export const chunkBytesMax = 102_400
 export const chunkMsMax = 1_000
 export const idleMsMax = 30_000
 
-/** Sound ahead of twice real time that is still tolerated: where its length can be told from its size, and
- *  where only decoding tells. */
+/** Tolerated milliseconds of audio ahead of twice real time: where duration follows from size, and where
+ *  only decoding reveals it. */
 export const aheadMsMax = { plain: 5_000, decoded: 30_000 }
 
 export class AudioRateLimiter {
@@ -14,10 +16,10 @@ export class AudioRateLimiter {
   private lastMs: number
   private leftMs: number | undefined
 
-  /** Sound of this session so far. */
+  /** Milliseconds of audio received in this session. */
   heardMs = 0
 
-  /** What of it has been booked. */
+  /** Milliseconds of audio that have been booked. */
   billedMs = 0
 
   private readonly aheadMs: number
@@ -28,20 +30,20 @@ export class AudioRateLimiter {
     this.aheadMs = plain ? aheadMsMax.plain : aheadMsMax.decoded
   }
 
-  /** A chunk has come, of `ms` of sound (0 where that is not known yet). False: faster than twice real time.
-   *  */
+  /** Counts a chunk of `ms` of audio (0 where its duration is not known yet). Returns false when audio
+   *  arrives faster than twice real time. */
   chunk(nowMs: number, ms: number): boolean {
     this.lastMs = nowMs
     return this.heard(nowMs, this.heardMs + ms)
   }
 
-  /** The decoder says how much sound it was. */
+  /** Corrects the duration to what the decoder reports; returns false when audio is too fast. */
   heard(nowMs: number, totalMs: number): boolean {
     this.heardMs = totalMs
     return totalMs <= 2 * (nowMs - this.startedMs) + this.aheadMs
   }
 
-  /** The connection is gone: the time until the next earns nothing. */
+  /** Stops the clock when the connection closes: the time until the next connection earns no allowance. */
   leave(nowMs: number): void {
     this.leftMs = nowMs
   }

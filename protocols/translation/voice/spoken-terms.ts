@@ -1,6 +1,6 @@
-/** Spoken terms: lists of words per language that the recognizer should expect; small, so a collection is one
- *  row.
- *  Source: translation section 11. */
+/** Spoken terms: lists of words per language that the recognizer should expect. They are small, so a
+ *  collection is one row.
+ *  Source: docs/spec/translation.md, section 11. */
 import { Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
@@ -40,7 +40,7 @@ export const SpokenTerms = Schema.Struct({
 
 export type SpokenTerms = typeof SpokenTerms.Type
 
-/** [accountId, termsId] */
+/** Collections by [accountId, termsId]. */
 export const SpokenTermsTable = table("translation-spoken-terms", SpokenTerms)
 
 const nameBytesMax = 1_024
@@ -59,7 +59,7 @@ const termsNotFound = notFound("Spoken terms")
 const refused = (detail: string): Response =>
   problem({ _tag: "Refused", message: "Invalid spoken terms provided", detail })
 
-/** Newline separated; one final newline is fine. Undefined: no terms at all. */
+/** Parses terms separated by newlines, with an optional final one. Returns undefined when there are none. */
 export const parseTerms = (text: string): ReadonlyArray<string> | { readonly wrong: string } => {
   const lines = text.replace(/\r\n|\r/g, "\n").replace(/\n$/, "")
   if (lines === "") return []

@@ -1,6 +1,6 @@
-/** Voice in real time: the session over REST, its stream over a WebSocket (translation section 12). The edge
- *  holds what belongs to a connection (pace, codec, order on the wire); what belongs to the session is its
- *  actor's. */
+/** Voice in real time: the session over REST, its stream over a WebSocket. A connection owns pace, codec and
+ *  the order on the wire; everything else belongs to the session's actor.
+ *  Source: docs/spec/translation.md, section 12. */
 import { randomUUID } from "node:crypto"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
@@ -24,7 +24,7 @@ export const sessionsPerAccountMax = 20
 const bodyBytesMax = 65_536
 const path = "/v3/voice/realtime"
 
-/** base64 of 100 kB and the JSON around it (translation 19.5). */
+/** Maximum message size in bytes: base64 of 100 kB and the JSON around it (section 19, item 5). */
 const messageBytesMax = 262_144
 
 const sweepMs = 1_000
@@ -51,7 +51,7 @@ export class Voice {
     this.sweeping.unref()
   }
 
-  /** One look a second at every connection, instead of a timer for each. */
+  /** Checks every connection once a second, instead of using a timer for each. */
   sweep(): void {
     for (const connection of this.connections.values()) connection.sweep()
   }
@@ -277,7 +277,7 @@ export class Voice {
     const row = VoiceTokens.get(this.deps.store, [token])
     if (row === undefined) return problem({ _tag: "Forbidden" })
     if (row.state !== "fresh") {
-      // Used twice or outdated: that ends the session, its live connection included.
+      // A token that was used twice or is outdated ends the session, including its live connection.
       this.deps.actors.ref(VoiceSession, row.sessionId).tell("End", {})
       this.connections.get(row.sessionId)?.misused()
       return problem({ _tag: "Forbidden" })

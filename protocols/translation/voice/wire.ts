@@ -1,11 +1,12 @@
-/** Voice messages as JSON text and as MessagePack (translation 12.4 to 12.6). Pure. The one message that
- *  comes fifty times a second has a way of its own through the bytes: bench/voice-chunk. */
+/** Voice messages as JSON text and as MessagePack. The audio message, which arrives fifty times a second,
+ *  has a faster parser of its own (bench/voice-chunk). Pure.
+ *  Source: docs/spec/translation.md, sections 12.4 to 12.6. */
 import { Packr, Unpackr } from "msgpackr"
 
 export type ClientMessage = { readonly is: "chunk"; readonly data: Uint8Array } | { readonly is: "end" }
 
-/** `undecodable`: not a one-member map; `unknown`: unknown name or bad member type; `frame`: text where
- *  binary belongs, or the reverse. */
+/** Faults of a message: `undecodable` is not a map with one member, `unknown` has an unknown name or a
+ *  member of the wrong type, `frame` is text where binary belongs or the reverse. */
 export type Malformed =
   | { readonly is: "undecodable" }
   | { readonly is: "unknown"; readonly name: string }
@@ -60,7 +61,7 @@ export interface Codec {
   encode(message: ServerMessage): string | Uint8Array
 }
 
-/** A map with exactly one member, as both formats mean it. */
+/** Reads a map with exactly one member, which is a message in both formats. */
 const messageOf = (
   value: unknown,
   dataOf: (value: unknown) => Uint8Array | undefined
@@ -108,7 +109,7 @@ export const jsonCodec: Codec = {
     ) {
       const encoded = bytes.toString("latin1", prefix.length, length - 3)
       const data = Buffer.from(encoded, "base64")
-      // Node skips what is not base64; then the length tells.
+      // Node skips characters that are not base64; the decoded length reveals it.
       const padding = paddingOf(encoded)
       if (
         (encoded.length - padding) % 4 !== 1 &&
@@ -143,7 +144,7 @@ export const jsonCodec: Codec = {
 const packr = new Packr({ useRecords: false, variableMapSize: true })
 const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: false })
 
-/** Maps with string keys only, however deep. */
+/** Accepts nested maps with string keys only. */
 const plain = (value: unknown, depth = 0): unknown => {
   if (!(value instanceof Map)) return value
   if (depth > 4) return undefined
