@@ -1,5 +1,5 @@
-/** Who calls: bearer keys, compared in constant time over their SHA-256. A key's digest is also the owner of what
- *  the key makes. And the headers that every answer carries.
+/** Authenticates callers by bearer keys, compared in constant time over their SHA-256. A key's digest is
+ *  also the owner of everything that the key creates. The module also has the headers of every answer.
  *  Source: docs/spec/chat.md, sections 3.2, 3.3, 3.7 and 4. */
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Header, Headers, Response, Request } from "../../runtime/http.ts"
@@ -22,8 +22,9 @@ export class Access {
     return this.digests.length === 0
   }
 
-  /** The owner of the presented key; undefined when it is missing, malformed or wrong, which is not told apart.
-   *  Every digest is compared, so that the time does not tell which one matched. */
+  /** Returns the owner of the presented key, or undefined when it is missing, malformed or wrong, which
+   *  callers cannot distinguish. Every digest is compared, so that timing does not reveal which one
+   *  matched. */
   ownerOf(headers: Headers): string | undefined {
     if (this.open) return anonymous
     const key = /^bearer +(\S+)$/i.exec((headers.get("authorization") ?? "").trim())?.[1]

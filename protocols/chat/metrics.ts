@@ -1,10 +1,10 @@
 /** Chat's figures for /metrics, in Prometheus text. Guarantee: a client cannot make more than `modelsMax` label
  *  values by asking for models.
  *  Source: docs/spec/chat.md, section 18. */
-/** In seconds: turns, first tokens, commits. */
+/** Bucket bounds in seconds of turns, first tokens and commits. */
 const bounds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
-/** In seconds: what the proxy adds to a turn. */
+/** Bucket bounds in seconds of the time that the proxy adds to a turn. */
 const overheadBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 1]
 
 /** Models beyond this many are counted as `other`. */

@@ -29,7 +29,7 @@ interface RetryAfter {
 
 type Nothing = Record<never, never>
 
-/** What a model can lack, as `docs/spec/chat.md`, section 7.4, lists it. */
+/** Capabilities that a model may lack, as `docs/spec/chat.md`, section 7.4, lists them. */
 export type Capability = "logprobs" | "audio-output" | "images" | "audio" | "files" | "json-schema" | "stop"
 
 /** Each refusal by its tag, with what its words need. */
@@ -90,7 +90,7 @@ interface Problems {
   ItemNotFound: Param & { readonly id: string }
   ResponseNotStreamed: Nothing
   ResponseNotBackground: Nothing
-  // Who may, and how often. rate-limit.ts decides the two 429s.
+  // Authentication and rate limits. rate-limit.ts decides the two 429s.
   InvalidKey: Nothing
   SessionBusy: Nothing
   UpstreamRateLimited: RetryAfter
@@ -143,7 +143,7 @@ const bad = (code: string, message: string, param: string | null = null): Wordin
 const badValue = (param: string, message: string): Wording => bad("invalid_value", message, param)
 const invalidJson = (message: string): Wording => bad("invalid_json", message)
 
-/** An id or name of a client's is repeated to it, but not without end. */
+/** Truncates a client's id or name before it is repeated in a message. */
 const short = (text: string): string => text.slice(0, 64)
 
 const modelLacks: Record<Capability, Wording> = {
@@ -323,7 +323,7 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
     code: "internal_error",
     message: "The server had an error while processing the request."
   }),
-  // Nobody reads this one. `problemResponse` puts 503 in the place of 499, which is no status of HTTP.
+  // The client never receives this one. `problemResponse` replaces 499, which is not an HTTP status, by 503.
   ClientDisconnected: () => ({
     status: 499,
     code: "client_disconnect",
@@ -383,7 +383,7 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
 const wordingOf = (problem: Problem): Wording =>
   (wordings[problem._tag] as (problem: Problem) => Wording)(problem)
 
-/** The one thing that chat throws on purpose. */
+/** The only exception that chat throws deliberately. */
 export class Refusal extends Error {
   readonly problem: Problem
 
@@ -423,7 +423,7 @@ const retryHeaders = ({ status, retryAfterMs, shouldNotRetry }: Wording): Readon
   return headers
 }
 
-/** The answer that says it; `headers` are added to its own. */
+/** Returns the answer to a problem; `headers` are added to its own. */
 export const problemResponse = (problem: Problem, headers: ReadonlyArray<Header> = []): Response => {
   const wording = wordingOf(problem)
   const { status } = wording

@@ -1,6 +1,6 @@
-/** Where 429 is decided. Chat has two: a session with too many turns at once (`session_busy`), and a model
- *  server's own 429 that outlasts the retries (`rate_limit_exceeded`). Chat counts no requests per key; a server
- *  that is full as a whole answers 503 (turn/turn.ts).
+/** Decides 429. Chat has two: a session with too many concurrent turns (`session_busy`), and a model
+ *  server's own 429 that persists after the retries (`rate_limit_exceeded`). Chat counts no requests per key;
+ *  a server that is full as a whole answers 503 (turn/turn.ts).
  *  Source: docs/spec/chat.md, sections 2, 5 and 14. */
 import type { UpstreamFault } from "../../actors/engines/chat/model.ts"
 import { Refusal, type Problem } from "./problems.ts"

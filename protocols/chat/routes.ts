@@ -1,5 +1,5 @@
-/** The chat service: its paths, what guards them, what they answer. This is the one place where what a request
- *  throws becomes its answer.
+/** The chat service: its paths, the checks before them, and their handlers. This is the only place that
+ *  converts exceptions of a request to answers.
  *  Source: docs/spec/chat.md, sections 3, 4, 6 and 18. */
 import type { Handler, Headers, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { type Access, type OwnerHandler, preflight, requestIdOf, withHeaders } from "./access.ts"
@@ -47,7 +47,7 @@ const modelIdOf = (path: string): string => {
   }
 }
 
-/** What the transport refuses by itself, as a problem. */
+/** Returns the problem for a refusal by the transport. */
 const transportProblem = (status: number, method: string, path: string): Problem => {
   switch (status) {
     case 400:
@@ -95,7 +95,7 @@ class ChatRoutes {
     return undefined
   }
 
-  /** The key first, then the handler; whatever is thrown becomes the error object. */
+  /** Checks the key, then calls the handler; an exception becomes the error object. */
   guarded(endpoint: string, handle: OwnerHandler): Handler {
     const { access, turns } = this.deps
     const { metrics, log } = turns.deps
@@ -175,7 +175,8 @@ class ChatRoutes {
     ]
   }
 
-  /** The answer to a request that the transport refuses. Who has no key does not learn which paths there are. */
+  /** Answers a request that the transport refuses. A caller without a key does not learn which paths
+   *  exist. */
   readonly refused: NonNullable<Service["refused"]> = (status, { method, path, headers }, allow) => {
     if (method === "OPTIONS" && (status === 404 || status === 405)) return preflight(headers)
     const problem: Problem = this.hidesPaths(status, headers)

@@ -1,5 +1,5 @@
-/** What is thrown, as the problem it is: a refusal's own, a model server's fault by its reason, and everything
- *  else a defect. Guarantee: every reason of a fault has its problem, or this does not compile.
+/** Maps exceptions to problems: a refusal to its own, a model server's fault by its reason, and everything
+ *  else to a defect. Guarantee: a fault reason without a problem does not compile.
  *  Source: docs/spec/chat.md, sections 5 and 14. */
 import { UpstreamFault } from "../../actors/engines/chat/model.ts"
 import { Refusal, type Problem } from "./problems.ts"
@@ -24,7 +24,8 @@ const problemByReason: Record<UpstreamFault["reason"], FaultProblem> = {
   "rate-limited": upstreamRateLimit,
   overloaded: ({ retryAfterMs }) => ({ _tag: "UpstreamOverloaded", retryAfterMs }),
   "queue-full": () => ({ _tag: "Overloaded" }),
-  // A turn's, a first byte's or an idle limit: the generation may have started, another try would double it.
+  // The limit of a turn, a first byte or an idle stream: the generation may have started, and another try
+  // would repeat it.
   timeout: () => ({ _tag: "UpstreamTimeout", shouldNotRetry: true }),
   "connect-timeout": timeout,
   "gateway-timeout": timeout,
@@ -35,7 +36,7 @@ const problemByReason: Record<UpstreamFault["reason"], FaultProblem> = {
   error: () => ({ _tag: "UpstreamFailed" })
 }
 
-/** `model` is the name that the client asked for. */
+/** Returns the problem of an exception; `model` is the name that the client requested. */
 export const problemOf = (thrown: unknown, model = ""): Problem => {
   if (thrown instanceof Refusal) return thrown.problem
   if (thrown instanceof UpstreamFault) return problemByReason[thrown.reason](thrown, model)

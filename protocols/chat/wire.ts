@@ -27,7 +27,7 @@ const blockBytes = 4_096
 let block = ""
 let blockUsed = 0
 
-/** For ids that are not stored: a slice keeps its whole block in memory. */
+/** Hexadecimal text for ids that are not stored: a slice retains the memory of its whole block. */
 const transientHex = (): string => {
   if (blockUsed === block.length) {
     block = randomBytes(blockBytes).toString("hex")
@@ -88,7 +88,8 @@ export interface Choice {
   readonly logprobs: unknown
 }
 
-/** `legacy`: the request has the old `functions`, the answer one `function_call`. */
+/** Returns the members for calls. `legacy`: the request has the old `functions`, the answer one
+ *  `function_call`. */
 const callMembers = (calls: ReadonlyArray<CallJson>, legacy: boolean): object => {
   const [first] = calls
   if (first === undefined) return {}
@@ -131,7 +132,7 @@ const isTextAlone = ({ reasoning, refusal, calls, audio, logprobs }: Choice): bo
   refusal === "" &&
   (logprobs ?? null) === null
 
-/** Put together by hand where the choice is text alone, as nearly every one is. */
+/** Writes the JSON by hand where the choice is text alone, as nearly every one is. */
 const choiceText = (choice: Choice, index: number, legacy: boolean): string =>
   isTextAlone(choice)
     ? `{"index":${index},"message":{"role":"assistant","content":${JSON.stringify(choice.text)},"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${choice.finish}"}`

@@ -1,7 +1,7 @@
-/** Which network addresses the server must not talk to on behalf of a stranger, and how addresses are grouped
- *  for limits. Pure.
- *  Source: authorization sections 11.2 and 3.5, store section 9.1, chat section 11.7; IANA special-purpose
- *  address registries. */
+/** Decides which network addresses the server must not connect to on behalf of a stranger, and how addresses
+ *  are grouped for limits. Pure.
+ *  Source: docs/spec/authorization.md, sections 11.2 and 3.5; docs/spec/store.md, section 9.1;
+ *  docs/spec/chat.md, section 11.7; IANA special-purpose address registries. */
 import { BlockList, isIPv4, isIPv6 } from "node:net"
 
 const blockedV4 = new BlockList()
@@ -43,13 +43,13 @@ for (const range of [
   blockedV6.addSubnet(net!, Number(prefix), "ipv6")
 }
 
-/** Whether a host name or address is this machine's own, with or without the brackets of a URL. */
+/** Returns whether a host name or address is this machine's own, with or without the brackets of a URL. */
 export const isLoopbackHost = (host: string): boolean =>
   host === "localhost" || host === "[::1]" || host === "::1" || (isIPv4(host) && host.startsWith("127."))
 
 const withoutZone = (address: string): string => address.split("%", 1)[0]!
 
-/** The eight groups of an IPv6 address; the URL parser settles its many spellings. */
+/** Returns the eight groups of an IPv6 address. The URL parser normalizes its many spellings. */
 const groupsOf = (address: string): ReadonlyArray<number> => {
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::")
   const read = (part: string): ReadonlyArray<number> =>
@@ -62,7 +62,7 @@ const groupsOf = (address: string): ReadonlyArray<number> => {
 
 const dotted = (high: number, low: number): string => `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
 
-/** The IPv4 address which an IPv6 one stands for: mapped, NAT64, 6to4. */
+/** Returns the IPv4 address that an IPv6 address embeds: mapped, NAT64, 6to4. */
 const embedded = (groups: ReadonlyArray<number>): string | undefined => {
   const [a, b, c, d, e, f, g, h] = groups as [number, number, number, number, number, number, number, number]
   if ((a | b | c | d | e) === 0 && f === 0xffff) return dotted(g, h)
@@ -70,7 +70,7 @@ const embedded = (groups: ReadonlyArray<number>): string | undefined => {
   return a === 0x2002 ? dotted(b, c) : undefined
 }
 
-/** Also true of what is no address at all. */
+/** Returns whether an address must not be connected to; true also for a text that is no address. */
 export const isBlockedAddress = (address: string): boolean => {
   const bare = withoutZone(address)
   if (isIPv4(bare)) return blockedV4.check(bare, "ipv4")
@@ -79,14 +79,14 @@ export const isBlockedAddress = (address: string): boolean => {
   return inside === undefined ? blockedV6.check(bare, "ipv6") : blockedV4.check(inside, "ipv4")
 }
 
-/** Host of a URL as an address, when it is a literal: the URL parser has already read octal, hexadecimal and
- *  one-number forms. */
+/** Returns the host of a URL when it is an address; the URL parser has already converted octal, hexadecimal
+ *  and one-number forms. */
 export const literalAddress = (hostname: string): string | undefined => {
   if (hostname.startsWith("[")) return hostname.slice(1, -1)
   return isIPv4(hostname) ? hostname : undefined
 }
 
-/** One caller for limits: an IPv4 address, or an IPv6 /64. */
+/** Groups addresses into callers for limits: an IPv4 address, or an IPv6 /64. */
 export const sourceOf = (address: string): string => {
   if (!address.includes(":")) return address
   const bare = withoutZone(address)

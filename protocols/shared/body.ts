@@ -1,10 +1,12 @@
-/** A request body as a bag of parameters: JSON or form, by content type, or without one by its first byte.
- *  Source: translation section 1.2. */
+/** Reads a request body as a bag of parameters: JSON or form by content type, or by its first byte when
+ *  there is none.
+ *  Source: docs/spec/translation.md, section 1.2. */
 import { isUtf8 } from "node:buffer"
 import { isFormFault, parseForm } from "./form.ts"
 import type { RawParams } from "./params.ts"
 
-/** `content-type`: neither JSON nor form (415). `syntax`: not what it claims to be (400). */
+/** Refusal of a body: `content-type` is neither JSON nor form (415), `syntax` means that the body is not of
+ *  its declared type (400). */
 export interface BodyRefusal {
   readonly _tag: "BodyRefusal"
   readonly reason: "content-type" | "syntax"
@@ -68,7 +70,7 @@ const readJson = (body: Uint8Array): { readonly bag: RawParams } | BodyRefusal =
     : refusal("syntax", "The body is not a JSON object.")
 }
 
-/** Also for queries. */
+/** Reads form parameters; queries have the same syntax. */
 export const readForm = (text: string): { readonly bag: RawParams } | BodyRefusal => {
   if (text === "") return { bag: empty }
   const form = parseForm(text)

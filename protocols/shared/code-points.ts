@@ -1,5 +1,5 @@
-/** The length of a text as the services bill and limit it: in Unicode code points. A lone surrogate counts as
- *  one. */
+/** Counts the Unicode code points of a text, which is how the services bill and limit it. A lone surrogate
+ *  counts as one. */
 export const codePoints = (text: string): number => {
   let count = text.length
   for (let i = 0; i < text.length - 1; i++) {

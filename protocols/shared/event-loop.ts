@@ -1,4 +1,4 @@
-/** Lets other work of the process pass, between slices of a long one. */
+/** Yields to other work of the process between slices of a long task. */
 export const yieldToEventLoop = (): Promise<void> =>
   new Promise((resolve) => {
     setImmediate(resolve)

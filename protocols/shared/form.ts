@@ -1,12 +1,14 @@
-/** application/x-www-form-urlencoded as the same plain values JSON gives: `a=1&a=2` and `a[]=1` are arrays,
- *  `a[0].b` and `a[0][b]` arrays of objects. Pure and bounded; any bytes decode (WHATWG rules) unless they
- *  break a limit, which is a FormFault.
- *  Source: translation section 1.2, URL standard "application/x-www-form-urlencoded parsing". */
+/** Parses application/x-www-form-urlencoded to the same plain values as JSON: `a=1&a=2` and `a[]=1` are
+ *  arrays, `a[0].b` and `a[0][b]` arrays of objects. Pure and bounded: any bytes decode (WHATWG rules) unless
+ *  they exceed a limit, which is a FormFault.
+ *  Source: docs/spec/translation.md, section 1.2; URL standard, "application/x-www-form-urlencoded
+ *  parsing". */
 
 export type FormValue = string | ReadonlyArray<FormValue> | { readonly [name: string]: FormValue }
 export type Form = { readonly [name: string]: FormValue }
 
-/** `shape`: one name is given as a value and as an object, or with an index above the limit. */
+/** Fault of a form; `shape` means that one name is used as a value and as an object, or with an index above
+ *  the limit. */
 export interface FormFault {
   readonly _tag: "FormFault"
   readonly reason: "too-many" | "too-deep" | "shape"
@@ -16,7 +18,7 @@ const fieldsMax = 10_000
 const depthMax = 8
 const indexMax = 9_999
 
-/** Faults by identity, because a form may have a field called `_tag`. */
+/** Faults are recognized by identity, because a form may have a field called `_tag`. */
 const faults = new WeakSet<object>()
 
 const fault = (reason: FormFault["reason"]): FormFault => {
@@ -28,7 +30,7 @@ const fault = (reason: FormFault["reason"]): FormFault => {
 export const isFormFault = (value: unknown): value is FormFault =>
   typeof value === "object" && value !== null && faults.has(value)
 
-/** A value while it is built: the strings given for it, in order, and the members given below it. */
+/** A value under construction: its strings in order, and its members. */
 interface Node {
   readonly values: Array<string>
   list: boolean
@@ -39,8 +41,8 @@ const node = (): Node => ({ values: [], list: false, members: undefined })
 
 const segment = /^(?:\[(\d+)\]|\[([^[\]]*)\]|\.([^.[\]]+))/
 
-/** `dictionaries[0].source_lang` → ["dictionaries", 0, "source_lang"]; a name that is no such path is itself.
- *  */
+/** Parses a name to a path: `dictionaries[0].source_lang` → ["dictionaries", 0, "source_lang"]. A name
+ *  without path syntax is a path of one. */
 const pathOf = (name: string): ReadonlyArray<string | number> | FormFault => {
   const at = name.search(/[.[]/)
   if (at <= 0 || (name[at] === "." && !name.includes("["))) return [name]
@@ -57,14 +59,14 @@ const pathOf = (name: string): ReadonlyArray<string | number> | FormFault => {
   return path
 }
 
-/** Value of a hexadecimal digit by its code; -1: none. */
+/** Value of a hexadecimal digit by its character code, or -1. */
 const hexOf = (code: number): number => {
   if (code >= 48 && code <= 57) return code - 48
   if (code >= 65 && code <= 70) return code - 55
   return code >= 97 && code <= 102 ? code - 87 : -1
 }
 
-/** What is not a valid escape stays as it is, and bytes that are no UTF-8 become U+FFFD. */
+/** Decodes leniently: an invalid escape is left as it is, and bytes that are not UTF-8 become U+FFFD. */
 const lenient = (text: string): string => {
   const bytes = Buffer.from(text)
   let length = 0

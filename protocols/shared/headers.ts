@@ -1,4 +1,4 @@
 /** Response headers that every service sends. */
 
-/** Nothing may keep the answer. */
+/** No cache may store the answer. */
 export const noStore = ["Cache-Control", "no-store"] as const

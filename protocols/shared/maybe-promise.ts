@@ -1,12 +1,12 @@
-/** Values that are here now or come later: where nothing waits there is no promise, and no turn of the queue
- *  (bench/oauth-introspect-jwt). */
+/** Values that are available now or later. A value available now needs no promise and no turn of the
+ *  microtask queue (bench/oauth-introspect-jwt). */
 
 export const mapMaybePromise = <A, B>(
   value: A | Promise<A>,
   next: (value: A) => B | Promise<B>
 ): B | Promise<B> => (value instanceof Promise ? value.then(next) : next(value))
 
-/** The answer itself when it came in this turn. */
+/** Returns the answer itself when it arrives in this turn, and a promise otherwise. */
 export const askMaybeSync = <A>(ask: (done: (answer: A) => void) => void): A | Promise<A> => {
   let answered: { readonly value: A } | undefined
   let later: ((answer: A) => void) | undefined

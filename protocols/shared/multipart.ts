@@ -1,12 +1,13 @@
-/** multipart/form-data, part by part from a stream: a file's bytes pass through and are never gathered here.
- *  Bounded: head of a part, number of parts, and what a reader takes at once. Source: RFC 7578, RFC 2046 5.1,
- *  RFC 5987; translation 4.1. */
+/** Reads multipart/form-data from a stream, part by part; the bytes of a file are passed on and never
+ *  buffered as a whole. Limits apply to the header of a part, the number of parts, and the bytes that a
+ *  reader takes at once.
+ *  Source: RFC 7578; RFC 2046, section 5.1; RFC 5987; docs/spec/translation.md, section 4.1. */
 
 export interface Part {
   readonly name: string
-  /** Present for files, as the client named it. */
+  /** File name as the client sent it; present only for files. */
   readonly fileName: string | undefined
-  /** Must be read to its end before the next part, or is skipped. */
+  /** Content of the part. What is not read when the next part is requested is skipped. */
   readonly bytes: AsyncIterable<Buffer>
 }
 
@@ -24,7 +25,7 @@ const headBytesMax = 16_384
 const partsMax = 200
 const preambleBytesMax = 65_536
 
-/** undefined: another content type, or one without a boundary. */
+/** Returns the boundary, or undefined for another content type or one without a boundary. */
 export const boundaryOf = (contentType: string | undefined): string | undefined => {
   if (contentType === undefined || !/^multipart\/form-data\s*(?:;|$)/i.test(contentType)) return undefined
   const found = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType)
@@ -56,7 +57,8 @@ class Reader {
     return true
   }
 
-  /** What stands before `mark`, which is consumed; in pieces. Ends without the mark only by a fault. */
+  /** Yields the bytes before `mark` in pieces and consumes the mark. It ends without the mark only by a
+   *  fault. */
   async *until(mark: Buffer): AsyncGenerator<Buffer> {
     for (;;) {
       const at = this.buffered.indexOf(mark)
@@ -94,7 +96,7 @@ class Reader {
     return taken
   }
 
-  /** Reads and forgets the rest, so that the connection can go on. */
+  /** Reads and discards the rest, so that the connection can be used again. */
   async drain(): Promise<void> {
     this.buffered = Buffer.alloc(0)
     while (await this.more()) this.buffered = Buffer.alloc(0)
@@ -105,7 +107,7 @@ export async function* multipart(stream: AsyncIterable<Uint8Array>, boundary: st
   const reader = new Reader(stream)
   const delimiter = Buffer.from(`\r\n--${boundary}`)
   const lineEnd = Buffer.from("\r\n")
-  // The first boundary may stand at the very start, without the line break before it.
+  // The first boundary may be at the very start, without a preceding line break.
   const first = await reader.whole(Buffer.from(`--${boundary}`), preambleBytesMax)
   if (first.length > 0 && !first.toString("latin1").endsWith("\r\n")) throw new MultipartFault("syntax")
   for (let count = 0; ; count++) {

@@ -1,13 +1,14 @@
-/** One reader for parameters, whether they came as JSON, form or query: null is absent, the first of several
- *  scalars counts, booleans and integers as their usual spellings. The first thing wrong is kept in `fault`;
- *  reading goes on harmlessly.
- *  Source: translation section 1.2. */
+/** Reads parameters, whether they came as JSON, form or query: null is absent, the first of several scalars
+ *  counts, booleans and integers have their usual spellings. The first fault is stored in `fault`, and later
+ *  reads have no effect on it.
+ *  Source: docs/spec/translation.md, section 1.2. */
 
 export type ParamFault =
   | { readonly _tag: "Missing"; readonly name: string }
   | { readonly _tag: "Invalid"; readonly name: string; readonly detail?: string }
 
-/** JSON, form and query give the same shapes; a form's member objects have no prototype. */
+/** Parameters before they are read. JSON, form and query have the same shapes; the objects of a form have no
+ *  prototype. */
 export type RawParams = { readonly [name: string]: unknown }
 
 const listMax = 10_000
@@ -32,7 +33,7 @@ export class Params {
     return Object.hasOwn(this.raw, name) ? (this.raw[name] ?? undefined) : undefined
   }
 
-  /** The first scalar: of an array its first element, nothing of an empty one. */
+  /** Returns the first scalar: of an array its first element, of an empty one nothing. */
   private scalar(name: string): string | number | boolean | undefined {
     let value = this.own(name)
     if (Array.isArray(value)) value = value[0] ?? undefined
@@ -51,7 +52,7 @@ export class Params {
     return this.own(name) !== undefined
   }
 
-  /** Numbers and booleans count as their JSON text. */
+  /** Reads a text; numbers and booleans count as their JSON text. */
   string(name: string): string | undefined {
     const value = this.scalar(name)
     return value === undefined || typeof value === "string" ? value : String(value)
@@ -79,7 +80,7 @@ export class Params {
     return undefined
   }
 
-  /** One of `allowed`, compared without case; given back as it stands there. */
+  /** Reads one of `allowed`, compared without case; returns it as spelled in `allowed`. */
   choice<const A extends string>(name: string, allowed: ReadonlyArray<A>): A | undefined {
     const value = this.string(name)
     if (value === undefined) return undefined
@@ -89,7 +90,7 @@ export class Params {
     return found
   }
 
-  /** Strings as they are given, one alone counting as a list of one. */
+  /** Reads a list of strings; a single string counts as a list of one. */
   strings(name: string): ReadonlyArray<string> | undefined {
     const value = this.own(name)
     if (value === undefined) return undefined
@@ -100,7 +101,8 @@ export class Params {
     return undefined
   }
 
-  /** Lists of names: array, repeated, comma-separated, also mixed; trimmed, empty ones dropped. */
+  /** Reads a list of names: an array, repeated or comma-separated, also mixed. Names are trimmed, empty ones
+   *  dropped. */
   names(name: string): ReadonlyArray<string> {
     const items = this.strings(name)
     if (items === undefined || items.length === 0) return []

@@ -1,7 +1,7 @@
-/** Frames of a server-sent event stream, as text. Source: HTML standard, section 9.2; chat sections 8.1 and
- *  10.1. */
+/** Frames of a server-sent event stream, as text.
+ *  Source: HTML standard, section 9.2; docs/spec/chat.md, sections 8 and 10. */
 
-/** `data` is one line (JSON text). */
+/** Writes one frame; `data` is one line (JSON text). */
 export const frame = (data: string): string => `data: ${data}\n\n`
 
 export const namedFrame = (event: string, data: string): string => `event: ${event}\ndata: ${data}\n\n`

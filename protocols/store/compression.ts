@@ -1,13 +1,14 @@
-/** Content-Encoding of answers: gzip for who takes it, in this turn when the body is small, else on a thread.
+/** Content-Encoding of answers: gzip for clients that accept it, in this turn when the body is small,
+ *  otherwise on a thread.
  *  Source: docs/spec/store.md, section 2.7. */
 import { gzip, gzipSync } from "node:zlib"
 import type { Header, Request, Response } from "../../runtime/http.ts"
 import type { Answer } from "./target.ts"
 
-/** A shorter body is not worth it. */
+/** Minimum body size in bytes; compressing a shorter one saves too little. */
 const bytesMin = 1_024
 
-/** Up to this a body is compressed in the turn of its request. */
+/** Maximum size in bytes of a body that is compressed in the turn of its request. */
 const inTurnBytesMax = 16_384
 
 const level = 1

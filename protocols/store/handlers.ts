@@ -1,4 +1,4 @@
-/** What the store does for each kind of target and method, as one table.
+/** The handlers of the store, for each kind of target and method, as one table.
  *  Source: docs/spec/store.md, section 6. */
 import type { Header, Request } from "../../runtime/http.ts"
 import { noStore } from "../shared/headers.ts"
@@ -59,7 +59,7 @@ const preconditionsOf = ({ headers }: Request): Preconditions => ({
   unmodifiedSince: headers.get("if-unmodified-since")
 })
 
-/** Some writes need a scope more, by what they write. */
+/** Checks scopes that depend on the content of a write. */
 const checkScopes = (
   { resource }: CollectionTarget | RecordTarget,
   body: JsonObject,
@@ -118,7 +118,7 @@ export class Handlers {
     }
   }
 
-  /** Positional parameters: this runs once per request. */
+  /** Handles a request. Positional parameters: this runs once per request. */
   handle(request: Request, target: Target, method: Method, principal: Principal): Answer | Promise<Answer> {
     const handlers: HandlersByMethod<any> = this.table[target._tag]
     return handlers[method]!(request, target, principal)

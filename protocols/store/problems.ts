@@ -48,11 +48,11 @@ const unreadable: Readonly<Record<UnreadableStatus, string>> = {
   431: "the headers are too large"
 }
 
-/** A problem as the client is told of it. */
+/** Wording of a problem for the client. */
 export interface Wording {
   readonly status: number
   readonly details: string
-  /** What a page says to a person, where it is not the details. */
+  /** Text for a page, where it differs from the details. */
   readonly text?: string
   readonly errors?: FieldFaults | undefined
   readonly headers?: ReadonlyArray<Header>
@@ -113,7 +113,7 @@ export const wordingOf = (problem: Problem): Wording => {
   }
 }
 
-/** Carries a problem out of the rule that found it; nothing of what the rule was doing is kept. */
+/** Carries a problem out of the rule that found it; nothing of the rule's work is stored. */
 export class Refusal extends Error {
   readonly problem: Problem
 
@@ -165,7 +165,7 @@ export const problemOf = (cause: unknown, traceId: string, log: Log): Problem =>
   return { _tag: "Defect", traceId }
 }
 
-/** The problem of a refusal, for who goes on after it; whatever else was thrown is thrown on. */
+/** Returns the problem of a refusal; any other exception is thrown again. */
 export const refusedProblem = (cause: unknown): Problem => {
   if (cause instanceof Refusal) return cause.problem
   throw cause

@@ -1,4 +1,4 @@
-/** The body of a request: read up to its limit, and as JSON. Throws Refusal.
+/** Reads the body of a request up to its limit, and parses it as JSON. Throws Refusal.
  *  Source: docs/spec/store.md, sections 2.4, 6.5. */
 import { BodyFault, type Request } from "../../runtime/http.ts"
 import { invalid, Refusal, type Problem } from "./problems.ts"
@@ -8,7 +8,7 @@ export const uploadBytesMax = 25 * 1_048_576
 
 const nothing = new Uint8Array(0)
 
-/** Reads a body that nobody needs. What breaks on the way is the transport's, and ends the connection. */
+/** Reads and discards a body. A fault on the way is handled by the transport, and ends the connection. */
 export const discardBody = async (request: Request): Promise<Uint8Array> => {
   try {
     for await (const _ of request.stream) {

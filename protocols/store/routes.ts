@@ -1,5 +1,5 @@
-/** The store's service: every path below /api/v1, the order of checks, and the headers that every response
- *  carries. What is thrown on the way becomes an answer in one place, `failed`.
+/** The store's service: every path below /api/v1, the order of checks, and the headers of every response.
+ *  Exceptions become answers in one place, `failed`.
  *  Source: docs/spec/store.md, sections 2, 4.3, 5, 6; the order of checks is in 2.9. */
 import type { Header, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { noStore } from "../shared/headers.ts"
@@ -30,7 +30,8 @@ export interface StoreServiceOptions extends Omit<HandlerOptions, "tokenHeader">
 const inFlightMax = 1_000
 const handlingMs = 30_000
 
-/** Up to this an unread body is let pass, so that its sender hears the answer and the connection goes on. */
+/** Maximum size in bytes of an unread body that is discarded, so that its sender receives the answer and the
+ *  connection can be used again. */
 const discardBytesMax = 1_048_576
 
 const noSuchPath: Problem = { _tag: "NotFound", details: "there is nothing at this path" }
@@ -46,8 +47,8 @@ const commonHeaders = (request: Request): Array<Header> => {
   return headers
 }
 
-/** The answer to a request of whose body nothing was read: a small body is let pass, after a big one the
- *  connection is not used again. */
+/** Answers a request whose body was not read: a small body is discarded, after a large one the connection is
+ *  closed. */
 const unread = (request: Request, response: Response): Response => {
   const length = Number(request.headers.get("content-length") ?? 0)
   if (length > discardBytesMax || request.headers.get("transfer-encoding") !== undefined)
@@ -56,7 +57,7 @@ const unread = (request: Request, response: Response): Response => {
   return response
 }
 
-/** The answer, or a refusal when it takes too long. */
+/** Returns the answer, or a refusal when it takes too long. */
 const withinTime = (answer: Promise<Answer>): Promise<Answer> => {
   let timer: ReturnType<typeof setTimeout>
   const late = new Promise<never>((_, reject) => {
@@ -90,7 +91,7 @@ class StoreRoutes {
     }
   }
 
-  /** Words what the transport refuses by itself. */
+  /** Answers the requests that the transport refuses by itself. */
   readonly refused: Service["refused"] = (status, request) => {
     return problemResponse(
       this.transportProblem(status, request),
@@ -144,7 +145,7 @@ class StoreRoutes {
     return unread(request, problemResponse(problem, limit, ...commonHeaders(request)))
   }
 
-  /** Positional parameters: this runs once per request. */
+  /** Answers a request. Positional parameters: this runs once per request. */
   private answer(
     request: Request,
     target: Target,

@@ -1,5 +1,5 @@
-/** The store put together: engine, access, webhooks, console, routes; over a store, an actor system and
- *  whoever checks the tokens of apps.
+/** Composes the store: engine, access, webhooks, console and routes, over a database, an actor system and a
+ *  verifier of app tokens.
  *  Source: docs/spec/store.md, section 1. */
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
@@ -28,7 +28,7 @@ export interface StoreOptions {
   readonly clock: () => number
   readonly secrets: Secrets
   readonly cipher: FieldCipher
-  /** Says what failed by a fault of ours. */
+  /** Logs defects of the program. */
   readonly log: Log
   /** The store's own opaque tokens when absent. */
   readonly tokens?: AppTokens
@@ -144,6 +144,6 @@ export const openStore = (options: StoreOptions): OpenStore => {
 const warm = async (engine: Engine): Promise<void> => {
   const columns = engine.columnsOf("products")
   await columns.ready(warmColumns)?.catch(() => {
-    // The process stops; or else the first list says what is wrong.
+    // Either the process stops, or the first list reports the fault.
   })
 }

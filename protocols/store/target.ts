@@ -1,4 +1,4 @@
-/** What a path below /api/v1 names, which methods it has, and which of them a request asks for.
+/** Resolves a path below /api/v1: what it names, its methods, and which of them a request uses.
  *  Source: docs/spec/store.md, sections 2.2, 2.6, 6. */
 import type { Need } from "./access/scopes.ts"
 import type { Engine } from "./engine/engine.ts"
@@ -38,7 +38,7 @@ export interface Action {
 }
 
 export interface Endpoint {
-  /** Below /api/v1, as in `orders/:id/status`. */
+  /** Path below /api/v1, such as `orders/:id/status`. */
   readonly path: string
   readonly methods: { readonly [M in Method]?: Action }
 }
@@ -91,7 +91,7 @@ export interface EndpointTarget extends Addressed {
   readonly id: number
 }
 
-/** What the engine answers to a GET. */
+/** Targets of a GET that the engine answers. */
 export type ReadTarget = CollectionTarget | SelectTarget | RecordTarget | FilledTarget | NestedTarget
 
 export type Target = ReadTarget | ImportTarget | EndpointTarget

@@ -19,7 +19,7 @@ import type { AcceptedResponse, ResponseJob, ResponseRuns } from "./response-run
 import type { StoredEvent, UnfinishedResponse } from "./sessions.ts"
 import { StreamReply } from "./stream-reply.ts"
 
-/** Events wait at most this long for the disk. */
+/** Maximum time in ms that events wait before they are written to disk. */
 const batchMs = 50
 
 const terminalTypes = new Set(["response.completed", "response.incomplete", "response.failed"])
@@ -32,7 +32,7 @@ interface BackgroundJob {
   readonly body: Json
   readonly streamed: boolean
   readonly events: Array<StoredEvent>
-  /** How many of the events are on disk. */
+  /** Number of events that are on disk. */
   storedEvents: number
   status: ResponseStatus
   readonly listeners: Set<Listener>
@@ -131,8 +131,8 @@ export class BackgroundResponses {
     return work
   }
 
-  /** Resolves when the state and the new events are on disk. The body goes with them until the end: a restart
-   *  begins anew from it. */
+  /** Resolves when the state and the new events are on disk. The request body is stored with them until the
+   *  end, because a restart begins from it. */
   private async store(work: BackgroundJob, status: ResponseStatus, object?: Json): Promise<void> {
     const { job, turn, events, streamed } = work
     const eventsFrom = work.storedEvents
@@ -170,7 +170,7 @@ export class BackgroundResponses {
     }
   }
 
-  /** Stores new events every while; the result stops it. */
+  /** Stores new events periodically; the returned function stops it. */
   private storeInBatches(work: BackgroundJob): () => void {
     const { deadlines } = this.runs.turns.deps
     const storeNew = (): void => {
@@ -236,7 +236,7 @@ export class BackgroundResponses {
     await work.done
   }
 
-  /** The events above `after`, and while the response is under way those that follow. */
+  /** Returns the events above `after`, and while the response is in progress those that follow. */
   async replay(id: string, owner: string, after: number): Promise<Response> {
     const work = this.ownWork(id, owner)
     if (work !== undefined) {
@@ -266,8 +266,8 @@ export class BackgroundResponses {
     })
   }
 
-  /** The events above `after`, then what comes, until the end. Nobody waits for a listener, and one that
-   *  leaves stops nothing. */
+  /** Streams the events above `after`, then new ones until the end. The work does not wait for a listener,
+   *  and a listener that disconnects stops nothing. */
   private stream(work: BackgroundJob, after: number, client: AbortSignal | undefined): Promise<Response> {
     let next = after + 1
     const leave = (): void => {
@@ -300,7 +300,7 @@ export class BackgroundResponses {
     return reply.response
   }
 
-  /** After a start: what was queued begins again, what was under way has failed. */
+  /** Runs at startup: queued responses begin again, and those in progress have failed. */
   async resume(): Promise<void> {
     const { sessions, turns } = this.runs
     const { log } = turns.deps

@@ -1,4 +1,4 @@
-/** A whole answer gathered from model events: what the non-streaming endpoint sends.
+/** Collects model events into one whole answer, which the non-streaming endpoint sends.
  *  Source: docs/spec/chat.md, section 7.3. */
 import type { Finish, ModelEvent, Usage } from "../../../actors/engines/chat/model.ts"
 import type { Output } from "../turn/chunk-rewriter.ts"
@@ -27,7 +27,7 @@ export const logprobsContent = (logprobs: unknown): ReadonlyArray<unknown> | und
 }
 
 export class CollectedAnswer implements Output {
-  /** Nothing leaves before the answer is whole, so every attempt may be repeated. */
+  /** Nothing is sent before the answer is complete, so every attempt may be repeated. */
   readonly firstEventSent = false
 
   private drafts: Array<ChoiceDraft> = []
@@ -92,7 +92,7 @@ export class CollectedAnswer implements Output {
     draft.logprobs.content.push(...content)
   }
 
-  /** The choices that came, in their order. */
+  /** The choices received, in their order. */
   get choices(): ReadonlyArray<Choice> {
     return this.drafts.flatMap((draft) =>
       draft.logprobs === undefined ? draft : { ...draft, logprobs: { ...draft.logprobs, refusal: null } }

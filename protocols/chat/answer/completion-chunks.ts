@@ -29,7 +29,7 @@ export class CompletionChunks implements Output {
   firstEventSent = false
   private batch = ""
 
-  /** By choice: its role was written. */
+  /** Whether the role has been written, by choice. */
   private readonly roleWritten: Array<boolean> = []
 
   private readonly head: string
@@ -124,7 +124,7 @@ export class CompletionChunks implements Output {
       return this.writeDelta(choice, { content: text }, logprobs)
     for (let start = 0; start < text.length;) {
       let end = start + pieceChars
-      // Never between the halves of a surrogate pair.
+      // A text is never cut between the halves of a surrogate pair.
       if (end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end++
       this.writeDelta(choice, { content: text.slice(start, end) })
       start = end

@@ -1,4 +1,4 @@
-/** POST /v1/chat/completions, whole or streamed. Guarantee: nothing of it is stored.
+/** POST /v1/chat/completions, as one answer or as a stream. Guarantee: nothing of it is stored.
  *  Source: docs/spec/chat.md, sections 7 and 8. */
 import { badResponse } from "../../../actors/engines/chat/model.ts"
 import type { Header, Request, Response } from "../../../runtime/http.ts"

@@ -33,7 +33,8 @@ const startJob = (runs: ResponseRuns, accepted: AcceptedResponse, options: Strea
     return new ResponseBuilder({ id, createdS, echo, background: false, summarized, ...options })
   })
 
-/** Stores what there is of a response whose client has gone. Nobody is left to be told that this fails. */
+/** Stores the partial response of a client that has disconnected. A failure is ignored, because nobody is
+ *  left to receive it. */
 const storeCancelled = async (runs: ResponseRuns, job: ResponseJob, turn: Turn): Promise<void> => {
   const object = job.builder.responseObject("cancelled")
   await runs.storeForeground(job, turn, { status: "cancelled", object }).catch(() => {})
@@ -70,7 +71,7 @@ export class StreamedResponse {
   private readonly reply: StreamReply
   private readonly job: ResponseJob
 
-  /** Frames that leave in one write. */
+  /** Frames that are sent in one write. */
   private batch = ""
 
   constructor(runs: ResponseRuns, accepted: AcceptedResponse, turn: Turn) {

@@ -4,7 +4,7 @@ import type { Json } from "../request/json-body.ts"
 import type { TurnsDeps } from "../turn/turn.ts"
 import type { Sessions, StoredEvent, UnfinishedResponse } from "./sessions.ts"
 
-/** What was open stays so for ever: its items say it, as those of any other failed response do. */
+/** Marks an open item as incomplete, as in any other failed response. */
 const closedItem = (item: Json): Json =>
   item["status"] === "in_progress" ? { ...item, status: "incomplete" } : item
 

@@ -1,6 +1,6 @@
-/** Model events into the output items of a response, and into the events of its stream where there is one.
+/** Builds the output items of a response from model events, and the events of its stream when it has one.
  *  Guarantee: one response id throughout, sequence numbers without a gap, `added` in the order of
- *  `output_index`, joined deltas equal to what `done` says.
+ *  `output_index`, joined deltas equal to the text of `done`.
  *  Source: docs/spec/chat.md, sections 9.4 and 10. */
 import type { Flow, Message, ModelEvent, ToolCall, Usage } from "../../../actors/engines/chat/model.ts"
 import type { ResponseError } from "../problems.ts"
@@ -26,7 +26,7 @@ export interface BuilderOptions {
   /** Members of the response object that repeat the request. */
   readonly echo: Json
   readonly background: boolean
-  /** The client gets a summary of the reasoning instead of its text. */
+  /** The client receives a summary of the reasoning instead of its text. */
   readonly summarized: boolean
   readonly onFirstEvent: (flow: Flow | undefined) => void
   /** Absent when nothing is streamed. */
@@ -55,7 +55,7 @@ const isTerminal = (status: ResponseStatus): boolean => status !== "queued" && s
 export class ResponseBuilder implements Output {
   firstEventSent = false
 
-  /** What only the upstream understands, to be stored for it with the answer. */
+  /** State that only the upstream understands, stored for it with the answer. */
   readonly upstreamState: Array<unknown> = []
 
   usage: Usage | undefined = undefined

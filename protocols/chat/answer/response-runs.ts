@@ -110,7 +110,7 @@ export class ResponseRuns {
     }
   }
 
-  /** The model's answer into the builder. A context that is too long is truncated once where the request
+  /** Feeds the model's answer to the builder. A context that is too long is truncated once where the request
    *  allows it. */
   async run({ spec, builder, parent }: ResponseJob, turn: Turn): Promise<TurnResult> {
     const target = this.turns.deps.upstreams.find(spec.model)
@@ -191,7 +191,7 @@ const inContext = (
   return { ...spec, request: { ...request, messages, continues } }
 }
 
-/** The answer as later turns get it, with what only its upstream understands. */
+/** The answer as context of later turns, with the state that only its upstream understands. */
 const outputMessages = (
   builder: ResponseBuilder,
   whole: boolean,

@@ -1,4 +1,4 @@
-/** /v1/responses and what hangs below it: create, retrieve, delete, cancel, list the input items.
+/** /v1/responses and the paths below it: create, retrieve, delete, cancel, list the input items.
  *  Source: docs/spec/chat.md, sections 9, 10, 15 and 16. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import type { OwnerHandler } from "../access.ts"

@@ -39,7 +39,7 @@ export interface StoredEvent {
   readonly data: string
 }
 
-/** What a commit writes: the record, and for a background response its work and its events. */
+/** Content of a commit: the record, and for a background response its work and its events. */
 export interface ResponseCommit {
   readonly id: string
   readonly record: ResponseRecord
@@ -48,7 +48,7 @@ export interface ResponseCommit {
   readonly eventsFrom?: number
 }
 
-/** A background response that was not at its end when its process was. */
+/** A background response that was unfinished when its process ended. */
 export interface UnfinishedResponse {
   readonly id: string
   readonly record: ResponseRecord
@@ -130,7 +130,7 @@ export class Sessions {
     }
   }
 
-  /** What a turn after this response gets as its context: every ancestor's input and output, from the
+  /** Returns the context of a turn after this response: the input and output of every ancestor, from the
    *  root. */
   context(previousId: string): ReadonlyArray<Message> {
     const bytesMax = this.deps.responseBytesMax * chainFactor
@@ -164,7 +164,7 @@ export class Sessions {
     if (this.activeCount > this.deps.sessionsMax) this.makeRoom(record.sessionId)
   }
 
-  /** The session that would expire first leaves, unless a turn is under way there. */
+  /** Evicts the session that would expire first, unless a turn is in progress there. */
   private makeRoom(newest: string): void {
     for (const { kind, id } of this.deps.store.expired(Number.MAX_SAFE_INTEGER, 64)) {
       if (kind !== "proxy-session" || id === newest || this.turnLimit.count(id) > 0) continue

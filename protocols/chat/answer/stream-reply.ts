@@ -40,7 +40,7 @@ export class StreamReply {
   private sink: Sink | undefined
   private waiting = ""
 
-  /** The client has not taken all that was sent. */
+  /** The client has not received everything that was sent. */
   private isBehind = false
 
   /** One for each upstream call that feeds this answer; those which have ended ignore it. */
@@ -49,7 +49,7 @@ export class StreamReply {
   private flowsPaused = false
   private ended = false
 
-  /** Runs until the next sign of life. */
+  /** Timer of the next keep-alive. */
   private keepAlive: Deadline | undefined = undefined
 
   private readonly commitDeadline: Deadline
@@ -104,7 +104,8 @@ export class StreamReply {
   private pump(sink: Sink): Promise<void> {
     this.sink = sink
     this.send()
-    // What grew too long before there was a client to take it may have left at once.
+    // A backlog from the time before the client was connected may have been sent at once, so the upstream may
+    // resume.
     this.resumeFlows()
     if (this.ended) this.finish()
     return this.finished
@@ -151,7 +152,7 @@ export class StreamReply {
     for (const flow of this.flows) flow.resume()
   }
 
-  /** Ends the body when all that was written has left. */
+  /** Ends the body when everything written has been sent. */
   end(): void {
     this.ended = true
     this.stopTimers()

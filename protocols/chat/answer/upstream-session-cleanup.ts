@@ -1,6 +1,6 @@
-/** Tells upstreams to forget the sessions that they keep for stored responses which are gone here. Best
- *  effort: three attempts, and nothing waits for it. What is to be forgotten is on disk, so a restart goes on
- *  with it.
+/** Asks upstreams to delete the sessions that they hold for stored responses which were deleted here. Best
+ *  effort: three attempts, and nothing waits for it. Pending deletions are on disk, so a restart continues
+ *  with them.
  *  Source: docs/spec/chat.md, section 15.5. */
 import { Forgotten } from "../../../actors/proxy-session.ts"
 import type { Upstreams } from "../../../actors/engines/chat/upstreams.ts"

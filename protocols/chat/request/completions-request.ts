@@ -1,5 +1,5 @@
-/** POST /v1/chat/completions: the body into a turn. Guarantee: fields are checked in the order of the
- *  specification's tables, and what binds several fields after all of them.
+/** POST /v1/chat/completions: reads the body to a turn. Guarantee: fields are checked in the order of the
+ *  specification's tables, and rules over several fields after all of them.
  *  Source: docs/spec/chat.md, sections 5.2 and 7.1. */
 import type { Message, ModelRequest, Tool } from "../../../actors/engines/chat/model.ts"
 import { missing, notSupported, Refusal, wrongType } from "../problems.ts"
@@ -96,7 +96,7 @@ const specifiedNames = new Set<string>([
 
 const isHint = new Set<string>(hintNames)
 
-/** The members of a body whose names are wanted; undefined when there are none. */
+/** Returns the members of a body whose names are wanted, or undefined when there are none. */
 const pick = (body: Json, isWanted: (name: string) => boolean): Record<string, unknown> | undefined => {
   let entries: Array<readonly [string, unknown]> | undefined
   for (const name of Object.keys(body)) if (isWanted(name)) (entries ??= []).push([name, body[name]])

@@ -20,8 +20,8 @@ const closeBrace = 125
 const openBracket = 91
 const closeBracket = 93
 
-/** True when there are no more brackets than levels allowed, strings included: then nobody has to look
- *  closer. */
+/** Returns true when the body has no more opening brackets than levels allowed, strings included; it then
+ *  needs no closer check. */
 const opensAtMost = (body: Buffer, max: number): boolean => {
   let opens = 0
   for (const bracket of [openBrace, openBracket])
@@ -81,10 +81,11 @@ const stringEnd = (text: string, start: number): number => {
   }
 }
 
-/** A member of an object's valid JSON text, as the client wrote it; the last of that name counts. `strings`
- *  is how many strings it must hold, names included: a name that stands twice in it would be read here as the
- *  last and elsewhere maybe not, so a member with another count is undefined. So is one in an object where a
- *  name is escaped. One loop without helpers: it runs over every chat request. */
+/** Returns a member of an object's valid JSON text, as the client wrote it; the last of that name counts.
+ *  `strings` is the number of strings that it must contain, names included: a name that occurs twice would be
+ *  read as the last here and perhaps differently elsewhere, so a member with another count is undefined. So
+ *  is a member of an object in which a name is escaped. One loop without helpers, because it runs for every
+ *  chat request. */
 export const memberText = (text: string, name: string, strings?: number): string | undefined => {
   let depth = 0
   let nameComes = false

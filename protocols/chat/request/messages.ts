@@ -1,5 +1,5 @@
-/** Chat messages into the normal form of the chat-model port, with the rules that bind calls to their
- *  results.
+/** Converts chat messages to the normal form of the chat-model port, and checks the rules that bind calls to
+ *  their results.
  *  Source: docs/spec/chat.md, section 7.2. */
 import type { Message, Part, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { missing, notSupported, Refusal, wrongType } from "../problems.ts"
@@ -45,7 +45,7 @@ const filePart = (file: Fields): Part => ({
   filename: file.string("filename") ?? "file"
 })
 
-/** undefined for a type that chat does not have. */
+/** Reads a part; returns undefined for a type that chat does not have. */
 export const readPart = (part: Fields): Part | undefined => {
   const type = part.string("type")
   switch (type) {

@@ -166,7 +166,7 @@ const readItem = (item: Fields, find: FindItem): ReadonlyArray<Item> => {
   }
 }
 
-/** `name` is which of the three inputs it is. */
+/** Reads the items of an input; `name` is which of the three inputs it is. */
 export const readItems = (fields: Fields, name: string, find: FindItem): ReadonlyArray<Item> => {
   const value = fields.raw(name)
   if (typeof value === "string") return [messageItem("user", [{ type: "text", text: value }])]
@@ -190,7 +190,7 @@ const partOf = (stored: any): Part => {
   }
 }
 
-/** Text alone is a string, as every upstream takes it. */
+/** A content of text alone becomes a string, which every upstream accepts. */
 const contentOf = (stored: ReadonlyArray<unknown>): Message["content"] => {
   const parts = stored.map(partOf)
   return parts.every(({ type }) => type === "text") ? joinedText(parts) : parts
@@ -213,7 +213,7 @@ const reasoningMessage = (item: any): Message => {
   }
 }
 
-/** Calls that stand together become one assistant message, with the text before them. */
+/** Converts items to messages. Consecutive calls become one assistant message, with the text before them. */
 export const messagesOf = (items: ReadonlyArray<Item>): ReadonlyArray<Message> => {
   const messages: Array<Message> = []
   for (const item of items as ReadonlyArray<any>) {
@@ -239,7 +239,7 @@ export const messagesOf = (items: ReadonlyArray<Item>): ReadonlyArray<Message> =
   return messages
 }
 
-/** False for reasoning alone and for empty answers: they say nothing to a model. */
+/** Returns false for reasoning alone and for empty answers, which say nothing to a model. */
 export const hasContent = (message: Message): boolean =>
   message.role !== "assistant" ||
   message.content !== null ||

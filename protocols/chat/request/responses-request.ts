@@ -1,5 +1,5 @@
-/** POST /v1/responses: the body into a turn. Guarantee: fields are checked in the order of the
- *  specification's tables, and what binds several fields after all of them.
+/** POST /v1/responses: reads the body to a turn. Guarantee: fields are checked in the order of the
+ *  specification's tables, and rules over several fields after all of them.
  *  Source: docs/spec/chat.md, sections 5.2 and 9.1 to 9.3. */
 import type { Effort, Format, Message, Tool } from "../../../actors/engines/chat/model.ts"
 import { missing, Refusal, wrongType } from "../problems.ts"
@@ -20,11 +20,11 @@ export interface ResponsesSpec extends TurnSpec {
   readonly truncation: "auto" | "disabled"
   /** Members of the response object that repeat the request. */
   readonly echo: Json
-  /** The client gets a summary of the reasoning instead of its text. */
+  /** The client receives a summary of the reasoning instead of its text. */
   readonly summarized: boolean
 }
 
-/** What the reading of items and tools has to look up elsewhere. */
+/** Look-ups that reading items and tools requires. */
 export interface ResponsesLookup {
   readonly findItem: FindItem
   readonly hasHostedTools: (model: string) => boolean
@@ -35,7 +35,7 @@ const inputNames = ["messages", "prompt", "input"] as const
 const isFilled = (value: unknown): boolean =>
   value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0)
 
-/** Which of the three inputs counts; undefined for a pure continuation. */
+/** Returns which of the three inputs counts, or undefined for a pure continuation. */
 const inputName = (fields: Fields): (typeof inputNames)[number] | undefined => {
   if (isObject(fields.raw("prompt"))) throw new Refusal({ _tag: "PromptTemplate" })
   const filled = inputNames.find((name) => isFilled(fields.raw(name)))

@@ -85,7 +85,8 @@ export interface ToolChoiceSpec {
 
 const choiceWords: ReadonlyArray<unknown> = ["none", "auto", "required"]
 
-/** What a choice of this type holds stands beside the type, or in a member called as the type. */
+/** Returns the content of a choice of this type, which is beside the type, or in a member named like the
+ *  type. */
 const choiceMember = (choice: Fields, type: string, beside: boolean): Fields =>
   beside ? choice : choice.requiredObject(type)
 

@@ -1,4 +1,4 @@
-/** What a turn needs, whichever endpoint it came by, and the fields that both endpoints read alike.
+/** The specification of a turn, independent of its endpoint, and the fields that both endpoints read alike.
  *  Source: docs/spec/chat.md, sections 7.1, 9.1 and 12. */
 import type { Effort, Format, ModelRequest } from "../../../actors/engines/chat/model.ts"
 import { defined } from "../../../runtime/defined.ts"
@@ -35,7 +35,8 @@ export const readEffort = (fields: Fields, name: string): Effort | undefined => 
 
 const formatName = /^[A-Za-z0-9_-]{1,64}$/
 
-/** `nested`: chat has name and schema in `json_schema`, responses beside the type. */
+/** Reads the output format. `nested`: chat has name and schema in `json_schema`, responses beside the
+ *  type. */
 export const readFormat = (format: Fields | undefined, nested: boolean): Format | undefined => {
   if (format === undefined) return undefined
   const type = format.choice("type", ["text", "json_object", "json_schema"])

@@ -8,7 +8,7 @@ import { fetchMs, webFetch, type FetchOptions } from "./public-fetch.ts"
 
 export interface BuiltinTools {
   readonly allowed: ReadonlyArray<Tool>
-  /** After so many rounds of calls they are not offered any more. */
+  /** Maximum rounds of calls; after them the tools are no longer offered. */
   readonly roundsMax: number
   run(call: ToolCall, signal: AbortSignal): Promise<string>
 }

@@ -1,5 +1,5 @@
-/** What a request asks of a model that the model lacks: hints are dropped silently, or refused if so
- *  configured; what would change the answer's shape is refused.
+/** Compares a request with the capabilities of its model: hints that the model lacks are dropped silently,
+ *  or refused if so configured; features that would change the answer's shape are refused.
  *  Source: docs/spec/chat.md, section 7.4. */
 import type { Hint, Message, ModelRequest, Part, Supports } from "../../../actors/engines/chat/model.ts"
 import { supportsOf, type Target } from "../../../actors/engines/chat/upstreams.ts"

@@ -70,7 +70,7 @@ interface ChoiceState {
   forwardedCalls: number
   /** Forwarded calls that have no arguments yet. */
   withoutArguments: Set<number> | undefined
-  /** By the model's index of the call. */
+  /** Target of each call, by the model's index of the call. */
   callTargets: Map<number, CallTarget> | undefined
   finish: Finish | undefined
   hasContent: boolean

@@ -1,5 +1,5 @@
-/** Whether a text is JSON of a schema. The validator is loaded when a schema is first looked at; compiled
- *  schemas are cached. Guarantee: a schema that cannot be compiled holds for everything.
+/** Checks that a text is JSON of a schema. The validator is loaded at the first use; compiled schemas are
+ *  cached. Guarantee: a schema that cannot be compiled accepts everything.
  *  Source: docs/spec/chat.md, sections 7.6 and 11.6. */
 import { createRequire } from "node:module"
 import type { Ajv } from "ajv"

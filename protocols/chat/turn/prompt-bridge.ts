@@ -71,7 +71,7 @@ const instruction = ({ tools, toolChoice, parallel }: BridgedTools): string =>
     ...(parallel === false ? ["Make at most one call."] : [])
   ].join("\n")
 
-/** What a model without native calls is sent instead of tools. */
+/** Returns the messages that a model without native calls receives instead of tools. */
 export const bridgeMessages = (
   messages: ReadonlyArray<Message>,
   bridged: BridgedTools
@@ -81,7 +81,7 @@ export const bridgeMessages = (
   return [{ role: "system", content: instruction(bridged) }, ...retold]
 }
 
-/** Whether a text is the block, or may still become it. */
+/** Returns whether a text is the block, or may still become it. */
 const blockVerdict = (text: string): "yes" | "maybe" | "no" => {
   let rest = text.trimStart()
   if ("```".startsWith(rest)) return "maybe"
@@ -129,7 +129,8 @@ export class PromptBridgeReader {
     }
   }
 
-  /** Where a block could begin: bare at the start of the answer, later only by its fence. */
+  /** Returns the offset at which a block could begin: bare at the start of the answer, later only by its
+   *  fence. */
   private blockStart(): number {
     const first = this.held.trimStart()[0]
     if (this.atStart && (first === "`" || first === "{")) return 0
@@ -143,7 +144,7 @@ export class PromptBridgeReader {
     return taken
   }
 
-  /** What was held: calls, or text after all. */
+  /** Ends the stream and returns what was held back, as calls or as text. */
   end(): { readonly text: string; readonly calls: ReadonlyArray<ToolCall> } {
     const { held } = this
     this.held = ""
@@ -151,7 +152,7 @@ export class PromptBridgeReader {
     return calls === undefined ? { text: held, calls: [] } : { text: "", calls }
   }
 
-  /** undefined unless every call of the block is one of a tool that exists. */
+  /** Returns the calls of a block, or undefined unless every call is one of an existing tool. */
   private callsIn(text: string): ReadonlyArray<ToolCall> | undefined {
     const block = parseOrText(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1))
     const list = isObject(block) ? block["tool_calls"] : undefined

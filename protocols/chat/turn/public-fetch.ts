@@ -1,5 +1,5 @@
-/** GET towards public addresses only. Guarantee: each redirect is checked anew, and the connection is made to
- *  the very address that was checked, so that a name cannot change its meaning in between.
+/** GET requests to public addresses only. Guarantee: each redirect is checked again, and the connection goes
+ *  to exactly the address that was checked, so a DNS name cannot change its address in between.
  *  Source: docs/spec/chat.md, section 11.7. */
 import { lookup } from "node:dns/promises"
 import { request as httpRequest, type IncomingMessage } from "node:http"
@@ -11,7 +11,7 @@ export const fetchMs = 10_000
 const fetchBytesMax = 1_048_576
 const redirectsMax = 5
 
-/** False for this machine, its neighbours, and any range set aside. */
+/** Returns false for this machine, its private networks, and any reserved range. */
 export const isPublicAddress = (address: string): boolean => !isBlockedAddress(address)
 
 interface ResolvedAddress {
@@ -23,7 +23,7 @@ export type Resolve = (host: string) => Promise<ReadonlyArray<ResolvedAddress>>
 
 export interface FetchOptions {
   readonly resolve?: Resolve
-  /** Whether an address may be called. */
+  /** Decides whether an address may be connected to. */
   readonly allow?: (address: string) => boolean
   /** The content types that are read. */
   readonly types?: RegExp

@@ -42,7 +42,7 @@ export class ToolNames {
     return this.plain ? name : internalName(name)
   }
 
-  /** undefined: this is no name of the request. */
+  /** Returns the public name, or undefined when the request has no such name. */
   toPublic(name: string): string | undefined {
     return this.plain ? name : this.publicNames.get(name)
   }

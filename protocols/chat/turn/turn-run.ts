@@ -27,7 +27,7 @@ import { ToolNames } from "./tool-names.ts"
 
 export interface TurnRunDeps extends AttemptOptions {
   readonly builtins: BuiltinTools
-  /** What happens to hints that a model lacks. */
+  /** Treatment of hints that a model lacks. */
   readonly unsupported: "drop" | "error"
 }
 
@@ -81,7 +81,7 @@ export class TurnRun {
 
   private cachedNames: ToolNames | undefined
 
-  /** Which corrections were tried; each is tried once. */
+  /** Corrections that were tried; each is tried once. */
   private readonly retried = { unknownTool: false, requiredCall: false, schema: false, arguments: false }
 
   /** Positional, because there is one for every turn. */
@@ -238,7 +238,7 @@ export class TurnRun {
     return attempt(target, requestFor, rewriter, this.caller, !this.builtinRan, this.deps)
   }
 
-  /** The first fault of one call ends all of them. */
+  /** Asks once per choice; the first fault of one call ends all of them. */
   private async askForEachChoice(
     target: Target,
     rewriter: ChunkRewriter,
@@ -311,7 +311,7 @@ export class TurnRun {
     return true
   }
 
-  /** Nothing but calls of tools that do not exist. */
+  /** Returns true when the answer has only calls of tools that do not exist. */
   private retriesUnknownTool(rewriter: ChunkRewriter): boolean {
     if (rewriter.unknownCalls === 0 || rewriter.callCount > 0 || rewriter.hasContent) return false
     if (this.output.firstEventSent || this.retried.unknownTool)
@@ -321,7 +321,7 @@ export class TurnRun {
     return this.correct(`Only these tools exist: ${names.join(", ") || "none"}.`)
   }
 
-  /** No call where the request forces one. */
+  /** Returns true when the answer has no call although the request forces one. */
   private retriesRequiredCall(rewriter: ChunkRewriter): boolean {
     const { toolChoice } = this.spec.request
     const isForced = toolChoice === "required" || typeof toolChoice === "object"
@@ -333,7 +333,7 @@ export class TurnRun {
     )
   }
 
-  /** A call through the prompt whose arguments do not follow the tool's schema. */
+  /** Returns true when a call through the prompt has arguments that violate the tool's schema. */
   private retriesArguments({ bridgedCalls }: ChunkRewriter): boolean {
     if (this.output.firstEventSent || this.retried.arguments) return false
     const isBroken = bridgedCalls.some(({ name, arguments: text }) => {
@@ -347,7 +347,7 @@ export class TurnRun {
     )
   }
 
-  /** An answer of a model on this machine that does not follow the requested schema. */
+  /** Returns true when the answer of a local model violates the requested schema. */
   private retriesSchema(rewriter: ChunkRewriter, { upstream }: Target): boolean {
     const { format } = this.spec.request
     if (format?.type !== "json_schema" || upstream.record.kind !== "embedded") return false

@@ -30,7 +30,7 @@ export interface ChatSettings {
   readonly backoffMs: number
 }
 
-/** As much of a request as a turn needs. */
+/** The part of a request that a turn needs. */
 type Client = Pick<Request, "onAborted">
 
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
@@ -121,7 +121,7 @@ export class Turn implements Indexed, TurnCaller {
   private stopReason: StopReason | undefined
   private upstreamMs = 0
 
-  /** When the model gave its first sign of this answer; undefined until then. */
+  /** Time of the first model event of this answer, in ms; undefined until then. */
   private firstEventMs: number | undefined
 
   private ended = false
@@ -144,7 +144,7 @@ export class Turn implements Indexed, TurnCaller {
     return this.stopReason === "disconnected"
   }
 
-  /** By its client, with a word or by leaving. */
+  /** Returns whether its client cancelled the turn, explicitly or by disconnecting. */
   get cancelled(): boolean {
     return this.stopReason === "cancelled" || this.stopReason === "disconnected"
   }
@@ -169,7 +169,7 @@ export class Turn implements Indexed, TurnCaller {
     this.firstEventMs ??= performance.now()
   }
 
-  /** The model's answer into the output. */
+  /** Writes the model's answer to the output. */
   run(spec: TurnSpec, output: Output): Promise<TurnResult> {
     const target = this.turns.deps.upstreams.resolve(spec.model)
     if (!(target instanceof Promise)) return this.ask(target, spec, output)
@@ -189,7 +189,7 @@ export class Turn implements Indexed, TurnCaller {
     if (usage !== undefined) this.turns.deps.metrics.tokens(usage.input, usage.output)
   }
 
-  /** Which model answered, and after how many attempts. */
+  /** Headers that name the model that answered and the number of attempts. */
   get headers(): ReadonlyArray<Header> {
     const { target, attempts } = this
     if (target === undefined) return []
@@ -197,8 +197,8 @@ export class Turn implements Indexed, TurnCaller {
     return attempts === 0 ? [model] : [model, ["x-proxy-attempts", String(attempts)]]
   }
 
-  /** What was thrown in this turn, as the problem its client hears of: why the turn was stopped counts first.
-   *  A defect is logged. */
+  /** Converts an exception of this turn to the problem that its client receives; the reason for which the
+   *  turn was stopped takes precedence. A defect is logged. */
   problem(thrown: unknown, model: string): Problem {
     switch (this.stopReason) {
       case "disconnected":

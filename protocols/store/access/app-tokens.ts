@@ -5,8 +5,8 @@ import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
 import type { Scope } from "./scopes.ts"
 
-/** What a token stands for. `subject` is the user it acts for, as the authorization server names them;
- *  undefined when it is the app itself. */
+/** Meaning of a valid token. `subject` is the user for whom it acts, as the authorization server names them;
+ *  undefined when it acts for the app itself. */
 export interface Verified {
   readonly appId: string
   readonly subject: string | undefined
@@ -51,10 +51,10 @@ export interface AppTokens {
 
 const Client = Schema.Struct({ secretHash: Schema.String })
 
-/** [app id] */
+/** Clients by [app id]. */
 const Clients = table("store-app-clients", Client)
 
-/** [hash] */
+/** Tokens by [hash]. */
 const Tokens = table(
   "store-app-tokens",
   Schema.Struct({
@@ -121,7 +121,7 @@ export class OwnAppTokens implements AppTokens {
     return { appId: stored.appId, subject: stored.subject ?? undefined, scopes: stored.scopes }
   }
 
-  /** Issues what a token endpoint would give out after consent. */
+  /** Issues the token that a token endpoint would return after consent. */
   async issue({
     appId,
     subject,
@@ -167,7 +167,7 @@ export class OwnAppTokens implements AppTokens {
     return this.storeNewSecret(appId)
   }
 
-  /** Its tokens die with it, because verifying one looks for its client. */
+  /** Removes a client. Its tokens become invalid with it, because verifying a token looks up its client. */
   async remove(appId: string): Promise<void> {
     await committed(this.store, [Clients.delete([appId])])
   }

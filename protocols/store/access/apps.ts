@@ -1,5 +1,5 @@
-/** Apps of the console, and the admin tokens that never expire: a token is shown once, stored as a hash, and
- *  dead at the next request once revoked.
+/** Apps of the console, and the admin tokens that never expire. Guarantee: a token is displayed once, stored
+ *  as a hash, and refused from the next request on once revoked.
  *  Source: docs/spec/store.md, sections 3.2, 3.7. */
 import { Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
@@ -24,7 +24,7 @@ const App = Schema.Struct({
 
 export type App = typeof App.Type
 
-/** [app id] */
+/** Apps by [app id]. */
 const Apps = table("store-apps", App)
 
 const AdminToken = Schema.Struct({
@@ -37,10 +37,10 @@ const AdminToken = Schema.Struct({
 
 export type AdminToken = typeof AdminToken.Type
 
-/** [hash] */
+/** Admin tokens by [hash]. */
 const AdminTokens = table("store-admin-tokens", AdminToken)
 
-/** [app id, id] */
+/** Hashes of admin tokens by [app id, id]. */
 const AdminTokenHashes = table("store-admin-token-hashes", Schema.Struct({ hash: Schema.String }))
 
 export const adminTokenPrefix = "sat_"
@@ -92,7 +92,7 @@ const nameFault = (name: unknown): FieldFault | undefined => {
 
 type AppSettings = Omit<App, "appId" | "createdMs" | "suspended">
 
-/** Throws Refusal (400). */
+/** Decodes the settings of an app; throws Refusal (400). */
 export const decodeApp = (input: JsonObject): AppSettings => {
   const faults: Array<FieldFault> = []
   const { name, kind = "custom", run_without_user: runWithoutUser = false } = input
@@ -147,13 +147,13 @@ export interface AppRegistryParts {
   readonly clock: () => number
 }
 
-/** A new app, with the secret that is shown this once. */
+/** A new app, with the secret that is displayed only this once. */
 export interface CreatedApp {
   readonly app: App
   readonly secret: string
 }
 
-/** A new admin token: what is stored of it, and the token itself, which is shown this once. */
+/** A new admin token: its stored record, and the token itself, which is displayed only this once. */
 export interface CreatedToken {
   readonly token: string
   readonly adminToken: AdminToken
@@ -183,7 +183,7 @@ export class AppRegistry {
     return Apps.range(this.store, { limit: appsMax }).map(({ value }) => value)
   }
 
-  /** Throws Refusal (404). */
+  /** Returns the app; throws Refusal (404) when there is none. */
   private existing(appId: string): App {
     const app = this.get(appId)
     if (app === undefined) throw notFound("there is no such app")

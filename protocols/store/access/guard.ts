@@ -1,6 +1,6 @@
-/** The checks before anything of the store is done: a secure transport, the right host, who calls, a place in
- *  the rate window; then scope and area. In that order, each with its own refusal; a refused check has no
- *  effect on data.
+/** The checks before every operation of the store: a secure transport, the right host, the caller, a place
+ *  in the rate window; then scope and area. They run in this order, each with its own refusal. Guarantee: a
+ *  refused check has no effect on data.
  *  Source: docs/spec/store.md, sections 2.1, 2.3, 2.9, 3, 4. */
 import type { Request, Header } from "../../../runtime/http.ts"
 import { problemOf, type Log, type Problem } from "../problems.ts"
@@ -25,7 +25,7 @@ export interface Principal {
   readonly bucket: string
 }
 
-/** What came of the checks; `headers` go with whatever answer follows. */
+/** Result of the checks; `headers` are added to whatever answer follows. */
 export type Admission =
   | { readonly _tag: "Admitted"; readonly principal: Principal; readonly headers: ReadonlyArray<Header> }
   | { readonly _tag: "Refused"; readonly problem: Problem; readonly headers: ReadonlyArray<Header> }
@@ -53,8 +53,8 @@ const cookieOf = (request: Request, name: string): string | undefined => {
   return undefined
 }
 
-/** Over plain HTTP, which is loopback only, a browser would not keep the strict cookie: there it goes by its
- *  plain name. */
+/** Name of the session cookie. Over plain HTTP, which only loopback may use, a browser would not store a
+ *  `__Host-` cookie, so it has a plain name there. */
 export const cookieName = (request: Pick<Request, "scheme">): string =>
   request.scheme === "https" ? sessionCookie : "store_admin"
 
@@ -70,7 +70,7 @@ export class Guard {
   private readonly tokenHeaderKey: string
   private readonly challenge: string
 
-  /** Principals of admin tokens lately presented; emptied when anything about apps changes. */
+  /** Principals of recently presented admin tokens; cleared when anything about apps changes. */
   private readonly cachedPrincipals = new Map<string, Principal>()
 
   constructor({ rateLimiter, apps, staff }: GuardParts, options: GuardOptions) {
@@ -93,8 +93,8 @@ export class Guard {
     return this.hosts.has(host) ? undefined : { _tag: "WrongHost" }
   }
 
-  /** Finds who calls and takes a place in their rate window. `done` is called in this very turn unless the
-   *  token's check or the window has to wait. */
+  /** Identifies the caller and takes a place in their rate window. `done` is called in this turn unless the
+   *  token check or the window has to wait. */
   admit(request: Request, done: OnAdmission): void {
     if (this.rateLimiter.isExhausted(request.client)) return this.admitUnrecognised(request, done)
     const token = request.headers.get(this.tokenHeaderKey)
@@ -123,7 +123,7 @@ export class Guard {
     })
   }
 
-  /** Refuses every bad token by one text, so that nothing is learned from it. */
+  /** Refuses every invalid token with the same text, so that the answer reveals nothing about it. */
   private admitUnrecognised(request: Request, done: OnAdmission): void {
     this.rateLimiter.takeUnrecognised(request.client, (place) => {
       const problem: Problem =
@@ -180,7 +180,8 @@ export class Guard {
     return member === undefined ? undefined : { kind: "user", app, member, scopes, bucket: app.kind }
   }
 
-  /** A session of the console only reads, and only from the store's own pages or from no page at all. */
+  /** Returns the principal of a console session, which may only read, and only from the store's own pages or
+   *  from no page at all. */
   private bySession(request: Request): Principal | undefined {
     const secret = sessionOf(request)
     if (secret === undefined || (request.method !== "GET" && request.method !== "HEAD")) return undefined

@@ -1,11 +1,12 @@
-/** The addresses that a webhook may reach: nothing private, local, or reserved; checked again on the address
- *  that is really connected to.
+/** Decides which addresses a webhook may reach: none that is private, local or reserved. The address that is
+ *  really connected to is checked again.
  *  Source: docs/spec/store.md, section 9.1. */
 import { lookup } from "node:dns"
 import type { LookupFunction } from "node:net"
 import { isBlockedAddress } from "../../shared/addresses.ts"
 
-/** IPv4 embedded in IPv6 is refused whole: nothing honest resolves to it. */
+/** Returns whether an address is public. IPv6 addresses with an embedded IPv4 address are refused, because
+ *  nothing legitimate resolves to them. */
 export const isPublicAddress = (address: string): boolean =>
   !/^(?:::ffff:|64:ff9b:|2002:)/i.test(address) && !isBlockedAddress(address)
 
@@ -16,8 +17,8 @@ export class PrivateTarget extends Error {
   }
 }
 
-/** Resolves names for a connection and hands on only what is public, so that no second answer of the name can
- *  lead elsewhere. */
+/** Resolves names for a connection and returns only public addresses, so that a second DNS answer cannot
+ *  redirect it. */
 export const publicLookup =
   (resolve: typeof lookup = lookup): LookupFunction =>
   (host, options, done) => {

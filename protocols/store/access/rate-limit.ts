@@ -79,7 +79,7 @@ export class RateLimiter {
     this.takeOf(addressBucket(client), this.callsMax, done)
   }
 
-  /** Whether an address has used up its window by calls that were not recognised. */
+  /** Returns whether an address has used up its window by unrecognised calls. */
   isExhausted(client: string): boolean {
     return this.used(addressBucket(client)) >= this.callsMax
   }
@@ -144,7 +144,7 @@ export class RateLimiter {
           const { charged: used, resetMs } = answer.reply
           bucket.used = used
           bucket.startMs = Math.max(bucket.startMs, this.startOf(resetMs))
-          // Addresses are without number, and not worth a row each.
+          // The number of addresses is unlimited, so they do not get a row each.
           if (!name.startsWith("source:")) this.writeBehind(bucket)
           done({ _tag: "Taken", used, limit })
         } else if ("refuse" in answer)

@@ -1,5 +1,6 @@
-/** Who works in the store: users with areas, their passwords (scrypt), and their console sessions, which are
- *  stored as hashes and last 12 h, 30 min idle. Taking an area away works at the next request.
+/** Staff of the store: users with areas, their passwords (scrypt), and their console sessions, which are
+ *  stored as hashes and last 12 h, 30 min when idle. Guarantee: taking an area away applies to the next
+ *  request.
  *  Source: docs/spec/store.md, sections 3.3.5, 3.4, 8.5 "users". */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
 import { Schema } from "effect"
@@ -14,17 +15,17 @@ const Access = Schema.Struct({
   username: Schema.String,
   areas: Schema.Array(Schema.String),
   enabled: Schema.Boolean,
-  /** `salt.hash` in base64url; empty for who signs in elsewhere. */
+  /** `salt.hash` in base64url; empty for users who sign in elsewhere. */
   password: Schema.String
 })
 
-/** [user id] */
+/** Users' access by [user id]. */
 const Accesses = table("store-staff", Access)
 
-/** [subject of the authorization server] → the user */
+/** User ids by [subject of the authorization server]. */
 const Subjects = table("store-staff-subjects", Schema.Struct({ userId: Schema.Finite }))
 
-/** [hash] */
+/** Sessions by [hash]. */
 const Sessions = table(
   "store-sessions",
   Schema.Struct({ userId: Schema.Finite, createdMs: Schema.Finite, seenMs: Schema.Finite })
@@ -58,12 +59,12 @@ const encodePassword = async (password: string): Promise<string> => {
   return `${salt.toString("base64url")}.${hash.toString("base64url")}`
 }
 
-/** It costs as much to check as any other, and no password has it. */
+/** A password hash that no password has; checking it costs as much as any other. */
 const noPassword = `${"A".repeat(22)}.${"A".repeat(43)}`
 
 export interface NewMember {
   readonly username: string
-  /** Absent for who signs in elsewhere. */
+  /** Absent for users who sign in elsewhere. */
   readonly password?: string
   readonly areas?: ReadonlyArray<Area>
   /** The name of this user at the authorization server; the username when absent. */
@@ -158,7 +159,7 @@ export class Staff {
     return this.secrets.hash(session, "store session")
   }
 
-  /** Who is signed in by a session now. */
+  /** Returns the member who is signed in by a session, or undefined. */
   session(secret: string): Member | undefined {
     const hash = this.hash(secret)
     const found = Sessions.get(this.store, [hash])

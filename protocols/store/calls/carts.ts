@@ -177,7 +177,8 @@ const objectIn = (body: JsonObject, name: string): JsonObject | undefined => {
     : undefined
 }
 
-/** The cart's customer; else the one with the e-mail address of the order, who is made when there is none. */
+/** Returns the cart's customer, or else the one with the e-mail address of the order, who is created when
+ *  there is none. */
 const customerOf = (tx: Transaction, cart: Row, body: JsonObject): number => {
   const customerId = valueOf(carts, cart, "customer_id") ?? 0
   if (customerId > 0) return customerId
@@ -242,7 +243,7 @@ const insertPayment = (tx: Transaction, orderId: number, cart: Row, body: JsonOb
   tx.insert("order_payments", { ...tx.decode("order_payments", payment, true), payment_method_id: 0 })
 }
 
-/** Makes an order of a cart: customer and addresses where they are new, order, items, payment, stock. */
+/** Creates an order from a cart: customer and addresses where they are new, order, items, payment, stock. */
 const placeOrder = (tx: Transaction, id: number, body: JsonObject): JsonObject => {
   const cart = openCart(tx, id)
   const lines = linesOf(tx, id)
@@ -265,7 +266,7 @@ const placeOrder = (tx: Transaction, id: number, body: JsonObject): JsonObject =
 const readOrders = readNeed("orders", "Orders")
 const writeOrders = writeNeed("orders", "Orders")
 
-/** A call that changes a cart, and answers the whole of it. */
+/** Declares a call that changes a cart and answers with the whole cart. */
 const changing =
   (work: (tx: Transaction, id: number, body: JsonObject) => void) =>
   async ({ engine, id, body }: EndpointCall): Promise<Answer> =>

@@ -13,7 +13,7 @@ import type { Answer, Endpoint, EndpointCall } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
 import { jsonAnswer } from "./json-answer.ts"
 
-/** [time, number] → who saw which record's clear fields; never what they were. */
+/** Audit by [time, number]: who read which record's decrypted fields; never the values. */
 export const DecryptAudit = table(
   "store-decrypt-audit",
   Schema.Struct({

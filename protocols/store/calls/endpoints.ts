@@ -1,5 +1,5 @@
-/** The calls that are no engine resource's: stock, order status, the category tree, decrypted records, carts,
- *  uploads.
+/** The calls that belong to no resource of the engine: stock, order status, the category tree, decrypted
+ *  records, carts, uploads.
  *  Source: docs/spec/store.md, sections 8.3, 8.6 to 8.10. */
 import { noStore } from "../../shared/headers.ts"
 import type { Store } from "../../../storage/store.ts"
@@ -33,7 +33,7 @@ const categoryTree: Endpoint = {
       body: "optional",
       handle: ({ engine }) => {
         void rebuildTree(engine).catch(() => {
-          // What could not be written is written by the next call.
+          // A failed write is repeated by the next call.
         })
         return { status: 204, headers: [noStore] }
       }

@@ -1,4 +1,4 @@
-/** Stock by any of its identifiers: shown, added to, taken from, set; and the inventory settings.
+/** Reads, increases, decreases and sets stock by any of its identifiers, and the inventory settings.
  *  Source: docs/spec/store.md, section 8.6. */
 import { readNeed, writeNeed } from "../access/scopes.ts"
 import type { Engine } from "../engine/engine.ts"

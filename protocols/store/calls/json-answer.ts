@@ -1,4 +1,4 @@
-/** The answer of a call as JSON, which nothing may keep. */
+/** Writes the answer of a call as JSON that no cache may store. */
 import { noStore } from "../../shared/headers.ts"
 import { jsonType } from "../problems.ts"
 import type { Answer } from "../target.ts"

@@ -1,5 +1,5 @@
-/** The reply webhooks: asked before a write, outside its transaction, they may refuse it. What they answered
- *  is remembered as long as the subscription says.
+/** Reply webhooks are asked before a write, outside its transaction, and may refuse it. Their answers are
+ *  cached for the time that the subscription states.
  *  Source: docs/spec/store.md, section 9.3. */
 import { createHash, randomUUID } from "node:crypto"
 import type { Engine } from "../engine/engine.ts"
@@ -15,10 +15,10 @@ const cachedMax = 1_000
 const messagesMax = 50
 const messageLengthMax = 1_000
 
-/** How long an answer is remembered, by the subscription's `cache_length`. */
+/** Time in ms that an answer is cached, by the subscription's `cache_length`. */
 const cacheMs: Readonly<Record<string, number>> = { NoCache: 0, Short: 300_000, Long: 1_800_000 }
 
-/** What is asked of a reply webhook. */
+/** A question to a reply webhook. */
 interface Question {
   readonly event: string
   readonly body: string
@@ -61,7 +61,7 @@ export class ReplyWebhooks implements Validation {
     if (messages.length > 0) throw conflict(messages.join("\n"))
   }
 
-  /** What a subscriber has against the write; nothing when it agrees. */
+  /** Returns a subscriber's objections to the write; none when it agrees. */
   private async messagesOf(row: Row, question: Question): Promise<ReadonlyArray<string>> {
     const nowMs = this.engine.clock()
     const lifeMs = cacheMs[this.subscriptions.setting(row, "cache_length")] ?? 0
@@ -90,7 +90,7 @@ export class ReplyWebhooks implements Validation {
     return this.reply(row, url, question, Math.max(fallbackMsMin, leftMs))
   }
 
-  /** Undefined when the webhook failed. */
+  /** Asks one webhook; resolves with undefined when it failed. */
   private async reply(
     row: Row,
     url: string,

@@ -9,7 +9,7 @@ import { conflict, invalid, Refusal } from "../problems.ts"
 import type { Answer, EndpointCall, Endpoint } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
 
-/** [destination] → its blob. */
+/** Blobs by [destination]. */
 export const Files = table(
   "store-files",
   Schema.Struct({ blob: Schema.String, bytes: Schema.Finite, updatedMs: Schema.Finite })
@@ -18,7 +18,7 @@ export const Files = table(
 const destinationMax = 1_000
 const partsMax = 8
 
-/** Stays below the root, whatever system it is copied to; throws Refusal (400). */
+/** Normalizes a destination, which stays below the root on every operating system; throws Refusal (400). */
 export const destinationOf = (input: unknown): string => {
   const wrong = (why: string): Refusal =>
     invalid(`destination ${why}`, [
@@ -46,7 +46,7 @@ interface Part {
   readonly bytes: Uint8Array
 }
 
-/** RFC 7578 parts of a whole body; throws Refusal (400). */
+/** Parses the parts of a whole body by RFC 7578; throws Refusal (400). */
 export const partsOf = (contentType: string, body: Uint8Array): ReadonlyArray<Part> => {
   const boundary =
     /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType)

@@ -19,7 +19,7 @@ export interface SenderOptions {
 
 export interface WebhookRequest {
   readonly url: string
-  /** The subscription, whose secret signs. */
+  /** The subscription, whose secret signs the request. */
   readonly subscription: Row
   readonly event: string
   readonly delivery: string

@@ -1,4 +1,4 @@
-/** Who subscribes to which event, remembered until a subscription changes.
+/** Finds the subscribers of an event; the list is cached until a subscription changes.
  *  Source: docs/spec/store.md, section 9.1. */
 import type { Engine } from "../engine/engine.ts"
 import { valueOf, type Row } from "../engine/resource.ts"

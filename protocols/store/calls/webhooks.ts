@@ -1,5 +1,5 @@
-/** Webhooks: the outbox that is written with the change itself, signed deliveries out of it, and what could
- *  not be delivered.
+/** Webhooks: the outbox, which is written in the commit of the change itself, signed deliveries from it, and
+ *  entries that could not be delivered.
  *  Source: docs/spec/store.md, section 9. */
 import { randomUUID } from "node:crypto"
 import { Effect, Schema } from "effect"
@@ -21,10 +21,10 @@ const Entry = Schema.Struct({
 
 type Entry = typeof Entry.Type
 
-/** [subscription, number] */
+/** Outbox entries by [subscription, number]. */
 const Entries = table("store-outbox", Entry)
 
-/** [subscription, number] → what could not be delivered, and why. */
+/** Undelivered entries with their reason, by [subscription, number]. */
 const Aside = table(
   "store-outbox-aside",
   Schema.Struct({ ...Entry.fields, why: Schema.String, asideMs: Schema.Finite })
@@ -39,7 +39,7 @@ export interface WebhookOptions extends SenderOptions {
   /** The waits between the attempts of a delivery. */
   readonly waitsMs?: ReadonlyArray<number>
   readonly replyMs?: number | undefined
-  /** Tells the subscription's actor that its outbox holds something. */
+  /** Notifies the subscription's actor that its outbox has an entry. */
   readonly wake: (subscription: string) => void
 }
 
@@ -134,7 +134,7 @@ export class Webhooks implements Outbox, DeliveryPort {
     return Effect.promise(async (signal): Promise<Attempt> => {
       const entry = Entries.get(this.engine.store, [subscription, seq])
       const row = this.engine.get("webhooks", Number(subscription))
-      // Nobody wants it any more.
+      // The entry or its subscription has been deleted.
       if (entry === undefined || row === undefined) return { delivered: true }
       const first = await this.post(row, "url", entry, signal)
       const hasFallback = this.subscriptions.setting(row, "failure_type") === "Fallback"
@@ -199,7 +199,7 @@ export class Webhooks implements Outbox, DeliveryPort {
   }
 }
 
-/** Why a target was not reached: a code of the network, or the name of the error. */
+/** Reason for which a target was not reached: an error code of the network, or the name of the error. */
 const reasonOf = (cause: unknown): string => {
   if (!(cause instanceof Error)) return "not reached"
   if (cause.name !== "Error") return cause.name

@@ -1,5 +1,5 @@
-/** Tools > Apps & Addons > API Apps & Integrations: the pages where apps and their tokens are made. A secret
- *  is on the page that answers its creation, and nowhere after.
+/** Tools > Apps & Addons > API Apps & Integrations: the pages that create apps and their tokens, and the
+ *  JSON calls beneath them. Guarantee: a secret appears only on the page that answers its creation.
  *  Source: docs/spec/store.md, sections 3.3, 3.7. */
 import type { Response, Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
@@ -78,7 +78,7 @@ const newPage = ({ user }: Visit, draft: Partial<App> = {}, problem?: string): R
     html`<h1>New app</h1><form class="card" method="post" action="${home}/new">${csrfField(user.csrf)}${appFields(draft)}<p><button>Save</button> <a href="${home}">Cancel</a></p></form>`
   )
 
-/** What a page shows this once. */
+/** Secrets that a page displays only once. */
 interface Secrets {
   readonly title: string
   readonly rows: ReadonlyArray<readonly [name: string, value: string]>

@@ -1,6 +1,6 @@
-/** Who may see a page or make a call of the console: who is signed in and holds its area; and for whatever
- *  changes something, only from the console's own pages, with the session's token. What is thrown on the way
- *  becomes a page or a JSON answer here.
+/** Decides who may see a page or make a call of the console: the user must be signed in and have its area. A
+ *  change must also come from the console's own pages, with the session's token. Exceptions become a page or
+ *  a JSON answer here.
  *  Source: docs/spec/store.md, sections 3.4, 3.7. */
 import { defined } from "../../../runtime/defined.ts"
 import type { Handler, Request, Response } from "../../../runtime/http.ts"
@@ -11,7 +11,7 @@ import { problemOf, problemResponse, wordingOf, type Log, type Problem } from ".
 import type { Member, Staff } from "../access/staff.ts"
 import { html, page, root, seeOther } from "./page.ts"
 
-/** A request of somebody who is signed in. */
+/** A request of a signed-in user. */
 export interface Visit {
   readonly request: Request
   readonly member: Member
@@ -25,7 +25,7 @@ export const bodyBytesMax = 65_536
 const foreignForm =
   "This form was not sent from the console, or your session has changed. Nothing was done; open the page again."
 
-/** Whether a page of this very origin sent the request, as far as the browser tells. */
+/** Returns whether a page of this origin sent the request, as far as the browser reports it. */
 export const sameOrigin = (request: Request): boolean => {
   const site = request.headers.get("sec-fetch-site")
   const origin = request.headers.get("origin")
@@ -54,7 +54,7 @@ export const textsOf = (form: Form, name: string): ReadonlyArray<string> => {
 type Handle = (visit: Visit) => Response | Promise<Response>
 type HandleForm = (visit: Visit, form: Form) => Response | Promise<Response>
 
-/** Words a problem as an answer. */
+/** Converts a problem to an answer. */
 type Word = (problem: Problem) => Response
 
 /** A page that says why something was not done. */
@@ -86,7 +86,7 @@ export class Gate {
     this.log = log
   }
 
-  /** A page for anybody; the transport and the host are checked first, here as everywhere. */
+  /** Wraps a public page; transport and host are checked first, as everywhere. */
   open(handle: Handler): Handler {
     return (request) => {
       const problem = this.guard.checkTransport(request)
@@ -108,7 +108,7 @@ export class Gate {
     })
   }
 
-  /** A form of one of our pages. */
+  /** Wraps the handler of a form of our own pages. */
   form(area: Area | undefined, handle: HandleForm): Handler {
     return this.page(area, (visit) => {
       const form = formOf(visit.request)
@@ -118,7 +118,7 @@ export class Gate {
     })
   }
 
-  /** A JSON call of the console; `changes` when it changes something. */
+  /** Wraps a JSON call of the console; `changes` is true when it changes data. */
   call(area: Area | undefined, changes: boolean, handle: Handle): Handler {
     return (request) => {
       const refused = this.guard.checkTransport(request)

@@ -4,7 +4,7 @@
 import type { Response, Header } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
 
-/** Text that is HTML already; everything else is escaped. */
+/** Text that is already HTML; all other text is escaped. */
 export class Html {
   readonly text: string
 
@@ -57,7 +57,7 @@ button.plain{background:none;color:var(--accent)}button.danger{background:none;b
 
 export interface PageOptions {
   readonly title: string
-  /** The names of what leads to this page. */
+  /** Names of the pages that lead to this page. */
   readonly crumbs?: ReadonlyArray<string>
   readonly current?: "apps" | "products" | "webhooks"
   readonly user?: { readonly name: string; readonly csrf: string }
@@ -114,7 +114,7 @@ export const stylesheet = (): Response => ({
   body: style
 })
 
-/** The answer to a POST, so that going back sends nothing twice. */
+/** Answers a POST with a redirect, so that going back sends nothing twice. */
 export const seeOther = (path: string, ...headers: ReadonlyArray<Header>): Response => ({
   status: 303,
   headers: [["Location", path], ...pageHeaders, ...headers]

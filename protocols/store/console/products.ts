@@ -160,7 +160,7 @@ export const productRoutes = (gate: Gate, engine: Engine, validation: Validation
   const writes = new RecordWrites(engine, validation)
   const body = { as: "buffer", bytesMax: bodyBytesMax } as const
 
-  /** Back to the list when it is saved; else the form again, with what is wrong. */
+  /** Saves a product: redirects to the list, or returns the form again with its faults. */
   const save = async (
     visit: Visit,
     form: ProductForm,

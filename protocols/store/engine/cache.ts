@@ -14,7 +14,7 @@ export interface Entry {
 
 const bytesMaxDefault = 64 * 1_048_576
 
-/** An entry above this share of the whole is not worth what it pushes out. */
+/** Divisor of the cache size: an entry above 1/8 of it is not stored, because it would evict too much. */
 const shareMax = 8
 
 export class AnswerCache {

@@ -67,7 +67,7 @@ export class Columns {
   }
 
   private async readAll(fields: ReadonlyArray<string>): Promise<void> {
-    // Nothing is read in the turn of the request that asks.
+    // The turn of the request that asks reads nothing.
     await Promise.resolve()
     for (let after = 0; ;) {
       const rows = Rows.range(this.store, {

@@ -1,6 +1,6 @@
-/** The resource engine: rows, what refers to them, their versions for the cache, and the one commit of every
- *  write. An answer leaves only after its commit is flushed; a lost commit drops all that was derived from
- *  it.
+/** The resource engine: rows, the references among them, their versions for the cache, and the single commit
+ *  of every write. Guarantee: an answer is sent only after its commit is flushed; a lost commit drops
+ *  everything derived from it.
  *  Source: docs/spec/store.md, sections 1, 6, 10. */
 import { Conflict, type StorageFault, type Store } from "../../../storage/store.ts"
 import { Columns } from "./columns.ts"
@@ -74,7 +74,7 @@ export class Engine implements Catalog {
     )
   }
 
-  /** A record as an answer shows it, without nested ones. */
+  /** Returns a record in the form of an answer, without nested ones. */
   represent(name: string, row: Row): Record<string, unknown> {
     const resource = this.resource(name)
     const representation: Record<string, unknown> = {}

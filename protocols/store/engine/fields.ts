@@ -45,7 +45,7 @@ export type FieldKind =
   | "list"
   | "object"
 
-/** What the deletion of a record means for those which refer to it. */
+/** Effect of deleting a record on the records that refer to it. */
 export type OnDelete = "refuse" | "cascade" | "keep"
 
 /** One field of a resource. `Value` is what is stored for it, so that a row's values have their types. */
@@ -187,7 +187,7 @@ export const fieldsOf = <F extends Field, Names extends string>(
     readonly [Name in Words<Names>]: F
   }
 
-/** What is wrong with one value, before its field is named. */
+/** A fault of one value, before its field is named. */
 export interface ValueFault {
   readonly code: FaultCode
   readonly message: string

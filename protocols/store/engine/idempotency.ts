@@ -16,10 +16,10 @@ interface StoredAnswer {
   readonly atMs: number
 }
 
-/** [app, key] */
+/** Answers by [app, key]. */
 const Answers = table("store-idempotency", Schema.Any as Schema.Codec<StoredAnswer, any>)
 
-/** [time, app, key]: finds the old ones. */
+/** Index by [time, app, key], which finds expired answers. */
 const AnswerTimes = table("store-idempotency-times", Schema.Any as Schema.Codec<null, any>)
 
 const lifeMs = 86_400_000

@@ -10,7 +10,7 @@ import { find, type Page } from "./search.ts"
 /** The most records of a nested list that stand in a record. */
 export const nestedMax = 1_000
 
-/** Positional parameters: this runs once per record of a list. */
+/** Writes a nested list. Positional parameters: this runs once per record of a list. */
 export const nestedList = (read: Reader, nested: Nested, row: Row, limit: number): ReadonlyArray<unknown> =>
   "of" in nested
     ? read.children(nested.of, nested.by, row.id, limit).map((child) => read.represent(nested.of, child))
@@ -46,7 +46,7 @@ export const recordText = (engine: Engine, resource: Resource, row: Row, selecti
     ? engine.text(resource.name, row)
     : JSON.stringify(representSelected(engine, resource, row, selection))
 
-/** The names of the collections that an answer is made of. */
+/** Names of the collections from which an answer is made. */
 export const involved = (resource: Resource, expand: Iterable<string>): ReadonlyArray<string> => {
   const names = new Set([resource.name])
   for (const name of expand) {
@@ -57,7 +57,7 @@ export const involved = (resource: Resource, expand: Iterable<string>): Readonly
 }
 
 export interface Address {
-  /** As in https://host/api/v1/products, with .json when it was asked so. */
+  /** Address of the list, such as https://host/api/v1/products; with .json when the request had it. */
   readonly url: string
   readonly query: string
 }
@@ -75,7 +75,7 @@ export interface ListPage {
   readonly total: number
 }
 
-/** The list object. Throws Refusal (404) beyond the last page. */
+/** Writes the list object. Throws Refusal (404) beyond the last page. */
 export const listObject = (
   key: string,
   { records, total }: ListPage,

@@ -1,4 +1,4 @@
-/** Long work gives way to other requests between its slices. */
+/** Yields to other requests between the slices of a long task. */
 export const nextTurn = (): Promise<void> =>
   new Promise((resolve) => {
     setImmediate(resolve)

@@ -38,7 +38,7 @@ export interface Query {
   readonly page: number
   readonly count: number
   readonly sort: ReadonlyArray<SortKey>
-  /** Undefined selects all. */
+  /** Selected fields; undefined selects all. */
   readonly fields: ReadonlySet<string> | undefined
   readonly expand: ReadonlySet<string>
   /** An OR of ANDs; empty selects everything. */
@@ -147,7 +147,7 @@ const pageMax = 999_999_999
 
 interface JoinedUnit {
   readonly unit: Unit
-  /** It is joined to what stands before it by OR. */
+  /** True when it is joined to the preceding condition by OR. */
   readonly byOr: boolean
 }
 

@@ -1,5 +1,5 @@
-/** GETs of the engine, through the cache: computed, from memory, or 304; revalidated on demand, never stale
- *  after a write.
+/** GETs of the engine, through the cache: an answer is computed, taken from memory, or 304. Guarantee: after
+ *  a write no answer is stale.
  *  Source: docs/spec/store.md, sections 6, 7. */
 import type { Request, Header } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
@@ -13,8 +13,8 @@ import { parseQuery, type Query } from "./query.ts"
 import type { Row } from "./resource.ts"
 import { etagOf } from "./writes.ts"
 
-/** An answer before its headers. `versions` are those of before it was computed: what changes meanwhile makes
- *  it old. */
+/** An answer before its headers. `versions` were read before it was computed, so a concurrent change makes
+ *  it stale. */
 interface Computed {
   readonly body: string
   readonly etag: string | undefined
@@ -75,7 +75,7 @@ export class RecordReads {
     })
   }
 
-  /** Runs one computation per key at a time; who comes meanwhile waits a little, then computes too. */
+  /** Runs one computation per key at a time; a concurrent request waits a little, then computes too. */
   private computeOnce(key: string, target: ReadTarget, address: Address): Computed | Promise<Computed> {
     const running = this.running.get(key)
     if (running !== undefined) {
@@ -96,7 +96,8 @@ export class RecordReads {
     return settled
   }
 
-  /** What was begun before a write must not answer who came after it. */
+  /** Returns whether the answer is current: a computation begun before a write must not answer a request
+   *  that arrived after it. */
   private isCurrent({ versions }: Computed): boolean {
     return versions.every(([name, version]) => this.engine.version(name) === version)
   }
@@ -168,7 +169,7 @@ export class RecordReads {
     return Math.max(...collections.map((name) => this.engine.changedMs(name)))
   }
 
-  /** Positional parameters: this runs once per request. */
+  /** Answers from an entry. Positional parameters: this runs once per request. */
   private entryAnswer(entry: Entry, request: Request, nowMs: number, more: ReadonlyArray<Header>): Answer {
     const leftMs = entry.expiresMs - nowMs
     const lastModifiedMs = Math.min(ceilToSecond(entry.lastModifiedMs), floorToSecond(nowMs))

@@ -1,22 +1,22 @@
-/** The durable tables of the engine: records, what is unique among them, who refers to whom, and when a
- *  collection last changed.
+/** The durable tables of the engine: records, unique values, references between records, and the time of
+ *  each collection's last change.
  *  Source: docs/spec/store.md, section 10. */
 import { Schema } from "effect"
 import { table } from "../../../storage/store.ts"
 import type { Row } from "./resource.ts"
 
-/** [resource, id]. Fields were checked at the border and differ per resource, so the rows are not decoded a
- *  second time. */
+/** Rows by [resource, id]. Fields were checked on input and differ per resource, so the rows are not decoded
+ *  a second time. */
 export const Rows = table("store-rows", Schema.Any as Schema.Codec<Omit<Row, "id">, any>)
 
-/** [name space, folded value] → who has it */
+/** Owners of unique values by [name space, folded value]. */
 export const Uniques = table(
   "store-uniques",
   Schema.Any as Schema.Codec<readonly [resource: string, id: number], any>
 )
 
-/** [referring resource, field, id referred to, referring id] */
+/** References by [referring resource, field, id referred to, referring id]. */
 export const References = table("store-references", Schema.Any as Schema.Codec<null, any>)
 
-/** [resource] → when any of its records last changed or was deleted. */
+/** Time at which any record of a resource last changed or was deleted, by [resource]. */
 export const Collections = table("store-collections", Schema.Any as Schema.Codec<number, any>)

@@ -1,5 +1,5 @@
-/** What a resource is: one declaration in a file of resources/, from which the engine makes every call of it;
- *  and the interfaces through which its rules read and write records.
+/** Defines a resource: one declaration in a file of resources/, from which the engine derives every call of
+ *  it, and the interfaces through which its rules read and write records.
  *  Source: docs/spec/store.md, sections 6 and 8. */
 import { field, type Field, type FieldFault, type Fields } from "./fields.ts"
 import type { OnDelete, Stored, ValueOf, Values } from "./fields.ts"
@@ -21,14 +21,14 @@ export interface Reader {
   get(resource: string, id: number): Row | undefined
   /** Records of `resource` whose reference `field` is `id`, by id, at most `limit`. */
   children(resource: string, field: string, id: number, limit: number): ReadonlyArray<Row>
-  /** A record as an answer shows it, without nested ones. */
+  /** Returns a record in the form of an answer, without nested ones. */
   represent(resource: string, row: Row): Record<string, unknown>
 }
 
 /** Encrypts the fields that only `/decrypted` shows. `address` binds a sealed value to its place. */
 export interface FieldCipher {
   readonly seal: (plain: string, address: string) => Uint8Array
-  /** Throws when it does not open. */
+  /** Decrypts a value; throws when it is not authentic. */
   readonly open: (sealed: Uint8Array, address: string) => string
 }
 
@@ -98,7 +98,7 @@ export interface NestedView {
 
 export type Nested = NestedRecords | NestedView
 
-/** What one transaction does to one record. */
+/** The change of one record by one transaction. */
 export interface Change {
   readonly resource: string
   readonly id: number
@@ -112,12 +112,12 @@ export interface Resource<F extends Fields = Fields> {
   readonly subject: Subject
   readonly area: Area
   readonly fields: F
-  /** Names of the fields of a kind, gathered once: a product has 150 fields, a write touches five. */
+  /** Names of fields by kind, collected once: a product has 150 fields, a write touches five. */
   readonly required: ReadonlyArray<string>
   readonly references: ReadonlyArray<string>
   readonly uniques: ReadonlyArray<string>
   readonly nested: { readonly [name: string]: Nested }
-  /** It is only read through the API. */
+  /** True when the API only reads it. */
   readonly readOnly?: boolean
   readonly uncached?: boolean
   readonly firstId?: number
@@ -132,7 +132,7 @@ export interface Resource<F extends Fields = Fields> {
   readonly removing?: (tx: Transaction, row: Row) => void
   /** Emits the events of the webhooks that a change means. */
   readonly events?: (change: Change, tx: Transaction) => void
-  /** The scopes of which a writer needs one more, by what it writes. */
+  /** Additional scopes, of which a writer needs one, by the content of the body. */
   readonly alsoNeeds?: (body: JsonObject) => ReadonlyArray<Scope> | undefined
   /** The existing record that a create without an id means. */
   readonly existing?: (tx: Transaction, values: Values) => Row | undefined

@@ -1,5 +1,5 @@
-/** Which records a query means, in which order: from columns, and long text row by row. A page is decided in
- *  one turn, so it is consistent in itself.
+/** Finds the records of a query, in order: from columns, and long text row by row. Guarantee: a page is
+ *  computed in one turn, so it is consistent in itself.
  *  Source: docs/spec/store.md, sections 6.3, 6.4. */
 import type { Columns, Cell } from "./columns.ts"
 import type { Engine } from "./engine.ts"
@@ -127,7 +127,7 @@ const pick = (columns: Columns, query: Query, matches: (at: number) => boolean):
   return page
 }
 
-/** What a search reads. */
+/** Inputs of a search. */
 interface Searched {
   readonly engine: Engine
   readonly resource: Resource

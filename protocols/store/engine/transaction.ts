@@ -23,7 +23,7 @@ const idCounter = "store-ids"
 const cascadeMax = 10_000
 const uniqueKey = (space: string, value: string): Key => [space, fold(value)]
 
-/** Whether two stored values are the same; lists and objects are compared as JSON. */
+/** Returns whether two stored values are equal; lists and objects are compared as JSON. */
 const same = (a: Stored | undefined, b: Stored | undefined): boolean =>
   a === b ||
   (typeof a === "object" &&
@@ -105,7 +105,7 @@ export class StagedTransaction implements Transaction {
     return counter
   }
 
-  /** Puts an event into the outbox of whoever subscribes; only then is its body made. */
+  /** Puts an event into the outbox of its subscribers; its body is built only when there are any. */
   emit(event: string, body: () => unknown): void {
     if (this.engine.outbox.wants(event)) this.engine.outbox.put(this, event, body())
   }
@@ -198,7 +198,8 @@ export class StagedTransaction implements Transaction {
       : undefined
   }
 
-  /** Takes a unique value for the record and gives its former one back; a fault when another has it. */
+  /** Claims a unique value for the record and releases its former one; returns a fault when another record
+   *  has it. */
   private claimUnique(
     { fields, name: resource }: Resource,
     id: number,
@@ -250,7 +251,7 @@ export class StagedTransaction implements Transaction {
     })
   }
 
-  /** Does to the records that refer to a removed one what their field declares. */
+  /** Applies to the records that refer to a removed one the rule that their field declares. */
   private removeReferring(
     resource: Resource,
     id: number,
@@ -266,8 +267,8 @@ export class StagedTransaction implements Transaction {
     for (const child of referring) this.remove(name, child)
   }
 
-  /** Reads fields from a body. What is unknown or read-only is ignored; every fault is named at once (400).
-   *  */
+  /** Reads fields from a body. Unknown and read-only members are ignored; all faults are reported together
+   *  (400). */
   decode(name: string, body: JsonObject, creating: boolean): Values {
     const resource = this.engine.resource(name)
     const values: Record<string, Stored> = {}
@@ -285,7 +286,8 @@ export class StagedTransaction implements Transaction {
     return values
   }
 
-  /** The writes of this transaction. The events come first, because what they carry is part of the commit. */
+  /** Returns the writes of this transaction. Events come first, because what they write is part of the
+   *  commit. */
   finish(): ReadonlyArray<Write> {
     for (const change of this.changes.values()) this.engine.resource(change.resource).events?.(change, this)
     const writes: Array<Write> = []
@@ -328,7 +330,7 @@ export class StagedTransaction implements Transaction {
   }
 }
 
-/** A required field with a sensible default, such as a store id, may be left out. */
+/** Returns whether a required field may be omitted because it has a sensible default, such as a store id. */
 const hasDefault = (initial: Stored): boolean => initial !== "" && initial !== 0 && initial !== null
 
 const missingFields = ({ fields, required }: Resource, body: JsonObject): Array<FieldFault> =>

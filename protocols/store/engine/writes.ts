@@ -25,9 +25,9 @@ interface WriteResult {
 
 /** Asks the reply webhooks about what is to be written. */
 export interface Validation {
-  /** Whether anybody would be asked. */
+  /** Returns whether any webhook would be asked. */
   readonly isAsked: (event: string) => boolean
-  /** Throws Refusal when somebody objects. */
+  /** Asks the webhooks; throws Refusal when one objects. */
   readonly ask: (event: string, body: unknown) => Promise<void>
 }
 
@@ -61,7 +61,7 @@ const rowToWrite = (tx: Transaction, { resource, id }: RecordAddress, conditions
   return row
 }
 
-/** An entry of an import names them beside its product, which then refers to them. */
+/** Members that an entry of an import names beside its product, which then refers to them. */
 const importedWithProduct = [
   { member: "category", resource: "categories", field: "primary_category_id" },
   { member: "manufacturer", resource: "manufacturers", field: "manufacturer_id" }
@@ -187,7 +187,7 @@ export class RecordWrites {
     return { status, row, body }
   }
 
-  /** Shows the reply webhooks what the record would be. */
+  /** Asks the reply webhooks about the record that the write would produce. */
   private async validate(resource: Resource, attempt: (tx: Transaction) => WriteAnswer): Promise<void> {
     if (resource.validate === undefined || !this.validation.isAsked(resource.validate)) return
     const { body } = this.engine.attempt(attempt)

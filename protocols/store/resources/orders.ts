@@ -1,5 +1,5 @@
-/** Orders and what belongs to them: items, payments, shipments, addresses, statuses; and how an order takes
- *  stock, exactly once per line, whatever the order of the calls.
+/** Orders and their parts: items, payments, shipments, addresses, statuses. Guarantee: an order takes stock
+ *  exactly once per line, whatever the order of the calls.
  *  Source: docs/spec/store.md, section 8.7. */
 import { references, type Stored, type Values, field, fieldsOf } from "../engine/fields.ts"
 import { conflict, invalid, notFound } from "../problems.ts"
@@ -82,7 +82,7 @@ export const orders = resource({
     announceOrder(tx, row.id)
     return items === undefined ? undefined : { items: representOrder(tx, row.id)["items"] }
   },
-  // Open orders give their stock back; what has been shipped does not come back with its record.
+  // Deleting an open order returns its stock; shipped stock is not returned.
   removing: (tx, row) => {
     if (hasFlag(statusOf(tx, row), "is_open")) return returnStock(tx, row.id)
     for (const item of itemsOf(tx, row.id)) tx.update("order_items", item, { stock_taken: 0 })
@@ -208,7 +208,7 @@ type StatusFlag = "is_open" | "is_declined" | "is_cancelled" | "is_shipped"
 const hasFlag = (status: Row | undefined, flag: StatusFlag): boolean =>
   status !== undefined && valueOf(orderStatuses, status, flag)
 
-/** Cancelled or declined: the order will not be carried out. */
+/** Returns whether the order is cancelled or declined, so that it will not be fulfilled. */
 const isEnded = (status: Row | undefined): boolean =>
   hasFlag(status, "is_cancelled") || hasFlag(status, "is_declined")
 
@@ -224,7 +224,7 @@ const statusIdIn = ({ order_status_id: id }: JsonObject): number => {
   return id
 }
 
-/** The event that a change of status is, beside OrderStatusChanged. */
+/** Returns the event of a change of status, in addition to OrderStatusChanged. */
 const eventOf = (before: Row | undefined, after: Row): string | undefined => {
   if (hasFlag(after, "is_cancelled")) return "OrderCanceled"
   if (hasFlag(after, "is_declined")) return "OrderDeclined"
@@ -322,8 +322,8 @@ export const orderShipments = resource({
   }
 })
 
-/** An answer shows only the end of a card's number. The number itself is encrypted; its security code is
- *  never stored. */
+/** Fields of a card. An answer contains only the end of its number; the number itself is encrypted, and its
+ *  security code is never stored. */
 const cardFields = {
   card_number: field.string(null, {
     sealed: true,

@@ -8,7 +8,7 @@ import { products } from "./products.ts"
 
 const ofProduct = references("products", { required: true, onDelete: "cascade" })
 
-/** Tells a product whether it has variants. */
+/** Records in a product whether it has variants. */
 const setHasVariants = (tx: Transaction, productId: unknown, variants: number): void => {
   const product = typeof productId === "number" ? tx.get("products", productId) : undefined
   if (product !== undefined && valueOf(products, product, "has_visible_variants") !== variants > 0)

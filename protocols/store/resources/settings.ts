@@ -46,7 +46,7 @@ export const checkStatusUnused = (tx: Transaction, statusId: number): void => {
 
 const stockMoments: ReadonlyArray<unknown> = ["Ordered", "Shipped"]
 
-/** Throws Refusal: 400 for what is no setting, 409 for a status that does not exist. */
+/** Changes the settings. Throws Refusal: 400 for an unknown setting, 409 for a status that does not exist. */
 export const changeSettings = (tx: Transaction, body: JsonObject): Inventory => {
   const next: Record<string, unknown> = { ...inventorySettings(tx) }
   for (const [field, value] of Object.entries(body)) {

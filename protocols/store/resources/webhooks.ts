@@ -1,4 +1,4 @@
-/** Webhook subscriptions as a resource. The secret that signs is encrypted, and shown once: at creation.
+/** Webhook subscriptions as a resource. The signing secret is encrypted, and displayed only at creation.
  *  Source: docs/spec/store.md, section 9.1. */
 import { isIP } from "node:net"
 import { field } from "../engine/fields.ts"
