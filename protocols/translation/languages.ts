@@ -101,7 +101,7 @@ export const pairFor = (
     : undefined
 }
 
-/** What the translator supports now, over all its pairs. */
+/** The languages that the translator supports now, over all its pairs. */
 export interface TranslatorCoverage {
   readonly source: (language: SupportedLanguage) => boolean
   readonly target: (language: SupportedLanguage) => boolean

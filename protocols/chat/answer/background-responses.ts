@@ -4,7 +4,7 @@
  *    accept ─► stored as queued ─► answered ─► in_progress ─► events stored in batches ─► stored at its end
  *    restart: what was queued begins again, what was in_progress has failed
  *
- *  Guarantee: a listener hears of the end only when it is on disk; no listener slows the work.
+ *  Guarantee: a listener learns of the end only when it is on disk; no listener slows the work.
  *  Source: docs/spec/chat.md, sections 9.5, 10, 16 and 17.6. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { doneFrame, namedFrame } from "../../shared/sse.ts"
@@ -317,7 +317,7 @@ export class BackgroundResponses {
     }
   }
 
-  /** Begins a queued response anew, under its id and in its session. */
+  /** Restarts a queued response, under its id and in its session. */
   private async restart({ id, record, body }: UnfinishedResponse): Promise<void> {
     const { turnLimit } = this.runs.sessions
     const { sessionId, owner } = record

@@ -29,7 +29,7 @@ export class CompletionChunks implements Output {
   firstEventSent = false
   private batch = ""
 
-  /** Whether the role has been written, by choice. */
+  /** True once the role of a choice has been written, by choice. */
   private readonly roleWritten: Array<boolean> = []
 
   private readonly head: string

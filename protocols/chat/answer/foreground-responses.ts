@@ -141,7 +141,7 @@ export class StreamedResponse {
       return turn.end("failed")
     }
     const object = builder.responseObject("failed", { error: responseErrorOf(problem) })
-    // Where even this cannot be stored, the client is told all the same: the turn has failed either way.
+    // If even this cannot be stored, the client is informed all the same: the turn has failed either way.
     await runs.storeForeground(job, turn, { status: "failed", object }).catch(() => {})
     turn.end("failed")
     this.end("response.failed", object)

@@ -112,7 +112,8 @@ export class Sessions {
     })
   }
 
-  /** The record that is continued; the session is entered, and whoever began leaves it. */
+  /** Returns the record that is continued, and enters its session; the caller must leave the session
+   *  afterwards. */
   async begin(owner: string, previousId: string): Promise<ResponseRecord> {
     const record = this.recordFor(owner, previousId)
     if (record === undefined) throw previousNotFound(previousId)

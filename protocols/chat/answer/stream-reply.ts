@@ -9,8 +9,8 @@ import type { Flow } from "../../../actors/engines/chat/model.ts"
 import type { Header, Response, Sink } from "../../../runtime/http.ts"
 import { comment, sseHeaders } from "../../shared/sse.ts"
 
-/** Characters that wait for the client before reading from the upstream stops. It goes on when all of them
- *  have left. */
+/** Maximum number of characters that wait for the client before reading from the upstream pauses; it resumes
+ *  when all of them have been sent. */
 export const waitingCharsMax = 65_536
 
 export const stalledMsMax = 60_000

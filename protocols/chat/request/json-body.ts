@@ -1,5 +1,5 @@
 /** The body of a request: UTF-8, valid JSON, an object, not nested without end; and a member of it as the
- *  client wrote it, so that it can be forwarded without being written anew.
+ *  client wrote it, so that it can be forwarded without being serialized again.
  *  Guarantee: the depth is limited before anything is parsed.
  *  Source: docs/spec/chat.md, sections 3.5 and 19. */
 import { isUtf8 } from "node:buffer"

@@ -165,8 +165,8 @@ export const readMessage = (message: Fields, earlier: ReadonlyArray<Message>): M
   }
 }
 
-/** Refuses a conversation in which a result does not follow its call, or a call has not one result before the
- *  talk goes on. */
+/** Refuses a conversation in which a result does not follow its call, or in which a call has not exactly one
+ *  result before the next message. */
 export const checkCalls = (messages: ReadonlyArray<Message>, pathOf: (index: number) => string): void => {
   let answered: Map<string, boolean> | undefined
   let callIndex = 0

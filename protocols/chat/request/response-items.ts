@@ -1,6 +1,6 @@
-/** Items of the responses interface: input of any accepted shape into the normal form that is stored and
- *  listed, and that into messages. Guarantee: what goes to a model has each call before its result, and each
- *  result right behind its call, where chat upstreams want it.
+/** Items of the responses interface: converts input of any accepted shape to the normal form that is stored
+ *  and listed, and that form to messages. Guarantee: a model receives each call before its result, and each
+ *  result directly after its call where chat upstreams require it.
  *  Source: docs/spec/chat.md, sections 9.2 and 15.3. */
 import type { Message, Part, ToolCall } from "../../../actors/engines/chat/model.ts"
 import { defined } from "../../../runtime/defined.ts"

@@ -16,7 +16,7 @@ export interface RequestTools {
 }
 
 export interface ToolRules {
-  /** The name may stand beside the type, as responses have it, and not only in `function`, as chat has it. */
+  /** The name may be beside the type, as in responses, and not only in `function`, as in chat. */
   readonly flat?: boolean
   /** The upstream has hosted tools: their definitions pass as they are. */
   readonly hosted?: boolean

@@ -1,4 +1,4 @@
-/** Where a model's chunks are rewritten on their way to the client: internal names leave calls and text,
+/** Rewrites a model's chunks on their way to the client: internal names are removed from calls and text,
  *  calls of tools that nobody has are dropped, calls of built-in tools are set aside, and the finish waits
  *  until the round is judged.
  *
@@ -28,7 +28,7 @@ import { PerChoice } from "../../../actors/engines/chat/per-choice.ts"
 import { PromptBridgeReader } from "./prompt-bridge.ts"
 import { ToolNameRestorer, type ToolNames } from "./tool-names.ts"
 
-/** Where a turn's answer goes: chunks, a response, or one whole answer. */
+/** Destination of a turn's answer: chunks, a response, or one whole answer. */
 export type Output = RetrySink
 
 /** Text and arguments of one turn; above it the answer ends with `length`. */
@@ -41,7 +41,7 @@ export interface RewriteRules {
   readonly builtins: ReadonlySet<string>
   readonly dropCalls: boolean
   readonly oneCall: boolean
-  /** The tools of a model that is told of them in its prompt. */
+  /** The tools of a model that learns of them from its prompt; undefined for one with native calls. */
   readonly bridge: ReadonlyArray<Tool> | undefined
   /** The text may be needed in another round. */
   readonly keepsText: boolean
@@ -59,7 +59,7 @@ interface ToolCallDraft {
   arguments: string
 }
 
-/** Where the arguments of a model's call go: to the client under a new index, to a built-in tool, or
+/** Destination of the arguments of a model's call: the client under a new index, a built-in tool, or
  *  nowhere. */
 type CallTarget = number | ToolCallDraft | undefined
 
@@ -305,8 +305,8 @@ export class ChunkRewriter implements RetrySink {
   }
 }
 
-/** A sink for one of several parallel calls: its events get the number of its choice, its usage goes
- *  aside. */
+/** Creates a sink for one of several parallel calls: it numbers the events with its choice and counts usage
+ *  separately. */
 export const sinkForChoice = (
   sink: ModelSink,
   choice: number,

@@ -8,7 +8,7 @@ import type { Message, Tool } from "../../../actors/engines/chat/model.ts"
 const prefix = "external__"
 const internalMax = 64
 
-/** A name that is too long with its prefix is cut, and kept apart from its like by a part of its digest. */
+/** Prefixes a name. One that becomes too long is truncated, and made unique by a part of its digest. */
 export const internalName = (name: string): string => {
   if (prefix.length + name.length <= internalMax) return prefix + name
   const digest = createHash("sha256").update(name).digest("hex").slice(0, 8)

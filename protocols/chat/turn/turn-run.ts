@@ -1,5 +1,5 @@
-/** One turn: what the model is offered, the rounds it takes (built-in tools, one more try where the answer
- *  cannot stand), and the answer's end.
+/** Runs one turn: the tools offered to the model, its rounds (built-in tools, one more try after an invalid
+ *  answer), and the end of the answer.
  *
  *    run ─► round ─► ask (retries, fallbacks) ─► settle ─► built-in calls?  ─► next round
  *                                                       └► must be retried? ─► reset, next round
@@ -295,8 +295,8 @@ export class TurnRun {
     }
   }
 
-  /** True when the answer cannot stand and is asked for once more, with a correction; throws when it cannot
-   *  stand at all. */
+  /** Returns true when the answer is invalid and is requested once more, with a correction; throws when it
+   *  remains invalid. */
   private mustRetry(rewriter: ChunkRewriter, target: Target): boolean {
     return (
       this.retriesUnknownTool(rewriter) ||

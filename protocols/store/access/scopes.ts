@@ -46,7 +46,7 @@ export const areas = [
 
 export type Area = (typeof areas)[number]
 
-/** What a call needs: any one of some scopes, and an area. */
+/** The rights that a call needs: any one of some scopes, and an area. */
 export interface Need {
   readonly scopes: ReadonlyArray<Scope>
   readonly area: Area

@@ -1,6 +1,6 @@
-/** One resource's fields as columns in memory, for filters, sorts and counts over all records without reading
- *  them: 100,000 comparisons take a millisecond. They are derived from the rows, read in slices so that no
- *  request waits long, kept up by every write, and dropped when memory is short or a commit is lost.
+/** One resource's fields as columns in memory, for filters, sorts and counts over all records without
+ *  reading them: 100,000 comparisons take a millisecond. They are derived from the rows, read in slices so
+ *  that no request waits long, updated by every write, and dropped when memory is short or a commit is lost.
  *  Source: docs/spec/store.md, sections 6.3, 6.4, 10.8. */
 import type { Store } from "../../../storage/store.ts"
 import { comparable } from "./fields.ts"

@@ -7,7 +7,7 @@ import { pairsOf, type Query } from "./query.ts"
 import type { Nested, Reader, Resource, Row } from "./resource.ts"
 import { find, type Page } from "./search.ts"
 
-/** The most records of a nested list that stand in a record. */
+/** Maximum number of records of a nested list inside a record. */
 export const nestedMax = 1_000
 
 /** Writes a nested list. Positional parameters: this runs once per record of a list. */

@@ -126,7 +126,8 @@ export interface Resource<F extends Fields = Fields> {
   readonly validate?: string
   /** Computes and checks a record before it is written; throws Refusal or adds faults. */
   readonly prepare?: (draft: Draft) => void
-  /** Runs after a create, in the same transaction. What it returns is shown beside the record, this once. */
+  /** Runs after a create, in the same transaction. The answer to the create has what it returns beside the
+   *  record. */
   readonly created?: (tx: Transaction, row: Row, body: JsonObject) => JsonObject | undefined
   /** Runs before a record is removed; throws Refusal. */
   readonly removing?: (tx: Transaction, row: Row) => void

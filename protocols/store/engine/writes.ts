@@ -16,7 +16,7 @@ export interface WriteAnswer {
 /** Stores an answer inside the transaction of its write. */
 export type StoreAnswer = (tx: Transaction, answer: WriteAnswer) => void
 
-/** A record as it was created or changed. `extra` is shown beside it, this once. */
+/** A record after it was created or changed. Only this answer has `extra` beside the record. */
 interface WriteResult {
   readonly status: number
   readonly row: Row

@@ -80,7 +80,7 @@ const pathOf = (tx: Transaction, values: JsonObject): string =>
 
 const rebuildSlice = 100
 
-/** Builds every path anew, in small transactions; what is written between them stays. */
+/** Rebuilds every path, in small transactions; concurrent writes are preserved. */
 export const rebuildTree = async (engine: Engine): Promise<void> => {
   for (let after = 0; ;) {
     const ids = engine.page("categories", after, rebuildSlice)

@@ -71,7 +71,7 @@ export const customers = resource({
   }
 })
 
-/** Only one address of a customer is the default of its kind: it takes that from the others. */
+/** Makes an address the only default of its kind: the customer's other addresses lose the flag. */
 const keepOneDefault = ({ tx, id, values }: Draft): void => {
   const customerId = values["customer_id"]
   for (const flag of ["is_default_shipping_address", "is_default_billing_address"]) {
