@@ -1,12 +1,12 @@
-/** Keeps callers away from an upstream that fails: closed, open for a while after so many failures in a row,
- *  then one probe decides. Nothing is stored: a restart of the process starts closed.
- *  Source: docs/spec/chat.md, section 14, breaker. */
+/** Keeps callers away from an upstream that fails: the breaker is closed, opens for a while after a number of
+ *  failures in a row, then lets one probe decide. Nothing is stored: after a restart of the process it is
+ *  closed. Source: docs/spec/chat.md, section 14. */
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 
 const policy = { failuresMax: Schema.Finite, withinMs: Schema.Finite, openMs: Schema.Finite }
 
-/** So many failures in so much time open the breaker, for so long. */
+/** Sets how many failures within how much time open the breaker, and for how long. */
 export interface BreakerPolicy {
   readonly failuresMax: number
   readonly withinMs: number
@@ -15,7 +15,7 @@ export interface BreakerPolicy {
 
 export const breakerPolicy: BreakerPolicy = { failuresMax: 5, withinMs: 30_000, openMs: 15_000 }
 
-/** A probe whose outcome is not reported in this time gives its place to another. */
+/** After this time in ms, a probe whose outcome was not reported is replaced by another. */
 const probeMsMax = 600_000
 
 const State = Schema.TaggedUnion({
@@ -58,7 +58,7 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
     Acquire: command({}, { reply: Schema.Void, refusal: CircuitOpen }),
     Succeeded: command({}, { reply: Schema.Void }),
     Failed: command(policy, { reply: Schema.Void }),
-    /** The call told nothing about the upstream: its caller has aborted it. */
+    /** Reports that the call proved nothing about the upstream, because its caller aborted it. */
     Release: command({}, { reply: Schema.Void })
   },
   keep: "memory",
@@ -84,7 +84,7 @@ export const CircuitBreaker = defineActor("circuit-breaker", {
       Acquire: ({ sinceMs }, _, { nowMs }) => (nowMs - sinceMs < probeMsMax ? circuitOpen() : probe(nowMs)),
       Succeeded: () => persist(closed).reply(undefined),
       Failed: (_, { openMs }, { nowMs }) => open(nowMs + openMs),
-      // The next caller probes.
+      // The next caller becomes the probe.
       Release: (_, __, { nowMs }) => open(nowMs)
     }
   },

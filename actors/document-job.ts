@@ -1,9 +1,9 @@
-/** One document from upload to download: received, translated, done or failed, gone. Every fact of it is in
- *  the journal, nothing of its content is: file names and results are sealed under a key that only the client
- *  holds. After a crash it goes on by itself as soon as its client has presented that key again, and ends in
- *  `error` when that does not happen within an hour: it is never stuck. The bill is written with the
- *  download, once.
- *  Source: docs/spec/translation.md, sections 4 and 17; docs/spec/documents.md, sections 9 and 10. */
+/** One document from upload to download: received, translated, done or failed, removed. Every fact about it
+ *  is in the journal, but none of its content: file names and results are sealed under a key that only the
+ *  client holds. After a crash it continues by itself as soon as its client has presented that key again, and
+ *  ends in `error` when that does not happen within an hour, so it is never stuck. The bill is written with
+ *  the download, exactly once. Source: docs/spec/translation.md, sections 4 and 17; docs/spec/documents.md,
+ *  sections 9 and 10. */
 import { Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { defined } from "../runtime/defined.ts"
@@ -12,8 +12,8 @@ import { releaseReservation, removeBlobs, translateDocument } from "./documents/
 import { DocumentMeta } from "./documents/meta.ts"
 import type { DocumentWork } from "./documents/ports.ts"
 
-/** [accountId, document id] → the check that recognizes the key. The row is there for as long as the document
- *  can be asked for. */
+/** [accountId, document id] → the check that recognizes the key. The row exists for as long as the document
+ *  can be requested. */
 export const Documents = table("documents", Schema.Struct({ check: Schema.String, receivedMs: Schema.Int }))
 
 /** The counter ["open", accountId] counts documents that were not downloaded; ["used", accountId, start of
@@ -25,10 +25,10 @@ export const usedCount = (accountId: string, periodMs: number) => ["used", accou
 
 export const openMax = 100
 
-/** A job waits so long for its key after a crash. */
+/** How long a job waits for its key after a crash, in ms. */
 export const lockedMsMax = 3_600_000
 
-/** A result, or the reason why there is none, is kept so long. */
+/** How long a result, or the reason why there is none, is stored, in ms. */
 export const retentionMs = 86_400_000
 export const interruptedText = "The translation was interrupted, please upload the document again."
 
@@ -43,13 +43,13 @@ const BillEntry = Schema.Struct({
 
 const State = Schema.TaggedUnion({
   Absent: {},
-  /** `begun` turns true when the document's turn among the others has come. */
+  /** `begun` becomes true when the scheduler has given the document its turn. */
   Translating: { meta: DocumentMeta, begun: Schema.Boolean },
   /** The key was not presented since the process started. */
   Locked: { meta: DocumentMeta, atMs: Schema.Int },
   Done: { meta: DocumentMeta, atMs: Schema.Int, billed: Schema.Int, resultBytes: Schema.Int },
   Failed: { meta: DocumentMeta, atMs: Schema.Int, text: Schema.String },
-  /** The document cannot be asked for any more; its bytes are being removed. */
+  /** The document cannot be requested any more; its bytes are being removed. */
   Leaving: { meta: DocumentMeta },
   Gone: {}
 })
@@ -77,11 +77,11 @@ const add = (key: readonly (string | number)[], amount: number, max?: number): W
   ...defined({ max })
 })
 
-/** The bill's entries, as rows. */
+/** Converts an entry of the bill to a write. */
 const billRow = ({ table, key, amount }: typeof BillEntry.Type): Write =>
   amount === null ? { _tag: "put", table, key, value: noBytes } : { _tag: "add", table, key, amount }
 
-/** The row is deleted, and the place among those that were not downloaded is free. */
+/** Deletes the document's row and decrements the count of documents that were not downloaded. */
 const rowsOfLeaving = ({ accountId }: DocumentMeta, id: string): ReadonlyArray<Write> => [
   Documents.delete([accountId, id]),
   add(openCount(accountId), -1)
@@ -105,7 +105,7 @@ const receive = (
     .otherwise(refuse({ _tag: "DocumentsUsedUp" }))
     .reply(undefined)
 
-/** A document that failed does not count as used. */
+/** Fails the document, which then does not count as used. */
 const failWith = ({ accountId, periodMs }: DocumentMeta, text: string, nowMs: number) =>
   persist({ _tag: "Failed", text, atMs: nowMs })
     .with(add(usedCount(accountId, periodMs), -1))
@@ -158,12 +158,12 @@ export const DocumentJob = defineActor("document-job", {
     Inspect: command({}, { reply: DocumentStatus }),
     Begin: command({}, { reply: Schema.Void }),
     Lock: command({}, { reply: Schema.Void }),
-    /** The key is on the keyring. */
+    /** Reports that the key has been put on the keyring. */
     Unlock: command({}, { reply: Schema.Void }),
     Finish: command({ billed: Schema.Int, resultBytes: Schema.Int }, { reply: Schema.Void }),
     Fail: command({ text: Schema.String }, { reply: Schema.Void }),
-    /** The last byte of the result has left: the bill and the end are written in one commit. The reply is
-     *  true for the one download that counts. */
+    /** Reports that the last byte of the result has been sent: the bill and the end are written in one
+     *  commit. The reply is true for the one download that counts. */
     Downloaded: command({ bill: Schema.Array(BillEntry) }, { reply: Schema.Boolean }),
     Remove: command({}, { reply: Schema.Void }),
     Expire: command({}, { reply: Schema.Void })

@@ -1,5 +1,5 @@
-/** Blobs and memories that nobody refers to any more are removed in the background. Their row is written in
- *  the commit that drops the last reference, so that a crash leaves nothing behind for good. */
+/** Lists the blobs and memories that nothing refers to any more, for removal in the background. A row is
+ *  written in the commit that drops the last reference, so that a crash leaves nothing behind permanently. */
 import { Schema } from "effect"
 import { table } from "../storage/store.ts"
 

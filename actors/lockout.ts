@@ -1,6 +1,5 @@
-/** How often somebody has failed at something, and until when they must wait. Kept in memory: what a crash
- *  forgets is forgiven.
- *  Source: authorization section 3.5. */
+/** Counts how often a caller has failed at something, and until when the caller is locked out. The state is
+ *  in memory only: a crash forgives. Source: docs/spec/authorization.md, section 3.5. */
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply } from "../runtime/actor.ts"
 
@@ -12,7 +11,8 @@ export const Lockout = defineActor("lockout", {
   event: Schema.TaggedUnion({ Counted: counting, Locked: { untilMs: Schema.Finite } }),
   commands: {
     Check: command({}, { reply: Schema.Void, refusal: LockedOut }),
-    /** `max` failures within `windowMs` lock for `lockMs`; the answer tells whether this one did. */
+    /** Reports a failure. `max` failures within `windowMs` lock for `lockMs`; the reply tells whether this
+     *  one did. */
     Fail: command(
       { max: Schema.Finite, windowMs: Schema.Finite, lockMs: Schema.Finite },
       { reply: Schema.Boolean }
@@ -22,7 +22,7 @@ export const Lockout = defineActor("lockout", {
   keep: "memory",
   mailbox: { capacity: 1_024 },
   restart: { times: 3, within: "1 minute" },
-  // Longer than any lock: passivation forgets a memory actor.
+  // This is longer than any lock, because passivation erases a memory actor.
   passivateAfter: "1 day"
 }).behaves({
   initial: { _tag: "Counting", sinceMs: 0, failures: 0 },

@@ -1,6 +1,6 @@
 /** One job of a translation memory: an import that waits for its file and reads it, or an export that writes
- *  one. It guarantees that what a job has answered survives a crash, that work cut short begins anew by
- *  itself, and that a memory exists only once it is whole. The work itself comes from outside (MemoryPort).
+ *  one. It guarantees that an answer the job has given survives a crash, that interrupted work restarts by
+ *  itself, and that a memory exists only once it is complete. The work itself is passed in (MemoryPort).
  *  Source: docs/spec/translation.md, sections 9.5–9.8 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
@@ -98,15 +98,15 @@ export interface Imported {
   readonly skipped: number
 }
 
-/** Reading and writing the file may begin anew at any time. They fail with a text for the customer; they die
- *  where the next try may work. */
+/** The work may be restarted at any time. Its effects fail with a text for the customer, and die when the
+ *  next try may succeed. */
 export interface MemoryPort {
   readonly read: (job: Job, blob: string) => Effect.Effect<Imported, { readonly message: string }>
   readonly write: (
     job: Job,
     jobId: string
   ) => Effect.Effect<{ readonly blob: string }, { readonly message: string }>
-  /** Removes garbage; it is started after every job's end. */
+  /** Removes garbage; it runs after the end of every job. */
   readonly clean: Effect.Effect<void>
 }
 
@@ -131,11 +131,12 @@ const expiresAt = (state: State): number | undefined => {
 
 const forget = persist({ _tag: "Forgotten" }).reply(undefined)
 
-/** The record of a job that has ended is kept for a week. */
+/** Removes the record of a job a week after its end. */
 const expireRecord = (state: State, _: unknown, { nowMs }: Facts) =>
   nowMs >= (expiresAt(state) ?? Infinity) ? forget : reply(undefined)
 
-/** The memory must still exist, and `after` must be its newest export: of two at once, one is refused. */
+/** Starts an export. The memory must still exist, and `after` must be its newest export: of two concurrent
+ *  requests, one is refused. */
 const startExport = (_: unknown, { job, after }: ExportRequest, { id }: Facts) =>
   persist({ _tag: "ExportBegun", job })
     .with(
@@ -155,7 +156,7 @@ const expireAwaiting = (state: Awaiting, _: unknown, { nowMs }: Facts) =>
     ? persist({ _tag: "Expired", atMs: nowMs }).reply(undefined)
     : reply(undefined)
 
-/** The memory appears with the end of its import, in one commit. */
+/** Creates the memory in the commit that ends its import. */
 const completeImport = ({ blob }: Importing, { memory, skipped }: Imported, { nowMs }: Facts) =>
   persist({ _tag: "ReadWhole", skipped, atMs: nowMs })
     .with(Memories.put([memory.accountId, memory.memoryId], memory), Garbage.put(["blob", blob], true))
@@ -166,7 +167,7 @@ const failImport = ({ blob, job }: Importing, { message }: Failure, { nowMs }: F
     .with(Garbage.put(["blob", blob], true), Garbage.put(["memory", job.memoryId], true))
     .reply(undefined)
 
-/** An export whose memory was deleted meanwhile does not finish. */
+/** Finishes an export, unless its memory was deleted meanwhile. */
 const finishExport = ({ job }: Exporting, { blob }: { readonly blob: string }, { nowMs }: Facts) =>
   persist({ _tag: "Written", blob, atMs: nowMs })
     .with(Memories.check([job.accountId, job.memoryId], "present"))
@@ -205,7 +206,8 @@ export const MemoryJob = defineActor("memory-job", {
   }),
   commands: {
     Declare: command(withJob, { reply: Schema.Void }),
-    /** It is refused when `after`, the export that the asker has seen, is not the newest any more. */
+    /** Requests an export. It is refused when `after`, the export that the caller has seen, is no longer the
+     *  newest. */
     Export: command(
       { ...withJob, after: Schema.NullOr(Schema.String) },
       { reply: Schema.Void, refusal: JobSettled }

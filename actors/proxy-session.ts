@@ -1,7 +1,7 @@
-/** A chat session: the tree of its stored responses and when it expires. What is committed here is durable
- *  before its answer leaves, response row and session in one transaction. Expiry is a time in the state,
- *  compared at each use; a turn under way near its end holds it.
- *  Source: docs/spec/chat.md, sections 15 and 16. */
+/** A chat session: the tree of its stored responses, and the time at which it expires. Whatever is committed
+ *  here is durable before its answer is sent; response row and session are written in one transaction. Expiry
+ *  is a time in the state, compared at each use; a turn that is running near that time postpones it. Source:
+ *  docs/spec/chat.md, sections 15 and 16. */
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
@@ -22,7 +22,7 @@ export const ResponseRecord = Schema.Struct({
   owner: Schema.String,
   parentId: Schema.NullOr(Schema.String),
   status: Status,
-  /** The response is deleted, but still part of the context of its descendants. */
+  /** True when the response is deleted, but still part of the context of its descendants. */
   hidden: Schema.Boolean,
   background: Schema.Boolean,
   streamed: Schema.Boolean,
@@ -33,7 +33,7 @@ export const ResponseRecord = Schema.Struct({
   messages: Schema.String,
   /** The size of this turn, for the limit of a chain. */
   bytes: Schema.Int,
-  /** The upstream's own session or response, to be forgotten at the end. */
+  /** The upstream's own session or response, which is deleted there when the session ends. */
   upstream: Schema.NullOr(Schema.Struct({ id: Schema.String, session: Schema.String }))
 })
 
@@ -42,7 +42,7 @@ export type ResponseRecord = typeof ResponseRecord.Type
 /** [response id] */
 export const Responses = table("chat-responses", ResponseRecord)
 
-/** [response id] → the request of a background response that is not at its end; `body` is its JSON. */
+/** [response id] → the request of a background response that has not ended; `body` is its JSON. */
 export const BackgroundWork = table(
   "chat-background",
   Schema.Struct({ owner: Schema.String, sessionId: Schema.String, body: Schema.String })
@@ -54,10 +54,10 @@ export const BackgroundEvents = table(
   Schema.Struct({ type: Schema.String, data: Schema.String })
 )
 
-/** [upstream, its session] → attempts. The session is to be forgotten there, best effort. */
+/** [upstream, its session] → attempts. The session is to be deleted there, best effort. */
 export const Forgotten = table("chat-forgotten", Schema.Struct({ attempts: Schema.Int }))
 
-/** The counter of live sessions. Beside it, one per ending counts those that ended so. */
+/** The key of the counter of live sessions. Each kind of ending has another counter beside it. */
 export const sessionsCounter = { table: "chat-sessions", key: ["live"] } as const
 
 export const endings = ["retention", "lru", "deleted"] as const
@@ -65,7 +65,7 @@ export type Ending = (typeof endings)[number]
 
 const eventsMax = 100_000
 
-/** What a session remembers of one of its responses. */
+/** Describes one response of the session. */
 const ResponseSummary = Schema.Struct({
   status: Status,
   hidden: Schema.Boolean,
@@ -100,7 +100,8 @@ interface OfOwner {
   readonly id: string
 }
 
-/** A response that never existed, is expired or deleted, or is another owner's: they are not told apart. */
+/** The response never existed, has expired, was deleted, or belongs to another owner: the refusal does not
+ *  distinguish these. */
 const ResponseUnknown = Schema.TaggedStruct("ResponseUnknown", {})
 
 const ResponseNotReady = Schema.TaggedStruct("ResponseNotReady", {})
@@ -126,9 +127,9 @@ const committed = Schema.Struct({
   id: Schema.String,
   record: ResponseRecord,
   retentionMs: Schema.Int,
-  /** `others` says that other turns of the session are under way. */
+  /** `others` is true while other turns of the session are running. */
   others: Schema.Boolean,
-  /** The request of a background response that stays to be worked on, and its events so far. */
+  /** The request of a background response that remains to be worked on, and its events so far. */
   work: Schema.NullOr(Schema.String),
   events: Schema.Array(Schema.Struct({ type: Schema.String, data: Schema.String })),
   eventsFrom: Schema.Int
@@ -144,7 +145,7 @@ const rowsOf = ({ id, record, work, events, eventsFrom }: Committed): ReadonlyAr
   ...events.map((event, i) => BackgroundEvents.put([id, eventsFrom + i], event))
 ]
 
-/** A run that starts over leaves events behind: those beyond its own are deleted. */
+/** Deletes the events that an earlier run left behind: those beyond the ones of this run. */
 const staleEvents = ({ responses }: Active, { id, events, eventsFrom }: Committed): ReadonlyArray<Write> => {
   const count = eventsFrom + events.length
   const before = responses[id]?.events ?? 0
@@ -174,7 +175,8 @@ const open = (_: unknown, commit: Committed, { nowMs }: Facts) =>
     .with(countLive(1), ...rowsOf(commit))
     .reply(undefined)
 
-/** The response as the owner may see it now: not after the session's end, and not once it is deleted. */
+/** Returns the response if the owner may see it now: not after the session's end, and not once it is
+ *  deleted. */
 const visible = (state: Active, owner: string, id: string, nowMs: number): ResponseSummary | undefined => {
   if (nowMs >= dueMs(state) || state.owner !== owner) return undefined
   const response = state.responses[id]
@@ -201,7 +203,7 @@ const commit = (state: Active, committed: Committed, { nowMs }: Facts) =>
         .with(...rowsOf(committed), ...staleEvents(state, committed))
         .reply(undefined)
 
-/** The last response that can be seen takes the session with it. */
+/** Deletes a response; when no visible one is left, the session ends with it. */
 const remove = (state: Active, { owner, id }: OfOwner, { nowMs }: Facts) => {
   if (visible(state, owner, id, nowMs) === undefined) return unknown()
   const othersLeft = Object.entries(state.responses).some(([other, { hidden }]) => other !== id && !hidden)
@@ -232,23 +234,23 @@ export const ProxySession = defineActor("proxy-session", {
     Expired: {}
   }),
   commands: {
-    /** A turn that continues `previousId` begins; it may take `holdMs`. */
+    /** Begins a turn that continues `previousId` and may take `holdMs`. */
     Begin: command(
       { owner: Schema.String, previousId: Schema.String, holdMs: Schema.Int },
       { reply: Schema.Void, refusal: Schema.Union([ResponseUnknown, ResponseNotReady]) }
     ),
-    /** The reply says that the response can be seen now. */
+    /** Replies when the response can be seen now. */
     Inspect: command(
       { owner: Schema.String, id: Schema.String },
       { reply: Schema.Void, refusal: ResponseUnknown }
     ),
-    /** A response was accepted (background) or reached its end. */
+    /** Stores a response that was accepted (background) or has ended. */
     Commit: command(committed.fields, { reply: Schema.Void, refusal: ResponseUnknown }),
     Delete: command(
       { owner: Schema.String, id: Schema.String },
       { reply: Schema.Void, refusal: ResponseUnknown }
     ),
-    /** The session has to make room for another. */
+    /** Ends the session to make room for another. */
     Evict: command({}, { reply: Schema.Boolean }),
     Expire: command({}, { reply: Schema.Void })
   },

@@ -1,18 +1,18 @@
-/** One quality evaluation: accepted with its segments in a file, evaluated, kept a day. It guarantees that an
- *  accepted job survives a crash and begins anew. The evaluation itself comes from outside (QualityPort).
- *  Source: docs/spec/translation.md, sections 14 and 17. */
+/** One quality evaluation: it is accepted with its segments in a file, evaluated, and stored for a day. It
+ *  guarantees that an accepted job survives a crash and is started again. The evaluation itself is passed in
+ *  (QualityPort). Source: docs/spec/translation.md, sections 14 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { Garbage } from "./garbage.ts"
 
-/** A report, or the reason why there is none, is kept so long. */
+/** How long a report, or the reason why there is none, is stored, in ms. */
 export const retentionMs = 86_400_000
 
 const job = {
   accountId: Schema.String,
   source: Schema.String,
   target: Schema.String,
-  /** The blob holds the segments, and after the evaluation the report. */
+  /** The id of the blob that holds the segments, and after the evaluation the report. */
   blob: Schema.String
 }
 
@@ -41,7 +41,8 @@ const done = () => reply(undefined)
 const view = (state: QualityView) => reply(state)
 
 export interface QualityPort {
-  /** Reads the segments from `blob` and answers the blob that holds the report. It may begin anew. */
+  /** Reads the segments from `blob` and answers the id of the blob that holds the report. It may be
+   *  restarted. */
   readonly evaluate: (
     job: { readonly source: string; readonly target: string; readonly blob: string },
     jobId: string

@@ -1,27 +1,27 @@
-/** One caller's calls in a fixed, aligned window [k·windowMs, (k+1)·windowMs): at most `limit` of them cost
- *  something, the rest are refused. It serves both "50 calls per 10 s" and "100 a second, burst 200" (200 per
- *  2 s). What a crash costs: the window starts anew, unless the asker says what it had seen. A clock that
- *  steps back by a window or less keeps the window it was in. One record, no timer, no promise
- *  (bench/rate-window).
- *  Source: docs/spec/store.md, section 4.2; docs/spec/translation.md, section 2.5. */
+/** Counts one caller's calls in a fixed, aligned window [k·windowMs, (k+1)·windowMs): at most `limit` of them
+ *  are charged, the rest are refused. It serves both "50 calls per 10 s" and "100 a second, burst 200" (200
+ *  per 2 s). After a crash the window starts empty, unless the caller passes what it had seen. A clock that
+ *  steps back by a window or less stays in the window it was in. It is one record without timer or promise
+ *  (bench/rate-window). Source: docs/spec/store.md, section 4.2; docs/spec/translation.md, section 2.5. */
 import { Schema } from "effect"
 import { command, defineActor, type Decision } from "../runtime/actor.ts"
 
-/** `startMs`: when the window that was last used began; `charged`: what it has been charged. */
+/** `startMs` is when the window that was last used began, in epoch ms; `charged` is what it has been
+ *  charged. */
 const counted = { startMs: Schema.Finite, charged: Schema.Finite }
 
 export const Taken = Schema.Struct({
-  /** Charged so far, this call included. */
+  /** The cost charged to the window so far, this call included. */
   charged: Schema.Finite,
   remaining: Schema.Finite,
-  /** Until the window ends. */
+  /** Time until the window ends, in ms. */
   resetMs: Schema.Finite
 })
 
 export const Limited = Schema.TaggedStruct("Limited", { retryAfterMs: Schema.Finite })
 
-/** `lastSeen` is the count that the asker has seen before, and its window. The greater count holds, so that an
- *  actor that lost its memory gives nothing away. */
+/** `lastSeen` is the count that the caller has seen before, with its window. The greater count wins, so that
+ *  an actor that lost its memory grants nothing extra. */
 const Take = Schema.Struct({
   cost: Schema.Finite,
   limit: Schema.Finite,

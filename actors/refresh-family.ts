@@ -1,8 +1,9 @@
-/** A refresh-token family: one grant and the generation of its only current token. The edge makes and checks
- *  tokens (a MAC over family and generation, so none is ever stored) before it asks, so an older generation
- *  is a true sign of reuse and ends the family. `refreshVerdict` is the one place that judges a presented
- *  generation; `Rotate` judges again inside the mailbox, so that of two uses of one token only one succeeds.
- *  Source: docs/spec/authorization.md, sections 8.4, 8.5 and 18.2; OAuth 2.1 draft, refresh-token rotation. */
+/** A refresh-token family: one grant, and the generation of its only current token. Before it asks this
+ *  actor, the edge makes and checks tokens (a MAC over family and generation, so none is ever stored); so an
+ *  older generation is a true sign of reuse and ends the family. `refreshVerdict` is the one place that
+ *  judges a presented generation; `Rotate` judges again inside the mailbox, so that of two uses of one token
+ *  only one succeeds. Source: docs/spec/authorization.md, sections 8.4, 8.5 and 18.2; OAuth 2.1 draft,
+ *  refresh-token rotation. */
 import { Schema } from "effect"
 import { command, defineActor, persist, refuse, reply, type Payload } from "../runtime/actor.ts"
 import { table, type Write } from "../storage/store.ts"
@@ -26,9 +27,9 @@ const active = {
   grant: Grant,
   /** The generation of the current token. */
   generation: Schema.Int,
-  /** When the current token expires. */
+  /** The time at which the current token expires (epoch ms). */
   expiresMs: Schema.Int,
-  /** When the family expires, however often it is used. */
+  /** The time at which the family expires, however often it is used (epoch ms). */
   absoluteMs: Schema.Int,
   createdMs: Schema.Int,
   usedMs: Schema.Int
@@ -55,16 +56,16 @@ export type ActiveFamily = Extract<Family, { readonly _tag: "Active" }>
 type AbsentFamily = Extract<Family, { readonly _tag: "Absent" }>
 type EndedFamily = Extract<Family, { readonly _tag: "Ended" }>
 
-/** What a presented generation means. `repeated`: the token was just used, and the grace for that lasts.
- *  `superseded`: it was used before, which in an active family is reuse. `unknown`: this server has not made
- *  such a token. */
+/** The verdict on a presented generation. `repeated`: the token was just used, and the grace period for that
+ *  has not ended. `superseded`: it was used earlier, which in an active family is reuse. `unknown`: this
+ *  server has not issued such a token. */
 export type RefreshVerdict = "current" | "repeated" | "superseded" | "expired" | "revoked" | "unknown"
 
 /** One use of a token whose MAC was right. */
 export interface TokenUse {
   readonly presentedGeneration: number
   readonly nowMs: number
-  /** How long after its use a token may be presented once more; 0 for never. */
+  /** How long after its use a token may be presented once more, in ms; 0 for never. */
   readonly graceMs: number
 }
 
@@ -91,11 +92,11 @@ const NotCurrent = Schema.TaggedStruct("NotCurrent", {
   verdict: Schema.Literals(["repeated", "superseded", "expired", "revoked", "unknown"])
 })
 
-/** A row that the caller had read has changed since. Nothing has happened; the caller reads again. */
+/** A row that the caller had read has changed since. Nothing was written; the caller reads again. */
 const Stale = Schema.TaggedStruct("Stale", {})
 
-/** Rows that commit with the step or not at all: issuance, spent code, audit. The edge makes them, and their
- *  conditions are checked with the commit. */
+/** Rows that commit together with the step or not at all: issuance, spent code, audit. The edge makes them,
+ *  and their conditions are checked with the commit. */
 const Rows = Schema.Array(
   Schema.declare((row): row is Write => typeof row === "object" && row !== null && "op" in row)
 )
@@ -152,8 +153,8 @@ export const RefreshFamily = defineActor("refresh-family", {
       { reply: Schema.Void, refusal: Schema.Union([FamilyTaken, Stale]) }
     ),
     Inspect: command({}, { reply: Family }),
-    /** Spends the token of `presentedGeneration`, if it is the current one; its successor is one more and
-     *  expires at `expiresMs`. A superseded one ends the family. */
+    /** Spends the token of `presentedGeneration` if it is the current one; its successor has the next
+     *  generation and expires at `expiresMs`. A superseded token ends the family. */
     Rotate: command(
       { presentedGeneration: Schema.Int, graceMs: Schema.Int, expiresMs: Schema.Int, rows: Rows },
       { reply: Schema.Void, refusal: Schema.Union([NotCurrent, Stale]) }

@@ -1,6 +1,6 @@
-/** One voice translation job: it waits for its file, is worked off, and ends when its results are fetched or
- *  its time is up. It guarantees that what was answered survives a crash, that work cut short begins anew by
- *  itself, and that its files never outlive it. The work itself comes from outside (VoiceJobPort).
+/** One voice translation job: it waits for its file, is processed, and ends when its results are fetched or
+ *  its time is up. It guarantees that an answer the job has given survives a crash, that interrupted work
+ *  restarts by itself, and that its files never outlive it. The work itself is passed in (VoiceJobPort).
  *  Source: docs/spec/translation.md, sections 13 and 17. */
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
@@ -33,7 +33,7 @@ export const Result = Schema.Struct({
 
 export type Result = typeof Result.Type
 
-/** [accountId, jobId] → bytes of its file. The row is there while the job waits or is worked on. */
+/** [accountId, jobId] → bytes of its file. The row exists while the job waits or is being processed. */
 export const OpenVoiceJobs = table("translation-voice-jobs-open", Schema.Int)
 
 export const uploadWithinMs = 300_000
@@ -84,8 +84,8 @@ export interface VoiceJobOutcome {
 }
 
 export interface VoiceJobPort {
-  /** Answers one result per target, and may begin anew at any time. It fails with a text for the customer
-   *  when there is no result for any. */
+  /** Answers one result per target; it may be restarted at any time. It fails with a text for the customer
+   *  when no target has a result. */
   readonly run: (
     job: Job,
     blob: string,
@@ -155,8 +155,8 @@ const fetch = (state: Done, { index }: { readonly index: number }, { nowMs }: Fa
     ? end(state)
     : persist({ _tag: "Fetched", index, atMs: nowMs }).reply(undefined)
 
-/** The bill is written; when everything has been fetched meanwhile the job ends. One that failed as a whole
- *  stays, so that its reason can be read. */
+/** Records that the bill is written, and ends the job when everything has been fetched meanwhile. A job that
+ *  failed as a whole stays, so that its reason can be read. */
 const bill = (state: Done) =>
   state.results.some(({ blob }) => blob !== "") && allFetched(state.results)
     ? end(state)

@@ -1,9 +1,9 @@
-/** One live voice session: audio comes in by one lane, transcripts and speech leave by another. Concluded
- *  text is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash of
- *  the process loses at most what that turn was writing, and doubles nothing. Text that a lost connection may
- *  not have brought to the client (sent, no pong since) is delivered again on the next. The session outlives
- *  its connections: after a lost one, the audio that has arrived is recognized to its end.
- *  Source: docs/spec/translation.md, sections 12 and 17. */
+/** One live voice session: audio comes in by one lane, transcripts and speech go out by another. Concluded
+ *  text is durable before it is delivered, and marked delivered before it is sent, in the same turn: a crash
+ *  of the process loses at most what that turn was writing, and duplicates nothing. Text that a lost
+ *  connection may not have brought to the client (sent, no pong since) is delivered again on the next one.
+ *  The session outlives its connections: after a connection is lost, the audio that has arrived is recognized
+ *  to its end. Source: docs/spec/translation.md, sections 12 and 17. */
 import { Schema } from "effect"
 import { command, defineActor, lane, persist, refuse, reply, type Facts } from "../runtime/actor.ts"
 import { table } from "../storage/store.ts"
@@ -28,15 +28,15 @@ export const VoiceTokens = table(
   })
 )
 
-/** A token must open its connection in this time. */
+/** How long a token may wait before it opens its connection, in ms. */
 export const connectWithinMs = 60_000
 
-/** A session can be resumed for so long after its last disconnect. */
+/** How long a session can be resumed after its last disconnect, in ms. */
 export const resumableMs = 600_000
 
 export const sessionMsMax = 86_400_000
 
-/** Sessions reconnect now and then, not forever. */
+/** Limits the tokens of a session, which may reconnect, but not endlessly. */
 const tokensMax = 256
 
 const live = {
@@ -45,10 +45,10 @@ const live = {
   tokens: Schema.Array(Schema.String),
   issuedMs: Schema.Int,
   createdMs: Schema.Int,
-  /** The open connection's token, "" while there is none. */
+  /** The open connection's token; "" when there is none. */
   connection: Schema.String,
   disconnectedMs: Schema.Int,
-  /** Where the concluded audio ends. */
+  /** The position where the concluded audio ends, in ms. */
   audioMs: Schema.Int,
   segments: Schema.Int,
   untranslated: Schema.Array(Utterance),
@@ -63,7 +63,7 @@ type Live = Extract<State, { _tag: "Live" }>
 
 const SessionGone = Schema.TaggedStruct("SessionGone", {})
 
-/** The token was used twice or is outdated, and the session has ended by it. */
+/** The token was used twice or is outdated, and that has ended the session. */
 const TokenMisused = Schema.TaggedStruct("TokenMisused", {})
 
 const sessionGone = () => refuse({ _tag: "SessionGone" })
@@ -83,8 +83,8 @@ const markToken = (live: Live, tokenState: "used" | "outdated", { id }: Facts) =
 const end = (state: Live) =>
   persist({ _tag: "Ended" }).with(...state.tokens.map((token) => VoiceTokens.delete([token])))
 
-/** A session without a connection waits for one: the first must come within a minute, a later one within ten,
- *  counted from the disconnect or from the newest token, whichever came last. */
+/** Returns until when a session without a connection waits for one: the first must come within a minute, a
+ *  later one within ten, counted from the disconnect or from the newest token, whichever came last. */
 const waitsUntilMs = ({ connection, disconnectedMs, issuedMs }: Live): number => {
   if (connection !== "") return Infinity
   return disconnectedMs === 0 ? issuedMs + connectWithinMs : Math.max(disconnectedMs, issuedMs) + resumableMs
@@ -136,7 +136,7 @@ export const VoiceSession = defineActor("voice-session", {
   }),
   commands: {
     Create: command({ config: VoiceConfig, token: Schema.String }, { reply: Schema.Void }),
-    /** A token opens one WebSocket. */
+    /** Opens the WebSocket of a token, which can do so once. */
     Connect: command(
       { token: Schema.String },
       {
@@ -144,7 +144,7 @@ export const VoiceSession = defineActor("voice-session", {
         refusal: Schema.Union([SessionGone, TokenMisused])
       }
     ),
-    /** The newest token is exchanged for a new one; a live connection ends by it. */
+    /** Exchanges the newest token for a new one, which ends a live connection. */
     Renew: command(
       { presented: Schema.String, token: Schema.String },
       { reply: Schema.Struct({ config: VoiceConfig }), refusal: Schema.Union([SessionGone, TokenMisused]) }
@@ -152,13 +152,14 @@ export const VoiceSession = defineActor("voice-session", {
     Disconnect: command({ token: Schema.String }, { reply: Schema.Void }),
     Conclude: command({ utterance: Utterance }, { reply: Schema.Void }),
     Translate: command({ translated: Schema.Array(Undelivered) }, { reply: Schema.Void }),
-    /** The reply holds all concluded text that was not delivered, and it is marked delivered: the asker sends
-     *  it in the turn of the answer. */
+    /** Replies with all concluded text that was not delivered, and marks it delivered: the caller sends it in
+     *  the turn of the answer. */
     Deliver: command(
       { token: Schema.String },
       { reply: Schema.Struct({ undelivered: Schema.Array(Undelivered), finished: Schema.Boolean }) }
     ),
-    /** The text was sent, but the connection closed before the client had answered that it has read it. */
+    /** Puts back text that was sent, but whose connection closed before the client confirmed that it had read
+     *  it. */
     Restore: command({ undelivered: Schema.Array(Undelivered) }, { reply: Schema.Void }),
     EndSource: command({}, { reply: Schema.Void }),
     Finish: command({}, { reply: Schema.Void }),

@@ -1,6 +1,6 @@
-/** One subscription's deliveries: in the order of the outbox, one at a time, each at least once. A delivery
- *  that failed waits, longer each time, and is at last put aside; one slow target delays nobody else. It goes
- *  on by itself after a restart of the process. The state is stored, so its names stay.
+/** The deliveries of one subscription: in the order of the outbox, one at a time, each at least once. A
+ *  failed delivery is retried after growing waits and finally set aside; one slow target delays no other. It
+ *  continues by itself after a restart of the process. The state is stored, so its names must not change.
  *  Source: docs/spec/store.md, section 9.2. */
 import { Context, Effect, Schema, Stream } from "effect"
 import { command, defineActor, persist, reply } from "../runtime/actor.ts"
@@ -10,15 +10,16 @@ import type { Write } from "../storage/store.ts"
 export type Attempt = { readonly delivered: true } | { readonly delivered: false; readonly why: string }
 
 export interface DeliveryPort {
-  /** The first entry of the subscription's outbox after `seq`; undefined: nothing is waiting. */
+  /** Returns the first entry of the subscription's outbox after `seq`; undefined when nothing waits. */
   readonly next: (subscription: string, after: number) => number | undefined
   /** Makes one attempt and never fails. The `last` one tries the fallback target too. */
   readonly attempt: (subscription: string, seq: number, last: boolean) => Effect.Effect<Attempt>
-  /** The rows that take the entry out of the outbox. */
+  /** Returns the writes that remove the entry from the outbox. */
   readonly done: (subscription: string, seq: number) => ReadonlyArray<Write>
-  /** The rows that put it aside, counted. */
+  /** Returns the writes that set the entry aside, and count it. */
   readonly aside: (subscription: string, seq: number, why: string, atMs: number) => ReadonlyArray<Write>
-  /** The waits before the second, third … attempt. An entry that fails after the last one is put aside. */
+  /** The waits before the second, third … attempt, in ms. An entry that fails after the last one is set
+   *  aside. */
   readonly waitsMs: ReadonlyArray<number>
   /** The clock by which waits end. */
   readonly nowMs: () => number
@@ -28,7 +29,8 @@ export class Deliveries extends Context.Service<Deliveries, DeliveryPort>()("act
 
 const State = Schema.TaggedUnion({
   Idle: {},
-  /** `attempts` of the entry `seq` have failed so far. `woken` turns true when an entry comes meanwhile. */
+  /** `attempts` of the entry `seq` have failed so far. `woken` becomes true when an entry is added
+   *  meanwhile. */
   Sending: { after: Schema.Int, seq: Schema.Int, attempts: Schema.Int, woken: Schema.Boolean },
   Resting: { after: Schema.Int, seq: Schema.Int, attempts: Schema.Int, untilMs: Schema.Int }
 })
@@ -39,7 +41,7 @@ type Sending = Extract<State, { _tag: "Sending" }>
 /** The entry after `after` is next, and has not been tried. */
 const startAfter = (after: number): State => ({ _tag: "Sending", after, seq: 0, attempts: 0, woken: false })
 
-/** How many attempts of the entry have failed, this one included. */
+/** Counts the failed attempts of the entry, this one included. */
 const failedAttempts = (state: Sending, seq: number): number => (state.seq === seq ? state.attempts : 0) + 1
 const done = () => reply(undefined)
 const entry = { seq: Schema.Int }
@@ -49,7 +51,7 @@ type AttemptOutcome =
   | { readonly _tag: "Delivered"; readonly seq: number }
   | { readonly _tag: "Failed"; readonly seq: number; readonly why: string }
 
-/** `ended`: nothing is left, or an entry has failed. */
+/** A position in the outbox; `ended` is true when nothing is left, or an entry has failed. */
 interface Position {
   readonly after: number
   readonly ended: boolean
@@ -96,7 +98,7 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
       Emptied: {}
     }),
     commands: {
-      /** An entry has been put into the outbox. */
+      /** Reports that an entry has been put into the outbox. */
       Wake: command({}, { reply: Schema.Void }),
       Delivered: command(entry, { reply: Schema.Void }),
       Failed: command({ ...entry, why: Schema.String }, { reply: Schema.Void }),
@@ -156,7 +158,7 @@ export const webhookDelivery = (port: Pick<DeliveryPort, "done" | "aside" | "wai
           : state,
       PutAside: (state, { seq }) =>
         state._tag === "Sending" ? { _tag: "Resting", after: seq, seq: 0, attempts: 0, untilMs: 0 } : state,
-      // An entry came while it looked for the last time: it looks again, by way of a wait of no length.
+      // An entry was added during the last look: it looks again, by a wait of zero length.
       Rested: (state) => {
         if (state._tag === "Resting")
           return {

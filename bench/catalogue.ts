@@ -1,4 +1,4 @@
-/** Every bench by the name that the command line takes, in the order of a full run. */
+/** Lists every bench by the name that the command line uses, in the order of a full run. */
 import { chatBenches } from "./benches/chat.ts"
 import { httpBenches } from "./benches/http.ts"
 import { kernelBenches } from "./benches/kernel.ts"
@@ -16,7 +16,8 @@ export const benches: Record<string, Bench> = {
   ...oauthBenches
 }
 
-/** What `--against` compares when no name is asked for: the paths that a change must not make dearer. */
+/** The benches that `--against` compares when no name is given: the paths that a change must not make more
+ *  expensive. */
 export const guardedBenches: ReadonlyArray<string> = [
   "tell",
   "ask",

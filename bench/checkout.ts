@@ -36,8 +36,8 @@ interface LockedPackage {
   readonly integrity?: string
 }
 
-/** What a run of the program resolves to; development packages are left out, because this tree's build both
- *  sides with the same compiler. */
+/** Lists the packages that a run of the program resolves to. Development packages are left out, because this
+ *  tree's build compiles both sides with the same compiler. */
 const runtimePackages = (folder: string): string => {
   const lock = JSON.parse(readFileSync(join(folder, "package-lock.json"), "utf8")) as {
     readonly packages: Record<string, LockedPackage>
@@ -57,9 +57,9 @@ const commitOf = (revision: string): string => {
   }
 }
 
-/** Checks a commit out, gives it node_modules, builds it. A link to this tree's node_modules does when both
- *  lock the same runtime packages; else its own are installed, with their scripts: they check the native
- *  modules. */
+/** Checks a commit out, provides its node_modules, and builds it. A link to this tree's node_modules suffices
+ *  when both lock the same runtime packages; otherwise its own are installed, with their scripts, which check
+ *  the native modules. */
 export const checkOut = async (revision: string): Promise<Tree> => {
   const commit = commitOf(revision)
   const folder = join(scratchFolder("before"), "tree")

@@ -1,4 +1,4 @@
-/** Free ports, and waiting until a server listens: for programs that do not choose a port themselves. */
+/** Finds free ports and waits until a server listens, for programs that do not choose a port themselves. */
 import net from "node:net"
 
 export const freePort = (): Promise<number> =>

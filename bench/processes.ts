@@ -1,5 +1,6 @@
-/** The processes of a bench run: servers on core 0, load on core 1 where taskset is. Whatever way the run ends
- *  (its end, an error, Ctrl-C), every process and the scratch folder end with it. */
+/** Runs the processes of a bench: servers on core 0 and load on core 1, where taskset is available.
+ *  Guarantee: however the run ends (its end, an error, Ctrl-C), every process and the scratch folder end with
+ *  it. */
 import { execFileSync, spawn, type ChildProcess, type SpawnOptions } from "node:child_process"
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { cpus, tmpdir } from "node:os"
@@ -10,7 +11,7 @@ import type { Tree } from "./tree.ts"
 const children = new Set<ChildProcess>()
 let scratch: string | undefined
 
-/** A folder of this run, removed at its end. */
+/** Makes a folder for this run, which is removed at its end. */
 export const scratchFolder = (name: string): string => {
   scratch ??= mkdtempSync(join(tmpdir(), "troupe-bench-run-"))
   const folder = join(scratch, name)
@@ -28,7 +29,7 @@ process.on("exit", () => {
   if (scratch !== undefined) rmSync(scratch, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
 })
 
-/** Whether processes are held on a core each. */
+/** True when processes can be pinned to one core each. */
 export const pins = ((): boolean => {
   try {
     execFileSync("taskset", ["-c", "0", "true"], { stdio: "ignore" })
@@ -38,7 +39,7 @@ export const pins = ((): boolean => {
   }
 })()
 
-/** As `spawn`; the process ends with the run at the latest. */
+/** Works like `spawn`, but the process ends with the run at the latest. */
 export const launch = (
   command: string,
   args: ReadonlyArray<string>,
@@ -104,7 +105,7 @@ export const cpuMsOf = (pid: number): number => {
 
 export interface RunningServer {
   readonly pid: number
-  /** Its port first; what else a client needs follows after a space. */
+  /** The line begins with the server's port; anything else that a client needs follows after a space. */
   readonly firstLine: string
   kill(): void
 }

@@ -1,6 +1,6 @@
-/** How well the engines do, on small public samples: word error rate of the embedded recognizer on the
- *  LibriVox clips that its package brings (public domain, five sentences of Jane Austen) and on our own
- *  synthetic sample. `node dist/bench/quality.js` */
+/** Measures the quality of the engines on small public samples: the word error rate of the embedded
+ *  recognizer on the LibriVox clips that its package includes (public domain, five sentences of Jane Austen)
+ *  and on our own synthetic sample. `node dist/bench/quality.js` */
 import { Context, Effect, Stream } from "effect"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"

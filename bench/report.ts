@@ -1,4 +1,4 @@
-/** What a run prints and stores. */
+/** Prints and stores the results of a run. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cpus } from "node:os"
 import { join } from "node:path"
@@ -58,7 +58,7 @@ export const comparedTable = (rows: ReadonlyArray<ComparedRow>): string =>
 
 const storedMax = 20
 
-/** One JSON per run, the last twenty, for trends. */
+/** Stores one JSON file per run, and the last twenty of them, so that trends can be seen. */
 export const store = (rows: ReadonlyArray<Row | ComparedRow>): void => {
   const folder = join(root, "bench", ".results")
   mkdirSync(folder, { recursive: true })

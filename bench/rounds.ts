@@ -1,6 +1,6 @@
-/** Candidates measured in interleaved rounds, so that what the machine does meanwhile meets all of them alike.
- *  `sideBySide` gives each candidate's ratio to the floor of the same round; `beforeAndAfter` gives after ÷
- *  before of the same round. Only such ratios are reported as results. */
+/** Measures candidates in interleaved rounds, so that disturbances of the machine affect all of them alike.
+ *  `sideBySide` computes each candidate's ratio to the floor of the same round; `beforeAndAfter` computes
+ *  after ÷ before of the same round. Only such ratios are reported as results. */
 import type { Tree } from "./tree.ts"
 import { judge, median, roundsDefault, roundsMax, spreadMax, spreadOf, type Judgement } from "./verdict.ts"
 
@@ -8,11 +8,11 @@ export interface Size {
   readonly smoke: boolean
   /** Seconds of load in each round. */
   readonly seconds: number
-  /** As asked for by `--rounds`. */
+  /** The number of rounds that `--rounds` requests. */
   readonly rounds: number | undefined
 }
 
-/** What the load side saw beside the figure. */
+/** The figures of the load side, beside the bench's own figure. */
 export interface LoadFigures {
   readonly p50Ms: number
   readonly p99Ms: number
@@ -23,20 +23,20 @@ export interface Measured {
   readonly value: number
   readonly extra?: string
   readonly load?: LoadFigures
-  /** Why the latencies, or the figure, say nothing. */
+  /** The reason why the latencies, or the figure, are meaningless. */
   readonly invalid?: string
 }
 
 export interface Prepared {
   readonly measure: () => Promise<Measured>
-  /** Called once before the first round, one candidate after the other. */
+  /** Is called once before the first round, one candidate after the other. */
   readonly warm?: () => Promise<void>
   readonly close?: () => void
 }
 
 export interface Candidate {
   readonly name: string
-  /** It is the project's own, and `--against` measures it in both trees. */
+  /** True for the project's own candidate, which `--against` measures in both trees. */
   readonly compared?: boolean
   readonly prepare: (tree: Tree) => Promise<Prepared> | Prepared
 }
@@ -45,10 +45,10 @@ export interface Candidate {
 export type Results = ReadonlyMap<string, ReadonlyArray<Measured>>
 
 export interface Session {
-  /** The first is the floor, unless it is compared itself. */
+  /** The candidates, of which the first is the floor, unless it is compared itself. */
   readonly candidates: ReadonlyArray<Candidate>
   readonly close?: () => void
-  /** What stands beside a candidate's figures; else the `extra` of its last round. */
+  /** Returns the text beside a candidate's figures; without it the `extra` of the last round is printed. */
   readonly describe?: (name: string, results: Results) => string
   /** A remark about the whole bench. */
   readonly note?: string
@@ -57,9 +57,10 @@ export interface Session {
 export interface Bench {
   readonly title: string
   readonly unit: string
-  /** The figure is a rate: a ratio of 2 is twice as fast. Elsewhere it is a cost: 2 is twice as dear. */
+  /** True when the figure is a rate, so that a ratio of 2 is twice as fast. Otherwise it is a cost, and 2 is
+   *  twice as expensive. */
   readonly rate?: boolean
-  /** How many rounds it takes side by side, when not the usual three. */
+  /** The number of rounds side by side, if it is not the usual three. */
   readonly rounds?: number
   readonly open: (size: Size) => Promise<Session> | Session
 }
@@ -69,7 +70,7 @@ export interface Row {
   readonly candidate: string
   readonly unit: string
   readonly value: number
-  /** Against the floor of the same round: median, least, most. */
+  /** The ratio to the floor of the same round: median, minimum and maximum. */
   readonly ratio: number
   readonly min: number
   readonly max: number
@@ -97,7 +98,7 @@ interface Entry {
   readonly tree: Tree
 }
 
-/** Starts every candidate (idle ones cost nothing), warms them, hands them to `measured`, ends them. */
+/** Starts every candidate (idle ones cost nothing), warms them, passes them to `measured`, and ends them. */
 const withPrepared = async <A>(
   entries: ReadonlyArray<Entry>,
   smoke: boolean,
@@ -110,7 +111,7 @@ const withPrepared = async <A>(
         prepared.set(name, await candidate.prepare(tree))
       })
     )
-    // The compiler's own work is no part of an operation.
+    // The compiler's own work is not part of an operation.
     if (!smoke) for (const { name } of entries) await prepared.get(name)!.warm?.()
     return await measured(prepared)
   } finally {
@@ -129,7 +130,7 @@ const joined = (texts: ReadonlyArray<string | undefined>): string =>
 const usualRounds = 3
 const extraRounds = 2
 
-/** Rounds A B C, B C A, …; a bench of which a row spreads too far gets two more. */
+/** Measures rounds A B C, B C A, …; a bench with a row that varies too much gets two more rounds. */
 export const sideBySide = async (bench: Bench, size: Size, tree: Tree): Promise<ReadonlyArray<Row>> => {
   const session = await bench.open(size)
   const entries = session.candidates.map((candidate) => ({ name: candidate.name, candidate, tree }))
@@ -192,8 +193,9 @@ const loadChange = (before: ReadonlyArray<Measured>, after: ReadonlyArray<Measur
   ].join(", ")
 }
 
-/** Rounds floor A B, B A floor, …, where A is the other commit's and B this tree's. Seven rounds; when a row
- *  is not shown by them, fifteen, and not a number between, at which luck could stop. `--rounds` fixes them. */
+/** Measures rounds floor A B, B A floor, …, where A is the other commit's candidate and B this tree's. There
+ *  are seven rounds, or fifteen when seven prove nothing for a row, and no number between, at which luck
+ *  could stop. `--rounds` overrides both. */
 export const beforeAndAfter = async (
   bench: Bench,
   size: Size,

@@ -1,6 +1,6 @@
-/** `npm run bench -- [NAME …] [--against COMMIT] [--rounds N] [--smoke] [--list]`: every path side by side with
- *  its floor and peers, or this tree beside another commit. How to run and how to read: bench/README.md.
- *  Never asserts on time: what is worse is printed as such. */
+/** `npm run bench -- [NAME …] [--against COMMIT] [--rounds N] [--smoke] [--list]` measures every path side by
+ *  side with its floor and peers, or this tree beside another commit. bench/README.md says how to run it and
+ *  how to read it. It never asserts on time: a worse figure is printed as such. */
 import { parseArgs } from "node:util"
 import { benches, guardedBenches } from "./catalogue.ts"
 import { checkOut, thisTree } from "./checkout.ts"

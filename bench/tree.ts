@@ -2,7 +2,7 @@
  *  (bench/checkout.ts). */
 import { fileURLToPath } from "node:url"
 
-/** Where this tree lies, seen from dist/bench. */
+/** The folder of this tree, which is found relative to dist/bench. */
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 
 export interface Tree {
@@ -11,6 +11,6 @@ export interface Tree {
   readonly programs: string
   /** The `TMPDIR` of its programs, so that two trees never share a file. */
   readonly temporary: string
-  /** What a report calls it. */
+  /** The tree's name in a report. */
   readonly description: string
 }

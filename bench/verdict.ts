@@ -1,11 +1,11 @@
-/** What rounds of after ÷ before show: pure statistics and the rule of bench/README.md. A median of seven or
+/** Judges rounds of after ÷ before by pure statistics and the rule of bench/README.md. A median of seven or
  *  more rounds within 0.95 to 1.05 is "unchanged"; a figure that its own rounds contradict is "not shown". */
 
 export const median = (values: ReadonlyArray<number>): number => quantileOf(sortedOf(values), 0.5)
 
 const sortedOf = (values: ReadonlyArray<number>): ReadonlyArray<number> => [...values].sort((a, b) => a - b)
 
-/** Between two values by their distance; NaN of none. */
+/** Returns a quantile, interpolated between two values; NaN when there are none. */
 const quantileOf = (sorted: ReadonlyArray<number>, share: number): number => {
   if (sorted.length === 0) return NaN
   const position = (sorted.length - 1) * share
@@ -28,9 +28,10 @@ export interface Interval {
   readonly high: number
 }
 
-/** The interval of the median by order statistics: the k-th least and the k-th greatest value, with the
- *  greatest k for which both tails of Binomial(n, ½) hold at most 5 %. Assumes only that rounds are
- *  independent. Seven rounds: the least and the greatest; fifteen: the fourth from each end; under six: none. */
+/** Returns the interval of the median by order statistics: the k-th least and the k-th greatest value, with
+ *  the greatest k for which both tails of Binomial(n, ½) are at most 5 %. It assumes only that rounds are
+ *  independent. With seven rounds these are the least and the greatest value, with fifteen the fourth from
+ *  each end; with fewer than six there is none. */
 export const medianInterval = (values: ReadonlyArray<number>): Interval | undefined => {
   const n = values.length
   let term = 0.5 ** n
@@ -54,13 +55,13 @@ export interface Judgement {
   readonly min: number
   readonly max: number
   readonly interval: Interval | undefined
-  /** A difference under 5 % which fifteen rounds do show, in words. */
+  /** Describes in words a difference under 5 % that fifteen rounds do prove. */
   readonly smallDifference: string | undefined
 }
 
 const contains = ({ low, high }: Interval, value: number): boolean => low <= value && value <= high
 
-/** `rate`: of a rate more is better, of a cost less. */
+/** Judges the ratios; with `rate` more is better, otherwise less. */
 export const judge = (ratios: ReadonlyArray<number>, rate = false): Judgement => {
   const sorted = sortedOf(ratios)
   const middle = quantileOf(sorted, 0.5)

@@ -1,4 +1,5 @@
-/** Word error rate, as speech is judged: by the quality bench and by the recognizer's tests. Pure. */
+/** Computes the word error rate, the usual measure of speech recognition, for the quality bench and for the
+ *  recognizer's tests. It is pure. */
 
 export const wordsOf = (text: string): ReadonlyArray<string> =>
   text
@@ -7,7 +8,7 @@ export const wordsOf = (text: string): ReadonlyArray<string> =>
     .split(/\s+/)
     .filter((word) => word !== "")
 
-/** Substitutions, insertions and deletions. */
+/** Counts substitutions, insertions and deletions. */
 export const wordErrors = (expected: ReadonlyArray<string>, recognized: ReadonlyArray<string>): number => {
   let row = Array.from({ length: recognized.length + 1 }, (_, i) => i)
   for (let i = 1; i <= expected.length; i++) {

@@ -1,8 +1,7 @@
 /** The work of a document job: wait for a turn, open the source, extract, translate in batches, rebuild, seal
- *  the result. Checkpoints make what an engine has answered survive a crash; the rest is done again and comes
- *  out the same. It ends with one command to the job itself: Finish, Fail, or Lock while nobody has presented
- *  the key since the process started.
- *  Source: docs/spec/documents.md, sections 9.5–9.7 and 10. */
+ *  the result. Checkpoints make an engine's answers survive a crash; the other steps are repeated and give
+ *  the same result. The work ends with one command to the job itself: Finish, Fail, or Lock when nobody has
+ *  presented the key since the process started. Source: docs/spec/documents.md, sections 9.5–9.7 and 10. */
 import { Cause, Effect, Schedule, type Scope, Stream } from "effect"
 import { defined } from "../../runtime/defined.ts"
 import { retryable, type EngineFault } from "../engines/ports.ts"
@@ -31,7 +30,8 @@ const batchCharsMax = 16_384
 const batchesAtOnce = 2
 const retriesMax = 3
 
-/** The language is detected from so many characters, of so many segments, each cut short. */
+/** Limits the sample that the language is detected from: its characters, its segments, and the length of
+ *  each. */
 const sampleCharsMax = 2_000
 const sampleSegments = 40
 const sampleSegmentCharsMax = 300
@@ -39,7 +39,7 @@ const sampleSegmentCharsMax = 300
 const engineUnavailable = "The translation engine is not available, please upload the document again."
 const notStored = "The result could not be stored."
 
-/** One run of a job. */
+/** Holds what one run of a job works with. */
 interface Run {
   readonly id: string
   readonly meta: DocumentMeta
@@ -63,7 +63,7 @@ export const translateDocument = (
     })
   )
 
-/** Waits for the document's turn, and holds it as long as the scope. */
+/** Waits for the document's turn and holds it until the scope closes. */
 const turn = (
   id: string,
   { accountId }: DocumentMeta,
@@ -124,7 +124,7 @@ const readSource = ({ id, keys, port }: Run): Effect.Effect<Buffer, JobFault> =>
       new JobFault({ text: "The document could not be read from storage, please upload it again." })
   })
 
-/** Enough to tell the language by, from the whole of the document. */
+/** Returns a sample that suffices to detect the language, taken from the whole document. */
 const languageSample = (segments: ReadonlyArray<WorkSegment>): ReadonlyArray<string> => {
   const sample: Array<string> = []
   const step = Math.max(1, Math.floor(segments.length / sampleSegments))
@@ -143,7 +143,7 @@ interface Batch {
   billed: number
 }
 
-/** Each text is asked for once, however often it stands in the document. */
+/** Divides the texts into batches; a text that is repeated in the document is translated once. */
 const batchesOf = (
   segments: ReadonlyArray<WorkSegment>,
   translations: ReadonlyMap<string, string>
@@ -172,14 +172,14 @@ const batchesOf = (
 const billedSum = (items: ReadonlyArray<{ readonly billed: number }>): number =>
   items.reduce((sum, { billed }) => sum + billed, 0)
 
-/** An engine that answers at once would otherwise keep the event loop for the whole document: each batch
- *  waits for a turn of its own. */
+/** Yields to the event loop before each batch: an engine that answers at once would otherwise block it for
+ *  the whole document. */
 const yieldToEventLoop = Effect.callback<void>((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(immediate))
 })
 
-/** Segment id → translation, of the segments whose text changes. */
+/** Translates the segments; the result maps the ids of those whose text changes to their translations. */
 const translate = (
   run: Run,
   { segments }: ExtractedDocument,
@@ -242,8 +242,8 @@ const changedSegments = (
   return changed
 }
 
-/** Removes what the job needs no more: the source and the checkpoints, and the result and the keys with them
- *  unless the result is kept for its download. */
+/** Removes what the job no longer needs: the source and the checkpoints, and also the result and the keys
+ *  unless the result waits for its download. */
 export const removeBlobs = (
   id: string,
   { keepResult }: { readonly keepResult: boolean }
@@ -261,6 +261,6 @@ export const removeBlobs = (
     )
   )
 
-/** Gives back what was set aside for the bill. */
+/** Releases the quota that was reserved for the bill. */
 export const releaseReservation = (id: string): Stream.Stream<never, never, DocumentWork> =>
   Stream.fromEffectDrain(Effect.map(DocumentWork, (port) => port.release(id)))

@@ -1,4 +1,5 @@
-/** The names of a document's blobs. All of one document share its id, so what no job owns can be found. */
+/** Names the blobs of a document. They all contain the document's id, so that blobs without a job can be
+ *  found. */
 
 export const blobOf = {
   source: (id: string) => `doc-${id}.source`,
@@ -8,5 +9,5 @@ export const blobOf = {
 
 export const isCheckpointOf = (id: string, blob: string): boolean => blob.startsWith(`doc-${id}.segments.`)
 
-/** The id of the job that the blob belongs to; undefined: it is no document's. */
+/** Returns the id of the job that the blob belongs to, or undefined when it belongs to no document. */
 export const jobOfBlob = (blob: string): string | undefined => /^doc-([0-9A-F]{32})\./.exec(blob)?.[1]

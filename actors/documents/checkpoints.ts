@@ -1,6 +1,6 @@
-/** The translations of a document so far, on disk in sealed pieces: a piece is whole or absent. After a
- *  crash no engine is asked again for a text that is in one.
- *  Source: docs/spec/documents.md, sections 9.6 and 9.7. */
+/** Stores the translations of a document so far, on disk in sealed pieces. Guarantee: a piece is whole or
+ *  absent, and after a crash no engine is asked again for a text that a piece contains. Source:
+ *  docs/spec/documents.md, sections 9.6 and 9.7. */
 import { Data, Effect } from "effect"
 import type { Blobs } from "../../storage/store.ts"
 import { blobOf } from "./blobs.ts"
@@ -15,7 +15,7 @@ export class CheckpointFault extends Data.TaggedError("CheckpointFault")<{}> {}
 
 interface CheckpointOptions {
   readonly id: string
-  /** Pieces of another engine or other options are not read, and written over. */
+  /** Identifies engine and options: pieces with another fingerprint are ignored and overwritten. */
   readonly fingerprint: string
   readonly keys: DocumentKeys
   readonly blobs: Blobs
@@ -37,7 +37,8 @@ export class Checkpoints {
     this.options = options
   }
 
-  /** Text → translation, of all pieces up to the first that is absent, of another fingerprint or damaged. */
+  /** Loads text → translation from all pieces up to the first that is absent, damaged or of another
+   *  fingerprint. */
   get load(): Effect.Effect<Map<string, string>> {
     return Effect.promise(async () => {
       const translations = new Map<string, string>()
@@ -63,7 +64,7 @@ export class Checkpoints {
     }
   }
 
-  /** Writes a piece when enough has come together. */
+  /** Adds translations, and writes a piece when enough have accumulated. */
   add(
     texts: ReadonlyArray<string>,
     translations: ReadonlyArray<string>

@@ -1,6 +1,6 @@
-/** Decides whose turn it is: so many documents at once, so many of one account, the account with the fewest
- *  first and in order of arrival otherwise. It also knows how far each document is.
- *  Source: docs/spec/documents.md, section 10. */
+/** Decides which document is translated next: it limits how many run at once and how many of them belong to
+ *  one account, prefers the account with the fewest, and otherwise follows the order of arrival. It also
+ *  knows the progress of each document. Source: docs/spec/documents.md, section 10. */
 
 interface Waiting {
   readonly id: string
@@ -16,14 +16,14 @@ interface Progress {
   lastEstimateSeconds: number
 }
 
-/** The rate in characters a second, until an engine's own can be measured. */
+/** The assumed rate in characters per second, until an engine's own rate can be measured. */
 const rateDefault = 500
 
-/** Below this, a measured rate says nothing. */
+/** A rate measured over fewer seconds than this is ignored. */
 const measuredSecondsMin = 0.5
 
 export interface SchedulerOptions {
-  /** How many documents run at once, and how many of them may be one account's. */
+  /** How many documents run at once; the second limit is how many of them may belong to one account. */
   readonly atOnce: number
   readonly perAccount: number
   readonly nowMs: () => number
@@ -43,13 +43,13 @@ export class FairScheduler {
     this.nowMs = nowMs
   }
 
-  /** `resume` is called once, when the document's turn has come: maybe at once. */
+  /** Enters the queue. `resume` is called once, when the document's turn has come, which may be at once. */
   enter(id: string, accountId: string, resume: () => void): void {
     this.waiting.push({ id, accountId, resume })
     this.admit()
   }
 
-  /** The document's turn is over, or it does not want one any more. Twice does no harm. */
+  /** Ends the document's turn, or removes it from the queue. A second call does no harm. */
   leave(id: string): void {
     this.running.delete(id)
     this.progress.delete(id)
@@ -68,7 +68,7 @@ export class FairScheduler {
     }
   }
 
-  /** The account with the fewest running goes first, so that one with many documents does not hold up the
+  /** Chooses the account with the fewest running documents, so that one with many does not delay the
    *  others. */
   private nextIndex(): number | undefined {
     const counts = new Map<string, number>()
@@ -85,7 +85,8 @@ export class FairScheduler {
     return next
   }
 
-  /** `done` of `total` characters come from an earlier run, and count as done at the default rate. */
+  /** Starts the progress of a document. `done` of its `total` characters come from an earlier run and count
+   *  as done at the default rate. */
   begin(id: string, total: number, done: number): void {
     this.progress.set(id, {
       total,
@@ -100,7 +101,7 @@ export class FairScheduler {
     if (progress !== undefined) progress.done += characters
   }
 
-  /** At least 1, and never more than twice the estimate before. */
+  /** Estimates the seconds that remain: at least 1, and never more than twice the previous estimate. */
   secondsRemaining(id: string): number {
     const progress = this.progress.get(id)
     if (progress === undefined) return 1

@@ -1,12 +1,13 @@
-/** The document keys that clients have presented, while their jobs run. They are in memory only, never on
- *  disk: a job whose keys are not here waits until its client presents the document key again.
- *  Source: docs/spec/documents.md, section 9.5. */
+/** Holds the document keys that clients have presented, while their jobs run. They are in memory only, never
+ *  on disk: a job without keys waits until its client presents the document key again. Source:
+ *  docs/spec/documents.md, section 9.5. */
 import type { DocumentKeys } from "./sealed.ts"
 
 export class DocumentKeyring {
   private readonly keys = new Map<string, DocumentKeys>()
 
-  /** Keys that are here already stay: they are equal, and the work uses them. */
+  /** Adds the keys of a document. Keys that are present already stay: they are equal, and the work is using
+   *  them. */
   put(id: string, keys: DocumentKeys): void {
     if (!this.keys.has(id)) this.keys.set(id, keys)
   }

@@ -1,9 +1,10 @@
-/** All that is known of a document job in clear. What would tell of the document's content is sealed. The
- *  schema is stored in the job's journal, so its field names stay.
- *  Source: docs/spec/documents.md, section 9. */
+/** Describes a document job in clear; whatever would reveal the document's content is sealed. The schema is
+ *  stored in the job's journal, so its field names must not change. Source: docs/spec/documents.md, section
+ *  9. */
 import { Schema } from "effect"
 
-/** One value steers the translation. Versions of what it names are part of a checkpoint's fingerprint. */
+/** The options of a translation. The versions of the resources that they name are part of a checkpoint's
+ *  fingerprint. */
 const TranslationOptions = Schema.Struct({
   formality: Schema.Literals(["default", "more", "less"]),
   glossaryIds: Schema.Array(Schema.String),
@@ -18,22 +19,22 @@ export const DocumentMeta = Schema.Struct({
   accountId: Schema.String,
   keyId: Schema.String,
   format: Schema.String,
-  /** The extension of the result, as it was asked for. */
+  /** The file extension that was requested for the result. */
   extension: Schema.String,
   convertTo: Schema.NullOr(Schema.String),
   /** The sealed file name is stored as base64. */
   sealedName: Schema.String,
-  /** The check recognizes the document key without telling anything about it. */
+  /** Recognizes the document key without revealing anything about it. */
   check: Schema.String,
   sourceBytes: Schema.Int,
-  /** Languages are codes as in the language table, base and variant. */
+  /** Language codes as in the language table: base and variant. */
   source: Schema.NullOr(Schema.String),
   target: Schema.String,
   options: TranslationOptions,
   watermark: Schema.Boolean,
   tag: Schema.NullOr(Schema.String),
   charactersMax: Schema.Int,
-  /** The start of the billing period whose count of documents this one is in. */
+  /** The start of the billing period that counts this document (epoch ms). */
   periodMs: Schema.Int
 })
 

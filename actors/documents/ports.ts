@@ -1,6 +1,5 @@
-/** The port of a document job: all that its work asks of the outside. The service implements it. Types only,
- *  and the fault that ends a job.
- *  Source: docs/spec/documents.md, sections 9 and 10. */
+/** The port of a document job: everything that its work needs from outside. The service implements it. This
+ *  module holds types, and the fault that ends a job. Source: docs/spec/documents.md, sections 9 and 10. */
 import { Context, Data, type Effect, type Scope } from "effect"
 import type { Blobs } from "../../storage/store.ts"
 import type { EngineFault } from "../engines/ports.ts"
@@ -8,8 +7,8 @@ import type { FairScheduler } from "./fair-scheduler.ts"
 import type { DocumentKeyring } from "./keyring.ts"
 import type { DocumentMeta, TranslationOptions } from "./meta.ts"
 
-/** An EngineFault of this engine comes from what stands above the engines (glossaries, styles, memories): its
- *  detail is for the customer. */
+/** An EngineFault that names this engine comes from the resources above the engines (glossaries, styles,
+ *  memories); its detail is meant for the customer. */
 export const customizationsEngine = "aids"
 
 /** The job ends in `error` with this message. */
@@ -52,15 +51,15 @@ export interface DocumentPort {
     meta: DocumentMeta,
     source: Buffer
   ) => Effect.Effect<ExtractedDocument, JobFault, Scope.Scope>
-  /** The source's code, or why the pair cannot be had. */
+  /** Determines the source language, or says why the pair is not available. */
   readonly languageOf: (meta: DocumentMeta, texts: ReadonlyArray<string>) => string | JobFault
   readonly translate: (batch: TranslateBatch) => Effect.Effect<TranslatedBatch, EngineFault>
-  /** Names everything besides the text that shapes a translation. */
+  /** Identifies everything besides the text that influences a translation. */
   readonly fingerprint: (meta: DocumentMeta, source: string) => string
-  /** Sets aside what will be billed at the download; false: it is over a quota. */
+  /** Reserves what will be billed at the download; answers false when that would exceed a quota. */
   readonly reserve: (id: string, meta: DocumentMeta, characters: number) => boolean
   readonly release: (id: string) => void
-  /** What is billed for so many characters: a format may have a minimum. */
+  /** Returns how many characters are billed: a format may have a minimum. */
   readonly billed: (meta: DocumentMeta, characters: number) => number
   readonly log: (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
 }

@@ -1,6 +1,6 @@
-/** Documents at rest: AES-256-GCM in chunks under keys that only the client's document key yields. Order,
- *  length and place are sealed too: a chunk cut off, swapped or taken from another document does not open.
- *  Source: docs/spec/documents.md, sections 9.1 and 9.2. */
+/** Seals documents at rest: AES-256-GCM in chunks, under keys that only the client's document key yields.
+ *  Order, length and position are sealed too, so a chunk that was cut off, swapped or taken from another
+ *  document does not open. Source: docs/spec/documents.md, sections 9.1 and 9.2. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto"
 
 const chunkBytes = 65_536
@@ -13,7 +13,7 @@ const labels = ["source", "result", "segments", "meta"] as const
 export type Label = (typeof labels)[number]
 
 export interface DocumentKeys {
-  /** Recognizes the document key without telling anything about it. */
+  /** Recognizes the document key without revealing anything about it. */
   readonly check: string
   readonly of: (label: Label) => Buffer
   /** Overwrites the keys in memory. */
@@ -27,17 +27,17 @@ export class SealedFault extends Error {
   }
 }
 
-/** 64 upper-case hex digits. */
+/** Returns a new document key: 64 upper-case hex digits. */
 export const newDocumentKey = (): string => randomBytes(keyBytes).toString("hex").toUpperCase()
 
 export const newDocumentId = (): string => randomBytes(16).toString("hex").toUpperCase()
 const keyPattern = /^[0-9A-Fa-f]{64}$/
 
-/** Each label has a key of its own (HKDF). */
+/** Derives a separate key for each label (HKDF). */
 const derived = (key: Buffer, id: string, label: string, bytes: number): Buffer =>
   Buffer.from(hkdfSync("sha256", key, id, `troupe document ${label}`, bytes))
 
-/** undefined: the text is no document key at all. */
+/** Derives the keys of a document; returns undefined when the text is not a document key. */
 export const keysOf = (documentKey: string, id: string): DocumentKeys | undefined => {
   if (!keyPattern.test(documentKey)) return undefined
   const key = Buffer.from(documentKey, "hex")
@@ -58,7 +58,7 @@ export const keysOf = (documentKey: string, id: string): DocumentKeys | undefine
   }
 }
 
-/** Compares in constant time. */
+/** Compares two checks in constant time. */
 export const sameCheck = (a: string, b: string): boolean => {
   const x = Buffer.from(a, "base64")
   const y = Buffer.from(b, "base64")
@@ -82,7 +82,7 @@ const headerOf = (label: Label): Buffer => {
   return header
 }
 
-/** Seals the bytes as they come; a chunk leaves when it is full or last. */
+/** Seals the bytes as they arrive; a chunk is yielded when it is full or the last. */
 export async function* sealing(
   plain: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   keys: DocumentKeys,
@@ -115,7 +115,8 @@ export async function* sealing(
   chunk.fill(0)
 }
 
-/** Yields the plain bytes, each chunk checked before it is yielded; throws SealedFault. */
+/** Yields the plain bytes; each chunk is verified before it is yielded, and SealedFault is thrown when it
+ *  does not open. */
 export async function* opening(
   sealed: AsyncIterable<Uint8Array>,
   keys: DocumentKeys,

@@ -1,9 +1,10 @@
-/** Engine ports: what the services may ask of an engine, whoever it is. Pure types and faults; shapes and
- *  units as written.
- *  Source: spec engines section 11, design section 7. Interrupting a call's fiber cancels it. */
+/** The engine ports: what the services may request from an engine, whichever it is. This module holds pure
+ *  types and faults. Interrupting the fiber of a call cancels it. Source: docs/spec/engines.md, section
+ *  11. */
 import { Data, type Effect, type Stream } from "effect"
 
-/** Lower-case base or BCP 47 code as in translation appendix A (`en`, `pt-br`, `zh-hant`). */
+/** A language as a lower-case base code or BCP 47 code (`en`, `pt-br`, `zh-hant`). Source:
+ *  docs/spec/translation.md, appendix A. */
 export type Language = string
 
 export interface EngineInfo {
@@ -13,12 +14,14 @@ export interface EngineInfo {
   readonly licence: string
 }
 
-/** `reason` is one clear line for the operator: what is missing and how to get it. */
+/** Says whether an engine can be used. `reason` is one line for the operator: what is missing and how to get
+ *  it. */
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string }
 
 export class EngineFault extends Data.TaggedError("EngineFault")<{
-  /** unsupported: never will; overloaded: queue full; timeout; crashed: its process or worker died; upstream:
-   *  a remote one failed; bad-input. */
+  /** `unsupported`: the engine can never do it. `overloaded`: its queue is full. `timeout`: it missed its
+   *  deadline. `crashed`: its process or worker died. `upstream`: a remote engine failed. `bad-input`: the
+   *  input is at fault. */
   readonly reason:
     | "unsupported"
     | "overloaded"
@@ -35,7 +38,7 @@ export class EngineFault extends Data.TaggedError("EngineFault")<{
   }
 }
 
-/** Worth one more try (same engine restarted, or the next one). */
+/** True when one more try may succeed, with the same engine restarted or with the next one. */
 export const retryable = (fault: EngineFault): boolean =>
   fault.reason !== "bad-input" && fault.reason !== "unsupported"
 
@@ -44,8 +47,8 @@ export interface Engine {
   readonly readiness: () => Readiness
 }
 
-/** A sentence or other piece that is translated as one. Markup and placeholders are opaque units, which come
- *  back once each, unchanged. */
+/** A unit of a segment. A segment is a sentence or other piece that is translated as one; markup and
+ *  placeholders are opaque units, which come back once each, unchanged. */
 export type SegmentUnit =
   | { readonly _tag: "text"; readonly text: string }
   | { readonly _tag: "opaque"; readonly id: number }
@@ -66,18 +69,18 @@ export interface TranslateRequest {
 }
 
 export interface TranslateResult {
-  /** One per segment, same order. */
+  /** The translations, one per segment, in the same order. */
   readonly segments: ReadonlyArray<EngineSegment>
-  /** Id of the engine that answered. */
+  /** The id of the engine that answered. */
   readonly engine: string
 }
 
 export interface Translator extends Engine {
   readonly supports: (source: Language, target: Language) => "direct" | "pivot" | false
-  /** Every ordered pair it can do now, base codes, pivots included. */
+  /** Returns every ordered pair that is available now, in base codes, pivots included. */
   readonly pairs: () => ReadonlyArray<readonly [Language, Language]>
   readonly formality: (target: Language) => boolean
-  /** Its answers are given out as they are: no capital, no end mark is mended. */
+  /** True when its answers are returned unchanged: no capital letter or end mark is repaired. */
   readonly verbatim?: boolean
   readonly translate: (request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
 }
@@ -88,8 +91,8 @@ export interface Detection {
   readonly reliable: boolean
 }
 
-/** Synchronous, microseconds. `together`: the other texts of the same request, used when one alone is
- *  unreliable. */
+/** Detects languages synchronously, within microseconds. `together` holds the other texts of the same
+ *  request, which help when one alone is unreliable. */
 export interface Detector extends Engine {
   readonly detect: (text: string, together?: ReadonlyArray<string>) => Detection
 }
@@ -97,7 +100,7 @@ export interface Detector extends Engine {
 /** 16-bit mono PCM at 16 kHz. */
 export type Pcm = Int16Array
 
-/** Times in ms from the first sample given to this hearing. */
+/** A recognized word; times are in ms from the first sample of this recognition. */
 export interface Word {
   readonly text: string
   readonly startMs: number
@@ -105,7 +108,7 @@ export interface Word {
 }
 
 export type RecognitionEvent =
-  /** Replaces the last partial; may be rewritten. */
+  /** A tentative text, which replaces the previous partial and may be replaced in turn. */
   | {
       readonly _tag: "partial"
       readonly text: string
@@ -113,8 +116,8 @@ export type RecognitionEvent =
       readonly endMs: number
       readonly language: Language
     }
-  /** Never changes; the utterance is over. `text` is a cased, punctuated sentence or phrase without leading
-   *  blank. */
+  /** The final text of an utterance, which never changes. `text` is a cased, punctuated sentence or phrase
+   *  without leading blank. */
   | {
       readonly _tag: "final"
       readonly text: string
@@ -123,26 +126,29 @@ export type RecognitionEvent =
       readonly language: Language
       readonly words?: ReadonlyArray<Word>
     }
-  /** No speech lies before this time any more: what is waiting starts later. */
+  /** Reports that no further speech will come before this time: the speech still to be recognized starts
+   *  later. */
   | { readonly _tag: "silence"; readonly untilMs: number }
 
 export interface Recognizer extends Engine {
-  /** Languages it hears; empty when not ready. */
+  /** Returns the languages that it recognizes; empty when it is not ready. */
   readonly languages: () => ReadonlyArray<Language>
-  /** Whether it can tell the language by itself. */
+  /** True when it detects the language by itself. */
   readonly detects: boolean
-  /** Whether `hints` make a difference. */
+  /** True when it makes use of `hints`. */
   readonly takesHints?: boolean
   readonly capacity: () => { readonly used: number; readonly max: number }
-  /** One hearing: batches of PCM in, what was heard out, until the audio ends and the last final is out.
-   *  A crash of its process fails with `crashed`; the caller hears again from where the last final ended. */
+  /** Runs one recognition: it takes batches of PCM and emits events until the audio ends and the last final
+   *  is out. When its process crashes it fails with `crashed`; the caller recognizes again from where the
+   *  last final ended. */
   readonly recognize: (
     audio: Stream.Stream<Pcm>,
     options: { readonly language: Language | undefined; readonly hints?: ReadonlyArray<string> }
   ) => Stream.Stream<RecognitionEvent, EngineFault>
 }
 
-/** Anything a content type names → 16 kHz mono. One per session; chunks may split anywhere. */
+/** Decodes any supported content type to 16 kHz mono. A session has one decoder; chunks may be cut
+ *  anywhere. */
 export interface AudioDecoder {
   /** Throws AudioFault when the bytes cannot be the declared format. */
   push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> | ReadonlyArray<Pcm>
@@ -159,14 +165,14 @@ export interface Speech {
 
 export interface Synthesizer extends Engine {
   readonly languages: () => ReadonlyArray<Language>
-  /** Mono 16-bit speech without leading or trailing silence. */
+  /** Synthesizes mono 16-bit speech without leading or trailing silence. */
   readonly speak: (
     text: string,
     options: { readonly language: Language; readonly voice?: "male" | "female" }
   ) => Effect.Effect<Speech, EngineFault>
 }
 
-/** A piece of a text (UTF-16 offsets) and what should stand there. */
+/** Replaces a range of a text (UTF-16 offsets) by another text. */
 export interface Edit {
   readonly from: number
   readonly to: number
@@ -175,29 +181,29 @@ export interface Edit {
 }
 
 export interface Corrector extends Engine {
-  /** Base codes. */
+  /** Returns the supported languages as base codes. */
   readonly languages: () => ReadonlyArray<Language>
-  /** `language` may be a variant (`en-gb`). Edits in order, not overlapping. */
+  /** Returns edits in order, not overlapping. `language` may be a variant (`en-gb`). */
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
 export interface RephraseOptions {
   readonly language: Language
-  /** `academic`, … */
+  /** A writing style, for example `academic`. */
   readonly style: string | undefined
-  /** `friendly`, … */
+  /** A tone, for example `friendly`. */
   readonly tone: string | undefined
 }
 
 export interface Rephraser extends Engine {
   readonly languages: () => ReadonlyArray<Language>
-  /** Whether style and tone make a difference in this language. */
+  /** True when style and tone make a difference in this language. */
   readonly styles: (language: Language) => boolean
   readonly rephrase: (text: string, how: RephraseOptions) => Effect.Effect<string, EngineFault>
 }
 
-/** All engines of one process, as the services see them: a router per port, which takes the first that is
- *  ready and supports the request. */
+/** All engines of one process, as the services see them: each port has a router, which uses the first engine
+ *  that is ready and supports the request. */
 export interface Engines {
   readonly translator: Translator
   readonly detector: Detector
@@ -205,7 +211,7 @@ export interface Engines {
   readonly synthesizer: Synthesizer
   readonly corrector?: Corrector
   readonly rephraser?: Rephraser
-  /** Every engine, for /health/details and the console. */
+  /** Lists every engine, for /health/details and the console. */
   readonly all: () => ReadonlyArray<
     Engine & {
       readonly port: "translator" | "detector" | "recognizer" | "synthesizer" | "corrector" | "rephraser"

@@ -1,6 +1,6 @@
-/** One engine per port as the services see it: of an ordered list the first that is ready and can, the next
- *  when that one fails in a way that another may not. An engine that fails five times running rests for half
- *  a minute. Source: spec engines 11.1, 11.2. */
+/** The router presents an ordered list of engines as one engine per port: it uses the first that is ready and
+ *  supports the request, and the next one when that fails in a way that another may not. An engine that fails
+ *  five times in a row is skipped for half a minute. Source: docs/spec/engines.md, sections 11.1 and 11.2. */
 import { Effect, Stream } from "effect"
 import {
   EngineFault,
@@ -17,7 +17,7 @@ import {
 const failuresMax = 5
 const restMs = 30_000
 
-/** Closed, or open until a time. */
+/** One circuit breaker per engine, which is closed or is open until a point in time. */
 class Breakers {
   private readonly failures = new Map<string, { count: number; untilMs: number }>()
   private readonly nowMs: () => number
@@ -65,7 +65,7 @@ const infoOf = (port: string) => ({ id: port, version: "1", tier: "embedded" as 
 
 const words = (text: string): number => text.match(/\S+/g)?.length ?? 0
 
-/** How many words stand before each opaque unit, and how many there are. */
+/** Counts the words before each opaque unit, and all words. */
 const wordsBefore = ({
   units
 }: EngineSegment): { readonly before: ReadonlyMap<number, number>; readonly all: number } => {
@@ -77,7 +77,7 @@ const wordsBefore = ({
   return { before, all }
 }
 
-/** Puts a unit where `share` of the words lie before it. */
+/** Inserts a unit after `share` of the words. */
 const inserted = (
   units: ReadonlyArray<SegmentUnit>,
   id: number,
@@ -110,8 +110,8 @@ const inserted = (
   return [...units, { _tag: "opaque", id }]
 }
 
-/** Every opaque unit of the source exactly once: strange ones and doubles go, missing ones come back after as
- *  large a share of the words. */
+/** Repairs a translation so that it holds every opaque unit of the source exactly once: unknown units and
+ *  duplicates are removed, missing ones are inserted after the same share of the words as in the source. */
 export const repaired = (source: EngineSegment, made: EngineSegment): EngineSegment => {
   const wanted = source.units.flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : []))
   if (wanted.length === 0 && made.units.every(({ _tag: kind }) => kind === "text")) return made
@@ -121,7 +121,7 @@ export const repaired = (source: EngineSegment, made: EngineSegment): EngineSegm
   )
   if (missing.size === 0) return { units }
   const { before, all } = wordsBefore(source)
-  // The last first, so that those which belong at one place keep their order.
+  // The last unit is inserted first, so that units at the same position stay in order.
   for (const id of [...missing].toReversed())
     units = inserted(units, id, all === 0 ? 1 : before.get(id)! / all)
   return { units }
@@ -186,8 +186,8 @@ export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () =
             }),
             Effect.catch((fault: EngineFault) => {
               if (fault.reason === "bad-input") return Effect.fail(fault)
-              // Too much at once is no illness, and a pair that has just dropped out says nothing about the
-              // others.
+              // Overload is not a failure of the engine, and a pair that has just become unavailable says
+              // nothing about the other pairs.
               if (fault.reason !== "overloaded" && fault.reason !== "unsupported")
                 breakers.failed(engine.info.id)
               return at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault)

@@ -1,4 +1,4 @@
-/** Packages without types of their own. */
+/** Declares packages that have no types of their own. */
 declare module "@echogarden/fvad-wasm"
 
 declare module "@echogarden/speex-resampler-wasm/simd"

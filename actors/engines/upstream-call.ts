@@ -1,17 +1,18 @@
-/** Calls to an engine over HTTP: a deadline per try, a few tries with growing pauses, faults in our words. */
+/** Calls an engine over HTTP: each try has a deadline, a few tries follow with growing pauses, and faults are
+ *  worded here. */
 import { Effect, Schedule } from "effect"
 import { EngineFault } from "./ports.ts"
 
 const tryMsDefault = 20_000
 
-/** Of one translation: callers wait 4.5 s, and must hear of a silent upstream before, so that it gets its
- *  rest. */
+/** The deadline for one try of a translation, in ms. Callers wait 4.5 s and have to learn of a silent
+ *  upstream earlier, so that its breaker can open. */
 export const translationTryMs = 4_000
 
 const retriesMax = 2
 const answerBytesMax = 16 * 1_048_576
 
-/** undefined: too long. */
+/** Reads a response's text; resolves with undefined when it is too long. */
 const textOf = async (answer: Response): Promise<string | undefined> => {
   const parts: Array<Uint8Array> = []
   let bytes = 0
@@ -30,8 +31,8 @@ export interface UpstreamCall {
   readonly tryMs?: number
 }
 
-/** The JSON object it answers. 429 and 5xx, cut connections and silence are tried again; 4xx are the
- *  caller's. */
+/** Calls the upstream and answers its JSON object. 429, 5xx, broken connections and silence are retried; any
+ *  other 4xx is the caller's fault. */
 export const callUpstream = ({
   engine,
   url,

@@ -1,10 +1,10 @@
-/** A worker thread for a WASM or native engine: dist/workers/NAME.js, which talks in messages. Its death is
- *  told once. Engines never run on the event loop (spec engines 1.2). */
+/** A worker thread for a WASM or native engine: it runs dist/workers/NAME.js and exchanges messages. Its
+ *  death is reported once. Engines never run on the event loop. Source: docs/spec/engines.md, section 1. */
 import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Worker, type TransferListItem } from "node:worker_threads"
 
-/** Beside the bundle, or in dist/ when running from the sources. */
+/** Locates the worker's file beside the bundle, or in dist/ when the program runs from its sources. */
 const fileOf = (name: string): string => {
   for (const place of ["./workers/", "../workers/", "../../dist/workers/"]) {
     const file = fileURLToPath(new URL(`${place}${name}.js`, import.meta.url))
@@ -15,15 +15,15 @@ const fileOf = (name: string): string => {
 
 export interface EngineWorker<In, Out> {
   send(message: In, transfer?: ReadonlyArray<TransferListItem>): void
-  /** One listener at a time. */
+  /** Sets the listener for messages; there is one at a time. */
   listen(heard: ((message: Out) => void) | undefined): void
-  /** Why it died; at once when it is dead already. */
+  /** Calls back with the reason of the worker's death, at once when it is dead already. */
   onDeath(died: (reason: string) => void): void
   readonly dead: boolean
   kill(): void
 }
 
-/** `heapMiBMax`: over it the thread dies, alone. */
+/** Starts a worker. When its heap exceeds `heapMiBMax`, that thread alone dies. */
 export const startWorker = <In, Out>(
   name: string,
   data: unknown,

@@ -40,7 +40,7 @@ import {
   type VoiceFault
 } from "./session-types.ts"
 
-/** The session's state, as far as its work depends on it. */
+/** The part of the session's state that its work depends on. */
 export interface PipelineState {
   readonly config: VoiceConfig
   readonly audioMs: number
@@ -56,7 +56,8 @@ export type PipelineCommand =
   | { readonly _tag: "Finish" }
   | { readonly _tag: "End" }
 
-/** One command to the actor. `before` goes out ahead of it, `after` goes out when it is durable. */
+/** One command to the actor. The events of `before` are sent ahead of it, those of `after` when it is
+ *  durable. */
 interface Step {
   readonly before?: SessionEvent
   readonly command: PipelineCommand
@@ -75,14 +76,14 @@ interface PipelineParts {
   readonly steps: LanePipe<Step>
 }
 
-/** The least audio a recognizer is woken for, in the weight of the audio lane (ms). */
+/** The least audio that wakes a recognizer, in the weight of the audio lane (ms). */
 export const updateMs = 200
 
 const tentativeEveryMs = 300
 const recognitionAttemptsMax = 2
 const stepsMax = 64
 
-/** The session cannot go on. */
+/** The session cannot continue. */
 class SessionFailure extends Data.TaggedError("SessionFailure")<{ readonly fault: VoiceFault }> {}
 
 const engineFailure = (): SessionFailure => new SessionFailure({ fault: "engine" })
@@ -91,7 +92,8 @@ const baseLanguage = (language: string): string => language.split("-", 1)[0]!.to
 /** Languages written without blanks between sentences. */
 const unspaced = new Set(["ja", "zh", "th"])
 
-/** Each segment but the first brings the blank that parts it from the text before. */
+/** Returns a segment's text; each but the first begins with the blank that separates it from the text
+ *  before. */
 const segmentText = (text: string, language: string, first: boolean): string =>
   first || unspaced.has(baseLanguage(language)) ? text : ` ${text}`
 
@@ -105,7 +107,7 @@ export const voicePipeline = (
       const pipeline = new VoicePipeline({ state, lanes, engines, steps })
       const emit = (event: SessionEvent | undefined) =>
         Stream.fromEffectDrain(event === undefined ? Effect.void : lanes.events.put(event))
-      // The kernel asks for the next element when this one is durable.
+      // The kernel pulls the next element when this one is durable.
       const commands = Stream.flatMap(steps.stream, ({ before, command, after }) =>
         Stream.concat(emit(before), Stream.concat(Stream.succeed(command), emit(after)))
       )
@@ -125,7 +127,7 @@ class VoicePipeline {
   private decoder: AudioDecoder | undefined
   private audioFailure: SessionFailure | undefined
 
-  /** The newest partial, until a final replaces it. Each of them has a revision of its own. */
+  /** The newest partial, until a final replaces it. Each partial has a revision of its own. */
   private partial: { readonly utterance: Utterance; readonly revision: number } | undefined
 
   private revision = 0
@@ -160,7 +162,8 @@ class VoicePipeline {
     for (const encoder of this.encoders.values()) encoder.close()
   }
 
-  /** Sound from the lane, as batches of PCM; it ends with the source, or where it cannot be decoded. */
+  /** Streams the lane's sound as batches of PCM; it ends with the source, or where the sound cannot be
+   *  decoded. */
   private get audio(): Stream.Stream<Pcm> {
     let ended = false
     return batches(
@@ -174,14 +177,14 @@ class VoicePipeline {
     )
   }
 
-  /** undefined: the source has ended. */
+  /** Takes the next chunks; undefined means that the source has ended. */
   private get nextChunks(): Effect.Effect<ReadonlyArray<AudioChunk> | undefined> {
     const { audio } = this.lanes
     return this.state.sourceEnded && audio.depth === 0 ? Effect.succeed(undefined) : audio.take(updateMs)
   }
 
-  /** Without chunks it flushes the decoder. The failure is noted and raised when the recognizer has answered
-   *  what came before it. */
+  /** Decodes chunks; without chunks it flushes the decoder. A failure is recorded, and raised when the
+   *  recognizer has answered everything before it. */
   private decode(
     chunks: ReadonlyArray<AudioChunk> | undefined
   ): Effect.Effect<ReadonlyArray<Pcm> | undefined> {
@@ -216,7 +219,8 @@ class VoicePipeline {
     return parts
   }
 
-  /** PCM is metered by its bytes when it arrives. The length of any other type is known here only. */
+  /** Reports decoded sound for metering. PCM is metered by its bytes when it arrives; the length of any other
+   *  type is known only here. */
   private reportDecoded(samples: number): void {
     this.unreportedSamples += samples
     if (pcmFormatOf(this.state.config.contentType) !== undefined) return
@@ -232,7 +236,7 @@ class VoicePipeline {
     const sound =
       replayed.length === 0 ? this.audio : Stream.concat(Stream.fromIterable(replayed), this.audio)
     return Effect.gen({ self: this }, function* () {
-      // No recognizer is taken before there is something to hear.
+      // No recognizer is started before there is sound to recognize.
       if (replayed.length === 0 && !this.state.sourceEnded) yield* this.firstSound
       let attempts = attempt
       yield* Stream.runForEachArray(
@@ -288,7 +292,7 @@ class VoicePipeline {
     fromMs: number
   ): Effect.Effect<void, SessionFailure> | undefined {
     if (event._tag === "silence") {
-      // Sound that will not be part of any text need not be recognized again.
+      // Sound that cannot become part of any text need not be recognized again.
       this.unconcluded.dropUntil(fromMs + event.untilMs)
       return undefined
     }
@@ -383,7 +387,7 @@ class VoicePipeline {
       )
   }
 
-  /** Each language has one stream of speech, so one encoder. */
+  /** Returns a language's encoder: each language has one stream of speech, so one encoder. */
   private encoderOf(language: string): MediaEncoder {
     const existing = this.encoders.get(language)
     if (existing !== undefined) return existing
@@ -392,8 +396,8 @@ class VoicePipeline {
     return created
   }
 
-  /** Translates the newest partial, at most one round per `tentativeEveryMs`; stale results are dropped. A
-   *  failure here is no failure of the session: the concluded text will show it. */
+  /** Translates the newest partial, at most one round per `tentativeEveryMs`; outdated results are dropped. A
+   *  failure here does not end the session, because the concluded text will reveal it. */
   private get tentativeTranslations(): Effect.Effect<void> {
     let translated: { readonly revision: number } | undefined
     const round = Effect.suspend(() => {
@@ -415,7 +419,7 @@ class VoicePipeline {
   }
 }
 
-/** Throws AudioFault. The chunks of one wake-up are decoded as one. */
+/** Decodes the chunks of one wake-up as one. It throws AudioFault. */
 const decodeWith = (
   decoder: AudioDecoder,
   chunks: ReadonlyArray<AudioChunk> | undefined

@@ -1,5 +1,5 @@
-/** The sound that no final text covers yet, so that it can be recognized again after a crash. It holds 30 s at
- *  most: the oldest sound goes first. Positions are in ms of the session's audio. */
+/** Buffers the sound that no final text covers yet, so that it can be recognized again after a crash. It
+ *  holds 30 s at most and drops the oldest sound first. Positions are in ms of the session's audio. */
 import type { Pcm } from "../engines/ports.ts"
 
 const bufferedMsMax = 30_000
@@ -21,7 +21,7 @@ export class ReplayBuffer {
     return this.positionMs
   }
 
-  /** A copy of the list, oldest part first; the sound itself is shared. */
+  /** Returns a copy of the list, oldest part first; the samples themselves are shared. */
   get contents(): Array<Pcm> {
     return [...this.parts]
   }
@@ -33,7 +33,7 @@ export class ReplayBuffer {
       this.drop(this.parts[0]!.length)
   }
 
-  /** Drops the sound before `untilMs`; a time that is not reached yet empties the buffer. */
+  /** Drops the sound before `untilMs`; a time beyond the buffer's end empties it. */
   dropUntil(untilMs: number): void {
     const samples = Math.floor((untilMs - this.positionMs) * samplesPerMs)
     if (samples > 0) this.drop(Math.min(samples, this.samples))

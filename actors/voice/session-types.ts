@@ -1,7 +1,6 @@
-/** A voice session's actor, its pipeline and its connection share these: the configuration, the utterances,
- *  the events on the lane out, and the engines. The schemas are stored in the session's journal, so their
- *  field names stay.
- *  Source: docs/spec/translation.md, section 12. */
+/** The types that a voice session's actor, its pipeline and its connection share: the configuration, the
+ *  utterances, the events on the lane out, and the engines. The schemas are stored in the session's journal,
+ *  so their field names must not change. Source: docs/spec/translation.md, section 12. */
 import { Context, type Effect, Schema } from "effect"
 import type { EngineFault, Engines, TranslateRequest, TranslateResult } from "../engines/ports.ts"
 
@@ -41,7 +40,7 @@ export const Undelivered = Schema.Struct({ to: Schema.String, spoken: Utterance 
 
 export type Undelivered = typeof Undelivered.Type
 
-/** A chunk holds its bytes as they came. */
+/** A chunk holds its bytes as they arrived. */
 export type AudioChunk = Uint8Array
 
 /** A session fails by its audio (the decoder's AudioFault) or by an engine (an EngineFault). */
@@ -50,7 +49,8 @@ export type VoiceFault = "audio" | "engine"
 export type SessionEvent =
   /** The text replaces all tentative text of its transcript; "" is the source's. */
   | { readonly _tag: "Tentative"; readonly transcript: string; readonly utterance: Utterance }
-  /** The bell: concluded text is durable and waits, so the connection asks the actor to Deliver it. */
+  /** The bell: concluded text is durable and waits, so the connection requests it from the actor by
+   *  Deliver. */
   | { readonly _tag: "Concluded" }
   | {
       readonly _tag: "Media"
@@ -62,7 +62,7 @@ export type SessionEvent =
     }
   /** `ms` counts the sound decoded since the last of these, for types whose length only the decoder knows. */
   | { readonly _tag: "Decoded"; readonly ms: number }
-  /** The bell again: whatever is left waits in the actor, and nothing follows it. */
+  /** The last bell: any text that is left waits in the actor, and no event follows this one. */
   | { readonly _tag: "Finished" }
   | { readonly _tag: "Fault"; readonly fault: VoiceFault }
 

@@ -1,5 +1,5 @@
-/** Chat gateways side by side in front of one scripted model server. `direct` has no gateway in between and so
- *  costs nothing there: what the others add to its latency is theirs. */
+/** Compares chat gateways in front of one scripted model server. `direct` has no gateway in between and so
+ *  costs nothing there: the latency that the others add is theirs. */
 import { spawnSync } from "node:child_process"
 import { thisTree } from "../checkout.ts"
 import { cpuMsOf, loadCore, run, serverCore, start, type RunningServer } from "../processes.ts"
@@ -34,7 +34,7 @@ interface ChatBench {
   readonly title: string
   readonly mode: Mode
   readonly connections: number
-  /** Words per second and stream. */
+  /** How many words each stream carries per second. */
   readonly wordsPerSecond?: number
   readonly gateways: ReadonlyArray<Gateway>
 }
@@ -53,11 +53,12 @@ const hasNginx = (): boolean =>
 
 interface GatewayAddress {
   readonly port: string
-  /** The process that does the work; none where the load goes to the model server itself. */
+  /** The id of the process that does the work; undefined when the load goes to the model server itself. */
   readonly pid: number | undefined
 }
 
-/** One gateway under load; its figure is CPU per unit, or the middle latency when requests are paced. */
+/** Measures one gateway under load; its figure is CPU per unit, or the median latency when requests are
+ *  paced. */
 const gatewayOf = (
   { title, mode, connections }: ChatBench,
   {
@@ -90,8 +91,8 @@ const gatewayOf = (
   const wires = size.smoke ? Math.min(10, connections) : connections
   const cpuMs = (): number => (address.pid === undefined ? 0 : cpuMsOf(address.pid))
   return {
-    // A hundred calls a second would be measured in code that is not compiled yet: a server which has been
-    // up for a while is what is asked about.
+    // A hundred calls a second would run in code that is not compiled yet, but the bench is about a server
+    // that has been running for a while.
     warm: async () => {
       if (address.pid === undefined) return
       await (mode === "paced" ? load(warmConnections, warmSeconds, "whole") : load(wires, warmSeconds, mode))
@@ -118,7 +119,7 @@ const gatewayOf = (
 const loadsOf = (results: Results, name: string): ReadonlyArray<LoadFigures> =>
   (results.get(name) ?? []).flatMap(({ load }) => (load === undefined ? [] : [load]))
 
-/** The median of a figure made from both sides of the same round. */
+/** Returns the median of a figure computed from both sides of the same round. */
 const besideOf = (
   results: Results,
   {
@@ -191,7 +192,7 @@ const openSession = async (bench: ChatBench, size: Size): Promise<Session> => {
     }
     const [file, ...args] = program
     const server = await start({ tree, core: serverCore, name: file, args: [...args, upstream.firstLine] })
-    // What does the work may be another process than the program which starts it.
+    // The work may be done by another process than the program which starts it.
     const [port, pid] = server.firstLine.split(" ")
     const address = { port: port!, pid: Number(pid ?? server.pid) }
     return { ...gatewayOf(bench, { name, address, upstream, size }), close: server.kill }

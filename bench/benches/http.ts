@@ -1,4 +1,4 @@
-/** HTTP requests of translation and store. The floors do the same work by hand and check nothing. */
+/** Measures HTTP requests of translation and store. The floors do the same work by hand and check nothing. */
 import { thisTree } from "../checkout.ts"
 import { loadCore, run } from "../processes.ts"
 import type { Bench } from "../rounds.ts"
@@ -41,7 +41,7 @@ interface OpenLoop {
   readonly lateP99Ms: number
 }
 
-/** Latency at a fixed rate of arrivals; CPU per request beside it. */
+/** Measures latency at a fixed rate of arrivals, with CPU per request beside it. */
 const openLoop = (title: string): Bench =>
   serverBench({
     title,

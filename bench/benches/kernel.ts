@@ -1,5 +1,5 @@
-/** Actors and storage in one process: messages, asks, idle actors, limits, durability, recovery. The floor is
- *  hand-written beside each (bench/programs/micro.ts). */
+/** Measures actors and storage in one process: messages, asks, idle actors, limits, durability, recovery.
+ *  Each has a hand-written floor (bench/programs/micro.ts). */
 import type { Bench } from "../rounds.ts"
 import { programBench } from "./single.ts"
 

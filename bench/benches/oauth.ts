@@ -1,5 +1,5 @@
-/** Token requests and introspection. The floor is uWebSockets.js, node:crypto and durable LMDB by hand, its
- *  introspection of an opaque token; the peer keeps everything in memory. */
+/** Measures token requests and introspection. The floor is uWebSockets.js, node:crypto and durable LMDB by
+ *  hand, and it introspects an opaque token; the peer keeps everything in memory. */
 import type { Bench } from "../rounds.ts"
 import { closedLoop, serverBench, type ServerCandidate } from "./servers.ts"
 
@@ -7,7 +7,7 @@ interface OAuthBench {
   readonly title: string
   /** The kind of request (bench/programs/load-oauth.ts). */
   readonly mode: string
-  /** What the peer issues. */
+  /** The form of the access tokens that the peer issues. */
   readonly peerTokens: "jwt" | "opaque"
   readonly candidates: ReadonlyArray<ServerCandidate>
 }

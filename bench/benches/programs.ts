@@ -1,4 +1,5 @@
-/** What one program does alone: documents rebuilt, the steps above the engines, the start of a process. */
+/** Measures programs that run alone: documents rebuilt, the steps above the engines, the start of a
+ *  process. */
 import { mkdtempSync } from "node:fs"
 import net from "node:net"
 import { join } from "node:path"
@@ -8,7 +9,8 @@ import type { Bench, Measured } from "../rounds.ts"
 import { root, type Tree } from "../tree.ts"
 import { programBench } from "./single.ts"
 
-/** One document, extracted and rebuilt with nothing changed, against parsing and packing it. */
+/** Measures one document that is extracted and rebuilt with nothing changed, against parsing and packing
+ *  it. */
 const document = (format: string): Bench =>
   programBench({
     title: `document-${format}`,
@@ -25,7 +27,7 @@ interface LanguageBench {
   readonly smokeOperations: number
 }
 
-/** What stands above the engines; the floors do less (bench/programs/language.ts). */
+/** Measures the steps above the engines; the floors do less (bench/programs/language.ts). */
 const language = ({ title, bench, operations, smokeOperations }: LanguageBench): Bench =>
   programBench({
     title,
@@ -48,7 +50,8 @@ const accepts = (port: number): Promise<boolean> =>
     socket.on("error", () => setTimeout(() => resolve(false), 3))
   })
 
-/** From the start of the process to its first accepted connection, or to its end if it does not listen. */
+/** Measures the time from the start of the process to its first accepted connection, or to its end if it does
+ *  not listen. */
 const startMs = async (args: ReadonlyArray<string>, data: string, listens: boolean): Promise<Measured> => {
   const port = await freePort()
   const startedMs = performance.now()
@@ -90,7 +93,7 @@ const coldStart: Bench = {
           prepare: async (tree) => {
             const data = dataOf(tree)
             const measure = () => startMs([join(tree.root, "dist", "main.cjs"), "serve"], data, true)
-            // The first start makes the data folder and V8's code cache.
+            // The first start creates the data folder and V8's code cache.
             await measure()
             return { measure }
           }

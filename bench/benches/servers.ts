@@ -1,5 +1,5 @@
-/** What the benches of servers share: a server process per candidate, loaded from the other core by this
- *  tree's load programs; the figure is the server's CPU per operation. */
+/** Runs the benches of servers: one server process per candidate, loaded from the other core by this tree's
+ *  load programs. The figure is the server's CPU per operation. */
 import { thisTree } from "../checkout.ts"
 import { cpuMsOf, loadCore, run, serverCore, start } from "../processes.ts"
 import type { Bench, Measured, Size } from "../rounds.ts"
@@ -24,13 +24,13 @@ export interface Loaded {
 
 export interface ServerBench {
   readonly title: string
-  /** Of bench/programs. */
+  /** The file name of the server program in bench/programs. */
   readonly program: string
   readonly candidates: ReadonlyArray<ServerCandidate>
   readonly load: (target: Target) => Promise<Loaded>
 }
 
-/** Whether latencies say more about the load side's lateness than about the server. */
+/** True when the latencies reflect the load side's lateness more than the server. */
 export const isLoadBound = (lateP99Ms: number, p99Ms: number, size: Size): boolean =>
   !size.smoke && lateP99Ms > Math.max(1, p99Ms / 10)
 
@@ -72,7 +72,7 @@ interface ClosedLoop {
 
 const connections = 64
 
-/** 64 connections, each of which sends its next request when the answer is in. */
+/** Loads a server by 64 connections, each of which sends its next request when the answer has arrived. */
 export const closedLoop =
   (title: string, loadProgram: string, mode: string) =>
   async ({ port, key, size }: Target): Promise<Loaded> => {

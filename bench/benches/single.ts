@@ -1,5 +1,5 @@
-/** What the benches of one program share: each candidate is a run of the program to its end, which prints its
- *  own figure. */
+/** Runs the benches of one program: each candidate is a run of the program to its end, which prints its own
+ *  figure. */
 import { run, serverCore } from "../processes.ts"
 import type { Bench, Measured } from "../rounds.ts"
 
@@ -10,14 +10,14 @@ export interface ProgramBench {
   readonly unit: string
   readonly rate?: boolean
   readonly rounds?: number
-  /** Of bench/programs. */
+  /** The file name of the program in bench/programs. */
   readonly program: string
   readonly candidates: ReadonlyArray<string>
   readonly compared?: ReadonlyArray<string>
   readonly args: (candidate: string, smoke: boolean) => Args
 }
 
-/** `compared` is "troupe" unless it says otherwise. */
+/** Makes such a bench; `compared` is "troupe" unless it is set. */
 export const programBench = ({
   program,
   candidates,

@@ -1,4 +1,5 @@
-/** Voice sessions: audio chunks over WebSockets at their fixed times, an update each 200 ms of audio. */
+/** Measures voice sessions: audio chunks over WebSockets at fixed times, with an update per 200 ms of
+ *  audio. */
 import { thisTree } from "../checkout.ts"
 import { cpuMsOf, loadCore, run, serverCore, start } from "../processes.ts"
 import type { Bench, Measured, Size } from "../rounds.ts"
@@ -17,7 +18,7 @@ interface VoiceLoad {
 
 interface Rate {
   readonly sessions: number
-  /** Chunks per second and session. */
+  /** How many chunks each session sends per second. */
   readonly chunksPerSecond: number
   readonly bytes: number
 }
@@ -25,7 +26,7 @@ interface Rate {
 interface VoiceServer {
   readonly name: string
   readonly args: ReadonlyArray<string>
-  /** With `{}` for the number of the session. */
+  /** The WebSocket's path, with `{}` in place of the session's number. */
   readonly path: string
 }
 
@@ -33,7 +34,7 @@ const voice = (title: string, { sessions, chunksPerSecond, bytes }: Rate): Bench
   const count = (size: Size): number => (size.smoke ? 20 : sessions)
 
   const measure = async (tree: Tree, { name, args, path }: VoiceServer, size: Size): Promise<Measured> => {
-    // Started anew for each round: a session's token opens one connection.
+    // It is started again for each round, because a session's token opens only one connection.
     const server = await start({ tree, core: serverCore, name: "server", args })
     try {
       let beforeMs = 0

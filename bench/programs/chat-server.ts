@@ -1,5 +1,5 @@
-/** One gateway candidate in front of chat-upstream: node chat-server.js raw|undici|node|troupe UPSTREAM_PORT;
- *  prints its port. */
+/** Runs one gateway candidate in front of chat-upstream: node chat-server.js raw|undici|node|troupe
+ *  UPSTREAM_PORT. It prints its port. */
 import { nodePipe } from "../candidates/chat/node-pipe.ts"
 import { rawPipe } from "../candidates/chat/raw-pipe.ts"
 import { troupe } from "../candidates/chat/troupe.ts"

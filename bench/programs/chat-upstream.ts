@@ -1,5 +1,6 @@
-/** A model server that costs little: whole answers, or streams of TOKENS words at RATE a second each, every
- *  word with the time it left. node chat-upstream.js RATE TOKENS; prints its port. */
+/** A model server that costs little. It sends whole answers, or streams of TOKENS words at RATE a second
+ *  each, and every word carries the time at which it was sent: node chat-upstream.js RATE TOKENS. It prints
+ *  its port. */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 

@@ -1,6 +1,6 @@
-/** The document pipeline, one thread: ours (extract, identity, rebuild) against the least that any tool must
- *  do with the same file: unpack, parse with counting handlers, pack. node documents.js FORMAT CANDIDATE
- *  SCALE; prints milliseconds. Source: documents 13. */
+/** Measures the document pipeline in one thread: ours (extract, identity, rebuild) against the least that any
+ *  tool must do with the same file (unpack, parse with counting handlers, pack): node documents.js FORMAT
+ *  CANDIDATE SCALE. It prints milliseconds. Source: docs/spec/documents.md, section 13. */
 import { createRequire } from "node:module"
 import { performance } from "node:perf_hooks"
 import { createCipheriv, randomBytes } from "node:crypto"

@@ -1,6 +1,6 @@
-/** One candidate of one bench above the engines, in a process of its own: tag handling, a look-up in a large
- *  memory, terms of a 10 MiB glossary. Prints µs of CPU per operation and a checksum of the work. node
- *  language.js BENCH CANDIDATE SIZE */
+/** Runs one candidate of one bench above the engines in a process of its own: tag handling, a look-up in a
+ *  large memory, or terms of a 10 MiB glossary. It prints µs of CPU per operation and a checksum of the work:
+ *  node language.js BENCH CANDIDATE SIZE */
 import { distance } from "fastest-levenshtein"
 import { termsOf } from "../../protocols/translation/glossaries/terms.ts"
 import { splitMarkup } from "../../protocols/translation/text/markup.ts"
@@ -57,7 +57,7 @@ const tags = (): Repeated => {
   return { work: candidate === "floor" ? floor : troupe, operations: Math.max(20, size) }
 }
 
-/** 60 % of the questions have a segment that is near, the others none. */
+/** Looks texts up in a memory: 60 % of them have a similar segment there, the others none. */
 const memory = (): Repeated => {
   const texts = Array.from({ length: size }, () => sentence(4 + next(14)))
   const questions = Array.from({ length: 64 }, (_, i) => {

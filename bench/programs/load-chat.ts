@@ -1,9 +1,8 @@
-/** Chat load over raw sockets. `stream`: so many streams at once, opened again as they end, latency of each
- *  word from the time it carries.
- *  `whole`: a closed loop, each connection asks again when its answer is in. `paced`: an open loop, each
- *  connection asks 100 times a second, and what
- *  it waits is counted from when it should have asked. node load-chat.js PORT CONNECTIONS SECONDS
- *  stream|whole|paced [UPSTREAM_PORT, for gateways that read it from headers]  */
+/** Generates chat load over raw sockets. `stream`: a fixed number of streams at once, opened again as they
+ *  end; the latency of each word counts from the time it carries. `whole`: a closed loop, in which each
+ *  connection sends its next request when the answer has arrived. `paced`: an open loop, in which each
+ *  connection sends 100 requests a second, and latency counts from the intended time. node load-chat.js PORT
+ *  CONNECTIONS SECONDS stream|whole|paced [UPSTREAM_PORT, for gateways that read it from headers] */
 import net from "node:net"
 import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 
@@ -60,7 +59,7 @@ const lateness = newHistogram()
 
 const paceMs = 10
 
-/** Whole answers, one at a time on a connection. */
+/** Requests whole answers, one at a time on a connection. */
 const closed = (wire: net.Socket): void => {
   let sentAt = 0
   let pending = ""
@@ -71,8 +70,8 @@ const closed = (wire: net.Socket): void => {
     sentAt = nowMs()
     wire.write(request)
   }
-  /** Asks when it is time; late only when the answer before was late. Spins through the last millisecond,
-   *  which timers miss. */
+  /** Sends a request when it is due, and late only if the previous answer was late. It spins through the last
+   *  millisecond, because timers are not that precise. */
   const pace = (inTime: boolean): void => {
     const left = dueMs - nowMs()
     if (left > 1) {
@@ -123,7 +122,8 @@ for (let i = 0; i < Number(connections); i++) {
 
 await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Number(seconds) * 500)))
 
-/** A crowded machine may be slow to begin; nothing is measured before something has come. */
+/** How long the first answer may take, in ms: a busy machine may be slow to begin, and nothing is measured
+ *  before it. */
 const firstMsMax = 20_000
 
 const waitForMoreThan = async (count: number): Promise<void> => {

@@ -1,6 +1,6 @@
-/** Closed loop over raw keep-alive sockets: each connection sends its next request when the answer is in,
- *  every answer is checked.
- *  node load-http.js PORT KEY CONNECTIONS SECONDS hit|miss|same|store-list|store-read|store-create */
+/** Generates a closed loop over raw keep-alive sockets: each connection sends its next request when the
+ *  answer has arrived, and every answer is checked. node load-http.js PORT KEY CONNECTIONS SECONDS
+ *  hit|miss|same|store-list|store-read|store-create */
 import net from "node:net"
 import { newHistogram, percentileMs, recordMs } from "../load/latencies.ts"
 
@@ -39,7 +39,7 @@ const storeRequest = (): { readonly bytes: string; readonly text: string } => {
   }
 }
 
-/** A thousand texts in turn, or a text that was never sent before, or the same again. */
+/** Returns the next text: one of a thousand in turn, one that was never sent before, or always the same. */
 const nextText = (): string => {
   if (mode === "same") return sentence
   return `${sentence} ${mode === "hit" ? next++ % 1_000 : next++}`

@@ -1,7 +1,8 @@
-/** Closed loop of one kind of authorization request over raw keep-alive sockets; the server's /seed says
- *  path, tokens and what an answer must hold. A refresh connection is a chain: it sends the newest token it
- *  was given. It goes on beyond SECONDS until ANSWERS are in: a busy machine makes it longer, not wronger.
- *  node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND ANSWERS */
+/** Generates a closed loop of one kind of authorization request over raw keep-alive sockets; the server's
+ *  /seed supplies path, tokens and the text that an answer must contain. A refresh connection is a chain: it
+ *  sends the newest token it received. It continues beyond SECONDS until ANSWERS have arrived, so that a busy
+ *  machine makes it longer but not less exact. node load-oauth.js PORT AUTHORIZATION CONNECTIONS SECONDS KIND
+ *  ANSWERS */
 import net from "node:net"
 import { newHistogram, percentileMs, recordMs } from "../load/latencies.ts"
 import type { Seeds } from "../candidates/oauth/shared.ts"
@@ -43,7 +44,8 @@ for (let i = 0; i < Number(connections); i++) {
     sentAt = performance.now()
     wire.write(`${head}${body.length}\r\n\r\n${body}`)
   }
-  /** Tokens must be new each time; an introspection must say what it is expected to say. */
+  /** True when the answer is correct: tokens must be new each time, and an introspection must contain the
+   *  expected text. */
   const isRight = (status: string, body: string): boolean => {
     if (status !== "200" || !body.includes(expect)) return false
     if (kind === "introspect-opaque" || kind === "introspect-jwt") return true
@@ -81,7 +83,7 @@ for (let i = 0; i < Number(connections); i++) {
       answered++
       recordMs(histogram, performance.now() - sentAt)
     }
-    // A chain that broke stays broken: it would only repeat its fault.
+    // A broken chain stays broken: it would only repeat its fault.
     if (isRight(status, body)) send()
     else {
       wrong++

@@ -1,6 +1,6 @@
-/** Open loop over raw keep-alive sockets (H1o): arrivals at a fixed rate whatever the server does; latency
- *  counts from the intended time, so a stalled server is charged for the queue it caused; own lateness beside
- *  it. node load-open.js PORT KEY CONNECTIONS SECONDS RATE */
+/** Generates an open loop over raw keep-alive sockets: requests arrive at a fixed rate whatever the server
+ *  does. Latency counts from the intended time, so a stalled server is charged for the queue that it caused;
+ *  the load side's own lateness is reported beside it. node load-open.js PORT KEY CONNECTIONS SECONDS RATE */
 import net from "node:net"
 import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 

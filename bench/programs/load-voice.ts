@@ -1,6 +1,6 @@
-/** Open loop over raw WebSockets: N sessions, each sends a JSON audio chunk at its fixed times; latency of an
- *  update counts from the intended time of the chunk that caused it. node load-voice.js PORT SESSIONS RATE
- *  BYTES SECONDS PATH(with {} for the number) */
+/** Generates an open loop over raw WebSockets: each of N sessions sends a JSON audio chunk at fixed times;
+ *  the latency of an update counts from the intended time of the chunk that caused it. node load-voice.js
+ *  PORT SESSIONS RATE BYTES SECONDS PATH(with {} for the number) */
 import net from "node:net"
 import { newHistogram, nowMs, percentileMs, recordMs } from "../load/latencies.ts"
 
@@ -15,7 +15,7 @@ let updates = 0
 let recording = false
 let errors = 0
 
-/** Mask key zero: what is sent is what was built. */
+/** Frames a text with the mask key zero, so that the bytes are sent as they were built. */
 const frame = (text: string): Buffer => {
   const body = Buffer.from(text, "latin1")
   const long = body.length > 65_535

@@ -1,5 +1,5 @@
-/** One candidate of one in-process bench, in a process of its own: prints what an operation costs in ns of
- *  CPU, and a checksum of the work. node micro.js BENCH CANDIDATE OPERATIONS */
+/** Runs one candidate of one in-process bench in a process of its own. It prints the cost of an operation in
+ *  ns of CPU, and a checksum of the work: node micro.js BENCH CANDIDATE OPERATIONS */
 import { ask, askThousand } from "../candidates/kernel/ask.ts"
 import { durable } from "../candidates/kernel/durable.ts"
 import { idle } from "../candidates/kernel/idle.ts"
@@ -56,7 +56,7 @@ for (let round = 0; round < 3; round++) {
 
 const { nsEach, perSecond, checksum } = rounds.sort((a, b) => a.nsEach - b.nsEach)[1]!
 
-// Durable work waits for the disk: there throughput is the figure; elsewhere CPU.
+// Durable work waits for the disk, so its figure is throughput; elsewhere it is CPU.
 console.log(
   JSON.stringify(
     isDurable

@@ -1,6 +1,6 @@
-/** nginx as a plain reverse proxy in front of chat-upstream, one process, nothing buffered or logged: node
- *  nginx.js UPSTREAM_PORT; prints its port and its process. It dies with this program (setpriv, of
- *  util-linux). */
+/** Runs nginx as a plain reverse proxy in front of chat-upstream, with one process and nothing buffered or
+ *  logged: node nginx.js UPSTREAM_PORT. It prints its port and its process id. nginx ends with this program
+ *  (setpriv, of util-linux). */
 import { spawn } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

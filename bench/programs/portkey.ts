@@ -1,6 +1,6 @@
-/** Portkey's gateway as its package ships it, in a process of its own: node portkey.js; prints its port. On
- *  Node 20 it fails at its first streamed answer, because it writes to headers which `fetch` made immutable;
- *  the one change made to it is that those headers are copied. */
+/** Runs Portkey's gateway as its package ships it, in a process of its own: node portkey.js. It prints its
+ *  port. On Node 20 the gateway fails at its first streamed answer, because it writes to headers which
+ *  `fetch` made immutable; the only change made to it is that those headers are copied. */
 import { createRequire } from "node:module"
 import { freePort, listening } from "../port.ts"
 
@@ -12,7 +12,8 @@ globalThis.fetch = async (...request) => {
   return new Response(body, { status, statusText, headers: new Headers(headers) })
 }
 
-// It draws while it starts, and reports each stream that its client left; only the port may be printed.
+// The gateway prints a banner at its start and a line for each stream that its client left, but only the port
+// may be printed.
 const write = process.stdout.write.bind(process.stdout)
 
 process.stdout.write = () => true

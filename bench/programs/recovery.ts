@@ -1,5 +1,6 @@
-/** A store of N actor states, written once per size; then, in a fresh process, the time to the first answer
- *  that needs one (lazy), or until all are in memory (eager). node recovery.js lazy|eager STATES */
+/** Measures recovery. It writes a store of N actor states, once per size; then, in a fresh process, it
+ *  measures the time to the first answer that needs one (lazy), or until all are in memory (eager). node
+ *  recovery.js lazy|eager STATES */
 import { spawnSync } from "node:child_process"
 import { Context, Schema } from "effect"
 import { existsSync, rmSync } from "node:fs"

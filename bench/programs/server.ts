@@ -1,5 +1,6 @@
-/** One candidate of the translation benches: prints its port when it listens, `troupe` its key too.
- *  node server.js http-uws|http-node|http-fastify|voice-uws|voice-ws, or troupe [CHUNK_BYTES,SESSIONS] */
+/** Runs one candidate of the translation benches, which prints its port when it listens; `troupe` prints its
+ *  key too. node server.js http-uws|http-node|http-fastify|voice-uws|voice-ws, or troupe
+ *  [CHUNK_BYTES,SESSIONS] */
 import { httpFastify, httpNode, httpUws } from "../candidates/translation/http-floors.ts"
 import { troupe } from "../candidates/translation/troupe.ts"
 import { voiceUws, voiceWs } from "../candidates/translation/voice-floors.ts"

@@ -1,6 +1,7 @@
-/** One store candidate: prints its port and token when it listens. `floor`: raw uWebSockets.js over raw LMDB,
- *  which checks nothing: a list from a string, a record by key, a put that is flushed before its answer.
- *  `troupe`: the real service over the real store, its rate limit lifted. node store-server.js KIND */
+/** Runs one store candidate, which prints its port and token when it listens. `floor`: raw uWebSockets.js
+ *  over raw LMDB, which checks nothing: a list from a string, a record by key, a put that is flushed before
+ *  its answer. `troupe`: the real service over the real store, without its rate limit. node store-server.js
+ *  KIND */
 import { Context, Effect } from "effect"
 import { open } from "lmdb"
 import { mkdtempSync, rmSync } from "node:fs"

@@ -1,5 +1,5 @@
-/** What both adapters share of one HTTP exchange: status lines, trace ids, the client's address, and limits
- *  of the request head. */
+/** The parts of an HTTP exchange that both adapters share: status lines, trace ids, the client's address, and
+ *  limits of the request head. */
 import { randomFillSync } from "node:crypto"
 import { STATUS_CODES } from "node:http"
 import { BlockList, isIP } from "node:net"

@@ -129,7 +129,7 @@ const messagesOf = (
     : [{ role: "user", content: [{ type: "text", text: "." }] }, ...merged]
 }
 
-/** How structured output is asked for: by a forced tool where nothing stands against it, else by words. */
+/** Requests structured output: by a forced tool where nothing prevents it, otherwise by instructions. */
 const jsonInstructionsOf = ({ format }: ModelRequest, asTool: boolean): ReadonlyArray<string> => {
   if (format?.type === "json_object") return ["Answer with one JSON object and nothing else."]
   if (format === undefined || asTool) return []
@@ -144,7 +144,7 @@ const systemOf = (request: ModelRequest, asTool: boolean): string | undefined =>
   return instructions.length === 0 ? undefined : instructions.join("\n\n")
 }
 
-/** The word of our choice in theirs. While it thinks, a model cannot be made to call a tool. */
+/** Converts the tool choice to Anthropic's words. A model that thinks cannot be forced to call a tool. */
 const choiceOf = (choice: ToolChoice | undefined, thinks: boolean): Block | undefined => {
   if (choice === undefined) return undefined
   if (typeof choice === "object") return thinks ? undefined : { type: "tool", name: choice.name }
@@ -158,7 +158,7 @@ const toolChoiceOf = ({ toolChoice, parallel }: ModelRequest, thinks: boolean): 
   return { ...(choice ?? { type: "auto" }), disable_parallel_tool_use: true }
 }
 
-/** The tools and which of them is to be called; the one of structured output stands alone. */
+/** Writes the tools and the choice among them; the tool of structured output is offered alone. */
 const toolsOf = (request: ModelRequest, asTool: boolean, thinks: boolean): Block => {
   const { format, tools = [] } = request
   if (asTool && format?.type === "json_schema")
@@ -189,7 +189,7 @@ const thinkingParameterOf = (
 
 export interface AnthropicRequest {
   readonly body: Block
-  /** The answer's text comes as the arguments of `jsonTool`. */
+  /** True when the answer's text arrives as the arguments of `jsonTool`. */
   readonly answersByTool: boolean
 }
 

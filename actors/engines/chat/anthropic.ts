@@ -30,28 +30,28 @@ const finishOf = (reason: unknown): Finish => {
 
 const count = (value: unknown): number => (typeof value === "number" ? value : 0)
 
-/** Fault reasons by the type of an error event; any other is `error`. */
+/** Maps the type of an error event to a fault reason; any other type is `error`. */
 const streamFaults = new Map<unknown, UpstreamFault["reason"]>([
   ["overloaded_error", "overloaded"],
   ["rate_limit_error", "rate-limited"]
 ])
 
-/** One content block while it comes. */
+/** One content block while it arrives. */
 interface OpenBlock {
   /** The number of its tool call, or -1. */
   readonly call: number
-  /** Its arguments are the answer's text. */
+  /** True when its arguments are the answer's text. */
   readonly asText: boolean
-  /** What the block says so far; thinking is handed back with the next turn. */
+  /** Accumulates the block's content; thinking is returned to the upstream with the next turn. */
   readonly draft: Record<string, unknown>
 }
 
 /** Turns the events of one answer into ours; an answer that was not streamed is read as events, too. */
 class MessageReader {
-  /** The reason of the end has come. */
+  /** True once the stop reason has arrived. */
   finished = false
 
-  /** The last event has come. */
+  /** True once the last event has arrived. */
   stopped = false
 
   private reason: unknown = undefined
@@ -186,7 +186,7 @@ const listedModel = ({ id, created_at }: any): ListedModel => {
 /** True for an event that is a sign of an answer. */
 const isAnswer = (event: any): boolean => event?.type !== "ping" && event?.type !== "error"
 
-/** Tells an answer that was not streamed as the events that would have streamed it. */
+/** Converts an answer that was not streamed into the events that would have streamed it. */
 const readWhole = (reader: MessageReader, answer: any): void => {
   reader.read({ type: "message_start", message: { usage: answer.usage } })
   for (const [index, content_block] of answer.content.entries())

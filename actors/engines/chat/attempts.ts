@@ -7,11 +7,11 @@ import type { Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type ModelRequest, type ModelSink } from "./model.ts"
 import type { Target, Upstream, Upstreams } from "./upstreams.ts"
 
-/** A sink that can forget what it was told, until the client has something. */
+/** A sink whose events can be undone until the client has received something. */
 export interface RetrySink extends ModelSink {
-  /** True when something has left for the client, or cannot be undone: no retry. */
+  /** True when something was sent to the client, or cannot be undone: no retry is possible then. */
   readonly firstEventSent: boolean
-  /** Forgets everything since the attempt began. */
+  /** Discards everything since the attempt began. */
   reset(): void
 }
 
@@ -21,7 +21,7 @@ export interface AttemptOptions {
   readonly nowMs: () => number
   /** The length of the first wait, which is doubled each time, ± 50 %. */
   readonly backoffMs: number
-  /** Is called when an upstream's breaker opens after failures, and when it answers again. */
+  /** Is called when an upstream's breaker opens after failures, and when the upstream answers again. */
   readonly onBreakerChange?: (upstream: Upstream, open: boolean) => void
 }
 
@@ -44,8 +44,8 @@ const retryable = new Set<UpstreamFault["reason"]>([
   "broken"
 ])
 
-/** Faults that speak against the upstream rather than the request. A rate limit does not: the server answers,
- *  and its other models may have room. */
+/** Lists the faults that count against the upstream rather than the request. A rate limit does not count: the
+ *  server answers, and its other models may have capacity. */
 const countedByBreaker = new Set<UpstreamFault["reason"]>([
   "unavailable",
   "connect-timeout",
@@ -56,9 +56,9 @@ const countedByBreaker = new Set<UpstreamFault["reason"]>([
   "broken"
 ])
 
-/** Generates by the first target or one of its fallbacks, and returns the one that answered. `mayRepeat` is
- *  false when a side effect has run. The parameters are positional: each turn comes by here, and no object is
- *  made for them (bench/chat-turns). */
+/** Generates by the first target or one of its fallbacks, and returns the target that answered. `mayRepeat`
+ *  is false when a side effect has run. The parameters are positional, because every turn calls this and no
+ *  object should be allocated for them (bench/chat-turns). */
 export const attempt = async (
   first: Target,
   requestFor: (target: Target) => ModelRequest,
@@ -75,8 +75,8 @@ export const attempt = async (
     const target = i === 0 ? first : options.upstreams.find(fallbacks[i - 1]!)
     if (target === undefined) continue
     let request: ModelRequest
-    // A fallback that cannot take the request is passed over: the fault that led to it says more than its own
-    // refusal.
+    // A fallback that cannot serve the request is skipped: the fault that led to it is more informative than
+    // its own refusal.
     try {
       request = requestFor(target)
     } catch (unfit) {
@@ -116,7 +116,8 @@ export const attempt = async (
   throw last!
 }
 
-/** Generates by one upstream, whose permit it holds, and tells the breaker how it went. Positional, too. */
+/** Generates by one upstream, whose permit it holds, and reports the outcome to the breaker. Its parameters
+ *  are positional for the same reason. */
 const generate = async (
   upstream: Upstream,
   request: ModelRequest,
@@ -147,7 +148,7 @@ const acquire = (upstream: Upstream, options: AttemptOptions): UpstreamFault | u
     if ("refuse" in answer)
       refusal = new UpstreamFault({ reason: "unavailable", detail: "the upstream rests after failures" })
   })
-  // It is told once, when the first caller is turned away, not at every failed probe.
+  // This is reported once, when the first caller is refused, not at every failed probe.
   if (refusal !== undefined && !upstream.breakerOpen) {
     upstream.breakerOpen = true
     options.onBreakerChange?.(upstream, true)
@@ -155,7 +156,7 @@ const acquire = (upstream: Upstream, options: AttemptOptions): UpstreamFault | u
   return refusal
 }
 
-/** Waits for the permit; a call that gets none leaves the breaker as it was. */
+/** Waits for the permit; a call that gets none leaves the breaker unchanged. */
 const admitted = (admission: Promise<void>, { breaker }: Upstream): Promise<void> =>
   admission.catch((fault: unknown) => {
     breaker.tell("Release", {})

@@ -1,5 +1,5 @@
-/** All deadlines of the model servers' calls in one set, which is swept on the kernel's timer wheel. It is
- *  guaranteed that a call needs no timer of its own, and that nothing of an ended call stays behind.
+/** Holds all deadlines of the model servers' calls in one set, which is swept on the kernel's timer wheel. It
+ *  is guaranteed that a call needs no timer of its own, and that nothing of an ended call is retained.
  *  Source: docs/spec/chat.md, section 17. */
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 
@@ -53,7 +53,7 @@ export class Deadlines {
 export class Deadline implements Indexed {
   index = -1
   private atMs: number
-  /** How long to add from the next sweep on; undefined when nothing has touched it since the last. */
+  /** The ms to add at the next sweep; undefined when nothing has renewed the deadline since the last. */
   private touchedMs: number | undefined = undefined
 
   readonly fire: () => void
@@ -70,7 +70,7 @@ export class Deadline implements Indexed {
     this.atMs = this.owner.clock.nowMs() + ms
   }
 
-  /** Renews it as of the next sweep: the clock is not read for each chunk of a stream. */
+  /** Renews the deadline as of the next sweep, so that the clock is not read for each chunk of a stream. */
   touch(ms: number): void {
     this.touchedMs = ms
   }

@@ -1,4 +1,4 @@
-/** The model local/echo: it answers with the last user text, one word a step, and calls a tool when it must,
+/** The model local/echo answers with the last user text, one word per step, and calls a tool when it must,
  *  with arguments made from the tool's schema. It is guaranteed that the same request always has the same
  *  answer; usage counts words. Source: docs/spec/chat.md, section 13.5. */
 import type { ChatModule, Step } from "./embedded-model.ts"
@@ -40,8 +40,8 @@ const lastMessage = (messages: ModelRequest["messages"]): Message | undefined =>
   messages.findLast(({ role }) => role !== "system" && role !== "developer")
 
 const requiredToolOf = ({ tools, toolChoice, messages }: ModelRequest): string | undefined => {
-  // What follows a tool's result from the system is the gateway asking again for a call: the result is still
-  // the last word.
+  // A system message after a tool's result is the gateway requesting a call again: the result still counts as
+  // the last message.
   if (tools === undefined || tools.length === 0 || lastMessage(messages)?.role === "tool") return undefined
   if (typeof toolChoice === "object") return toolChoice.name
   return toolChoice === "required" ? tools[0]!.name : undefined

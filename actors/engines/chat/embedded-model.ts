@@ -1,6 +1,6 @@
-/** Chat models inside this process, in a worker thread, so that a busy one does not stall the event loop. The
- *  module in the worker is an async iterable of steps (ChatModule). It is guaranteed that a worker is no more
- *  than `creditSteps` ahead of its reader. Source: docs/spec/chat.md, section 13.5. */
+/** Runs chat models inside this process, in a worker thread, so that a busy model does not block the event
+ *  loop. The module in the worker is an async iterable of steps (ChatModule). It is guaranteed that a worker
+ *  is at most `creditSteps` ahead of its reader. Source: docs/spec/chat.md, section 13.5. */
 import { startWorker, type EngineWorker } from "../worker.ts"
 import type { Abort } from "./abort.ts"
 import {
@@ -27,13 +27,13 @@ export interface ChatModule {
   generate(request: ModelRequest, signal: AbortSignal): AsyncIterable<Step>
 }
 
-/** What the worker is told, by the generation's id. */
+/** A message to the worker; `id` names the generation. */
 export type ToModel =
   | { readonly _tag: "Generate"; readonly id: number; readonly request: ModelRequest }
   | { readonly _tag: "Abort"; readonly id: number }
   | { readonly _tag: "Credit"; readonly id: number; readonly steps: number }
 
-/** What the worker answers, by the generation's id. */
+/** A message from the worker; `id` names the generation. */
 export type FromModel =
   | { readonly _tag: "Steps"; readonly id: number; readonly steps: ReadonlyArray<Step> }
   | { readonly _tag: "Ended"; readonly id: number }
@@ -44,7 +44,7 @@ export type FromModel =
       readonly reason: UpstreamFault["reason"]
     }
 
-/** A worker may be so many steps ahead of its reader. */
+/** How many steps a worker may be ahead of its reader. */
 export const creditSteps = 256
 
 /** Turns steps into the events of one choice. */
@@ -65,7 +65,7 @@ export const stepper = (sink: ModelSink): ((step: Step) => void) => {
   }
 }
 
-/** What the worker chat-model is started with. `files` maps a model's name to its GGUF file. */
+/** Configures the worker chat-model at its start. `files` maps a model's name to its GGUF file. */
 export type EmbeddedModels =
   | { readonly _tag: "echo" }
   | { readonly _tag: "gguf"; readonly files: Readonly<Record<string, string>> }
@@ -80,12 +80,12 @@ interface GenerationOptions {
   readonly onEnd: (fault?: unknown) => void
 }
 
-/** One generation under way in the worker, from its request to its only end. */
+/** One generation that runs in the worker, from its request to its only end. */
 class Generation {
   private answered = false
   private paused = false
 
-  /** Steps that have been read, for which the worker has no credit yet. */
+  /** Counts the steps that were read but not yet credited to the worker. */
   private owedSteps = 0
 
   private readonly step: (step: Step) => void
@@ -169,7 +169,7 @@ const supportsOf = (models: EmbeddedModels): Supports => ({
   native_tools: models._tag === "echo"
 })
 
-/** The models of one worker, as one chat model. */
+/** Presents the models of one worker as one chat model. */
 export const embedded = (listed: ReadonlyArray<ListedModel>, models: EmbeddedModels): ChatModel => {
   let worker: EngineWorker<ToModel, FromModel> | undefined
   let last = 0

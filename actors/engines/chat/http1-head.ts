@@ -8,17 +8,17 @@ export interface ResponseHead {
   /** The body's length in bytes, or -1 when the head does not say. */
   readonly length: number
   readonly chunked: boolean
-  /** The connection may be used again, for so long. */
+  /** True when the connection may be reused; the time for which it may follows. */
   readonly keepAlive: boolean
   readonly keepAliveMs: number
 }
 
 export const keepAliveMsDefault = 30_000
 
-/** The same head while its fields are read: one object, which is the result. */
+/** The same head while its fields are read: one object, which becomes the result. */
 type Draft = { -readonly [Name in keyof ResponseHead]: ResponseHead[Name] }
 
-/** Reads a length; false when it is none, or another than the one before. */
+/** Reads a length; returns false when it is not a number, or differs from an earlier one. */
 const readLength = (head: Draft, value: string): boolean => {
   if (!/^\d{1,15}$/.test(value)) return false
   const length = Number(value)
@@ -41,7 +41,7 @@ const readConnection = (head: Draft, value: string): void => {
 
 const readKeepAlive = (head: Draft, value: string): void => {
   const seconds = /timeout=(\d{1,6})/i.exec(value)?.[1]
-  // The connection is given up a second before the server would hang up.
+  // The connection is closed a second before the server would do so.
   if (seconds !== undefined)
     head.keepAliveMs = Math.max(0, Math.min(keepAliveMsDefault, Number(seconds) * 1_000 - 1_000))
 }
@@ -70,7 +70,8 @@ const readField = (head: Draft, name: string, value: string): boolean => {
   }
 }
 
-/** True for the length of a name that `readField` knows: other fields are not even cut out (hot path). */
+/** True for the lengths of the names that `readField` knows: other fields are not even extracted (hot
+ *  path). */
 const mayBeRead = (nameLength: number): boolean =>
   (nameLength >= 10 && nameLength <= 12) || nameLength === 14 || nameLength === 17
 

@@ -1,6 +1,6 @@
 /** Calls a model server whose answer is a stream of JSON events (SSE), as Anthropic's and OpenAI's newer
- *  interfaces have it. It is guaranteed that a connection which breaks after the answer's end is no fault.
- *  Source: docs/spec/chat.md, sections 13.2, 13.3 and 17.2. */
+ *  interfaces have it. It is guaranteed that a connection which breaks after the end of the answer causes no
+ *  fault. Source: docs/spec/chat.md, sections 13.2, 13.3 and 17.2. */
 import type { Abort } from "./abort.ts"
 import type { CallFlow, HttpClient } from "./http-client.ts"
 import { badResponse, type ModelSink } from "./model.ts"
@@ -10,12 +10,12 @@ export interface JsonEventStream {
   readonly path: string
   readonly body: string
   readonly sink: ModelSink
-  /** True for data that is not read at all. */
+  /** True for data that need not be parsed at all. */
   readonly isIgnored: (payload: string) => boolean
-  /** True for an event that is a sign of an answer: a fault before the first one may be tried again. */
+  /** True for an event that is a sign of an answer: a fault before the first such event may be retried. */
   readonly isAnswer: (event: any) => boolean
   readonly read: (event: any) => void
-  /** True once the answer is whole: what comes after it is not waited for. */
+  /** True once the answer is complete: nothing that follows is waited for. */
   readonly isWhole: () => boolean
 }
 

@@ -1,5 +1,5 @@
-/** Makes a model of an upstream's record: which dialect speaks to which server. No server is
- *  asked before a model is. Source: docs/spec/chat.md, section 13. */
+/** Makes a chat model from an upstream's record: it decides which dialect is spoken to which server. No
+ *  server is contacted before a model is used. Source: docs/spec/chat.md, section 13. */
 import { defined } from "../../../runtime/defined.ts"
 import type { Engines } from "../ports.ts"
 import { anthropic } from "./anthropic.ts"
@@ -18,7 +18,7 @@ export interface ModelDeps {
   readonly deadlines: Deadlines
   readonly engines: Engines | undefined
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a remote image, where the record allows it. */
+  /** Fetches a remote image, if the record allows it. */
   readonly fetchBytes: (url: string, signal: AbortSignal) => Promise<Uint8Array>
 }
 

@@ -21,7 +21,7 @@ import { LineReader, utf8 } from "./sse-reader.ts"
 export interface OllamaOptions {
   readonly id: string
   readonly http: UpstreamHttp
-  /** The model knows levels of thinking, not only whether. */
+  /** True when the model supports levels of thinking, not only on and off. */
   readonly effortLevels: boolean
   readonly fetchImage: ((url: string, signal: AbortSignal) => Promise<Uint8Array>) | undefined
 }

@@ -70,11 +70,11 @@ const itemsOf = (message: Message, id: string): ReadonlyArray<unknown> => {
 }
 
 export interface ResponsesBodyOptions extends Pick<OpenAiOptions, "id" | "effortMap"> {
-  /** The upstream keeps its answers, so that the next request may continue one. */
+  /** True when the upstream stores its answers, so that the next request may continue one. */
   readonly sessions: boolean
   /** The first message that the upstream does not have yet. */
   readonly from: number
-  /** Reasoning comes back encrypted, to be handed in with the next turn; the default is `!sessions`. */
+  /** Requests encrypted reasoning, which is returned with the next turn; the default is `!sessions`. */
   readonly encryptedReasoning?: boolean
 }
 
@@ -272,7 +272,7 @@ class ResponseReader {
   }
 }
 
-/** True when the upstream says that it does not have the response which was to be continued. */
+/** True when the upstream reports that it does not have the response which was to be continued. */
 const hasLostSession = (fault: unknown): boolean => {
   if (!(fault instanceof UpstreamFault)) return false
   if (fault.reason === "not-found") return true
@@ -317,7 +317,8 @@ export const openAiResponses = (options: OpenAiOptions & { readonly sessions: bo
     sink.flush()
   }
 
-  /** Sends the messages from `from` on; without encrypted reasoning when the model turns out to refuse it. */
+  /** Sends the messages from `from` on. When the model turns out to refuse encrypted reasoning, it sends them
+   *  without it. */
   const askFrom = async (generation: Generation, from: number): Promise<void> => {
     const { request } = generation
     const encryptedReasoning = !sessions && !refuseEncryptedReasoning.has(request.model)

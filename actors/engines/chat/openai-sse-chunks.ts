@@ -47,7 +47,7 @@ export const usageOf = (usage: any): Usage => ({
   reasoning: count(usage.completion_tokens_details?.reasoning_tokens)
 })
 
-/** An answer may have so many choices, whatever was asked for: lists are indexed by their numbers. */
+/** Limits the choices of an answer, whatever was requested, because lists are indexed by their numbers. */
 const choicesMax = 128
 
 const asText = (value: unknown): string => {
@@ -59,10 +59,11 @@ const isFilled = (value: unknown): value is string => typeof value === "string" 
 
 const contentStart = /"delta":\s*\{(?:\s*"role":\s*"assistant",)?\s*"content":\s*"/
 
-/** Servers pad with random letters, against guessing tokens by their length, unless they are told not to. */
+/** Finds the padding of random letters that servers add, unless told not to, against guessing tokens by their
+ *  length. */
 const paddingStart = /"obfuscation":\s*"/
 
-/** Characters that JSON.stringify escapes by one letter, as everybody does. */
+/** Characters that JSON.stringify escapes by one letter, as every writer does. */
 const shortEscapes = new Set([...'"\\bfnrt'].map((char) => char.charCodeAt(0)))
 
 /** The result of the last `scanString`: one object for all scans, so that a chunk allocates none.
@@ -103,7 +104,7 @@ export class ChunkReader {
   private afterPadding: string | undefined = undefined
   private readonly sink: ModelSink
 
-  /** It is off in the test which compares both ways. */
+  /** False only in the test that compares both ways. */
   private readonly learns: boolean
 
   constructor(sink: ModelSink, learns = true) {
@@ -111,7 +112,8 @@ export class ChunkReader {
     this.learns = learns && sink.rawTextDelta !== undefined
   }
 
-  /** Takes as many whole events of the learned frame as stand at `at`, and returns where the rest begins. */
+  /** Consumes as many whole events of the learned frame as there are at `at`, and returns where the rest
+   *  begins. */
   readonly skipLearnedFrames = (text: string, at: number): number => {
     for (let start = at; ; at = start) {
       const { beforeText, afterText, afterPadding } = this
@@ -130,7 +132,7 @@ export class ChunkReader {
         end += afterPadding.length
       }
 
-      // The line's end and the empty line, which ends the event.
+      // This skips the line's end and the empty line, which ends the event.
       for (let lines = 0; lines < 2; lines++) {
         if (text.charCodeAt(end) === 13) end++
         if (text.charCodeAt(end++) !== 10) return at
@@ -253,7 +255,7 @@ export class ChunkReader {
     if (isFilled(delta.refusal)) this.sink.event({ _tag: "refusal", choice, text: delta.refusal })
   }
 
-  /** A whole call may come at once. `order`: its place in its chunk. */
+  /** Reads a delta of a call; a whole call may arrive at once. `order` is its place in its chunk. */
   private call(choice: Choice, delta: any, order: number): void {
     if (typeof delta !== "object" || delta === null) throw badResponse("a tool call is not an object")
     const call = continuedCall(choice.calls, delta) ?? this.openCall(choice, delta, order)
@@ -277,7 +279,7 @@ export class ChunkReader {
     return this.choices.get(number) ?? this.choices.set(number, { number, finished: false, calls: undefined })
   }
 
-  /** Ends the body: it is a success only after every choice has finished. */
+  /** Ends the body, which is a success only after every choice has finished. */
   end(choices = 1): void {
     const { list } = this.choices
     if (!this.finished || list.length < choices || list.some(([, { finished }]) => !finished))
@@ -285,7 +287,8 @@ export class ChunkReader {
   }
 }
 
-/** The call that a delta continues: the one of its index, else of its id, else the last one. */
+/** Finds the call that a delta continues: the one of its index, otherwise of its id, otherwise the last
+ *  one. */
 const continuedCall = (calls: Calls | undefined, delta: any): Call | undefined => {
   if (calls === undefined) return undefined
   const call = addressedCall(calls, delta)
@@ -306,7 +309,8 @@ const addressedCall = (calls: Calls, { id, index, function: called }: any): Call
   return called?.name === undefined ? calls.last : undefined
 }
 
-/** True for one choice 0 whose delta is one non-empty content: nothing is finished, nothing else is told. */
+/** True for a single choice 0 whose delta is one non-empty content: nothing is finished and nothing else is
+ *  reported. */
 const isTextDelta = (chunk: any): boolean => {
   if (
     !Array.isArray(chunk.choices) ||

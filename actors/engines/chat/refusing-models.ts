@@ -1,6 +1,6 @@
-/** Remembers which models of an upstream refuse a field of the request, so that only the first request of each
- *  pays for finding out. It is guaranteed that no more than `modelsMax` names are remembered: an upstream with
- *  endless names cannot fill the memory. Source: docs/spec/chat.md, sections 13.1 and 13.2. */
+/** Remembers which models of an upstream refuse a field of the request, so that only the first request of
+ *  each pays for finding out. It is guaranteed that at most `modelsMax` names are remembered, so that an
+ *  upstream with endless names cannot fill the memory. Source: docs/spec/chat.md, sections 13.1 and 13.2. */
 import { UpstreamFault } from "./model.ts"
 
 const modelsMax = 1_000
@@ -9,7 +9,7 @@ export class RefusingModels {
   private readonly models = new Set<string>()
   private readonly isRefusal: (detail: string) => boolean
 
-  /** `isRefusal` tells by a bad request's detail whether the field was what the model refused. */
+  /** `isRefusal` decides by a bad request's detail whether the model refused the field. */
   constructor(isRefusal: (detail: string) => boolean) {
     this.isRefusal = isRefusal
   }

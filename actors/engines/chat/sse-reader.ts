@@ -4,17 +4,17 @@
  *  Source: HTML standard, section 9.2.6; docs/spec/chat.md, sections 13.1 and 17.2. */
 import { badResponse } from "./model.ts"
 
-/** One event of an upstream has at most so many bytes; above it the answer is `bad-response`. */
+/** Limits the bytes of one event of an upstream; above it the answer is `bad-response`. */
 export const eventBytesMax = 16 * 1_048_576
 
 /** Decodes text that was read as latin1. */
 export const utf8 = (latin1: string): string => Buffer.from(latin1, "latin1").toString("utf8")
 
-/** Takes the events that it recognises at a line's beginning, and returns where the rest begins. */
+/** Consumes the events that it recognizes at a line's beginning, and returns where the rest begins. */
 export type SkipFrames = (text: string, at: number) => number
 
 export class LineReader {
-  /** The beginning of a line whose end has not come yet. */
+  /** The beginning of a line that has not arrived completely. */
   private rest = ""
 
   private readonly line: (line: string) => void
@@ -28,7 +28,8 @@ export class LineReader {
   push(bytes: Buffer, from = 0, to = bytes.length): void {
     const received = bytes.toString("latin1", from, to)
     const { rest } = this
-    // The line has not ended: it is not searched again, so that a large event costs its length and no more.
+    // The line has not ended: it is not searched again, so that the cost of a large event is proportional to
+    // its length.
     if (rest !== "" && !received.includes("\n")) return this.buffer(rest + received)
     const text = rest === "" ? received : rest + received
     let start = this.skipFrames === undefined ? 0 : this.skipFrames(text, 0)
@@ -61,7 +62,7 @@ export class LineReader {
 const byteOrderMark = "\u00ef\u00bb\u00bf"
 
 /** Calls back with the data of each event; comments, ids and event names are skipped (every dialect in use
- *  repeats the name in its data). `skipFrames` is offered the text wherever an event may begin. */
+ *  repeats the name in its data). `skipFrames` gets the text at every position where an event may begin. */
 export class SseReader {
   private data: string | undefined = undefined
   private readonly lines: LineReader

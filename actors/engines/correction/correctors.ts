@@ -1,6 +1,7 @@
-/** The correctors of this installation: Harper for English, Hunspell for every language that has a dictionary
- *  here. It is guaranteed that no GPL dictionary comes with us: we use those of our packages, and what the
- *  operator has installed into /usr/share/hunspell. Source: docs/spec/engines.md, sections 8.1 and 8.2. */
+/** The correctors of this installation: Harper for English, and Hunspell for every language that has a
+ *  dictionary here. It is guaranteed that we distribute no GPL dictionary: we use those of our packages, and
+ *  those that the operator has installed into /usr/share/hunspell. Source: docs/spec/engines.md, sections 8.1
+ *  and 8.2. */
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -34,7 +35,7 @@ const packages = {
 const systemDictionaries = { de: ["de_DE", "de_DE_frami"], it: ["it_IT"] }
 const systemFolder = "/usr/share/hunspell"
 
-/** A text and what it is corrected to, by language. */
+/** A canary per language: a text and its correction. */
 const canaries: Readonly<Record<string, readonly [string, string]>> = {
   es: ["la accion", "la acción"],
   fr: ["le langgage", "le langage"],

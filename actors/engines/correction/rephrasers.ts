@@ -1,6 +1,6 @@
-/** Rephrasing: corrected text, and for English what tables can do for a style or tone (contractions, plainer
- *  words, fewer hedges). Cosmetic; real rephrasing is a chat model's (openaiRephraser). Source: spec engines
- *  8.3. */
+/** Rephrases text: it is corrected, and for English tables change contractions, plain words and hedges to
+ *  suit a style or tone. That is cosmetic; real rephrasing needs a chat model (openaiRephraser). Source:
+ *  docs/spec/engines.md, section 8.3. */
 import { Effect } from "effect"
 import { EngineFault, type Corrector, type Rephraser } from "../ports.ts"
 import { callUpstream } from "../upstream-call.ts"

@@ -28,7 +28,7 @@ interface Handle {
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
-/** So many texts wait for the thread at once. */
+/** How many texts may wait for the thread at once. */
 const waitingMax = 64
 
 const correctMs = 4_000
@@ -43,14 +43,14 @@ export interface ThreadCorrectorOptions {
   readonly canary: CorrectorCanary
 }
 
-/** A text which a working corrector makes `corrected` of. */
+/** A text that a working corrector corrects to `corrected`. */
 export interface CorrectorCanary {
   readonly text: string
   readonly language: Language
   readonly corrected: string
 }
 
-/** Puts edits in order; of overlapping ones the first counts. */
+/** Sorts edits; of overlapping ones the first wins. */
 export const inOrder = (edits: ReadonlyArray<Edit>): ReadonlyArray<Edit> => {
   let end = -1
   return [...edits]
@@ -62,7 +62,7 @@ export const inOrder = (edits: ReadonlyArray<Edit>): ReadonlyArray<Edit> => {
     })
 }
 
-/** Applies edits, which are in order. */
+/** Applies edits, which must be in order. */
 export const edited = (text: string, edits: ReadonlyArray<Edit>): string => {
   let out = ""
   let from = 0

@@ -1,12 +1,13 @@
-/** Which language a text is in: scripts that settle it, everyday phrases too short for statistics, then eld's
- *  small model. Loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so that a start does not pay.
- *  Source: spec engines 3. */
+/** Detects the language of a text: by scripts that decide it, by everyday phrases too short for statistics,
+ *  then by eld's small model. The model is loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so
+ *  that it does not delay a start. Source: docs/spec/engines.md, section 3. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import type { Detection, Detector, Language } from "../ports.ts"
 
-/** The languages that translation can detect (translation appendix C, auto_detection), as eld calls them. */
+/** The languages that translation can detect, in eld's names. Source: docs/spec/translation.md, appendix C
+ *  (auto_detection). */
 const subset = [
   "ar",
   "bg",
@@ -42,11 +43,12 @@ const subset = [
   "zh"
 ]
 
-/** It has one name for both Norwegians, and takes Indonesian for the Malay it is so like. */
+/** Maps eld's names to ours: it has one name for both Norwegian languages, and reports Indonesian for Malay,
+ *  which is very similar. */
 const ours: Readonly<Record<string, Language>> = { no: "nb", ms: "id" }
 
-/** Scripts and letters that settle it. Of several scripts in one text the one with most letters counts; an
- *  ideogram weighs as much as a short word. */
+/** Scripts and letters that decide the language. Of several scripts in one text the one with most letters
+ *  counts; an ideogram weighs as much as a short word. */
 const scripts: ReadonlyArray<readonly [RegExp, Language, number]> = [
   [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3],
   [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3],
@@ -133,8 +135,8 @@ interface Eld {
 
 let eld: Eld | undefined
 
-/** By `require`, because the port is synchronous; the package is an ES module without top-level await, and
- *  names only `import` in its exports, so that it is looked for by its file. */
+/** Loads eld by `require`, because the port is synchronous. The package is an ES module without top-level
+ *  await whose exports name only `import`, so its file is located by path. */
 const load = (): Eld => {
   if (eld === undefined) {
     const require = createRequire(import.meta.url)
@@ -147,7 +149,8 @@ const load = (): Eld => {
   return eld
 }
 
-/** More says nothing new, and long texts would hold everybody up. */
+/** How many characters are examined: more would add no information, and long texts would block the event
+ *  loop. */
 const charsMax = 1_000
 
 const phraseCharsMax = 40

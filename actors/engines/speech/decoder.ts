@@ -1,6 +1,7 @@
-/** Source audio of every content type of translation 12.10 for which a decoder exists in npm, to 16 kHz mono.
- *  AAC has none and is not offered. PCM at 16 kHz is the hot path: synchronous, one copy. Containers go
- *  through mediabunny, which gives packets when their cluster or page is whole. */
+/** Decodes source audio to 16 kHz mono: every content type for which a decoder exists in npm, so AAC is not
+ *  offered. PCM at 16 kHz is the hot path: synchronous, with one copy. Containers go through mediabunny,
+ *  which yields packets when their cluster or page is complete. Source: docs/spec/translation.md, section
+ *  12.10. */
 import type { FLACDecoder } from "@wasm-audio-decoders/flac"
 import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
 import { alaw, ulaw } from "./g711.ts"
@@ -47,7 +48,8 @@ const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
   ])
 ])
 
-/** Compared without spaces and case (translation 12.1). */
+/** Normalizes a content type, which is compared without spaces and case. Source: docs/spec/translation.md,
+ *  section 12.1. */
 export const plainType = (contentType: string): string => contentType.replace(/\s+/g, "").toLowerCase()
 
 export const supportedSourceTypes: ReadonlyArray<string> = [
@@ -55,7 +57,8 @@ export const supportedSourceTypes: ReadonlyArray<string> = [
   ...Object.keys(containers)
 ]
 
-/** How much sound a chunk holds can be told before it is decoded. */
+/** Returns the PCM format of a content type, whose chunks have a known duration before they are decoded;
+ *  otherwise undefined. */
 export const pcmFormatOf = (contentType: string): PcmFormat | undefined => pcmFormats[plainType(contentType)]
 
 export const decoderFor = (contentType: string): (() => AudioDecoder) | undefined => {
@@ -70,13 +73,13 @@ export const decoderFor = (contentType: string): (() => AudioDecoder) | undefine
   return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(whole) : whole
 }
 
-/** The same bytes where they lie right, a copy where they do not. */
+/** Views the bytes as samples; it copies them when they are not aligned. */
 const samplesOf = (bytes: Uint8Array): Int16Array =>
   bytes.byteOffset % 2 === 0
     ? new Int16Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length >> 1)
     : new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
 
-/** s16le at 16 kHz, as it is. */
+/** Decodes s16le at 16 kHz, which needs no conversion. */
 class PlainDecoder implements AudioDecoder {
   push(chunk: Uint8Array): ReadonlyArray<Pcm> {
     return [samplesOf(chunk)]
@@ -150,7 +153,8 @@ const packetDecoder = async (codec: Codec, channels: number): Promise<PacketDeco
   return { decode: async (packet) => decoder.decodeFrames([packet]), free: () => void decoder.free() }
 }
 
-/** Bytes go in as they come; a loop beside pulls packets out of them and gathers sound. */
+/** Decodes a container: bytes are pushed as they arrive, while a loop pulls packets out of them and collects
+ *  sound. */
 class ContainerDecoder implements AudioDecoder {
   private readonly formats: ReadonlyArray<Format>
   private readonly codecs: ReadonlyArray<Codec>
@@ -240,7 +244,7 @@ class ContainerDecoder implements AudioDecoder {
   }
 }
 
-/** FLAC in Ogg, which the container reader does not know: its decoder reads the pages itself. */
+/** Decodes FLAC in Ogg, which the container reader does not support: its decoder reads the pages itself. */
 class OggFlacDecoder implements AudioDecoder {
   private readonly mix = new Mix()
   private readonly ready: Promise<FLACDecoder>
@@ -284,10 +288,11 @@ class OggFlacDecoder implements AudioDecoder {
   }
 }
 
-/** An Ogg page's head, its at most 255 lacing values, and what a stream of FLAC starts with. */
+/** The bytes that suffice to recognize FLAC in Ogg: an Ogg page's header, its at most 255 lacing values, and
+ *  the beginning of a FLAC stream. */
 const sniffBytes = 27 + 255 + 5
 
-/** Waits for the first bytes, which tell FLAC in Ogg from what the container reader reads. */
+/** Waits for the first bytes, which distinguish FLAC in Ogg from the formats of the container reader. */
 class SniffingDecoder implements AudioDecoder {
   private readonly container: () => AudioDecoder
   private head: Buffer = Buffer.alloc(0)
@@ -326,7 +331,7 @@ class SniffingDecoder implements AudioDecoder {
   }
 }
 
-/** Channels to one, any rate to ours. */
+/** Mixes all channels to one and converts any rate to 16 kHz. */
 class Mix {
   private resampler: Resampler | undefined
 

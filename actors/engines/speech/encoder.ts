@@ -1,6 +1,6 @@
-/** Speech out: 16-bit mono to the target content types of translation 12.10 that our encoders reach: PCM,
- *  G.711, Opus raw, in Ogg and in WebM or Matroska. Each gives indivisible packets, the first `headers` of
- *  which initialise a player. */
+/** Encodes 16-bit mono speech to those target content types that our encoders support: PCM, G.711, and Opus
+ *  raw, in Ogg and in WebM or Matroska. Each yields indivisible packets, the first `headers` of which
+ *  initialize a player. Source: docs/spec/translation.md, section 12.10. */
 import { createRequire } from "node:module"
 import { companded } from "./g711.ts"
 import { Resampler } from "./resampler.ts"
@@ -11,9 +11,9 @@ export interface Encoded {
 }
 
 export interface MediaEncoder {
-  /** Packets that come before all others. */
+  /** The packets that precede all others. */
   readonly headers: ReadonlyArray<Uint8Array>
-  /** One utterance. Its last frame is padded with silence. */
+  /** Encodes one utterance; its last frame is padded with silence. */
   encode(pcm: Int16Array, rate: number): Promise<Encoded>
   close(): void
 }
@@ -59,7 +59,7 @@ type Opus = {
 
 const setBitrate = 4_002
 
-/** 20 ms packets. */
+/** Makes an Opus encoder with packets of 20 ms. */
 const opus =
   (
     wrap: () => {
@@ -103,7 +103,7 @@ const opus =
     }
   }
 
-/** RFC 7845 sections 5.1 and 5.2. */
+/** Writes the Opus identification header. Source: RFC 7845, sections 5.1 and 5.2. */
 const opusHead = (): Uint8Array => {
   const head = Buffer.alloc(19)
   head.write("OpusHead")
@@ -123,7 +123,7 @@ const opusTags = (): Uint8Array => {
   return tags
 }
 
-/** RFC 3533: one page per 200 ms. */
+/** The checksum table of Ogg pages; a page holds 200 ms. Source: RFC 3533. */
 const crcTable = Uint32Array.from({ length: 256 }, (_, i) => {
   let r = i << 24
   for (let bit = 0; bit < 8; bit++) r = r & 0x80000000 ? (r << 1) ^ 0x04c11db7 : r << 1
@@ -167,7 +167,8 @@ const oggPages = () => {
   }
 }
 
-/** EBML (RFC 8794): an element with its size as a vint of 8 bytes, or unknown for what never ends. */
+/** Writes an EBML element, with its size as a vint of 8 bytes, or unknown for an element that never ends.
+ *  Source: RFC 8794. */
 const element = (id: number, ...content: ReadonlyArray<Uint8Array>): Uint8Array => {
   const body = Buffer.concat(content)
   const size = Buffer.alloc(8)

@@ -1,4 +1,4 @@
-/** ITU-T G.711: A-law and µ-law, as tables. */
+/** Converts A-law and µ-law to 16-bit samples and back by tables. Source: ITU-T G.711. */
 
 const alawOf = (byte: number): number => {
   const a = byte ^ 0x55
@@ -17,7 +17,7 @@ const ulawOf = (byte: number): number => {
 export const alaw = Int16Array.from({ length: 256 }, (_, byte) => alawOf(byte))
 export const ulaw = Int16Array.from({ length: 256 }, (_, byte) => ulawOf(byte))
 
-/** The nearest code of each 16-bit sample: a table over its upper 13 bits. */
+/** Makes a table with the nearest code of each 16-bit sample, indexed by the sample's upper 13 bits. */
 const encoderOf = (table: Int16Array): Uint8Array => {
   const sorted = [...table.entries()].sort((a, b) => a[1] - b[1])
   const codes = new Uint8Array(8_192)

@@ -1,5 +1,6 @@
-/** An OpenAI-compatible transcription service as recognizer: whole utterances as WAV; the open one again at
- *  most every two seconds, for partials. Source: spec engines 4.4. */
+/** Uses an OpenAI-compatible transcription service as recognizer. It sends whole utterances as WAV, and for
+ *  partials the current utterance again, at most every two seconds. Source: docs/spec/engines.md, section
+ *  4.4. */
 import { Effect, Stream } from "effect"
 import type { EngineFault, RecognitionEvent, Recognizer } from "../ports.ts"
 import { callUpstream } from "../upstream-call.ts"

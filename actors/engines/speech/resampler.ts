@@ -1,5 +1,5 @@
-/** Any rate to 16 kHz, by the Speex resampler (WASM). Keeps its state between chunks, so chunks may be cut
- *  anywhere. */
+/** Resamples any rate to 16 kHz by the Speex resampler (WASM). It preserves its state between chunks, so
+ *  chunks may be cut anywhere. */
 import type { Pcm } from "../ports.ts"
 
 const quality = 5

@@ -1,6 +1,6 @@
-/** Speech from text: Flite (WASM, English) in a worker thread, and espeak-ng (GPL, a process per sentence)
- *  for the other languages. It is guaranteed that speech has no silence around it.
- *  Source: docs/spec/engines.md, section 6. */
+/** Synthesizes speech: by Flite (WASM, English) in a worker thread, and by espeak-ng (GPL, a process per
+ *  sentence) for the other languages. It is guaranteed that speech has no silence around it. Source:
+ *  docs/spec/engines.md, section 6. */
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 import { Effect } from "effect"
@@ -22,7 +22,7 @@ export const speechOf = (wav: Uint8Array): Speech => {
   while (at + 8 < wav.length && view.getUint32(at, false) !== 0x64617461)
     at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2)
   const bytes = Math.min(view.getUint32(at + 4, true), wav.length - at - 8) & ~1
-  // A Buffer's own slice would be no copy.
+  // A Buffer's own slice would not be a copy.
   const pcm = new Int16Array(Uint8Array.prototype.slice.call(wav, at + 8, at + 8 + bytes).buffer)
   let from = 0
   let to = pcm.length

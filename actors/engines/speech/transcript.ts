@@ -1,5 +1,5 @@
-/** What a decoder without case and punctuation hears, as a reader expects it. Rules for English (spec engines
- *  4.1); pure. */
+/** Formats the words of a decoder without case and punctuation as a reader expects them, by rules for
+ *  English. The functions are pure. Source: docs/spec/engines.md, section 4.1. */
 
 const asks =
   /^(?:who|what|when|where|why|how|which|whose|is|are|am|was|were|do|does|did|can|could|will|would|shall|should|may|might|have|has|had)\b/i
@@ -9,11 +9,11 @@ const names =
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
 
-/** Words cased; no final mark: the speaker may go on. */
+/** Formats a phrase: its words are cased, but it gets no final mark, because the speaker may continue. */
 export const phraseOf = (heard: string): string =>
   capital(heard.replace(/\s+/g, " ").trim().replace(names, capital))
 
-/** A whole utterance: cased, with its final mark. */
+/** Formats a whole utterance: its words are cased, and it gets a final mark. */
 export const sentenceOf = (heard: string): string => {
   const phrase = phraseOf(heard)
   return phrase === "" ? "" : phrase + (asks.test(phrase) ? "?" : ".")

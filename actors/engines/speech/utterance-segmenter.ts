@@ -1,5 +1,5 @@
-/** Cuts a stream of sound into utterances by its loudness, for engines that hear whole pieces. Plain; one
- *  object per hearing. */
+/** Cuts a stream of sound into utterances by its loudness, for engines that recognize whole recordings. There
+ *  is one segmenter per recognition. */
 import type { Pcm } from "../ports.ts"
 
 const frame = 480 // 30 ms at 16 kHz
@@ -21,7 +21,7 @@ export class Utterances {
   private speaking = false
   private at = 0
 
-  /** What is being said now, unfinished. */
+  /** The utterance that has not ended yet, if somebody is speaking. */
   get open(): Utterance | undefined {
     return this.speaking ? this.cut() : undefined
   }

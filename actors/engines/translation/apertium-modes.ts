@@ -1,11 +1,11 @@
-/** What of Apertium is installed: directions, the command lines of their pipelines, and the programs that are
- *  lacking. It is guaranteed that a direction is listed only if all of its programs are there.
+/** Finds what is installed of Apertium: directions, the command lines of their pipelines, and the programs
+ *  that are missing. It is guaranteed that a direction is listed only if all of its programs are installed.
  *  Source: docs/spec/engines.md, sections 2.4 and 15. */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Language } from "../ports.ts"
 
-/** The API's codes by Apertium's (ISO 639-3, or -1 in older pairs). */
+/** Maps Apertium's language codes (ISO 639-3, or -1 in older pairs) to the API's. */
 export const languages: Record<string, Language> = {
   eng: "en",
   en: "en",
@@ -67,11 +67,11 @@ export const languages: Record<string, Language> = {
   hi: "hi"
 }
 
-/** Directions that may be installed, but crash, stay silent or leave half the words. */
+/** Directions that may be installed, but crash, answer nothing or leave half the words untranslated. */
 const unusable = new Set(["ru>uk", "ru>be", "es>eo"])
 
-/** A sentence of each language above, which its directions have to translate before they answer. It is in the
- *  source language, because "Test 123." passes on broken pairs, too. */
+/** A canary sentence per language, which its directions have to translate before they are used. It is written
+ *  in the source language, because "Test 123." passes on broken pairs, too. */
 export const canaries: Record<Language, string> = {
   en: "The house is big.",
   es: "La casa es grande.",
@@ -113,9 +113,9 @@ const programsOf = (mode: string): ReadonlyArray<string> =>
   mode.split("|").map((program) => program.trim().split(/\s/, 1)[0]!)
 
 export interface InstalledDirections {
-  /** Command lines by direction (`en>es`). */
+  /** Maps a direction (`en>es`) to its command line. */
   readonly modes: ReadonlyMap<string, string>
-  /** Programs that modes want and nobody has installed (cg-proc is only recommended by its pairs). */
+  /** Programs that modes require but nobody has installed (cg-proc is only recommended by its pairs). */
   readonly lacking: ReadonlySet<string>
 }
 

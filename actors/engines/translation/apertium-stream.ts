@@ -1,11 +1,12 @@
-/** Segments as the text that goes through Apertium's programs, and back. It is guaranteed that a text which comes
- *  back unchanged is the same segment: opaque units travel as superblanks, special characters escaped.
- *  Source: docs/spec/engines.md, section 2.4. */
+/** Converts segments to the text that goes through Apertium's programs, and back. It is guaranteed that a
+ *  text which comes back unchanged yields the same segment: opaque units travel as superblanks, and special
+ *  characters are escaped. Source: docs/spec/engines.md, section 2.4. */
 import type { EngineSegment, SegmentUnit } from "../ports.ts"
 
 const specialCharacters = /[\\^$/[\]{}<>@]/g
 
-/** Escapes special characters. A tilde wakes the post-generator even then, so it goes as a superblank. */
+/** Escapes special characters. A tilde triggers the post-generator even when it is escaped, so it travels as
+ *  a superblank. */
 export const escape = (text: string): string =>
   text.replaceAll("\0", " ").replace(specialCharacters, "\\$&").replaceAll("~", "[~]")
 
@@ -17,9 +18,9 @@ export interface StreamText {
   /** The blanks around the text, which do not go through. */
   readonly lead: string
   readonly trail: string
-  /** A full stop was added, and has to be taken away again. */
+  /** True when a full stop was added, which has to be removed again. */
   readonly stopAdded: boolean
-  /** The text has double blanks of its own. */
+  /** True when the text itself contains double blanks. */
   readonly hasDoubleBlanks: boolean
 }
 
@@ -30,7 +31,8 @@ export const streamOf = ({ units }: EngineSegment): StreamText => {
   const trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
   const stopAdded = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
   return {
-    // The full stop stands apart from the last word: "No." is short for number.
+    // The full stop is separated from the last word, because "No." would be read as an abbreviation of
+    // number.
     text: stopAdded ? `${core} .[]` : `${core}[]`,
     lead,
     trail,

@@ -39,8 +39,8 @@ export interface Apertium extends Translator {
 
 const nothingInstalled: InstalledDirections = { modes: new Map(), lacking: new Set() }
 
-/** What is installed counts as a pair until its canary fails, because trying each would cost a cold start a
- *  quarter of a second apiece. */
+/** Makes the engine. An installed direction counts as available until its canary fails, because trying each
+ *  would cost a cold start of a quarter of a second apiece. */
 export const apertium = ({
   system,
   starts,
@@ -64,7 +64,7 @@ export const apertium = ({
   /** The running directions, least recently used first. */
   const running = new Map<string, Supervised<Pipeline>>()
 
-  /** Returns the direction, running; undefined when so many others are at work already. */
+  /** Returns the running direction; undefined when too many others are busy. */
   const runningDirection = (name: string): Supervised<Pipeline> | undefined => {
     const engine = engineOf(name)
     if (!running.delete(name) && running.size >= warmMax) {

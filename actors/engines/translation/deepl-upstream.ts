@@ -1,5 +1,5 @@
-/** A DeepL-compatible service behind us: one call for all segments; opaque units travel as XML elements it is
- *  told to ignore. */
+/** Uses a DeepL-compatible service as translator: one call translates all segments, and opaque units travel
+ *  as XML elements that the service is asked to ignore. Source: docs/spec/engines.md, section 2.5. */
 import { Effect } from "effect"
 import {
   EngineFault,
@@ -57,7 +57,8 @@ export const deeplUpstream = ({
   let targets: ReadonlyMap<Language, boolean> = new Map()
   let reason = "its languages are not known yet"
   let listAtMs = 0
-  /** Kept an hour; asked for in the background, and not at every request while it is down. */
+  /** Refreshes the list of languages in the background. A list is valid for an hour, and a service that is
+   *  down is not asked at every request. */
   const list = (): void => {
     if (nowMs() < listAtMs) return
     listAtMs = nowMs() + listEveryMs
@@ -86,8 +87,8 @@ export const deeplUpstream = ({
       })
   }
   list()
-  /** The code it knows for a target: a variant may be new to it, and the bases of variants are not in its
-   *  list, yet taken. */
+  /** Returns the service's code for a target: it may not know a variant, and its list omits the bases of
+   *  variants although it accepts them. */
   const targetOf = (target: Language): Language | undefined => {
     const base = target.split("-")[0]!
     return targets.has(target)

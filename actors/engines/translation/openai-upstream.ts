@@ -1,5 +1,6 @@
-/** An OpenAI-compatible chat model as translator: JSON array in and out, opaque units as ⟦n⟧, every answer
- *  verified; a segment that comes back wrong is asked for once more on its own. Source: spec engines 2.5. */
+/** Uses an OpenAI-compatible chat model as translator: a JSON array goes in and out, opaque units travel as
+ *  ⟦n⟧, and every answer is verified; a segment that comes back wrong is requested once more on its own.
+ *  Source: docs/spec/engines.md, section 2.5. */
 import { Effect } from "effect"
 import {
   EngineFault,
@@ -35,8 +36,8 @@ const segmentOf = (text: string): EngineSegment => ({
     )
 })
 
-/** What a translation may not change: marks once each, figures (whatever stands between them), and that there
- *  is something. */
+/** The features that a translation must not change: the markers, each exactly once; the figures, whatever
+ *  separates their digits; and that the text is not empty. */
 const figures = (segment: EngineSegment): string =>
   (textOf(segment).replace(/⟦\d+⟧/g, " ").match(/\d+/g) ?? []).join("").split("").sort().join("")
 
@@ -114,7 +115,8 @@ export const openaiUpstream = ({
       }
     )
   }
-  /** Undefined: the answer as a whole is of the wrong shape, so that each is asked for on its own. */
+  /** Translates all segments in one call; undefined means that the answer has the wrong shape, so that each
+   *  segment is requested on its own. */
   const whole = (
     request: TranslateRequest,
     batch: ReadonlyArray<EngineSegment>
@@ -149,8 +151,8 @@ export const openaiUpstream = ({
                 (segment, i) => {
                   const first = made?.[i]
                   if (first !== undefined && faithful(segment, first)) return Effect.succeed(first)
-                  // Figures may rightly differ ("two" for "2"), so the second answer is believed about them;
-                  // marks are the router's to mend.
+                  // Figures may legitimately differ ("two" for "2"), so the second answer's figures are
+                  // accepted; the router repairs markers.
                   return Effect.flatMap(ask(request, [segment]), ([again]) =>
                     empty(again!) && !empty(segment)
                       ? Effect.fail(

@@ -1,6 +1,6 @@
-/** The ways from one language to another through an engine's directions (`en>es`): one direction, or two through a
- *  hub. It is guaranteed that a route uses only directions that work now.
- *  Source: docs/spec/engines.md, sections 2.3 and 2.4. */
+/** Finds routes from one language to another through an engine's directions (`en>es`): one direction, or two
+ *  through a hub. It is guaranteed that a route uses only directions that work now. Source:
+ *  docs/spec/engines.md, sections 2.3 and 2.4. */
 import { Effect } from "effect"
 import type { EngineFault, EngineSegment, Language, Translator } from "../ports.ts"
 
@@ -13,7 +13,8 @@ export class Routes {
   private readonly hubs: ReadonlyArray<Language>
   private readonly works: (direction: string) => boolean
 
-  /** Without `hubs` any language may be one; the first that works is taken. */
+  /** `hubs` lists the languages that may connect two directions, best first; without it any language may, and
+   *  the first that works is used. */
   constructor(
     directions: ReadonlyArray<string>,
     works: (direction: string) => boolean,
@@ -24,7 +25,7 @@ export class Routes {
     this.works = works
   }
 
-  /** The directions from source to target, in order. Regions are left out of account. */
+  /** Returns the directions from source to target, in order. Regions are ignored. */
   find(source: Language, target: Language): ReadonlyArray<string> | undefined {
     const from = baseOf(source)
     const to = baseOf(target)

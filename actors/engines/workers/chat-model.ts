@@ -18,7 +18,7 @@ const models = workerData as EmbeddedModels
 const post = (message: FromModel): void => parentPort!.postMessage(message)
 const modules = new Map<string, Promise<ChatModule>>()
 
-/** Loads a module when it is first asked for; after a failure the next request tries again. */
+/** Loads a module at its first use; after a failure the next request tries again. */
 const moduleOf = (name: string): Promise<ChatModule> => {
   if (models._tag === "echo") return Promise.resolve(echo)
   const loaded = modules.get(name)
@@ -55,8 +55,8 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
     )) {
       if (generation.controller.signal.aborted) return
       waiting.push(step)
-      // A slow model's word leaves at once; a fast one's leave in batches, and it lets the thread hear an
-      // abort between them.
+      // A slow model's words are sent at once and a fast one's in batches; sending also yields, so that the
+      // thread can receive an abort.
       if (waiting.length === 1) setImmediate(send)
       if (waiting.length >= batchSteps) {
         send()

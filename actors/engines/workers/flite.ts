@@ -18,7 +18,7 @@ export type FromFlite =
   | { readonly _tag: "Spoken"; readonly id: number; readonly wav: Uint8Array }
   | { readonly _tag: "Failed"; readonly id: number; readonly detail: string }
 
-// Node has it, but its types come with the DOM library only.
+// Node provides this global, but its types come with the DOM library only.
 declare const WebAssembly: any
 
 const module = new WebAssembly.Module(

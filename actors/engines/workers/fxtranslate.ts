@@ -38,7 +38,7 @@ try {
     try {
       post({ _tag: "Translated", id, text: translator.translate(text) })
     } catch (cause) {
-      // A panic leaves nothing to go on with: a new thread has to.
+      // A panic leaves the module unusable: a new thread has to be started.
       if (cause instanceof Error && cause.name === "RuntimeError") throw cause
       post({ _tag: "Failed", id, detail: String(cause) })
     }

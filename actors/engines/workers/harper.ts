@@ -24,7 +24,7 @@ const kindOf = (kind: string): Edit["kind"] => {
   return style.test(kind) ? "style" : "grammar"
 }
 
-/** Makes an edit of a lint's first suggestion; undefined where it has none, or is a matter of style. */
+/** Makes an edit of a lint's first suggestion; returns undefined when it has none or is a matter of style. */
 const editOf = (lint: Lint): Edit | undefined => {
   const { start: from, end: to } = lint.span()
   const [suggestion] = lint.suggestions()

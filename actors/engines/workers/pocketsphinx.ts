@@ -18,16 +18,16 @@ const frame = 480
 /** An utterance ends after 0.5 s of silence. */
 const pauseFrames = 17
 
-/** An utterance begins so long before the detector fired. */
+/** An utterance begins this many frames before the detector fired. */
 const preRollFrames = 10
 
 /** An utterance lasts 15 s at most. */
 const utteranceFramesMax = 500
 
-/** An utterance begins after so many voiced frames in a row. */
+/** An utterance begins after this many voiced frames in a row. */
 const voicedFramesMin = 3
 
-/** From 12 s on, the first quiet frames end an utterance. */
+/** After 12 s, the first quiet frames end an utterance. */
 const cutFrames = 400
 
 /** The decoder is fed in blocks of 120 ms. */
@@ -75,8 +75,8 @@ const loadSphinx = async (cacheFolder: string): Promise<Sphinx> => {
   const module: any = { wasmBinary: await saturating(cacheFolder), print: () => {}, printErr: () => {} }
   await new Promise<void>((resolve) => {
     module.onRuntimeInitialized = resolve
-    // The script is of an age when scripts wanted to be the whole program, so it gets a scope of its own. No
-    // input is in it.
+    // The script was written as if it were the whole program, so it gets a scope of its own. It contains no
+    // input.
     // oxlint-disable-next-line no-new-func, typescript/no-implied-eval
     new Function("Module", "require", "__dirname", "process", script)(
       module,
@@ -151,10 +151,10 @@ const noSound = (): Int16Array => new Int16Array(0)
 
 /** Cuts the sound of one recognition after the other into utterances, and reports what is recognized. */
 class UtteranceRecognizer {
-  /** Less than a frame, from the last message. */
+  /** The end of the last message that is shorter than a frame. */
   private rest = noSound()
 
-  /** Samples that have been worked off. */
+  /** Counts the samples that have been processed. */
   private position = 0
 
   /** The last frames before speech. */
@@ -167,7 +167,8 @@ class UtteranceRecognizer {
   private utteranceStart = 0
   private voicedUntil = 0
 
-  /** Frames of this utterance: all, the silent ones at its end, those since the last partial. */
+  /** Counts frames of this utterance: all of them, the silent ones at its end, and those since the last
+   *  partial. */
   private frames = 0
   private silentFrames = 0
   private framesSincePartial = 0

@@ -1,5 +1,5 @@
 /** The floor of the gateways: an HTTP/1.1 client by hand over node:net, whose bytes go into uWebSockets.js
- *  unread. It knows no more of HTTP than the scripted model server says. */
+ *  unread. It understands no more of HTTP than the scripted model server uses. */
 import { createRequire } from "node:module"
 import net from "node:net"
 import type uWS from "uWebSockets.js"
@@ -9,7 +9,7 @@ type UpstreamSocket = net.Socket & { receive?: (data: Buffer) => void }
 
 const headerEnd = "\r\n\r\n"
 
-/** Sockets to the model server, used again when their answer has ended. */
+/** Pools sockets to the model server, which are reused when their answer has ended. */
 class UpstreamSockets {
   private readonly idle: Array<UpstreamSocket> = []
   private readonly port: number
@@ -33,17 +33,18 @@ class UpstreamSockets {
   }
 }
 
-/** One answer on its way: first its header, then either a whole body or chunks which go on as they come. */
+/** Relays one answer: first its header, then either a whole body or chunks, which are sent on as they
+ *  arrive. */
 class Relay {
-  /** The client left, or the answer is complete. */
+  /** True when the client has disconnected, or the answer is complete. */
   ended = false
   private head = true
   private chunked = false
-  /** Bytes of the whole body that are missing. */
+  /** How many bytes of the whole body are missing. */
   private missing = 0
-  /** Bytes of the chunk under way that are missing, its line end included. */
+  /** How many bytes of the current chunk are missing, its line end included. */
   private chunkLeft = 0
-  /** What came too early to be understood. */
+  /** Bytes that cannot be interpreted before more arrive. */
   private rest: Buffer | undefined
   private readonly parts: Array<Buffer> = []
   private readonly res: uWS.HttpResponse
@@ -64,7 +65,7 @@ class Relay {
     else this.collect(data.subarray(start))
   }
 
-  /** Where the body begins; nothing while the header is not complete. */
+  /** Returns the index where the body begins, or undefined while the header is incomplete. */
   private readHead(data: Buffer): number | undefined {
     const end = data.indexOf(headerEnd)
     if (end < 0) {

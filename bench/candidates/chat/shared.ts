@@ -1,4 +1,4 @@
-/** What the gateway candidates share: how they read a request's body and say where they listen. */
+/** The gateway candidates share how they read a request's body and how they print where they listen. */
 import type uWS from "uWebSockets.js"
 
 export const eventStream = "text/event-stream"

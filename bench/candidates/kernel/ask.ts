@@ -1,4 +1,4 @@
-/** Asks of one actor, one after the other (`ask`) or a thousand at once (`ask-1000`). */
+/** Measures asks of one actor, one after the other (`ask`) or a thousand at once (`ask-1000`). */
 import { Deferred, Effect, Queue } from "effect"
 import { createRequire } from "node:module"
 import { Counter, memorySystem, payload } from "./counter.ts"
@@ -7,7 +7,7 @@ import { inThousands, sequential, type Work } from "./work.ts"
 
 const require = createRequire(import.meta.url)
 
-/** Each makes an actor and the function that asks it. */
+/** Each entry creates an actor and returns the function that asks it. */
 const askers: Readonly<Record<string, () => () => Promise<unknown>>> = {
   floor: () => {
     const actor = new FloorActor(new FloorSystem())
@@ -53,7 +53,7 @@ const askers: Readonly<Record<string, () => () => Promise<unknown>>> = {
   }
 }
 
-/** A fiber that takes from a queue; an ask waits for its deferred. */
+/** A fiber takes from a queue, and an ask waits for its deferred. */
 const effectAsk: Work = (n) =>
   Effect.runPromise(
     Effect.gen(function* () {

@@ -30,5 +30,5 @@ export const memorySystem = (): ActorSystem => {
   return system
 }
 
-/** A message of which only its arrival matters. */
+/** A message whose content does not matter. */
 export const payload = { pad: "" }

@@ -1,5 +1,5 @@
-/** Asks that answer when their event is on disk, so many under way at once. The floor puts the same bytes into
- *  LMDB and waits for the flush. */
+/** Measures asks that are answered when their event is on disk, with a fixed number in flight. The floor puts
+ *  the same bytes into LMDB and waits for the flush. */
 import { Context } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"

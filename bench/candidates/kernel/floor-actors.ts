@@ -1,5 +1,5 @@
-/** The hand-written floor of the kernel: a mailbox per actor, one run queue, an ask is a resolver in the
- *  message. */
+/** The hand-written floor of the kernel: every actor has a mailbox, there is one run queue, and an ask is a
+ *  resolver in the message. */
 
 export class FloorSystem {
   private queue: Array<FloorActor> = []

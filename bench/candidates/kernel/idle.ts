@@ -1,4 +1,4 @@
-/** What an actor without work holds: the heap before and after so many were made. */
+/** Measures the memory of an idle actor: the heap before and after a number of them were created. */
 import { Effect, Queue } from "effect"
 import { createRequire } from "node:module"
 import { Counter, memorySystem, payload } from "./counter.ts"
@@ -7,10 +7,10 @@ import { nextTurn } from "./work.ts"
 
 const require = createRequire(import.meta.url)
 
-/** Makes the i-th actor, and holds what else would be collected. */
+/** Creates the i-th actor, and retains whatever would otherwise be collected. */
 type Spawn = (i: number) => void
 
-/** Each is made before the first measurement of the heap. */
+/** Each entry is created before the heap is first measured. */
 const spawners: Readonly<Record<string, (held: Array<unknown>) => Spawn>> = {
   floor: (held) => {
     const floor = new FloorSystem()
@@ -56,7 +56,7 @@ export const idle = async (candidate: string, actors: number): Promise<Record<st
   return {
     value: (heapBytes() - beforeBytes) / actors,
     extra: `${Math.round(actors / spawnMs)}k spawned a second`,
-    // Read after the measurement, so that nothing held was collected before it.
+    // This is read after the measurement, so that nothing retained was collected before it.
     held: held.length
   }
 }

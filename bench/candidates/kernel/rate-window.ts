@@ -1,4 +1,5 @@
-/** Fixed windows of 50 calls in 10 s over 10,000 keys; the checksum counts the calls that were allowed. */
+/** Measures fixed windows of 50 calls in 10 s over 10,000 keys; the checksum counts the calls that were
+ *  allowed. */
 import { createRequire } from "node:module"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import { memorySystem } from "./counter.ts"

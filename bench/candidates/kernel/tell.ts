@@ -1,5 +1,5 @@
-/** Messages without an answer, to one actor (`tell`) or to a thousand in turn (`tell-1000`). A round ends when
- *  the last message is handled. */
+/** Measures messages without an answer, to one actor (`tell`) or to a thousand in turn (`tell-1000`). A round
+ *  ends when the last message is handled. */
 import { Effect, Queue } from "effect"
 import { createRequire } from "node:module"
 import { Counter, memorySystem, payload } from "./counter.ts"

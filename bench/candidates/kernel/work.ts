@@ -1,6 +1,6 @@
-/** What a kernel bench repeats, and the ways of repeating it. */
+/** Defines the work that a kernel bench repeats, and the ways of repeating it. */
 
-/** Does so many operations; resolves with a checksum of the work. */
+/** Performs a number of operations; resolves with a checksum of the work. */
 export type Work = (operations: number) => Promise<number>
 
 export const nextTurn = (): Promise<void> =>
@@ -8,7 +8,7 @@ export const nextTurn = (): Promise<void> =>
     setImmediate(resolve)
   })
 
-/** One operation after the other. */
+/** Repeats one operation after the other. */
 export const sequential =
   (ask: () => Promise<unknown>): Work =>
   async (n) => {
@@ -16,7 +16,7 @@ export const sequential =
     return n
   }
 
-/** A thousand at once, then the next thousand. */
+/** Repeats a thousand at once, then the next thousand. */
 export const inThousands =
   (ask: () => Promise<unknown>): Work =>
   async (n) => {
@@ -24,7 +24,7 @@ export const inThousands =
     return n
   }
 
-/** So many under way at any time. */
+/** Repeats with a fixed number of operations in flight at any time. */
 export const concurrent =
   (width: number, ask: (i: number) => Promise<unknown>): Work =>
   async (n) => {

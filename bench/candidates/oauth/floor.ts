@@ -1,5 +1,5 @@
-/** The floor of authorization: uWebSockets.js, node:crypto and durable LMDB in one file's worth of code. One
- *  client, no limits, no errors worded, no audit. */
+/** The floor of authorization: uWebSockets.js, node:crypto and durable LMDB in the code of one file. It has
+ *  one client, no limits, no worded errors and no audit. */
 import crypto from "node:crypto"
 import { createRequire } from "node:module"
 import { join } from "node:path"
@@ -50,7 +50,7 @@ const isAuthenticated = (authorization: string): boolean => {
   )
 }
 
-/** Tokens over one LMDB file; rows are on their way to the disk when a method returns. */
+/** Stores tokens in one LMDB file; rows are on their way to the disk when a method returns. */
 class FloorTokens {
   private readonly db = open({ path: join(temporaryFolder(), "floor.lmdb") })
   private readonly keys = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" })
@@ -83,7 +83,7 @@ class FloorTokens {
     return token
   }
 
-  /** The durable answer to a refresh; nothing for an unknown token or one used before. */
+  /** Answers a refresh once it is durable, and undefined for a token that is unknown or was used before. */
   async rotate(presented: string): Promise<string | undefined> {
     const key = refreshKeyOf(presented)
     let body: string | undefined
@@ -179,7 +179,7 @@ const post =
     })
   }
 
-/** `introspected`: whether it is asked about its JWTs or about opaque tokens. */
+/** Runs the floor; `introspected` selects whether its JWTs or opaque tokens are introspected. */
 export const floor = (introspected: string | undefined): void => {
   const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
   const tokens = new FloorTokens()

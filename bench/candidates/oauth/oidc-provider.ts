@@ -1,4 +1,4 @@
-/** The peer: oidc-provider with everything in memory. Its introspection is of an access token. */
+/** The peer is oidc-provider with everything in memory. It introspects an access token. */
 import crypto from "node:crypto"
 import {
   accessTokenSeconds,

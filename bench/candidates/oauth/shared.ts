@@ -1,5 +1,5 @@
-/** What every authorization candidate has in common: one client with Basic authentication, one resource, and
- *  the seeds which tell the load program what to send. */
+/** Every authorization candidate shares one client with Basic authentication, one resource, and the seeds
+ *  that tell the load program what to send. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -8,7 +8,7 @@ import { join } from "node:path"
 export interface Seeds {
   readonly path: string
   readonly tokens: ReadonlyArray<string>
-  /** What a right answer holds. */
+  /** A text that every correct answer contains. */
   readonly expect: string
 }
 

@@ -1,4 +1,4 @@
-/** The authorization server itself over its real store, with limits that are on and out of reach. */
+/** The authorization server itself over its real store, with limits that are active but never reached. */
 import { Context } from "effect"
 import crypto from "node:crypto"
 import { join } from "node:path"
@@ -56,7 +56,7 @@ const openServices = async (durability: "full" | "relaxed") => {
   })
 }
 
-/** What a grant of the one user to the one client refers to. */
+/** The records that a grant of the one user to the one client refers to. */
 interface GrantRecords {
   readonly createdMs: number
   readonly resourceId: string

@@ -1,3 +1,4 @@
-/** When a chunk of audio was meant to leave, in ms: load-voice writes it into the chunk's first samples. */
+/** Reads when a chunk of audio was meant to be sent, in ms: load-voice writes that time into the chunk's
+ *  first samples. */
 export const stampOf = (bytes: Uint8Array): number =>
   new DataView(bytes.buffer, bytes.byteOffset, 8).getFloat64(0, true)

@@ -1,4 +1,5 @@
-/** Translation requests by hand: parse JSON, answer the text itself. No key, no checks, no limits. */
+/** Serves translation requests by hand: it parses JSON and answers the text itself, without key, checks or
+ *  limits. */
 import { createServer } from "node:http"
 import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"

@@ -1,5 +1,5 @@
-/** Engines that do nothing: the translator answers its text, the recognizer one partial per 200 ms of audio,
- *  so that the server's own share shows. */
+/** Engines that do nothing, so that the server's own share becomes visible: the translator answers its text,
+ *  the recognizer one partial per 200 ms of audio. */
 import { Effect, Stream } from "effect"
 import type { Engines, Pcm, RecognitionEvent } from "../../../actors/engines/ports.ts"
 import { stampOf } from "./chunk-stamp.ts"

@@ -20,7 +20,7 @@ import { stubEngines } from "./stub-engines.ts"
 
 export interface VoiceSessions {
   readonly chunkBytes: number
-  /** How many sessions to create; the token of the i-th is `t` and i. */
+  /** How many sessions to create; the token of the i-th is `t` followed by i. */
   readonly sessions: number
 }
 

@@ -1,4 +1,5 @@
-/** Voice sessions by hand: decode a chunk, put it into a ring, send an update per 200 ms of audio. */
+/** Serves voice sessions by hand: it decodes a chunk, puts it into a ring, and sends an update per 200 ms of
+ *  audio. */
 import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"
 import type uWS from "uWebSockets.js"
