@@ -1,6 +1,6 @@
 /** The work of a live voice session: audio in, transcripts, translations and speech out. It tells its actor
- *  what is concluded, in order, and goes on when that is durable; tentative text goes straight to the lane
- *  out. One crash of the recognizer is survived: the sound since the last final is recognized again.
+ *  what is concluded, in order, and continues when that is durable; tentative text is sent directly to the
+ *  lane out. One crash of the recognizer is survived: the sound since the last final is recognized again.
  *
  *      lane audio ─► decoder ─► replay buffer ─► recognizer
  *                                                  │

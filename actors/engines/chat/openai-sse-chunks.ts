@@ -1,8 +1,8 @@
 /** Reads the SSE chunks of an OpenAI-style chat stream and turns them into model events.
  *
  *  Most chunks differ from the one before in one string only (two, where a server pads them). That frame is
- *  learned from a chunk which was read in full; the next ones are recognised by comparing what stands around
- *  the strings, and their text goes on as it came, without parsing (hot path, bench/chat-stream):
+ *  learned from a chunk which was read in full; the next ones are recognized by comparing the text around
+ *  the strings, and the strings are passed on as they arrived, without parsing (hot path, bench/chat-stream):
  *
  *      data: {"id":"c1","choices":[{"delta":{"content":"Hello"}}],"obfuscation":"x7Kq"}⏎⏎
  *            └────────────── beforeText ──────────────┘     │                   │    │
@@ -10,7 +10,7 @@
  *                                     afterText begins ─────┴───────────────────┘    │
  *                                     afterPadding (only where a server pads) ───────┘
  *
- *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways tell the same.
+ *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways give the same events.
  *  Source: docs/spec/chat.md, sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
 import { PerChoice } from "./per-choice.ts"
