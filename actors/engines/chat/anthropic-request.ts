@@ -1,5 +1,6 @@
 /** Writes a request in the words of Anthropic's Messages interface. It is guaranteed that messages alternate
- *  between user and assistant, begin with a user, and have a tool's results before anything else of their turn.
+ *  between user and assistant, begin with a user, and have a tool's results before anything else of their
+ *  turn.
  *  Source: docs/spec/chat.md, sections 7.6 (structured output by a forced tool), 12 (effort as a thinking
  *  budget) and 13.3 (mapping). */
 import type { UpstreamHttp } from "./http-client.ts"

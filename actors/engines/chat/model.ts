@@ -135,8 +135,8 @@ export interface ModelSink {
   /** Is called at the first sign of an answer, once, before any event. */
   onFirstEvent(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Takes a text delta of choice 0 as JSON.stringify would write it, without the quotes (hot path); `bytes` is the
-   *  length of the text itself. A sink without it gets parsed events only. */
+  /** Takes a text delta of choice 0 as JSON.stringify would write it, without the quotes (hot path); `bytes`
+   *  is the length of the text itself. A sink without it gets parsed events only. */
   rawTextDelta?: ((text: string, bytes: number) => void) | undefined
   /** Is called after all events of one read. */
   flush(): void

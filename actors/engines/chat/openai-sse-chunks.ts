@@ -10,7 +10,7 @@
  *                                     afterText begins ─────┴───────────────────┘    │
  *                                     afterPadding (only where a server pads) ───────┘
  *
- *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways give the same events.
+ *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways give equal events.
  *  Source: docs/spec/chat.md, sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
 import { PerChoice } from "./per-choice.ts"
@@ -68,7 +68,8 @@ const shortEscapes = new Set([...'"\\bfnrt'].map((char) => char.charCodeAt(0)))
 
 /** The result of the last `scanString`: one object for all scans, so that a chunk allocates none.
  *  `end`: the index of the closing quote, or -1 when the string has to be parsed.
- *  `nonAscii`: the string holds bytes above ASCII. `escapes`: its backslashes, which are no bytes of the text. */
+ *  `nonAscii`: the string holds bytes above ASCII. `escapes`: its backslashes, which are no bytes of the
+ *  text. */
 const scan = { end: 0, nonAscii: false, escapes: 0 }
 
 /** Finds the end of the JSON string whose content begins at `from`, where it is written just as

@@ -1,6 +1,6 @@
-/** Recognizers that own a worker thread per live recognition (pocketsphinx, sherpa): the thread's protocol, its
- *  slots, and one recognition from the first sample to the last final. It is guaranteed that a thread has no more
- *  than three seconds of sound waiting, and that a slot is free again when its stream ends.
+/** Recognizers that own a worker thread per live recognition (pocketsphinx, sherpa): the thread's protocol,
+ *  its slots, and one recognition from the first sample to the last final. It is guaranteed that a thread has
+ *  no more than three seconds of sound waiting, and that a slot is free again when its stream ends.
  *  Source: docs/spec/engines.md, sections 4.1 and 4.3. */
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"

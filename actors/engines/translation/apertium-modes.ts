@@ -139,7 +139,8 @@ export const directionsIn = (folder: string): InstalledDirections => {
   return { modes, lacking }
 }
 
-/** Makes a mode's command line: unknown words stay unmarked, every program that knows it flushes at a null. */
+/** Makes a mode's command line: unknown words stay unmarked, every program that knows it flushes at a
+ *  null. */
 export const commandOf = (mode: string): string =>
   mode
     .trim()

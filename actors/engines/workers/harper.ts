@@ -1,5 +1,5 @@
-/** The worker thread of Harper (WASM): English spelling and grammar in the requested dialect. It is guaranteed
- *  that each text is answered once. Source: docs/spec/engines.md, section 8.1. */
+/** The worker thread of Harper (WASM): English spelling and grammar in the requested dialect. It is
+ *  guaranteed that each text is answered once. Source: docs/spec/engines.md, section 8.1. */
 import { Dialect, LocalLinter, SuggestionKind, type Lint } from "harper.js"
 import { slimBinary } from "harper.js/slimBinary"
 import { parentPort } from "node:worker_threads"

@@ -1,5 +1,6 @@
-/** The worker thread of sherpa-onnx's streaming recognizer, with the operator's model. The package is optional: it
- *  is guaranteed that a missing one is reported in one line. Source: docs/spec/engines.md, section 4.3. */
+/** The worker thread of sherpa-onnx's streaming recognizer, with the operator's model. The package is
+ *  optional: it is guaranteed that a missing one is reported in one line. Source: docs/spec/engines.md,
+ *  section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
