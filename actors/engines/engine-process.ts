@@ -1,27 +1,28 @@
-/** An engine that owns a process or a worker thread is a supervised actor: its activity starts the engine,
- *  checks it with its canary, and lives as long as the engine does. The engine's death is a defect, so the
- *  kernel starts it again within the restart intensity. It is guaranteed that a call which was using it is
- *  tried once more, and then fails. Source: docs/spec/engines.md, section 1. */
+/** An engine that owns a process or a worker thread is a supervised actor: its activity starts it, passes its
+ *  canary, and lives as long as it. Its death is a defect, so the kernel starts it again within the restart
+ *  intensity. It is guaranteed that a call which was using it is tried once more, and then fails.
+ *  Source: docs/spec/engines.md, section 1. */
 import { Cause, Context, Deferred, Effect, Exit, Schema, type Scope, Stream } from "effect"
 import { command, defineActor, persist, reply } from "../../runtime/actor.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import { EngineFault, type Readiness } from "./ports.ts"
 
-/** A live process or worker thread, as its users see it. */
+/** A live process or worker thread, for its users. */
 export interface Live<Handle> {
   readonly handle: Handle
-  /** Fails when the engine dies by itself; it never succeeds. */
+  /** Fails when it dies by itself; it never succeeds. */
   readonly death: Effect.Effect<never, EngineFault>
 }
 
-/** Starts the engine and checks it with its canary; closing the scope ends it. It fails with `unavailable`
- *  when something is missing (then it is not retried), with any other reason when the next start may work. */
+/** Starts it and passes its canary; closing the scope ends it. Fails with `unavailable` when something is
+ *  missing (it is not tried again), with anything else when it may work the next time. */
 export type Start<Handle> = Effect.Effect<Live<Handle>, EngineFault, Scope.Scope>
 
-/** Runs for as long as its engine lives; it calls `announceUp` when the engine can be used. */
+/** What an activity runs for as long as its engine lives; it says by `announceUp` that the engine can be
+ *  used. */
 export type EngineStart = (announceUp: () => Effect.Effect<void>) => Effect.Effect<never, EngineFault>
 
-/** Maps an actor's id to the engine that its activity starts. */
+/** What the activities start, by actor id. */
 export type EngineStartMap = Map<string, EngineStart>
 
 export class EngineStarts extends Context.Service<EngineStarts, EngineStartMap>()(
@@ -87,7 +88,7 @@ export const EngineProcess = defineActor("engine", {
             announceUp = resolve
           })
           const live = starts.get(id)!(() => Effect.sync(() => announceUp!()))
-          // One stream carries both: the message that the engine is up, and its end.
+          // One stream carries both: the news that it is up, and its end.
           return Stream.merge(
             Stream.map(Stream.fromEffect(Effect.promise(() => up)), () => ({ _tag: "CameUp" as const })),
             Stream.catch(Stream.fromEffect(live), (fault: EngineFault) =>
@@ -104,16 +105,16 @@ export const EngineProcess = defineActor("engine", {
 
 export interface Supervised<Handle> {
   readonly id: string
-  /** Lends the live handle; a user whose engine crashes meanwhile is tried once more with the next one. */
+  /** Lends the live handle; a user whose engine crashes under it is tried once more with the next. */
   readonly use: <A>(
     work: (handle: Handle) => Effect.Effect<A, EngineFault>,
     deadlineMs?: number
   ) => Effect.Effect<A, EngineFault>
   readonly readiness: () => Readiness
-  /** True once the engine is given up: something is missing, its canary fails, or it crashed too often. A
-   *  restart by an operator clears it. */
+  /** True once it is given up: something is missing, its canary fails, or it crashed too often. A restart by
+   *  hand clears it. */
   readonly lost: () => boolean
-  /** True while the engine has users, or callers that wait for it. */
+  /** True while somebody uses it, or waits for it. */
   readonly busy: () => boolean
   readonly start: () => void
   readonly stop: () => void
@@ -129,13 +130,13 @@ export interface SuperviseOptions<Handle> {
 
 const deadlineMsDefault = 10_000
 
-/** A process that misses a deadline by this many ms, and answers nobody meanwhile, is ended and restarted. */
+/** A process that misses a deadline by so much, and answers nobody meanwhile, is ended and started again. */
 const overdueMs = 2_000
 
-/** How many callers may wait for a start at once. */
+/** So many callers wait for a start at once. */
 const waitersMax = 256
 
-/** One start of the process, which its users share until it dies. */
+/** One start of the process, which its users share. */
 interface Lease<Handle> {
   readonly handle: Handle
   /** How many users it has answered. */
@@ -148,10 +149,10 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
   private readonly system: ActorSystem
   private live: Lease<Handle> | undefined
 
-  /** Tells the operator why the engine is not live. */
+  /** Why it is not live, for the operator. */
   private reason = "not started yet"
 
-  /** The fault for which the engine was given up. */
+  /** Why it was given up. */
   private lostFault: EngineFault | undefined
 
   private users = 0
@@ -164,7 +165,7 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
     this.watch()
   }
 
-  /** Runs one start until its death, and records why it ended. */
+  /** Runs one start until its death, and notes why it ended. */
   private run(
     start: Start<Handle>,
     announceUp: () => Effect.Effect<void>
@@ -196,8 +197,7 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
     if (fault.reason === "unavailable") this.giveUp(fault)
   }
 
-  /** Gives the engine up when its actor has failed for good, and keeps watching the actor, which an operator
-   *  may restart. */
+  /** Gives up when the actor has failed for good, and goes on watching it. */
   private watch(): void {
     this.system.watch("engine", this.id, (ending) => {
       if (ending === "failed") this.failedTooOften()
@@ -267,8 +267,8 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
     })
   }
 
-  /** Records an answer. Users learn of the engine's death before its scope is closed, so that the next try
-   *  cannot get the dead one. */
+  /** Notes an answer. Users learn of its death before its scope is closed: the next try must not get the dead
+   *  one. */
   private onAnswer(lease: Lease<Handle>, exit: Exit.Exit<unknown, EngineFault>): void {
     if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return
     lease.answers++

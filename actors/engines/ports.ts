@@ -1,10 +1,9 @@
-/** The engine ports: what the services may request from an engine, whichever it is. This module holds pure
- *  types and faults. Interrupting the fiber of a call cancels it. Source: docs/spec/engines.md, section
- *  11. */
+/** Engine ports: what the services may ask of an engine, whoever it is, as pure types and faults. It is
+ *  guaranteed that interrupting a call's fiber cancels it. Source: docs/spec/engines.md, section 11. */
 import { Data, type Effect, type Stream } from "effect"
 
-/** A language as a lower-case base code or BCP 47 code (`en`, `pt-br`, `zh-hant`). Source:
- *  docs/spec/translation.md, appendix A. */
+/** A base or BCP 47 code in lower case (`en`, `pt-br`, `zh-hant`), as in docs/spec/translation.md,
+ *  appendix A. */
 export type Language = string
 
 export interface EngineInfo {
@@ -14,14 +13,12 @@ export interface EngineInfo {
   readonly licence: string
 }
 
-/** Says whether an engine can be used. `reason` is one line for the operator: what is missing and how to get
- *  it. */
+/** `reason` is one clear line for the operator: what is missing and how to get it. */
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string }
 
 export class EngineFault extends Data.TaggedError("EngineFault")<{
-  /** `unsupported`: the engine can never do it. `overloaded`: its queue is full. `timeout`: it missed its
-   *  deadline. `crashed`: its process or worker died. `upstream`: a remote engine failed. `bad-input`: the
-   *  input is at fault. */
+  /** `unsupported`: it never will; `overloaded`: its queue is full; `crashed`: its process or worker died;
+   *  `upstream`: a remote engine failed. */
   readonly reason:
     | "unsupported"
     | "overloaded"
@@ -38,7 +35,7 @@ export class EngineFault extends Data.TaggedError("EngineFault")<{
   }
 }
 
-/** True when one more try may succeed, with the same engine restarted or with the next one. */
+/** True for a fault that is worth one more try, with the same engine restarted or the next one. */
 export const retryable = (fault: EngineFault): boolean =>
   fault.reason !== "bad-input" && fault.reason !== "unsupported"
 
@@ -47,12 +44,12 @@ export interface Engine {
   readonly readiness: () => Readiness
 }
 
-/** A unit of a segment. A segment is a sentence or other piece that is translated as one; markup and
- *  placeholders are opaque units, which come back once each, unchanged. */
+/** A piece of a segment. Markup and placeholders are opaque units, which come back once each, unchanged. */
 export type SegmentUnit =
   | { readonly _tag: "text"; readonly text: string }
   | { readonly _tag: "opaque"; readonly id: number }
 
+/** A sentence or other text that is translated as one. */
 export interface EngineSegment {
   readonly units: ReadonlyArray<SegmentUnit>
 }
@@ -69,7 +66,7 @@ export interface TranslateRequest {
 }
 
 export interface TranslateResult {
-  /** The translations, one per segment, in the same order. */
+  /** One per segment of the request, in the same order. */
   readonly segments: ReadonlyArray<EngineSegment>
   /** The id of the engine that answered. */
   readonly engine: string
@@ -77,10 +74,10 @@ export interface TranslateResult {
 
 export interface Translator extends Engine {
   readonly supports: (source: Language, target: Language) => "direct" | "pivot" | false
-  /** Returns every ordered pair that is available now, in base codes, pivots included. */
+  /** Every ordered pair of base codes that it can do now, pivots included. */
   readonly pairs: () => ReadonlyArray<readonly [Language, Language]>
   readonly formality: (target: Language) => boolean
-  /** True when its answers are returned unchanged: no capital letter or end mark is repaired. */
+  /** Its answers are used as they are: no capital and no end mark is corrected. */
   readonly verbatim?: boolean
   readonly translate: (request: TranslateRequest) => Effect.Effect<TranslateResult, EngineFault>
 }
@@ -91,8 +88,8 @@ export interface Detection {
   readonly reliable: boolean
 }
 
-/** Detects languages synchronously, within microseconds. `together` holds the other texts of the same
- *  request, which help when one alone is unreliable. */
+/** Answers synchronously, within microseconds. `together` is all texts of a request, which help when one
+ *  alone is unreliable. */
 export interface Detector extends Engine {
   readonly detect: (text: string, together?: ReadonlyArray<string>) => Detection
 }
@@ -100,7 +97,7 @@ export interface Detector extends Engine {
 /** 16-bit mono PCM at 16 kHz. */
 export type Pcm = Int16Array
 
-/** A recognized word; times are in ms from the first sample of this recognition. */
+/** A word and its times, in ms from the first sample of this recognition. */
 export interface Word {
   readonly text: string
   readonly startMs: number
@@ -108,7 +105,7 @@ export interface Word {
 }
 
 export type RecognitionEvent =
-  /** A tentative text, which replaces the previous partial and may be replaced in turn. */
+  /** Replaces the last partial, and may be replaced. */
   | {
       readonly _tag: "partial"
       readonly text: string
@@ -116,8 +113,7 @@ export type RecognitionEvent =
       readonly endMs: number
       readonly language: Language
     }
-  /** The final text of an utterance, which never changes. `text` is a cased, punctuated sentence or phrase
-   *  without leading blank. */
+  /** Ends the utterance, and never changes. `text` is a sentence or phrase with case and punctuation. */
   | {
       readonly _tag: "final"
       readonly text: string
@@ -126,29 +122,26 @@ export type RecognitionEvent =
       readonly language: Language
       readonly words?: ReadonlyArray<Word>
     }
-  /** Reports that no further speech will come before this time: the speech still to be recognized starts
-   *  later. */
+  /** Says that no speech will be reported before this time any more. */
   | { readonly _tag: "silence"; readonly untilMs: number }
 
 export interface Recognizer extends Engine {
-  /** Returns the languages that it recognizes; empty when it is not ready. */
+  /** The languages it recognizes; none when it is not ready. */
   readonly languages: () => ReadonlyArray<Language>
-  /** True when it detects the language by itself. */
+  /** True when it can tell the language by itself. */
   readonly detects: boolean
-  /** True when it makes use of `hints`. */
+  /** True when `hints` make a difference. */
   readonly takesHints?: boolean
   readonly capacity: () => { readonly used: number; readonly max: number }
-  /** Runs one recognition: it takes batches of PCM and emits events until the audio ends and the last final
-   *  is out. When its process crashes it fails with `crashed`; the caller recognizes again from where the
-   *  last final ended. */
+  /** Recognizes one stream of PCM until the audio ends and the last final is out. A crash of its process
+   *  fails with `crashed`; the caller may recognize again from where the last final ended. */
   readonly recognize: (
     audio: Stream.Stream<Pcm>,
     options: { readonly language: Language | undefined; readonly hints?: ReadonlyArray<string> }
   ) => Stream.Stream<RecognitionEvent, EngineFault>
 }
 
-/** Decodes any supported content type to 16 kHz mono. A session has one decoder; chunks may be cut
- *  anywhere. */
+/** Decodes the audio of one session, of whatever content type, to 16 kHz mono; chunks may be cut anywhere. */
 export interface AudioDecoder {
   /** Throws AudioFault when the bytes cannot be the declared format. */
   push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> | ReadonlyArray<Pcm>
@@ -165,14 +158,14 @@ export interface Speech {
 
 export interface Synthesizer extends Engine {
   readonly languages: () => ReadonlyArray<Language>
-  /** Synthesizes mono 16-bit speech without leading or trailing silence. */
+  /** Speaks mono 16-bit sound without leading or trailing silence. */
   readonly speak: (
     text: string,
     options: { readonly language: Language; readonly voice?: "male" | "female" }
   ) => Effect.Effect<Speech, EngineFault>
 }
 
-/** Replaces a range of a text (UTF-16 offsets) by another text. */
+/** A piece of a text (by UTF-16 offsets) and what should stand there instead. */
 export interface Edit {
   readonly from: number
   readonly to: number
@@ -181,17 +174,17 @@ export interface Edit {
 }
 
 export interface Corrector extends Engine {
-  /** Returns the supported languages as base codes. */
+  /** The base codes of its languages. */
   readonly languages: () => ReadonlyArray<Language>
-  /** Returns edits in order, not overlapping. `language` may be a variant (`en-gb`). */
+  /** Returns edits in order, without overlaps. `language` may be a variant (`en-gb`). */
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
 export interface RephraseOptions {
   readonly language: Language
-  /** A writing style, for example `academic`. */
+  /** A writing style such as `academic`. */
   readonly style: string | undefined
-  /** A tone, for example `friendly`. */
+  /** A tone such as `friendly`. */
   readonly tone: string | undefined
 }
 
@@ -199,11 +192,11 @@ export interface Rephraser extends Engine {
   readonly languages: () => ReadonlyArray<Language>
   /** True when style and tone make a difference in this language. */
   readonly styles: (language: Language) => boolean
-  readonly rephrase: (text: string, how: RephraseOptions) => Effect.Effect<string, EngineFault>
+  readonly rephrase: (text: string, options: RephraseOptions) => Effect.Effect<string, EngineFault>
 }
 
-/** All engines of one process, as the services see them: each port has a router, which uses the first engine
- *  that is ready and supports the request. */
+/** All engines of one process, as the services see them: a router per port, which takes the first that is
+ *  ready and supports the request. */
 export interface Engines {
   readonly translator: Translator
   readonly detector: Detector
@@ -211,7 +204,7 @@ export interface Engines {
   readonly synthesizer: Synthesizer
   readonly corrector?: Corrector
   readonly rephraser?: Rephraser
-  /** Lists every engine, for /health/details and the console. */
+  /** All engines, for /health/details and the console. */
   readonly all: () => ReadonlyArray<
     Engine & {
       readonly port: "translator" | "detector" | "recognizer" | "synthesizer" | "corrector" | "rephraser"

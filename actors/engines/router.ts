@@ -1,6 +1,7 @@
-/** The router presents an ordered list of engines as one engine per port: it uses the first that is ready and
- *  supports the request, and the next one when that fails in a way that another may not. An engine that fails
- *  five times in a row is skipped for half a minute. Source: docs/spec/engines.md, sections 11.1 and 11.2. */
+/** One engine per port as the services see it: of an ordered list the first that is ready and can, the
+ *  next when that one fails in a way that another may not. It is guaranteed that an engine which fails
+ *  five times in a row is not asked for half a minute. Source: docs/spec/engines.md, sections 11.1 and
+ *  11.2. */
 import { Effect, Stream } from "effect"
 import {
   EngineFault,
@@ -15,9 +16,9 @@ import {
 } from "./ports.ts"
 
 const failuresMax = 5
-const restMs = 30_000
+const openMs = 30_000
 
-/** One circuit breaker per engine, which is closed or is open until a point in time. */
+/** A breaker for each engine: it is closed, or open until a time. */
 class Breakers {
   private readonly failures = new Map<string, { count: number; untilMs: number }>()
   private readonly nowMs: () => number
@@ -33,7 +34,7 @@ class Breakers {
   failed(id: string): void {
     const record = this.failures.get(id) ?? { count: 0, untilMs: 0 }
     if (++record.count >= failuresMax) {
-      record.untilMs = this.nowMs() + restMs
+      record.untilMs = this.nowMs() + openMs
       record.count = 0
     }
     this.failures.set(id, record)
@@ -44,14 +45,14 @@ class Breakers {
   }
 }
 
-const none = (port: string, detail: string): EngineFault =>
+const unavailable = (port: string, detail: string): EngineFault =>
   new EngineFault({ reason: "unavailable", engine: port, detail })
 
 const reasons = (engines: ReadonlyArray<Engine>): string =>
   engines
     .map((engine) => {
-      const is = engine.readiness()
-      return is.ready ? "" : `${engine.info.id}: ${is.reason}`
+      const readiness = engine.readiness()
+      return readiness.ready ? "" : `${engine.info.id}: ${readiness.reason}`
     })
     .filter((line) => line !== "")
     .join("; ")
@@ -63,31 +64,34 @@ const readinessOf = (engines: ReadonlyArray<Engine>) => () =>
 
 const infoOf = (port: string) => ({ id: port, version: "1", tier: "embedded" as const, licence: "MIT" })
 
-const words = (text: string): number => text.match(/\S+/g)?.length ?? 0
+const countWords = (text: string): number => text.match(/\S+/g)?.length ?? 0
 
-/** Counts the words before each opaque unit, and all words. */
-const wordsBefore = ({
-  units
-}: EngineSegment): { readonly before: ReadonlyMap<number, number>; readonly all: number } => {
+interface WordCounts {
+  /** Words before each opaque unit, by its id. */
+  readonly before: ReadonlyMap<number, number>
+  readonly all: number
+}
+
+const countsOf = ({ units }: EngineSegment): WordCounts => {
   const before = new Map<number, number>()
   let all = 0
   for (const unit of units)
-    if (unit._tag === "text") all += words(unit.text)
+    if (unit._tag === "text") all += countWords(unit.text)
     else before.set(unit.id, all)
   return { before, all }
 }
 
-/** Inserts a unit after `share` of the words. */
+/** Inserts an opaque unit where `share` of the words come before it. */
 const inserted = (
   units: ReadonlyArray<SegmentUnit>,
   id: number,
   share: number
 ): ReadonlyArray<SegmentUnit> => {
-  let left = Math.round(share * wordsBefore({ units }).all)
+  let left = Math.round(share * countsOf({ units }).all)
   if (left === 0) return [{ _tag: "opaque", id }, ...units]
   for (const [i, unit] of units.entries()) {
     if (unit._tag === "opaque") continue
-    const here = words(unit.text)
+    const here = countWords(unit.text)
     if (here < left) {
       left -= here
       continue
@@ -110,18 +114,18 @@ const inserted = (
   return [...units, { _tag: "opaque", id }]
 }
 
-/** Repairs a translation so that it holds every opaque unit of the source exactly once: unknown units and
- *  duplicates are removed, missing ones are inserted after the same share of the words as in the source. */
-export const repaired = (source: EngineSegment, made: EngineSegment): EngineSegment => {
+/** Gives a translation every opaque unit of its source exactly once: strange ones and doubles are dropped,
+ *  missing ones inserted after as large a share of the words. */
+export const repaired = (source: EngineSegment, translation: EngineSegment): EngineSegment => {
   const wanted = source.units.flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : []))
-  if (wanted.length === 0 && made.units.every(({ _tag: kind }) => kind === "text")) return made
+  if (wanted.length === 0 && translation.units.every(({ _tag: kind }) => kind === "text")) return translation
   const missing = new Set(wanted)
-  let units: ReadonlyArray<SegmentUnit> = made.units.filter(
+  let units: ReadonlyArray<SegmentUnit> = translation.units.filter(
     (unit) => unit._tag === "text" || missing.delete(unit.id)
   )
   if (missing.size === 0) return { units }
-  const { before, all } = wordsBefore(source)
-  // The last unit is inserted first, so that units at the same position stay in order.
+  const { before, all } = countsOf(source)
+  // The last comes first, so that those which belong at one place stay in order.
   for (const id of [...missing].toReversed())
     units = inserted(units, id, all === 0 ? 1 : before.get(id)! / all)
   return { units }
@@ -129,7 +133,7 @@ export const repaired = (source: EngineSegment, made: EngineSegment): EngineSegm
 
 export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () => number): Translator => {
   const breakers = new Breakers(nowMs)
-  const can = (source: Language, target: Language) =>
+  const enginesFor = (source: Language, target: Language) =>
     engines.filter(
       (engine) =>
         engine.readiness().ready &&
@@ -142,9 +146,9 @@ export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () =
     supports: (source, target) => {
       let best: "direct" | "pivot" | false = false
       for (const engine of engines) {
-        const is = engine.readiness().ready ? engine.supports(source, target) : false
-        if (is === "direct") return is
-        if (is !== false) best = is
+        const support = engine.readiness().ready ? engine.supports(source, target) : false
+        if (support === "direct") return support
+        if (support !== false) best = support
       }
       return best
     },
@@ -158,12 +162,12 @@ export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () =
     formality: (target) => engines.some((engine) => engine.readiness().ready && engine.formality(target)),
     translate: (request) =>
       Effect.suspend(() => {
-        const able = can(request.source, request.target)
+        const able = enginesFor(request.source, request.target)
         const attempt = (at: number): ReturnType<Translator["translate"]> => {
           const engine = able[at]
           if (engine === undefined)
             return Effect.fail(
-              none(
+              unavailable(
                 "translator",
                 reasons(engines) || `nothing translates ${request.source} to ${request.target} now`
               )
@@ -186,8 +190,8 @@ export const translatorRouter = (engines: ReadonlyArray<Translator>, nowMs: () =
             }),
             Effect.catch((fault: EngineFault) => {
               if (fault.reason === "bad-input") return Effect.fail(fault)
-              // Overload is not a failure of the engine, and a pair that has just become unavailable says
-              // nothing about the other pairs.
+              // Too much at once is no failure, and a pair that has just been given up says nothing about
+              // the others.
               if (fault.reason !== "overloaded" && fault.reason !== "unsupported")
                 breakers.failed(engine.info.id)
               return at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault)
@@ -229,13 +233,16 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
       Stream.unwrap(
         Effect.sync(() => {
           const engine =
-            able(options.language).find((one) => {
-              const { used, max } = one.capacity()
+            able(options.language).find((candidate) => {
+              const { used, max } = candidate.capacity()
               return used < max
             }) ?? able(options.language)[0]
           return engine === undefined
             ? Stream.fail(
-                none("recognizer", reasons(engines) || `nothing hears ${options.language ?? "that"} now`)
+                unavailable(
+                  "recognizer",
+                  reasons(engines) || `nothing hears ${options.language ?? "that"} now`
+                )
               )
             : engine.recognize(audio, options)
         })
@@ -252,11 +259,11 @@ export const synthesizerRouter = (engines: ReadonlyArray<Synthesizer>): Synthesi
     speak: (text, options) =>
       Effect.suspend(() => {
         const base = options.language.split("-")[0]!
-        const able = ready().filter((one) => one.languages().includes(base))
+        const able = ready().filter((engine) => engine.languages().includes(base))
         const attempt = (at: number): ReturnType<Synthesizer["speak"]> => {
           const engine = able[at]
           if (engine === undefined)
-            return Effect.fail(none("synthesizer", `nothing speaks ${options.language} now`))
+            return Effect.fail(unavailable("synthesizer", `nothing speaks ${options.language} now`))
           return Effect.catch(engine.speak(text, options), (fault: EngineFault) =>
             retryable(fault) && at + 1 < able.length ? attempt(at + 1) : Effect.fail(fault)
           )

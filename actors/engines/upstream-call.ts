@@ -1,18 +1,19 @@
-/** Calls an engine over HTTP: each try has a deadline, a few tries follow with growing pauses, and faults are
- *  worded here. */
+/** Calls an engine over HTTP: a deadline per try, a few tries with growing pauses. It is guaranteed that
+ *  faults are worded by us, and that an answer of more than 16 MiB is not read. Source:
+ *  docs/spec/engines.md, section 2.5. */
 import { Effect, Schedule } from "effect"
 import { EngineFault } from "./ports.ts"
 
 const tryMsDefault = 20_000
 
-/** The deadline for one try of a translation, in ms. Callers wait 4.5 s and have to learn of a silent
- *  upstream earlier, so that its breaker can open. */
+/** The deadline of one translation: callers wait 4.5 s, and must know of a silent upstream before, so that
+ *  its breaker opens. */
 export const translationTryMs = 4_000
 
 const retriesMax = 2
 const answerBytesMax = 16 * 1_048_576
 
-/** Reads a response's text; resolves with undefined when it is too long. */
+/** Reads the body; undefined when it is too long. */
 const textOf = async (answer: Response): Promise<string | undefined> => {
   const parts: Array<Uint8Array> = []
   let bytes = 0
@@ -23,6 +24,18 @@ const textOf = async (answer: Response): Promise<string | undefined> => {
   return Buffer.concat(parts).toString("utf8")
 }
 
+const reasonOf = (status: number): EngineFault["reason"] => {
+  if (status === 429 || status >= 500) return "upstream"
+  return status === 400 ? "bad-input" : "unavailable"
+}
+
+/** An OpenAI-compatible service. */
+export interface OpenAiService {
+  readonly url: string
+  readonly key: string
+  readonly model: string
+}
+
 export interface UpstreamCall {
   readonly engine: string
   readonly url: string
@@ -31,8 +44,8 @@ export interface UpstreamCall {
   readonly tryMs?: number
 }
 
-/** Calls the upstream and answers its JSON object. 429, 5xx, broken connections and silence are retried; any
- *  other 4xx is the caller's fault. */
+/** Returns the JSON object it answers. 429, 5xx and cut connections are tried again; other 4xx are the
+ *  caller's. */
 export const callUpstream = ({
   engine,
   url,
@@ -53,14 +66,7 @@ export const callUpstream = ({
         return value
       }
       await answer.body?.cancel()
-      throw fault(
-        answer.status === 429 || answer.status >= 500
-          ? "upstream"
-          : answer.status === 400
-            ? "bad-input"
-            : "unavailable",
-        `HTTP ${answer.status}`
-      )
+      throw fault(reasonOf(answer.status), `HTTP ${answer.status}`)
     },
     catch: (cause) => (cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message))
   }).pipe(

@@ -1,13 +1,14 @@
-/** A worker thread for a WASM or native engine: it runs dist/workers/NAME.js and exchanges messages. Its
- *  death is reported once. Engines never run on the event loop. Source: docs/spec/engines.md, section 1. */
+/** A worker thread for a WASM or native engine: dist/workers/NAME.js, which talks in messages. It is
+ *  guaranteed that its death is reported once to each listener; engines never run on the event loop.
+ *  Source: docs/spec/engines.md, section 1. */
 import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Worker, type TransferListItem } from "node:worker_threads"
 
-/** Locates the worker's file beside the bundle, or in dist/ when the program runs from its sources. */
+/** Finds a worker's file beside the bundle, or in dist/ when running from the sources. */
 const fileOf = (name: string): string => {
-  for (const place of ["./workers/", "../workers/", "../../dist/workers/"]) {
-    const file = fileURLToPath(new URL(`${place}${name}.js`, import.meta.url))
+  for (const folder of ["./workers/", "../workers/", "../../dist/workers/"]) {
+    const file = fileURLToPath(new URL(`${folder}${name}.js`, import.meta.url))
     if (existsSync(file)) return file
   }
   throw new Error(`the worker ${name} is not built: run npm run build`)
@@ -15,15 +16,15 @@ const fileOf = (name: string): string => {
 
 export interface EngineWorker<In, Out> {
   send(message: In, transfer?: ReadonlyArray<TransferListItem>): void
-  /** Sets the listener for messages; there is one at a time. */
-  listen(heard: ((message: Out) => void) | undefined): void
-  /** Calls back with the reason of the worker's death, at once when it is dead already. */
-  onDeath(died: (reason: string) => void): void
+  /** Sets the listener; there is one at a time. */
+  listen(listener: ((message: Out) => void) | undefined): void
+  /** Calls the listener with the reason of its death; at once when it is dead already. */
+  onDeath(listener: (reason: string) => void): void
   readonly dead: boolean
   kill(): void
 }
 
-/** Starts a worker. When its heap exceeds `heapMiBMax`, that thread alone dies. */
+/** Starts a worker. With a heap of more than `heapMiBMax` the thread dies, alone. */
 export const startWorker = <In, Out>(
   name: string,
   data: unknown,
@@ -40,23 +41,23 @@ export const startWorker = <In, Out>(
   worker.stderr.resume()
   let listener: ((message: Out) => void) | undefined
   let reason: string | undefined
-  const mourners: Array<(reason: string) => void> = []
-  const die = (why: string): void => {
+  const deathListeners: Array<(reason: string) => void> = []
+  const die = (detail: string): void => {
     if (reason !== undefined) return
-    reason = why
-    for (const died of mourners) died(why)
+    reason = detail
+    for (const onDeath of deathListeners) onDeath(detail)
   }
   worker.on("message", (message: Out) => listener?.(message))
   worker.on("error", (cause) => die(cause.message))
   worker.on("exit", (code) => die(`the worker ended with code ${code}`))
   return {
     send: (message, transfer = []) => worker.postMessage(message, transfer),
-    listen: (heard) => {
-      listener = heard
+    listen: (onMessage) => {
+      listener = onMessage
     },
-    onDeath: (died) => {
-      if (reason === undefined) mourners.push(died)
-      else died(reason)
+    onDeath: (onDeath) => {
+      if (reason === undefined) deathListeners.push(onDeath)
+      else onDeath(reason)
     },
     get dead() {
       return reason !== undefined

@@ -1,6 +1,6 @@
-/** Reports that an answer is no longer wanted, as AbortController and AbortSignal do, but without an
+/** Says that an answer is not wanted any more, as AbortController and AbortSignal do, but without an
  *  EventTarget for each turn (bench/chat-turns); `signalOf` makes a true signal where a platform's API
- *  requires one. It is guaranteed that each listener is called once at most. Source: docs/spec/chat.md,
+ *  asks for one. It is guaranteed that each listener is called once at most. Source: docs/spec/chat.md,
  *  section 17. */
 export interface Abort {
   readonly aborted: boolean
@@ -12,7 +12,7 @@ export class Aborter implements Abort {
   aborted = false
   private readonly listeners: Array<() => void> = []
 
-  /** Adds a listener, which is called once. Listeners run in order, unless they are removed first. */
+  /** Listeners are called once, in order, unless they were removed before their turn. */
   addEventListener(_: "abort", listener: () => void): void {
     if (!this.aborted) this.listeners.push(listener)
   }

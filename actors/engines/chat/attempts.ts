@@ -1,6 +1,6 @@
-/** Runs one generation over unreliable servers: a permit and the breaker before each attempt, retries while
- *  nothing was sent, then fallbacks. It is guaranteed that nothing is generated twice once the client has a
- *  part of the answer. Source: docs/spec/chat.md, section 14. */
+/** Runs one generation over unreliable servers: a permit and the breaker before each attempt, retries
+ *  while nothing was sent, then fallbacks. It is guaranteed that nothing is generated twice once the
+ *  client has a part of the answer. Source: docs/spec/chat.md, section 14. */
 import { breakerPolicy } from "../../circuit-breaker.ts"
 import type { Abort } from "./abort.ts"
 import type { Deadlines } from "./deadlines.ts"

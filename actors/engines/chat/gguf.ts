@@ -1,7 +1,8 @@
-/** Runs a GGUF file as a chat model, through node-llama-cpp if the user has installed it (`npm i --no-save
- *  node-llama-cpp`). It runs in the worker chat-model. It is guaranteed that one answer is generated at a
- *  time, and that the prefix which a prompt shares with the previous one is not evaluated again. Tools go
- *  through the prompt bridge. Source: docs/spec/chat.md, section 13.5; docs/spec/engines.md, section 7.1. */
+/** A GGUF file as a chat model, through node-llama-cpp where the user has installed it (`npm i --no-save
+ *  node-llama-cpp`). It runs in the worker chat-model. It is guaranteed that one answer is made at a time,
+ *  and that what the last prompt and this one have in common is not read twice. Tools go through the prompt
+ *  bridge.
+ *  Source: docs/spec/chat.md, section 13.5; docs/spec/engines.md, section 7.1. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { basename, join } from "node:path"
@@ -72,7 +73,7 @@ interface Chat {
 const packageName = "node-llama-cpp"
 const unsupported = (detail: string): UpstreamFault => new UpstreamFault({ reason: "unsupported", detail })
 
-/** Loads the package from the folder in which the program was started, or from the program's own folder. */
+/** Loads the package from the folder where the program was started, or from beside the program. */
 export const load = async (
   origins: ReadonlyArray<string> = [join(process.cwd(), "package.json"), import.meta.url]
 ): Promise<Library> => {
@@ -90,7 +91,7 @@ export const load = async (
 
 const contextTokensMax = 8_192
 
-/** A prompt is evaluated in slices of this many tokens, because an abort takes effect between slices. */
+/** A prompt is read in slices of so many tokens: an abort takes effect between them. */
 const promptSliceTokens = 128
 
 /** The defaults of llama.cpp's own server. */
@@ -102,7 +103,7 @@ const itemOf = ({ role, content }: Message): Item => {
   return role === "assistant" ? { type: "model", response: [text] } : { type: "user", text }
 }
 
-/** Counts the tokens of one answer. */
+/** What one answer came to, in tokens. */
 interface Completion {
   readonly input: number
   readonly cached: number
@@ -114,7 +115,7 @@ interface Completion {
 interface Runtime {
   readonly llama: Llama
   readonly LlamaChat: Library["LlamaChat"]
-  /** The reason why the last file was not loaded: llama.cpp writes it to its log, but does not return it. */
+  /** Why the last file was not loaded: llama.cpp tells its log, but not its caller. */
   fault: string | undefined
 }
 
@@ -123,7 +124,7 @@ const start = async (): Promise<Runtime> => {
   const logger = (_: unknown, line: string): void => {
     runtime.fault ??= /error loading model: (.+)/.exec(line)?.[1]
   }
-  // Only a prebuilt binary is used: nothing is compiled or downloaded while the server runs.
+  // A binary that came with the package or none: nothing is compiled or downloaded while it serves.
   const llama = await getLlama({
     build: "never",
     skipDownload: true,
@@ -133,8 +134,8 @@ const start = async (): Promise<Runtime> => {
   }).catch((cause: Error) => {
     throw unsupported(`${packageName} does not run on this machine: ${cause.message}`)
   })
-  // More threads than cores spin while they wait for each other, hundreds of times slower; one core is left
-  // to the event loop.
+  // More threads than cores wait for each other by spinning, hundreds of times slower; one core is the event
+  // loop's.
   llama.maxThreads = Math.max(1, llama.cpuMathCores - 1)
   const runtime: Runtime = { llama, LlamaChat, fault: undefined }
   return runtime
@@ -185,8 +186,7 @@ export const gguf = async (file: string): Promise<ChatModule> => {
   loading = opening.catch(() => {})
   const { llama, model, sequence, contextTokens, chat } = await opening
 
-  /** Compiles a format to a grammar. A schema without a grammar becomes any JSON, because the caller
-   *  validates the answer. */
+  /** A schema that no grammar can be made of becomes any JSON: the caller checks the answer. */
   const grammarOf = (format: Format): Promise<Grammar> => {
     if (format.type !== "json_schema") return llama.getGrammarFor("json")
     return llama
@@ -227,8 +227,7 @@ export const gguf = async (file: string): Promise<ChatModule> => {
       topP: request.topP ?? samplingDefaults.topP,
       topK: samplingDefaults.topK,
       minP: samplingDefaults.minP,
-      // By default the package takes the second of the day as seed: two answers within one second would be
-      // the same.
+      // Left to itself the package takes the second of the day: two answers of one second would be the same.
       seed: request.seed === undefined ? crypto.getRandomValues(new Uint32Array(1))[0] : request.seed >>> 0,
       repeatPenalty:
         frequencyPenalty === undefined && presencePenalty === undefined
@@ -275,7 +274,7 @@ export const gguf = async (file: string): Promise<ChatModule> => {
           ended = true
           wake?.()
         })
-      // After a failure the content of the sequence is unknown.
+      // After a failure nothing is known of what the sequence holds.
       turn = work.catch(() => sequence.clearHistory()).catch(() => {})
       while (!ended || steps.length > 0) {
         const step = steps.shift()

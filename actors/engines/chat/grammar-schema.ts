@@ -1,9 +1,9 @@
-/** Reduces a JSON schema to the part that node-llama-cpp can make grammars of. That package would treat
- *  anything it does not know as null: here it becomes any JSON, or is left out, and the caller validates the
- *  answer against the whole schema. It is guaranteed that every listed property is written. Source:
- *  docs/spec/chat.md, section 7.6. */
+/** Reduces a JSON schema to the part of it that node-llama-cpp makes grammars of. What that package does not
+ *  know it would take for null: here it becomes any JSON, or is left out, and the caller checks the answer
+ *  against the whole schema. It is guaranteed that every property that is listed is written.
+ *  Source: docs/spec/chat.md, section 7.6. */
 
-/** Allows any JSON, in the package's terms. */
+/** Allows any JSON, in the package's words. */
 export const anyJson = {
   oneOf: [
     { type: "object", additionalProperties: true },
@@ -84,7 +84,6 @@ const reduced = (schema: unknown): Schema => {
   }
 }
 
-/** Reduces a whole schema. llama.cpp reads a grammar up to its first NUL, so a schema that contains a NUL
- *  becomes any JSON. */
+/** Reduces a whole schema. llama.cpp reads a grammar up to its first NUL, so one with a NUL is any JSON. */
 export const grammarSchema = (schema: unknown): Schema =>
   JSON.stringify(schema).includes("\\u0000") ? anyJson : reduced(schema)

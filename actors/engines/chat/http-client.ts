@@ -1,7 +1,7 @@
-/** Calls a model server: bytes arrive by callback and can be paused, a deadline applies before the first byte
+/** Calls a model server: bytes come by callback and can be paused, a deadline stands before the first byte
  *  and between bytes, an abort closes the socket. It is guaranteed that a call ends once, and that faults are
- *  worded by status and never reveal the server's address or key. Source: docs/spec/chat.md, sections 13, 14,
- *  17.1 and 17.2. */
+ *  worded by status, never by what the server's address or key is.
+ *  Source: docs/spec/chat.md, sections 13, 14, 17.1 and 17.2. */
 import type { Abort } from "./abort.ts"
 import type { Deadline, Deadlines } from "./deadlines.ts"
 import { UpstreamFault, type Flow } from "./model.ts"
@@ -23,7 +23,7 @@ export interface UpstreamHttp {
 }
 
 export interface CallFlow extends Flow {
-  /** Ends the call at once because nothing more is needed; its body may still end within a second. */
+  /** Ends the call at once because nothing more is wanted; its body may still end within a second. */
   enough(): void
 }
 
@@ -32,7 +32,7 @@ export interface Receiver {
   /** `length` is the body's in bytes, or -1 when it is unknown. */
   head?(type: string, length: number, flow: CallFlow): void
   data(bytes: Buffer, from: number, to: number): void
-  /** Is called when the whole body has arrived. */
+  /** Is called when the whole body has come. */
   end?(): void
 }
 
@@ -41,7 +41,7 @@ const faultBytesMax = 65_536
 const contextWording =
   /context[ _-]?(?:length|window)|maximum context|too many tokens|prompt is too long|exceeds? the (?:maximum|model)/i
 
-/** Parses a Retry-After header, which holds seconds or a date, and returns ms. */
+/** Reads seconds or a date. */
 export const retryAfterMs = (header: string | undefined, nowMs: number): number | undefined => {
   if (header === undefined) return undefined
   const seconds = Number(header)
@@ -74,7 +74,7 @@ const readError = (body: string): ErrorBody => {
   }
 }
 
-/** Maps a status to a fault reason. Source: docs/spec/chat.md, section 14. */
+/** Reasons by status, as section 14 has them. */
 const reasons = new Map<number, UpstreamFault["reason"]>([
   [401, "auth"],
   [403, "auth"],
@@ -98,7 +98,7 @@ const refusedRequest = (body: string): UpstreamFault => {
   })
 }
 
-/** Words the fault for a response that is not a success. */
+/** Words an answer that is no success. */
 export const faultOf = (status: number, body: string, retryAfter: number | undefined): UpstreamFault => {
   if (status === 400 || status === 422) return refusedRequest(body)
   const redirected = status >= 300 && status < 400
@@ -116,8 +116,7 @@ const headerLine = (name: string, value: string): string => {
   return `${name}: ${value}\r\n`
 }
 
-/** Formats the header lines. Of several headers of one name the last counts; the body's length is not the
- *  caller's to set. */
+/** Of several headers of one name the last counts; how long the body is, is not theirs to say. */
 const headerLinesOf = (host: string, headers: Readonly<Record<string, string>>): string => {
   const lines = new Map([["host", headerLine("host", host)]])
   for (const [name, value] of Object.entries(headers))
@@ -130,7 +129,7 @@ export class HttpClient {
   private readonly pool: Http1Pool
   private readonly prefix: string
 
-  /** The part of a request's head that is the same in every request. */
+  /** Everything of a request's head that is the same in each. */
   private readonly head: string
 
   private readonly headIsAscii: boolean
@@ -149,9 +148,8 @@ export class HttpClient {
     this.pool.close()
   }
 
-  /** Sends a request; resolves when the whole answer has been received. `path` is sent as it is. The
-   *  parameters are positional: a turn makes one call, and no object is allocated for its arguments
-   *  (bench/chat-turns). */
+  /** Resolves when the whole answer has been received. `path` goes on the wire as it is. The parameters are
+   *  positional: a turn makes one call, and no object for its arguments (bench/chat-turns). */
   send(
     method: Method,
     path: string,
@@ -173,8 +171,7 @@ export class HttpClient {
     })
   }
 
-  /** Sends a request and resolves with the whole answer as JSON. Its parameters are positional like those of
-   *  `send`. */
+  /** Resolves with a whole answer as JSON. Its parameters are positional like those of `send`. */
   json(method: Method, path: string, body: string | undefined, signal: Abort): Promise<any> {
     const answer = new JsonBody()
     return this.send(method, path, body, answer, signal).then(() => answer.json())
@@ -185,7 +182,8 @@ type Method = "GET" | "POST" | "DELETE"
 
 const answerBytesMax = 64 * 1_048_576
 
-/** Collects a body and parses it, for `use` if it is set; a body that arrives in one piece is not copied. */
+/** Gathers a body and parses it, for `use` where there is one; a body that comes in one piece is not
+ *  copied. */
 export class JsonBody implements Receiver {
   private length = -1
   private text: string | undefined = undefined
@@ -221,11 +219,11 @@ export class JsonBody implements Receiver {
   }
 }
 
-/** How long a body that nobody waits for may take to end, in ms, so that its connection can be reused. */
+/** A body that nobody waits for may end within this, so that its connection can be used again. */
 const bodyEndMs = 1_000
 
-/** One running call, from its dispatch to its only end. It has methods rather than closures, because there is
- *  one of these per turn (bench/chat-turns). */
+/** One call under way, from its dispatch to its only end. It has methods rather than closures, because
+ *  there is one of these per turn (bench/chat-turns). */
 class UpstreamCall implements ResponseHandler, CallFlow {
   private settled = false
   private paused = false

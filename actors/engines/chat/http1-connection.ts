@@ -1,8 +1,8 @@
-/** One HTTP/1.1 connection to an origin. It serves one request at a time and delivers the answer's bytes by
- *  callback out of one buffer, which all connections share. It is our own code because little else costs time
- *  in a proxied turn (bench/chat-turns, chat-stream); it understands every form that an answer to a POST, GET
- *  or DELETE can have. It is guaranteed that a connection is closed where it would have to guess, and that
- *  `end` or `failed` is called once. Source: RFC 9112. */
+/** One HTTP/1.1 connection to an origin: one request at a time, the answer's bytes by callback out of one
+ *  buffer which all connections share. It is our own because a proxied turn costs little else
+ *  (bench/chat-turns, chat-stream); it understands what an answer to a POST, GET or DELETE can be. It is
+ *  guaranteed that a connection breaks where it would have to guess, and that `end` or `failed` comes once.
+ *  Source: RFC 9112. */
 import net from "node:net"
 import tls from "node:tls"
 import type { Deadline, Deadlines } from "./deadlines.ts"
@@ -19,16 +19,15 @@ export interface ResponseHandler {
 
 export type WireFault = "connect-timeout" | "broken"
 
-/** A running exchange, as its caller sees it. Every call passes the handler, because the connection may
- *  already serve somebody else's exchange. */
+/** An exchange under way, as its caller sees it. The handler says whose it is: the connection may have
+ *  gone on to somebody else's. */
 export interface Exchange {
   pause(handler: ResponseHandler): void
   resume(handler: ResponseHandler): void
   abandon(handler: ResponseHandler): void
 }
 
-/** The origin that connections belong to: its address, and what happens to them when they are idle or
- *  closed. */
+/** The origin that connections belong to: its address, and where they go when they are idle or closed. */
 export interface ConnectionOwner {
   readonly host: string
   readonly port: number
@@ -37,17 +36,17 @@ export interface ConnectionOwner {
   readonly deadlines: Deadlines
   /** The TLS session of the last handshake. */
   tlsSession: Buffer | undefined
-  /** Takes back a connection that may be reused for the next `keepAliveMs`. */
+  /** Takes back a connection that may be used again, for so long. */
   release(connection: Http1Connection, keepAliveMs: number): void
   forget(connection: Http1Connection): void
 }
 
 export const headBytesMax = 65_536
 
-/** Limits the bytes of a chunk's extensions, or of a trailer's line. */
+/** A chunk's extensions, or a trailer's line, have at most so many bytes. */
 const lineBytesMax = 4_096
 
-/** One buffer serves every connection, because its content is consumed before the next read begins. */
+/** One buffer serves every connection: what it holds has been read when the next read begins. */
 const sharedBuffer = Buffer.allocUnsafeSlow(65_536)
 
 /** Values of hexadecimal digits by their character code; -1 for all other characters. */
@@ -55,7 +54,7 @@ const hexDigits = Int8Array.from({ length: 256 }, (_, code) =>
   "0123456789abcdef".indexOf(String.fromCharCode(code).toLowerCase())
 )
 
-/** Names the part of an answer that the next byte belongs to. */
+/** The part of an answer that the next byte belongs to. */
 type Part = "head" | "counted" | "size" | "extension" | "chunk" | "chunk end" | "trailers" | "until close"
 
 export class Http1Connection implements Exchange {
@@ -63,13 +62,13 @@ export class Http1Connection implements Exchange {
   idleUntilMs = 0
   private part: Part = "head"
 
-  /** Bytes left of the body or of the current chunk; while a size is read, the size so far. */
+  /** Bytes left of the body or of this chunk; while a size is read, the size so far. */
   private left = 0
 
   /** Digits read of a size, or bytes of an extension or a trailer. */
   private lineLength = 0
 
-  /** The beginning of a head that has not arrived completely. */
+  /** The beginning of a head whose end has not come yet. */
   private partialHead: Buffer | undefined = undefined
 
   private keepAlive = false
@@ -93,8 +92,8 @@ export class Http1Connection implements Exchange {
     this.socket.on("error", (cause: NodeJS.ErrnoException) => {
       this.fault = cause.code ?? "the connection broke"
     })
-    // The connection is destroyed at once: until its own end had been sent as well, it would be reused or
-    // waited for.
+    // The connection ends at once: until its own end has gone out as well, it would be used again or waited
+    // for.
     this.socket.on("end", () => {
       if (this.part === "until close" && this.handler !== undefined) this.finish(false)
       else this.fail("broken", "the connection ended")
@@ -137,7 +136,7 @@ export class Http1Connection implements Exchange {
     this.socket.write(request, ascii ? "latin1" : "utf8")
   }
 
-  /** Stops reading until `resume`; bytes that were read already are still delivered. */
+  /** Stops reading until `resume`; at most what has been read already is still handed over. */
   pause(handler: ResponseHandler): void {
     if (this.handler === handler) {
       this.paused = true
@@ -156,7 +155,7 @@ export class Http1Connection implements Exchange {
     }
   }
 
-  /** Ends the exchange because nobody waits any more: the server learns of it when the connection ends. */
+  /** Ends the exchange because nobody waits any more: the server learns it by the connection's end. */
   abandon(handler: ResponseHandler): void {
     if (this.handler === handler) {
       this.handler = undefined
@@ -182,18 +181,16 @@ export class Http1Connection implements Exchange {
     const handler = this.handler!
     this.handler = undefined
     this.flow()
-    // An answer may arrive before all of its request was sent: the next request would wait behind the
-    // remainder.
+    // An answer may come before all of its request has left: the next one would wait behind the remainder.
     if (clean && this.keepAlive && !this.closed && this.socket.writableLength === 0)
       this.owner.release(this, this.keepAliveMs)
     else this.destroy()
     handler.end()
   }
 
-  /** Passes the bytes to the part they belong to, until all are read. It is one switch over the parts,
-   *  because it runs for every read of every stream (bench/chat-stream). Each part returns where the next one
-   *  begins, or -1 when nothing more is to be read: the exchange has ended, or more bytes have to arrive
-   *  first. */
+  /** Hands the bytes to the part they belong to, until all are read. One switch over the parts: this runs for
+   *  every read of every stream (bench/chat-stream). Each part returns where the next begins, or -1 when
+   *  nothing more is to be read: the exchange has ended, or the rest has to come first. */
   private read(received: Buffer, length: number): void {
     let bytes = received
     let to = length
@@ -204,7 +201,7 @@ export class Http1Connection implements Exchange {
     }
     for (let at = 0; at >= 0 && at < to;) {
       const { handler } = this
-      // Nobody has requested these bytes.
+      // Nobody has asked for these bytes.
       if (handler === undefined) {
         if (!this.closed) this.destroy()
         return
@@ -235,7 +232,7 @@ export class Http1Connection implements Exchange {
     }
   }
 
-  /** The parameters of the following methods are positional, so that a read allocates no object. */
+  /** The parameters of the following are positional: no object is made for them in a read. */
   private readHead(handler: ResponseHandler, bytes: Buffer, at: number, to: number): number {
     const end = bytes.indexOf("\r\n\r\n", at)
     if (end < 0 || end + 4 > to) {
@@ -255,7 +252,7 @@ export class Http1Connection implements Exchange {
     return next
   }
 
-  /** Determines how the body that follows this head is framed. */
+  /** Sets how the body of this head is framed. */
   private frame(head: ResponseHead): void {
     this.keepAlive = head.keepAlive
     this.keepAliveMs = head.keepAliveMs
@@ -317,7 +314,7 @@ export class Http1Connection implements Exchange {
     return at + 1
   }
 
-  /** Ends the exchange. Bytes after its end make the connection useless. */
+  /** Ends the exchange. What comes after its end makes the connection useless. */
   private finishAt(at: number, to: number): number {
     this.finish(at === to)
     return -1

@@ -1,6 +1,6 @@
 /** Reads the head of an HTTP/1.1 answer: the few fields that a client of model servers needs. It is
- *  guaranteed that a head is refused which frames its body in a way that could be read two ways. Source: RFC
- *  9112. */
+ *  guaranteed that a head is refused which frames its body in a way that could be read two ways. Source:
+ *  RFC 9112. */
 
 export interface ResponseHead {
   readonly status: number

@@ -1,6 +1,6 @@
-/** Pools the connections to one origin: a call takes the one that became idle last, or opens another. It is
- *  guaranteed that no connection stays idle longer than the server allows, and that `close` leaves none.
- *  Source: RFC 9112. */
+/** The connections to one origin: a call takes the one that became idle last, or opens another. It is
+ *  guaranteed that no connection is used after the time that the server said, and that `close` leaves
+ *  none. Source: RFC 9112. */
 import type { Deadline, Deadlines } from "./deadlines.ts"
 import {
   Http1Connection,
@@ -40,8 +40,7 @@ export class Http1Pool implements ConnectionOwner {
     this.deadlines = deadlines
   }
 
-  /** Sends `request`, which is the complete text of head and body; `isAscii` says that every character of it
-   *  is one byte. */
+  /** Sends `request`, head and body as they go out; `isAscii` says that every character of it is one byte. */
   call(request: string, isAscii: boolean, handler: ResponseHandler): Exchange {
     const connection = this.takeIdle() ?? new Http1Connection(this)
     this.all.add(connection)
@@ -71,7 +70,7 @@ export class Http1Pool implements ConnectionOwner {
     this.sweepDeadline ??= this.deadlines.start(keepAliveMsDefault, this.sweep)
   }
 
-  /** Closes expired connections when no call does it. */
+  /** Closes what has expired where no calls do it. */
   private readonly sweep = (): void => {
     this.closeExpired()
     this.sweepDeadline =

@@ -1,6 +1,6 @@
-/** The chat-model port: one normal form of request and answer for every dialect. A model pushes events into a
- *  sink, which slows it down through `Flow`. It is guaranteed that aborting the signal ends the call and
- *  frees its resources. Source: docs/spec/chat.md, sections 12 and 13. */
+/** The chat-model port: one normal form of request and answer for every dialect. A model pushes events
+ *  into a sink, which slows it down through `Flow`. It is guaranteed that aborting the signal ends the
+ *  call and frees what it holds. Source: docs/spec/chat.md, sections 12 and 13. */
 import { Data } from "effect"
 import type { Abort } from "./abort.ts"
 
@@ -20,8 +20,8 @@ export interface ToolCall {
   readonly arguments: string
 }
 
-/** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning); it is
- *  returned with the next turn. */
+/** Data that only the upstream which made it understands (thinking signatures, encrypted reasoning),
+ *  handed back with the next turn. */
 export interface ProviderState {
   readonly upstream: string
   readonly value: unknown
@@ -58,13 +58,12 @@ export type Format =
 
 export type Effort = "none" | "low" | "medium" | "high"
 
-/** One request, in the normal form; a member that is undefined was not requested. */
+/** One request, in the normal form; what is undefined was not asked for. */
 export interface ModelRequest {
   /** The model's name at its upstream. */
   readonly model: string
   readonly messages: ReadonlyArray<Message>
-  /** The messages as JSON text in OpenAI's form, exactly as the client wrote them; present only when that
-   *  text means the same. */
+  /** The messages as JSON text in OpenAI's words, as the client wrote it, where that says just the same. */
   readonly verbatim?: string | undefined
   readonly stream: boolean
   readonly tools?: ReadonlyArray<Tool> | undefined
@@ -83,17 +82,17 @@ export interface ModelRequest {
   readonly n?: number | undefined
   readonly format?: Format | undefined
   readonly effort?: Effort | undefined
-  /** The kind of reasoning summary that was requested. */
+  /** The kind of reasoning summary that was asked for. */
   readonly summary?: string | undefined
-  /** How the answer should be spoken as well as written, in OpenAI's form. */
+  /** How the answer is to be spoken, besides written, in OpenAI's words. */
   readonly audio?: Readonly<Record<string, unknown>> | undefined
   readonly user?: string | undefined
-  /** Fields that are passed to OpenAI-style upstreams as they are. */
+  /** Fields that OpenAI-style upstreams get as they are. */
   readonly hints?: Readonly<Record<string, unknown>> | undefined
-  /** Top-level fields of the client that are in no table; they are forwarded with `passUnknown` only. */
+  /** Top-level fields of the client that no table has; they are forwarded with `passUnknown` only. */
   readonly unknown?: Readonly<Record<string, unknown>> | undefined
-  /** The upstream's own id of the previous answer (`upstreamSessions`). `messages` is the whole context all
-   *  the same; `freshFrom` is the index where the new part begins. */
+  /** The upstream's own id of the previous answer (`upstreamSessions`); `messages` is the whole context all
+   *  the same, `freshFrom` where the new part begins. */
   readonly continues?: { readonly id: string; readonly freshFrom: number } | undefined
 }
 
@@ -135,8 +134,8 @@ export interface ModelSink {
   /** Is called at the first sign of an answer, once, before any event. */
   onFirstEvent(flow?: Flow): void
   event(event: ModelEvent): void
-  /** Takes a text delta of choice 0 as JSON.stringify would write it, without the quotes (hot path); `bytes`
-   *  is the length of the text itself. A sink without it gets parsed events only. */
+  /** Takes a text delta of choice 0 as JSON.stringify would write it, without the quotes (hot path);
+   *  `bytes` is the length of the text itself. A sink without it gets parsed events only. */
   rawTextDelta?: ((text: string, bytes: number) => void) | undefined
   /** Is called after all events of one read. */
   flush(): void
@@ -183,7 +182,7 @@ export interface ListedModel {
 
 export type Hint = "seed" | "frequencyPenalty" | "presencePenalty" | "logitBias" | "hints"
 
-/** Lists a model's capabilities; an absent one counts as supported. */
+/** What a model can take; what is absent, it can. */
 export interface Supports {
   readonly tools?: boolean
   readonly images?: boolean
@@ -198,21 +197,20 @@ export interface Supports {
   readonly tool_choice_none?: boolean
   readonly effort_levels?: boolean
   readonly stop?: boolean
-  /** The hints that the model does not support, if it supports others. */
+  /** The hints that it cannot take, where it can take some. */
   readonly lacks?: ReadonlyArray<Hint>
-  /** False when tools are emulated through the prompt. */
+  /** False where tools go through the prompt. */
   readonly native_tools?: boolean
 }
 
 export interface ChatModel {
   readonly supports: Supports
-  /** Is present when the models of one upstream differ. */
+  /** Is there where models of one upstream differ. */
   supportsFor?(model: string): Supports | undefined
-  /** Generates an answer. It resolves when the whole answer has been pushed and rejects with
-   *  UpstreamFault. */
+  /** Resolves when the whole answer has been pushed; rejects with UpstreamFault. */
   generate(request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void>
   list(signal: AbortSignal): Promise<ReadonlyArray<ListedModel>>
-  /** Deletes the upstream's own session, as far as the upstream allows. */
+  /** Makes the upstream forget its own session, as far as it can. */
   forget?(id: string): Promise<void>
   close(): void
 }
@@ -223,7 +221,7 @@ export const textOf = (content: Message["content"]): string => {
   return content.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("")
 }
 
-/** Parses arguments for dialects that require an object; text that is not one goes to the model unchanged. */
+/** Parses arguments for dialects that want an object; what is none goes to the model as it was. */
 export const argumentsObject = (text: string): Record<string, unknown> => {
   try {
     const value: unknown = JSON.parse(text === "" ? "{}" : text)
@@ -237,7 +235,7 @@ export const argumentsObject = (text: string): Record<string, unknown> => {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-/** Makes a call's id: `call_` and 24 letters or digits. */
+/** Makes an id of `call_` and 24 letters or digits. */
 export const newCallId = (): string => {
   let id = "call_"
   for (const byte of crypto.getRandomValues(new Uint8Array(24))) id += alphabet[byte % alphabet.length]

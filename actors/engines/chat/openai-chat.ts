@@ -1,6 +1,6 @@
 /** Speaks to an OpenAI-compatible upstream by its chat completions. It is guaranteed that a fault before the
- *  first event leaves the sink untouched, so that the turn can be retried. Source: docs/spec/chat.md, section
- *  13.1. */
+ *  first event leaves the sink untouched, so that the turn may be tried again.
+ *  Source: docs/spec/chat.md, section 13.1. */
 import type { Abort } from "./abort.ts"
 import { HttpClient, JsonBody, type CallFlow, type UpstreamHttp } from "./http-client.ts"
 import {
@@ -23,10 +23,10 @@ import { SseReader } from "./sse-reader.ts"
 export interface OpenAiOptions {
   readonly http: UpstreamHttp
   readonly supports: Supports
-  /** Maps our effort levels to the upstream's; null drops the parameter. */
+  /** Maps words of effort to the upstream's; null drops the parameter. */
   readonly effortMap?: Readonly<Record<string, string | null>>
   readonly passUnknown?: boolean
-  /** The id of the upstream's record, which tells which reasoning it made itself. */
+  /** The upstream's record id tells which reasoning it made itself. */
   readonly id: string
 }
 
@@ -88,8 +88,8 @@ const formatOf = (format: Format): unknown =>
       }
 
 /** Writes the body of POST /chat/completions; undefined members are left out by JSON. It is one literal
- *  without spreads, because it is made for every turn. `newerLimit` uses the newer name of the token limit,
- *  which OpenAI's reasoning models require and many other servers do not know. */
+ *  without spreads, because it is made for every turn. `newerLimit` gives the limit its newer name, which
+ *  OpenAI's reasoning models insist on and many other servers do not know. */
 export const chatBody = (
   request: ModelRequest,
   { effortMap, passUnknown, http }: OpenAiOptions,
@@ -151,7 +151,7 @@ export const listedModels = (answer: any): ReadonlyArray<ListedModel> => {
   )
 }
 
-/** True for an event that is a fault. Some servers include an error of null in every chunk. */
+/** True for an event that is a fault. Some servers name an error of null in every chunk. */
 const isFault = (payload: string): boolean => {
   if (!payload.includes('"error"')) return false
   try {
@@ -180,8 +180,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
         }
         const reader = new ChunkReader(sink)
         sink.onFirstEvent()
-        // A whole answer is read as a stream of one chunk, and without a finish reason it is complete all the
-        // same.
+        // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
         for (const choice of answer.choices)
           if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
         reader.chunk(answer)
@@ -196,7 +195,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
     let flow: CallFlow | undefined
     let json: JsonBody | undefined
     const sse = new SseReader((payload) => {
-      // A fault in the first event counts as a fault before any answer.
+      // A fault in the first event is one before any answer.
       if (!answered && !isFault(payload)) {
         answered = true
         sink.onFirstEvent(flow)
@@ -228,7 +227,7 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
         signal
       )
       .catch((fault: unknown) => {
-        // The connection may break after the last event: a complete answer stays complete.
+        // The connection may break after the last word: what was whole is whole.
         if (!(reader.done && reader.finished)) throw fault
       })
     if (json !== undefined) {

@@ -1,8 +1,8 @@
 /** Reads the SSE chunks of an OpenAI-style chat stream and turns them into model events.
  *
  *  Most chunks differ from the one before in one string only (two, where a server pads them). That frame is
- *  learned from a chunk which was read in full; the next ones are recognized by comparing the text around
- *  the strings, and the strings are passed on as they arrived, without parsing (hot path, bench/chat-stream):
+ *  learned from a chunk which was read in full; the next ones are recognised by comparing what stands around
+ *  the strings, and their text goes on as it came, without parsing (hot path, bench/chat-stream):
  *
  *      data: {"id":"c1","choices":[{"delta":{"content":"Hello"}}],"obfuscation":"x7Kq"}⏎⏎
  *            └────────────── beforeText ──────────────┘     │                   │    │
@@ -10,7 +10,7 @@
  *                                     afterText begins ─────┴───────────────────┘    │
  *                                     afterPadding (only where a server pads) ───────┘
  *
- *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways give equal events.
+ *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways tell the same.
  *  Source: docs/spec/chat.md, sections 13.1 and 19. */
 import { badResponse, newCallId, UpstreamFault, type Finish, type ModelSink, type Usage } from "./model.ts"
 import { PerChoice } from "./per-choice.ts"
@@ -66,10 +66,9 @@ const paddingStart = /"obfuscation":\s*"/
 /** Characters that JSON.stringify escapes by one letter, as every writer does. */
 const shortEscapes = new Set([...'"\\bfnrt'].map((char) => char.charCodeAt(0)))
 
-/** The result of the last `scanString`: one object for all scans, so that a chunk allocates none.
- *  `end`: the index of the closing quote, or -1 when the string has to be parsed.
- *  `nonAscii`: the string holds bytes above ASCII. `escapes`: its backslashes, which are no bytes of the
- *  text. */
+/** The result of the last `scanString`: one object for all scans, so that a chunk allocates none. `end`:
+ *  the index of the closing quote, or -1 when the string has to be parsed. `nonAscii`: the string holds
+ *  bytes above ASCII. `escapes`: its backslashes, which are no bytes of the text. */
 const scan = { end: 0, nonAscii: false, escapes: 0 }
 
 /** Finds the end of the JSON string whose content begins at `from`, where it is written just as

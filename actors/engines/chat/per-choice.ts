@@ -1,5 +1,5 @@
-/** Holds one value per choice of an answer. Nearly every answer has choice 0 alone, and it is guaranteed that
- *  no map is made for it (bench/chat-turns). */
+/** Holds one value per choice of an answer. Nearly every answer has choice 0 alone, and it is guaranteed
+ *  that no map is made for it (bench/chat-turns). */
 export class PerChoice<A> {
   private first: A | undefined = undefined
   private others: Map<number, A> | undefined = undefined

@@ -1,5 +1,5 @@
 /** Remembers which models of an upstream refuse a field of the request, so that only the first request of
- *  each pays for finding out. It is guaranteed that at most `modelsMax` names are remembered, so that an
+ *  each pays for finding out. It is guaranteed that no more than `modelsMax` names are remembered: an
  *  upstream with endless names cannot fill the memory. Source: docs/spec/chat.md, sections 13.1 and 13.2. */
 import { UpstreamFault } from "./model.ts"
 
@@ -9,7 +9,7 @@ export class RefusingModels {
   private readonly models = new Set<string>()
   private readonly isRefusal: (detail: string) => boolean
 
-  /** `isRefusal` decides by a bad request's detail whether the model refused the field. */
+  /** `isRefusal` tells by a bad request's detail whether the field was what the model refused. */
   constructor(isRefusal: (detail: string) => boolean) {
     this.isRefusal = isRefusal
   }

@@ -1,6 +1,6 @@
-/** Presents the translator engine as a chat model: a system or user message names the target language, and
- *  the answer is the user's text in that language. It is guaranteed that each sentence is sent as soon as it
- *  is translated. Source: docs/spec/chat.md, section 13.5. */
+/** The translator engine as a chat model: a system or user message names the target language, the answer is
+ *  the user's text in it. It is guaranteed that sentences leave one by one as they are translated.
+ *  Source: docs/spec/chat.md, section 13.5. */
 import { Effect } from "effect"
 import type { EngineFault, Engines, Language } from "../ports.ts"
 import { signalOf, type Abort } from "./abort.ts"
@@ -9,7 +9,7 @@ import { UpstreamFault, textOf, type ChatModel, type ModelRequest } from "./mode
 const languageNames = new Intl.DisplayNames(["en"], { type: "language" })
 const countWords = (text: string): number => text.match(/\S+/g)?.length ?? 0
 
-/** Recognizes "Translate to French", "into es", "target: de"; it does not recognize "en français". */
+/** Recognises "Translate to French", "into es", "target: de"; "en français" is not read. */
 const targetWording =
   /\b(?:translate|translation|translated)?\b[^.\n]{0,80}?\b(?:in)?to\s+(?:the\s+)?([\p{L}-]{2,24})|\btarget(?:[ _-]?lang(?:uage)?)?\s*[:=]\s*([\p{L}-]{2,24})/iu
 
@@ -23,11 +23,11 @@ export const targetOf = (text: string, targets: ReadonlyArray<Language>): Langua
 
 interface Instruction {
   readonly target: Language
-  /** The text that follows the instruction. */
+  /** The text that follows it. */
   readonly text: string
 }
 
-/** Reads an instruction before the text: everything up to the first colon or line end, if that part names a
+/** Reads an instruction in front of the text: up to the first colon or line end, if that part names a
  *  language. */
 const instructionOf = (text: string, targets: ReadonlyArray<Language>): Instruction | undefined => {
   const end = text.search(/[:\n]/)
@@ -48,11 +48,11 @@ interface Job {
   readonly source: Language
   readonly target: Language
   readonly text: string
-  /** False when the text is in the target language already. */
+  /** False where the text is in the target language already. */
   readonly translates: boolean
 }
 
-/** Determines from the messages what is to be translated into which language. */
+/** Reads out of the messages what is to be translated into which language. */
 const jobOf = ({ translator, detector }: Engines, { messages }: ModelRequest): Job => {
   const readiness = translator.readiness()
   if (!readiness.ready)

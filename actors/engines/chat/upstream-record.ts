@@ -1,6 +1,6 @@
-/** Reads the upstreams' records from the configuration. It is guaranteed that an unknown name, a wrong type,
- *  a missing or duplicate id is refused in one line that names the setting. Source: docs/spec/chat.md,
- *  sections 2 and 13. */
+/** Reads the upstreams' records out of the configuration. It is guaranteed that an unknown name, a wrong
+ *  type, a missing or doubled id is refused in one line that names the setting.
+ *  Source: docs/spec/chat.md, sections 2 and 13. */
 import { Schema, SchemaIssue } from "effect"
 import type { Supports } from "./model.ts"
 
@@ -46,8 +46,7 @@ const ConfiguredRecord = Schema.Struct({
   upstream_sessions: Flag,
   fetch_images: Flag,
   max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
-  /** The longest prompt in tokens, if it is known: `truncation: "auto"` shortens the prompt before the
-   *  call. */
+  /** The longest prompt in tokens, where it is known: `truncation: "auto"` cuts before the call. */
   context_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   /** The GGUF file of each embedded model, by its name. */
   files: Schema.optionalKey(Words)

@@ -1,6 +1,7 @@
-/** The configured model servers: which of them offers which model, how many calls each accepts at once, whose
- *  breaker is open. It is guaranteed that a list which cannot be fetched never fails a caller: the previous
- *  one stays in use. Source: docs/spec/chat.md, sections 6, 13 and 14. */
+/** The configured model servers: which of them offers which model, how many calls each takes at once, whose
+ *  breaker is open. It is guaranteed that a list which cannot be had never fails a caller: the last one
+ *  stays.
+ *  Source: docs/spec/chat.md, sections 6, 13 and 14. */
 import { CircuitBreaker } from "../../circuit-breaker.ts"
 import { defined } from "../../../runtime/defined.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
@@ -10,14 +11,15 @@ import { UpstreamFault, type ChatModel, type ListedModel, type Supports } from "
 import type { UpstreamRecord } from "./upstream-record.ts"
 
 export interface GateLimits {
-  /** How many permits exist. */
+  /** Permits that are out at once. */
   readonly max: number
-  /** How many callers may wait for a permit. */
+  /** Callers that wait for one. */
   readonly queue: number
   readonly waitMs: number
 }
 
-/** Issues permits and queues callers, first in, first out; a caller that aborts leaves the queue at once. */
+/** Gives out permits, and holds a queue for those who wait: first in, first out; a caller that goes leaves
+ *  it at once. */
 export class Gate {
   running = 0
   private readonly waiting: Array<Waiter> = []
@@ -33,8 +35,8 @@ export class Gate {
     return this.waiting.length
   }
 
-  /** Enters at once when there is a permit, and returns a promise when there is none. Whoever enters has to
-   *  leave exactly once. */
+  /** Enters in this turn when there is a permit, and returns a promise when there is none. Whoever enters
+   *  has to leave once. */
   enter(signal: Abort): Promise<void> | undefined {
     if (this.running < this.limits.max) {
       this.running++
@@ -85,7 +87,7 @@ export class Upstream {
   lastError: { readonly atMs: number; readonly code: string } | undefined = undefined
   refreshing: Promise<void> | undefined = undefined
 
-  /** True when callers have been refused since its last success. */
+  /** Callers have been turned away since its last success. */
   breakerOpen = false
 
   constructor(record: UpstreamRecord, model: ChatModel, system: ActorSystem, deadlines: Deadlines) {
@@ -98,19 +100,19 @@ export class Upstream {
     this.breaker = system.ref(CircuitBreaker, `chat/${record.id}`)
   }
 
-  /** The models it offers: the fetched list, or its record's until one was fetched. */
+  /** The models it offers: its own list, or its record's until there is one. */
   get offered(): ReadonlyArray<ListedModel> | undefined {
     return this.models ?? this.record.models?.map((id) => ({ id }))
   }
 }
 
-/** A model as the destination of one call. */
+/** A model as one call's destination. */
 export interface Target {
   readonly upstream: Upstream
   readonly model: string
 }
 
-/** Returns the model's capabilities, combined from its dialect and its record; they are computed once. */
+/** Returns what the model can do, as its dialect knows and as the record says; it is worked out once. */
 export const supportsOf = (target: Target): Supports => {
   const cached = supportsCache.get(target)
   if (cached !== undefined) return cached
@@ -129,7 +131,7 @@ export const supportsOf = (target: Target): Supports => {
 
 const supportsCache = new WeakMap<Target, Supports>()
 
-/** Returns the model's name in the API. */
+/** The model's name as the API shows it. */
 export const publicId = ({ upstream, model }: Target): string => `${upstream.record.id}/${model}`
 
 export interface PublicModel {
@@ -139,16 +141,16 @@ export interface PublicModel {
   readonly owned_by: string
 }
 
-/** How long a caller waits for lists, in ms. */
+/** A caller waits so long for lists. */
 const listWaitMs = 2_000
 
-/** When nobody offers a name, lists older than this, in ms, are fetched again. */
+/** A name that nobody offers makes lists be asked for again which are older than this. */
 const forcedAfterMs = 5_000
 
-/** The deadline for fetching a list, in ms. */
+/** A list has to come within this. */
 const listMs = 30_000
 
-/** How many names are remembered with their targets. */
+/** So many names are remembered with their targets. */
 const targetsMax = 10_000
 export interface UpstreamsOptions {
   readonly cacheMs: number
@@ -181,7 +183,7 @@ export class Upstreams {
     for (const { model } of this.all) model.close()
   }
 
-  /** Fetches the list of an upstream, one request at a time per upstream; it never rejects. */
+  /** Asks for the list, once at a time per upstream; it never rejects. */
   private refresh(upstream: Upstream): Promise<void> {
     return (upstream.refreshing ??= (async () => {
       const controller = new AbortController()
@@ -203,8 +205,8 @@ export class Upstreams {
     })())
   }
 
-  /** Refreshes the lists that are due. It waits for upstreams that have no list at all, and for those whose
-   *  list is older than `forceOlderMs` if that is set. */
+  /** Refreshes the lists that are due. It waits for upstreams that have no list at all, and with
+   *  `forceOlderMs` for those whose list is older than that. */
   private refreshDue(forceOlderMs: number | undefined): Promise<unknown> | undefined {
     const waits: Array<Promise<void>> = []
     const now = this.nowMs()
@@ -251,8 +253,7 @@ export class Upstreams {
     return found
   }
 
-  /** Returns the target at once when it is offered; otherwise it fetches the upstreams' lists, but not too
-   *  often. */
+  /** Returns the target at once when it is offered; otherwise asks the upstreams, at most once in a while. */
   resolve(name: string): Target | undefined | Promise<Target | undefined> {
     const target = this.find(name)
     if (target !== undefined) {

@@ -1,9 +1,9 @@
-/** Rephrases text: it is corrected, and for English tables change contractions, plain words and hedges to
- *  suit a style or tone. That is cosmetic; real rephrasing needs a chat model (openaiRephraser). Source:
- *  docs/spec/engines.md, section 8.3. */
+/** Rephrases: corrected text, and for English what tables can do for a style or tone (contractions,
+ *  plainer words, fewer hedges). That is cosmetic; real rephrasing is a chat model's (openaiRephraser). It
+ *  is guaranteed that the tables change no other word. Source: docs/spec/engines.md, section 8.3. */
 import { Effect } from "effect"
 import { EngineFault, type Corrector, type Rephraser } from "../ports.ts"
-import { callUpstream } from "../upstream-call.ts"
+import { callUpstream, type OpenAiService } from "../upstream-call.ts"
 import { edited } from "./thread-corrector.ts"
 
 type Table = ReadonlyArray<readonly [from: string, to: string]>
@@ -55,8 +55,8 @@ const swap = (text: string, table: Table): string =>
           `(?<![\\p{L}\\p{N}'’])${from.replaceAll("'", "['’]")}${/\w$/.test(from) ? "(?![\\p{L}\\p{N}])" : ""}`,
           "giu"
         ),
-        (found) => {
-          const capital = found[0] !== found[0]!.toLowerCase()
+        (match) => {
+          const capital = match[0] !== match[0]!.toLowerCase()
           return capital && to !== "" ? to[0]!.toUpperCase() + to.slice(1) : to
         }
       ),
@@ -93,15 +93,7 @@ export const plainRephraser = (corrector: Corrector): Rephraser => ({
 const id = "openai-rephraser"
 const languages = ["de", "en", "es", "fr", "it", "ja", "ko", "pt", "zh"]
 
-export const openaiRephraser = ({
-  url,
-  key,
-  model
-}: {
-  readonly url: string
-  readonly key: string
-  readonly model: string
-}): Rephraser => ({
+export const openaiRephraser = ({ url, key, model }: OpenAiService): Rephraser => ({
   info: { id, version: model, tier: "remote", licence: "service" },
   readiness: () => ({ ready: true }),
   languages: () => languages,

@@ -1,5 +1,5 @@
-/** A corrector in a supervised worker thread. It is guaranteed that edits come in the order of the text and
- *  do not overlap. Source: docs/spec/engines.md, section 8. */
+/** A corrector in a supervised worker thread. It is guaranteed that edits come in the order of the text
+ *  and do not overlap. Source: docs/spec/engines.md, section 8. */
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import {

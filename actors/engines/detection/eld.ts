@@ -1,13 +1,12 @@
-/** Detects the language of a text: by scripts that decide it, by everyday phrases too short for statistics,
- *  then by eld's small model. The model is loaded at the first use (0.3 to 0.5 s, 100 MiB) or by `warm`, so
- *  that it does not delay a start. Source: docs/spec/engines.md, section 3. */
+/** Detects the language of a text: by scripts that settle it, by everyday phrases too short for
+ *  statistics, then by eld's small model. It is guaranteed that the model is loaded at the first use (0.3
+ *  to 0.5 s, 100 MiB) or by `warm`, so that a start does not pay. Source: docs/spec/engines.md, section 3. */
 import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import type { Detection, Detector, Language } from "../ports.ts"
 
-/** The languages that translation can detect, in eld's names. Source: docs/spec/translation.md, appendix C
- *  (auto_detection). */
+/** The languages that translation can detect, as eld calls them (docs/spec/translation.md, appendix C). */
 const subset = [
   "ar",
   "bg",
@@ -43,12 +42,11 @@ const subset = [
   "zh"
 ]
 
-/** Maps eld's names to ours: it has one name for both Norwegian languages, and reports Indonesian for Malay,
- *  which is very similar. */
-const ours: Readonly<Record<string, Language>> = { no: "nb", ms: "id" }
+/** Our codes where eld's differ: it has one for both Norwegians, and takes Indonesian for Malay. */
+const codes: Readonly<Record<string, Language>> = { no: "nb", ms: "id" }
 
-/** Scripts and letters that decide the language. Of several scripts in one text the one with most letters
- *  counts; an ideogram weighs as much as a short word. */
+/** Scripts that settle the language, with the weight of a letter. Of several scripts in one text the one
+ *  with most letters counts; an ideogram weighs as much as a short word. */
 const scripts: ReadonlyArray<readonly [RegExp, Language, number]> = [
   [/[\uac00-\ud7af\u1100-\u11ff]/g, "ko", 3],
   [/[\u3040-\u30ff\u4e00-\u9fff\u3400-\u4dbf]/g, "zh", 3],
@@ -76,11 +74,11 @@ const scriptOf = (text: string): Language | undefined => {
   const inCyrillic = count(cyrillic)
   let language: Language | undefined
   let most = Math.max(count(latin), inCyrillic)
-  for (const [letters, is, weight] of scripts) {
-    const weighs = count(letters) * weight
-    if (weighs > most) {
-      most = weighs
-      language = is
+  for (const [letters, scriptLanguage, weight] of scripts) {
+    const weighted = count(letters) * weight
+    if (weighted > most) {
+      most = weighted
+      language = scriptLanguage
     }
   }
   if (language === "zh") return kana.test(text) ? "ja" : "zh"
@@ -88,6 +86,7 @@ const scriptOf = (text: string): Language | undefined => {
   return cyrillicLetters.find(([letters]) => letters.test(text))?.[1]
 }
 
+/** Everyday phrases that are too short for statistics, by language. */
 const phrases: Record<Language, string> = {
   en: "hello|hi|thanks|thank you|yes|good morning|good evening|good night|goodbye|bye|please|sorry|excuse me|how are you|welcome",
   es: "hola|gracias|muchas gracias|sí|buenos días|buenas tardes|buenas noches|adiós|por favor|lo siento|perdón|cómo estás|bienvenido",
@@ -118,7 +117,8 @@ const phrases: Record<Language, string> = {
   sv: "hej|tack|tack så mycket|god morgon|god natt|hej då|snälla|förlåt|hur mår du|välkommen"
 }
 
-const known = new Map(
+/** Languages by phrase. */
+const phraseLanguages = new Map(
   Object.entries(phrases).flatMap(([language, list]) =>
     list.split("|").map((phrase) => [phrase, language] as const)
   )
@@ -135,8 +135,8 @@ interface Eld {
 
 let eld: Eld | undefined
 
-/** Loads eld by `require`, because the port is synchronous. The package is an ES module without top-level
- *  await whose exports name only `import`, so its file is located by path. */
+/** Loads the package by `require`, because the port is synchronous. It is an ES module without top-level
+ *  await that names only `import` in its exports, so it is found by its file. */
 const load = (): Eld => {
   if (eld === undefined) {
     const require = createRequire(import.meta.url)
@@ -149,8 +149,7 @@ const load = (): Eld => {
   return eld
 }
 
-/** How many characters are examined: more would add no information, and long texts would block the event
- *  loop. */
+/** A text is looked at no further: more says nothing new, and would hold everybody up. */
 const charsMax = 1_000
 
 const phraseCharsMax = 40
@@ -169,7 +168,7 @@ export const eldDetector = (): WarmDetector => {
     const phrase =
       letters.length > phraseCharsMax
         ? undefined
-        : known.get(
+        : phraseLanguages.get(
             letters
               .toLowerCase()
               .replace(/[¡!¿?.,…]+/g, "")
@@ -178,7 +177,7 @@ export const eldDetector = (): WarmDetector => {
     if (phrase !== undefined) return { language: phrase, confidence: 0.95, reliable: true }
     const result = load().detect(letters)
     if (result.language === "") return unknown
-    const language = ours[result.language] ?? result.language
+    const language = codes[result.language] ?? result.language
     return { language, confidence: result.getScores()[result.language] ?? 0.5, reliable: result.isReliable() }
   }
   return {

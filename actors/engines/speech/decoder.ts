@@ -1,7 +1,7 @@
-/** Decodes source audio to 16 kHz mono: every content type for which a decoder exists in npm, so AAC is not
- *  offered. PCM at 16 kHz is the hot path: synchronous, with one copy. Containers go through mediabunny,
- *  which yields packets when their cluster or page is complete. Source: docs/spec/translation.md, section
- *  12.10. */
+/** Decodes source audio of every content type for which a decoder exists in npm, to 16 kHz mono. AAC has none
+ *  and is not offered. Containers go through mediabunny, which has a packet when its cluster or page is
+ *  whole. It is guaranteed that PCM at 16 kHz is decoded synchronously (hot path).
+ *  Source: docs/spec/translation.md, section 12.10; docs/spec/engines.md, section 5. */
 import type { FLACDecoder } from "@wasm-audio-decoders/flac"
 import { AudioFault, type AudioDecoder, type Pcm } from "../ports.ts"
 import { alaw, ulaw } from "./g711.ts"
@@ -12,10 +12,12 @@ const rate = 16_000
 type Codec = "opus" | "flac" | "mp3"
 type Format = "FLAC" | "MP3" | "OGG" | "WEBM" | "MATROSKA"
 
-const containers: Record<
-  string,
-  { readonly formats: ReadonlyArray<Format>; readonly codecs: ReadonlyArray<Codec> }
-> = {
+interface ContainerType {
+  readonly formats: ReadonlyArray<Format>
+  readonly codecs: ReadonlyArray<Codec>
+}
+
+const containers: Record<string, ContainerType> = {
   "audio/auto": { formats: ["FLAC", "MP3", "OGG", "WEBM", "MATROSKA"], codecs: ["opus", "flac", "mp3"] },
   "audio/flac": { formats: ["FLAC"], codecs: ["flac"] },
   "audio/mpeg": { formats: ["MP3"], codecs: ["mp3"] },
@@ -33,7 +35,7 @@ const containers: Record<
 export interface PcmFormat {
   readonly encoding: "s16le" | "alaw" | "ulaw"
   readonly rate: number
-  /** Bytes of one sample. */
+  /** The bytes of one sample. */
   readonly frameBytes: 1 | 2
 }
 
@@ -48,8 +50,7 @@ const pcmFormats: Record<string, PcmFormat> = Object.fromEntries([
   ])
 ])
 
-/** Normalizes a content type, which is compared without spaces and case. Source: docs/spec/translation.md,
- *  section 12.1. */
+/** Normalizes a content type: they are compared without spaces and case. */
 export const plainType = (contentType: string): string => contentType.replace(/\s+/g, "").toLowerCase()
 
 export const supportedSourceTypes: ReadonlyArray<string> = [
@@ -57,8 +58,7 @@ export const supportedSourceTypes: ReadonlyArray<string> = [
   ...Object.keys(containers)
 ]
 
-/** Returns the PCM format of a content type, whose chunks have a known duration before they are decoded;
- *  otherwise undefined. */
+/** The format of a PCM content type, by which a chunk's length in time is known before it is decoded. */
 export const pcmFormatOf = (contentType: string): PcmFormat | undefined => pcmFormats[plainType(contentType)]
 
 export const decoderFor = (contentType: string): (() => AudioDecoder) | undefined => {
@@ -69,17 +69,17 @@ export const decoderFor = (contentType: string): (() => AudioDecoder) | undefine
   const container = containers[type]
   if (container === undefined) return undefined
   const { formats, codecs } = container
-  const whole = () => new ContainerDecoder(formats, codecs)
-  return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(whole) : whole
+  const create = () => new ContainerDecoder(formats, codecs)
+  return formats.includes("OGG") && codecs.includes("flac") ? () => new SniffingDecoder(create) : create
 }
 
-/** Views the bytes as samples; it copies them when they are not aligned. */
+/** Views bytes as samples; bytes at an odd offset are copied. */
 const samplesOf = (bytes: Uint8Array): Int16Array =>
   bytes.byteOffset % 2 === 0
     ? new Int16Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length >> 1)
     : new Int16Array(bytes.slice(0, bytes.length & ~1).buffer)
 
-/** Decodes s16le at 16 kHz, which needs no conversion. */
+/** Decodes s16le at 16 kHz, which is our format. */
 class PlainDecoder implements AudioDecoder {
   push(chunk: Uint8Array): ReadonlyArray<Pcm> {
     return [samplesOf(chunk)]
@@ -153,14 +153,14 @@ const packetDecoder = async (codec: Codec, channels: number): Promise<PacketDeco
   return { decode: async (packet) => decoder.decodeFrames([packet]), free: () => void decoder.free() }
 }
 
-/** Decodes a container: bytes are pushed as they arrive, while a loop pulls packets out of them and collects
+/** Decodes a container: bytes go in as they come, a loop beside pulls packets out of them and collects
  *  sound. */
 class ContainerDecoder implements AudioDecoder {
   private readonly formats: ReadonlyArray<Format>
   private readonly codecs: ReadonlyArray<Codec>
   private controller: ReadableStreamDefaultController<Uint8Array> | undefined
   private readonly loop: Promise<void>
-  private made: Array<Pcm> = []
+  private decoded: Array<Pcm> = []
   private fault: AudioFault | undefined
   private closed = false
 
@@ -192,15 +192,15 @@ class ContainerDecoder implements AudioDecoder {
     if (!this.codecs.includes(codec)) throw new AudioFault({ detail: `the codec is ${String(codec)}` })
     const config = await track.getDecoderConfig()
     const decoder = await packetDecoder(codec, Math.min(config?.numberOfChannels ?? 1, 2))
-    const mix = new Mix()
+    const mixer = new Mixer()
     try {
       for await (const packet of new media.EncodedPacketSink(track).packets()) {
         if (this.closed) return
-        this.made.push(...(await mix.take(await decoder.decode(packet.data))))
+        this.decoded.push(...(await mixer.push(await decoder.decode(packet.data))))
       }
     } finally {
       decoder.free()
-      mix.close()
+      mixer.close()
     }
   }
 
@@ -209,14 +209,14 @@ class ContainerDecoder implements AudioDecoder {
     this.controller?.enqueue(chunk.slice())
     await new Promise((resolve) => setImmediate(resolve))
     this.check()
-    return this.taken()
+    return this.takeDecoded()
   }
 
   async flush(): Promise<ReadonlyArray<Pcm>> {
     this.end()
     await this.loop
     this.check()
-    return this.taken()
+    return this.takeDecoded()
   }
 
   close(): void {
@@ -237,18 +237,18 @@ class ContainerDecoder implements AudioDecoder {
     if (this.fault !== undefined) throw this.fault
   }
 
-  private taken(): ReadonlyArray<Pcm> {
-    const made = this.made
-    this.made = []
-    return made
+  private takeDecoded(): ReadonlyArray<Pcm> {
+    const { decoded } = this
+    this.decoded = []
+    return decoded
   }
 }
 
-/** Decodes FLAC in Ogg, which the container reader does not support: its decoder reads the pages itself. */
+/** Decodes FLAC in Ogg, which the container reader does not know: the FLAC decoder reads the pages itself. */
 class OggFlacDecoder implements AudioDecoder {
-  private readonly mix = new Mix()
+  private readonly mixer = new Mixer()
   private readonly ready: Promise<FLACDecoder>
-  private heard = false
+  private hasSound = false
 
   constructor() {
     this.ready = import("@wasm-audio-decoders/flac").then(async ({ FLACDecoder }) => {
@@ -260,27 +260,27 @@ class OggFlacDecoder implements AudioDecoder {
   }
 
   push(chunk: Uint8Array): Promise<ReadonlyArray<Pcm>> {
-    return this.decoded((decoder) => decoder.decode(chunk))
+    return this.decode((decoder) => decoder.decode(chunk))
   }
 
   async flush(): Promise<ReadonlyArray<Pcm>> {
-    const rest = await this.decoded((decoder) => decoder.flush())
-    if (!this.heard) throw new AudioFault({ detail: "there is no audio track" })
+    const rest = await this.decode((decoder) => decoder.flush())
+    if (!this.hasSound) throw new AudioFault({ detail: "there is no audio track" })
     return rest
   }
 
-  private async decoded(by: (decoder: FLACDecoder) => Promise<Decoded>): Promise<ReadonlyArray<Pcm>> {
+  private async decode(step: (decoder: FLACDecoder) => Promise<Decoded>): Promise<ReadonlyArray<Pcm>> {
     try {
-      const made = await this.mix.take(await by(await this.ready))
-      this.heard ||= made.length > 0
-      return made
+      const sound = await this.mixer.push(await step(await this.ready))
+      this.hasSound ||= sound.length > 0
+      return sound
     } catch (cause) {
       throw new AudioFault({ detail: cause instanceof Error ? cause.message : String(cause) })
     }
   }
 
   close(): void {
-    this.mix.close()
+    this.mixer.close()
     this.ready.then(
       (decoder) => decoder.free(),
       () => {}
@@ -288,11 +288,11 @@ class OggFlacDecoder implements AudioDecoder {
   }
 }
 
-/** The bytes that suffice to recognize FLAC in Ogg: an Ogg page's header, its at most 255 lacing values, and
- *  the beginning of a FLAC stream. */
+/** The length of an Ogg page's head, its lacing values (255 at most), and what a stream of FLAC starts
+ *  with. */
 const sniffBytes = 27 + 255 + 5
 
-/** Waits for the first bytes, which distinguish FLAC in Ogg from the formats of the container reader. */
+/** Waits for the first bytes, which distinguish FLAC in Ogg from what the container reader reads. */
 class SniffingDecoder implements AudioDecoder {
   private readonly container: () => AudioDecoder
   private head: Buffer = Buffer.alloc(0)
@@ -331,12 +331,12 @@ class SniffingDecoder implements AudioDecoder {
   }
 }
 
-/** Mixes all channels to one and converts any rate to 16 kHz. */
-class Mix {
+/** Mixes channels to one, and resamples to our rate. */
+class Mixer {
   private resampler: Resampler | undefined
 
-  async take({ channelData, sampleRate }: Decoded): Promise<ReadonlyArray<Pcm>> {
-    const mono = mixed(channelData)
+  async push({ channelData, sampleRate }: Decoded): Promise<ReadonlyArray<Pcm>> {
+    const mono = monoOf(channelData)
     if (mono.length === 0) return []
     if (sampleRate !== rate) this.resampler ??= await Resampler.make(sampleRate, rate)
     return [this.resampler === undefined ? mono : this.resampler.push(mono)]
@@ -348,7 +348,7 @@ class Mix {
   }
 }
 
-const mixed = (channels: ReadonlyArray<Float32Array>): Int16Array => {
+const monoOf = (channels: ReadonlyArray<Float32Array>): Int16Array => {
   const [left, right] = channels
   if (left === undefined) return new Int16Array(0)
   return Int16Array.from(left, (sample, i) => {

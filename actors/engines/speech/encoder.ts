@@ -1,6 +1,7 @@
-/** Encodes 16-bit mono speech to those target content types that our encoders support: PCM, G.711, and Opus
- *  raw, in Ogg and in WebM or Matroska. Each yields indivisible packets, the first `headers` of which
- *  initialize a player. Source: docs/spec/translation.md, section 12.10. */
+/** Encodes speech, 16-bit mono, to the target content types that our encoders reach: PCM, G.711, Opus raw, in
+ *  Ogg and in WebM or Matroska. It is guaranteed that packets are indivisible, and that `headers` initialise
+ *  a player.
+ *  Source: docs/spec/translation.md, section 12.10; docs/spec/engines.md, section 5. */
 import { createRequire } from "node:module"
 import { companded } from "./g711.ts"
 import { Resampler } from "./resampler.ts"
@@ -11,9 +12,9 @@ export interface Encoded {
 }
 
 export interface MediaEncoder {
-  /** The packets that precede all others. */
+  /** Packets that come before all others. */
   readonly headers: ReadonlyArray<Uint8Array>
-  /** Encodes one utterance; its last frame is padded with silence. */
+  /** Encodes one utterance. Its last frame is padded with silence. */
   encode(pcm: Int16Array, rate: number): Promise<Encoded>
   close(): void
 }
@@ -51,7 +52,7 @@ const opusFrame = opusRate / 50
 const opusBitrate = 32_000
 const preSkip = 312
 
-type Opus = {
+interface Opus {
   encode(pcm: Buffer, frame: number): Buffer
   encoderCTL(control: number, value: number): void
   delete(): void
@@ -59,14 +60,15 @@ type Opus = {
 
 const setBitrate = 4_002
 
-/** Makes an Opus encoder with packets of 20 ms. */
+/** Wraps frames into the pages of a container. */
+interface Container {
+  readonly headers: ReadonlyArray<Uint8Array>
+  readonly pages: (frames: ReadonlyArray<Uint8Array>) => ReadonlyArray<Uint8Array>
+}
+
+/** Encodes Opus in packets of 20 ms. */
 const opus =
-  (
-    wrap: () => {
-      readonly headers: ReadonlyArray<Uint8Array>
-      readonly pages: (frames: ReadonlyArray<Uint8Array>) => ReadonlyArray<Uint8Array>
-    }
-  ): (() => MediaEncoder) =>
+  (wrap: () => Container): (() => MediaEncoder) =>
   () => {
     const { headers, pages } = wrap()
     let encoder: Opus | undefined
@@ -103,7 +105,7 @@ const opus =
     }
   }
 
-/** Writes the Opus identification header. Source: RFC 7845, sections 5.1 and 5.2. */
+/** Writes the identification header (RFC 7845, section 5.1). */
 const opusHead = (): Uint8Array => {
   const head = Buffer.alloc(19)
   head.write("OpusHead")
@@ -123,14 +125,15 @@ const opusTags = (): Uint8Array => {
   return tags
 }
 
-/** The checksum table of Ogg pages; a page holds 200 ms. Source: RFC 3533. */
+/** The checksum table of Ogg pages (RFC 3533). */
 const crcTable = Uint32Array.from({ length: 256 }, (_, i) => {
   let r = i << 24
   for (let bit = 0; bit < 8; bit++) r = r & 0x80000000 ? (r << 1) ^ 0x04c11db7 : r << 1
   return r >>> 0
 })
 
-const oggPages = () => {
+/** Writes one Ogg page per 200 ms. */
+const oggPages = (): Container => {
   const serial = Math.floor(Math.random() * 2 ** 32)
   let sequence = 0
   let granule = preSkip
@@ -156,19 +159,18 @@ const oggPages = () => {
   return {
     headers: [page([opusHead()], true, 0), page([opusTags()], false, 0)],
     pages: (frames: ReadonlyArray<Uint8Array>) => {
-      const made: Array<Uint8Array> = []
+      const pages: Array<Uint8Array> = []
       for (let at = 0; at < frames.length; at += 10) {
         const part = frames.slice(at, at + 10)
         granule += part.length * 960
-        made.push(page(part, false, granule))
+        pages.push(page(part, false, granule))
       }
-      return made
+      return pages
     }
   }
 }
 
-/** Writes an EBML element, with its size as a vint of 8 bytes, or unknown for an element that never ends.
- *  Source: RFC 8794. */
+/** Writes an EBML element (RFC 8794) with its size in 8 bytes. */
 const element = (id: number, ...content: ReadonlyArray<Uint8Array>): Uint8Array => {
   const body = Buffer.concat(content)
   const size = Buffer.alloc(8)
@@ -190,9 +192,10 @@ const float = (value: number): Uint8Array => {
   return bytes
 }
 
+/** The size of an element that never ends. */
 const unknownSize = Buffer.from("01ffffffffffffff", "hex")
 
-const matroska = (docType: "webm" | "matroska") => () => {
+const matroska = (docType: "webm" | "matroska") => (): Container => {
   let atMs = 0
   const head = Buffer.concat([
     element(

@@ -1,4 +1,5 @@
-/** Converts A-law and µ-law to 16-bit samples and back by tables. Source: ITU-T G.711. */
+/** A-law and µ-law as tables, both ways. It is guaranteed that each sample is encoded by its nearest code.
+ *  Source: ITU-T G.711. */
 
 const alawOf = (byte: number): number => {
   const a = byte ^ 0x55
@@ -17,7 +18,7 @@ const ulawOf = (byte: number): number => {
 export const alaw = Int16Array.from({ length: 256 }, (_, byte) => alawOf(byte))
 export const ulaw = Int16Array.from({ length: 256 }, (_, byte) => ulawOf(byte))
 
-/** Makes a table with the nearest code of each 16-bit sample, indexed by the sample's upper 13 bits. */
+/** Makes a table of the nearest codes over the upper 13 bits of a sample. */
 const encoderOf = (table: Int16Array): Uint8Array => {
   const sorted = [...table.entries()].sort((a, b) => a[1] - b[1])
   const codes = new Uint8Array(8_192)
@@ -36,5 +37,6 @@ const encoderOf = (table: Int16Array): Uint8Array => {
 
 const codes = { alaw: encoderOf(alaw), ulaw: encoderOf(ulaw) }
 
+/** Encodes sound, one byte per sample. */
 export const companded = (pcm: Int16Array, law: "alaw" | "ulaw"): Uint8Array =>
   Uint8Array.from(pcm, (sample) => codes[law][(sample >> 3) + 4_096]!)

@@ -1,10 +1,10 @@
-/** Uses an OpenAI-compatible transcription service as recognizer. It sends whole utterances as WAV, and for
- *  partials the current utterance again, at most every two seconds. Source: docs/spec/engines.md, section
- *  4.4. */
+/** An OpenAI-compatible transcription service as recognizer: whole utterances go as WAV. It is guaranteed
+ *  that the open one goes again at most every two seconds, for partials. Source: docs/spec/engines.md,
+ *  section 4.4. */
 import { Effect, Stream } from "effect"
 import type { EngineFault, RecognitionEvent, Recognizer } from "../ports.ts"
-import { callUpstream } from "../upstream-call.ts"
-import { Utterances, type Utterance } from "./utterance-segmenter.ts"
+import { callUpstream, type OpenAiService } from "../upstream-call.ts"
+import { UtteranceSegmenter, type Utterance } from "./utterance-segmenter.ts"
 
 const id = "openai-transcription"
 
@@ -13,9 +13,10 @@ const languages =
     " "
   )
 
-const hearingsMax = 64
+const recognitionsMax = 64
 const partialEveryMs = 2_000
 
+/** Writes 16 kHz mono sound as a WAV file. */
 export const wavOf = (pcm: Int16Array): Uint8Array<ArrayBuffer> => {
   const wav = Buffer.alloc(44 + pcm.byteLength)
   wav.write("RIFF")
@@ -36,15 +37,7 @@ export const wavOf = (pcm: Int16Array): Uint8Array<ArrayBuffer> => {
   return new Uint8Array(wav)
 }
 
-export const openaiTranscription = ({
-  url,
-  key,
-  model
-}: {
-  readonly url: string
-  readonly key: string
-  readonly model: string
-}): Recognizer => {
+export const openaiTranscription = ({ url, key, model }: OpenAiService): Recognizer => {
   let used = 0
   const ask = (
     { pcm }: Utterance,
@@ -73,7 +66,7 @@ export const openaiTranscription = ({
     languages: () => languages,
     detects: true,
     takesHints: true,
-    capacity: () => ({ used, max: hearingsMax }),
+    capacity: () => ({ used, max: recognitionsMax }),
     recognize: (audio, { language, hints = [] }) =>
       Stream.unwrap(
         Effect.gen(function* () {
@@ -86,10 +79,10 @@ export const openaiTranscription = ({
                 used--
               })
           )
-          const utterances = new Utterances()
+          const utterances = new UtteranceSegmenter()
           let partialMs = 0
-          let heardMs = 0
-          const told = (tag: "partial" | "final") => (piece: Utterance) =>
+          let positionMs = 0
+          const eventsOf = (tag: "partial" | "final") => (piece: Utterance) =>
             Effect.map(ask(piece, language, hints), (text): ReadonlyArray<RecognitionEvent> =>
               text === ""
                 ? []
@@ -105,20 +98,22 @@ export const openaiTranscription = ({
             )
           const finals = (pieces: ReadonlyArray<Utterance>) =>
             Stream.flatMap(Stream.fromIterable(pieces), (piece) =>
-              Stream.flatMap(Stream.fromEffect(told("final")(piece)), (heard) => Stream.fromIterable(heard))
+              Stream.flatMap(Stream.fromEffect(eventsOf("final")(piece)), (events) =>
+                Stream.fromIterable(events)
+              )
             )
           const step = (pcm: Int16Array): Stream.Stream<RecognitionEvent, EngineFault> => {
-            heardMs += pcm.length / 16
+            positionMs += pcm.length / 16
             const done = utterances.push(pcm)
             const open = utterances.open
             if (done.length > 0) {
-              partialMs = heardMs
+              partialMs = positionMs
               return finals(done)
             }
-            if (open === undefined || heardMs - partialMs < partialEveryMs) return Stream.empty
-            partialMs = heardMs
-            return Stream.flatMap(Stream.fromEffect(told("partial")(open)), (heard) =>
-              Stream.fromIterable(heard)
+            if (open === undefined || positionMs - partialMs < partialEveryMs) return Stream.empty
+            partialMs = positionMs
+            return Stream.flatMap(Stream.fromEffect(eventsOf("partial")(open)), (events) =>
+              Stream.fromIterable(events)
             )
           }
           return Stream.concat(

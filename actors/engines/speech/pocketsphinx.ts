@@ -1,6 +1,6 @@
-/** Recognizes English speech by pocketsphinx in worker threads, one live recognition per thread; it needs
- *  clean speech near a microphone. Two cores can serve two recognitions at once. It is guaranteed that one
- *  more is refused, so that the others stay live. Source: docs/spec/engines.md, section 4.1. */
+/** English speech, embedded: pocketsphinx in worker threads, one live recognition a thread, for clean
+ *  speech near a microphone. Two at once are what two cores carry. It is guaranteed that one more is
+ *  refused, so that the others stay live. Source: docs/spec/engines.md, section 4.1. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"

@@ -1,5 +1,5 @@
-/** Resamples any rate to 16 kHz by the Speex resampler (WASM). It preserves its state between chunks, so
- *  chunks may be cut anywhere. */
+/** Resamples sound from any rate to any other, by the Speex resampler (WASM). It is guaranteed that chunks
+ *  may be cut anywhere: its state lasts between them. Source: docs/spec/engines.md, section 5. */
 import type { Pcm } from "../ports.ts"
 
 const quality = 5
@@ -53,10 +53,10 @@ export class Resampler {
         this.output,
         this.lengths + 4
       )
-      const taken: number = this.wasm.HEAP32[this.lengths >> 2]
-      const made: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
-      parts.push(this.wasm.HEAP16.slice(this.output >> 1, (this.output >> 1) + made))
-      at += Math.max(taken, 1)
+      const consumed: number = this.wasm.HEAP32[this.lengths >> 2]
+      const produced: number = this.wasm.HEAP32[(this.lengths >> 2) + 1]
+      parts.push(this.wasm.HEAP16.slice(this.output >> 1, (this.output >> 1) + produced))
+      at += Math.max(consumed, 1)
     }
     if (parts.length === 1) return parts[0]!
     const whole = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0))

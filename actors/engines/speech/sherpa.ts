@@ -1,6 +1,6 @@
-/** Recognizes speech by streaming models which the operator supplies
+/** Speech by streaming models which the operator supplies
  *  (models/stt/<lang>/{encoder*,decoder*,joiner*}.onnx, tokens.txt) and sherpa-onnx-node, an optional
- *  package, in worker threads. It is guaranteed that the readiness names whatever is missing. Source:
+ *  package, in worker threads. It is guaranteed that what is missing is said in the readiness. Source:
  *  docs/spec/engines.md, section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"

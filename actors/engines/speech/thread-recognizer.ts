@@ -1,6 +1,6 @@
 /** Recognizers that own a worker thread per live recognition (pocketsphinx, sherpa): the thread's protocol,
  *  its slots, and one recognition from the first sample to the last final. It is guaranteed that a thread has
- *  no more than three seconds of sound waiting, and that a slot is free again when its stream ends.
+ *  about three seconds of sound waiting at most, and that a slot is free again when its stream ends.
  *  Source: docs/spec/engines.md, sections 4.1 and 4.3. */
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"
@@ -8,8 +8,8 @@ import type { Start, Supervised } from "../engine-process.ts"
 import { EngineFault, type Language, type Pcm, type RecognitionEvent, type Recognizer } from "../ports.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
 
-/** A message to the thread. `End`: no more sound follows, so it reports the rest and `Done`. `Abandon`: it
- *  discards the recognition. Both leave the thread ready for the next one. */
+/** What the thread is told. `End`: no more sound comes, it reports the rest and `Done`; `Abandon`: it
+ *  forgets the recognition. Both leave the thread ready for the next. */
 export type ToThread =
   | { readonly _tag: "Open" }
   | { readonly _tag: "Audio"; readonly pcm: Int16Array }
@@ -24,12 +24,12 @@ interface Recognized {
 
 export type FromThread =
   | { readonly _tag: "Ready" }
-  /** The thread cannot start, and the next attempt would fail too. */
+  /** It cannot start, and will not the next time either. */
   | { readonly _tag: "NotReady"; readonly reason: string }
   | ({ readonly _tag: "Partial" } & Recognized)
   | ({ readonly _tag: "Final" } & Recognized)
   | { readonly _tag: "Silence"; readonly untilMs: number }
-  /** Reports how many of the sent samples have been processed. */
+  /** So many samples of what was sent have been worked off. */
   | { readonly _tag: "Consumed"; readonly samples: number }
   | { readonly _tag: "Done" }
 
@@ -38,10 +38,10 @@ export type RecognizerThread = EngineWorker<ToThread, FromThread>
 export const threadStartMs = 60_000
 const canaryMs = 20_000
 
-/** Limits the sound in a thread's queue, in samples; beyond it the caller waits. */
+/** A thread's queue has at most so much sound; beyond it the caller waits. */
 const queuedSamplesMax = 16_000 * 3
 
-/** Limits the events that the caller has not read yet. */
+/** Events that the caller has not read yet. */
 const eventsMax = 1_000
 
 export interface Canary {
@@ -83,7 +83,7 @@ const recognizeCanary = (id: string, thread: RecognizerThread, pcm: Int16Array) 
   )
 }
 
-/** Starts a thread, and resolves when it has recognized its canary. */
+/** Starts a thread that runs and has understood its canary. */
 export const recognizerThread = ({
   id,
   worker,
@@ -121,13 +121,13 @@ export const recognizerThread = ({
     }
   })
 
-/** A thread and whether a recognition is using it. */
+/** A thread, and whether a recognition has it. */
 export interface Slot {
   readonly engine: Supervised<RecognizerThread>
   busy: boolean
 }
 
-/** Formats a decoder's bare words for a reader. */
+/** How a decoder's bare words are written for a reader. */
 export interface Wording {
   readonly phrase: (words: string) => string
   readonly sentence: (words: string) => string
@@ -222,7 +222,7 @@ class Recognition {
     this.thread.send({ _tag: "Audio", pcm: copy }, [copy.buffer])
   }
 
-  /** Sends the sound to the thread, as fast as the thread accepts it. */
+  /** Hands the sound to the thread, as fast as it takes it. */
   feed(audio: Stream.Stream<Pcm>): Effect.Effect<void> {
     return Stream.runForEach(audio, (pcm) =>
       Effect.andThen(

@@ -1,7 +1,7 @@
-/** Formats the words of a decoder without case and punctuation as a reader expects them, by rules for
- *  English. The functions are pure. Source: docs/spec/engines.md, section 4.1. */
+/** Writes the bare words of a decoder with case and punctuation, by rules for English. It is guaranteed
+ *  that no word is added or lost. Source: docs/spec/engines.md, section 4.1. */
 
-const asks =
+const questionStart =
   /^(?:who|what|when|where|why|how|which|whose|is|are|am|was|were|do|does|did|can|could|will|would|shall|should|may|might|have|has|had)\b/i
 
 const names =
@@ -9,12 +9,12 @@ const names =
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
 
-/** Formats a phrase: its words are cased, but it gets no final mark, because the speaker may continue. */
-export const phraseOf = (heard: string): string =>
-  capital(heard.replace(/\s+/g, " ").trim().replace(names, capital))
+/** Writes a part of an utterance: with case, without a final mark, because the speaker may go on. */
+export const phraseOf = (words: string): string =>
+  capital(words.replace(/\s+/g, " ").trim().replace(names, capital))
 
-/** Formats a whole utterance: its words are cased, and it gets a final mark. */
-export const sentenceOf = (heard: string): string => {
-  const phrase = phraseOf(heard)
-  return phrase === "" ? "" : phrase + (asks.test(phrase) ? "?" : ".")
+/** Writes a whole utterance, with its final mark. */
+export const sentenceOf = (words: string): string => {
+  const phrase = phraseOf(words)
+  return phrase === "" ? "" : phrase + (questionStart.test(phrase) ? "?" : ".")
 }

@@ -1,10 +1,18 @@
-/** Cuts a stream of sound into utterances by its loudness, for engines that recognize whole recordings. There
- *  is one segmenter per recognition. */
+/** Cuts a stream of sound into utterances by its loudness, for engines that recognize whole pieces; one
+ *  object per recognition. It is guaranteed that an utterance lasts 15 s at most. Source:
+ *  docs/spec/engines.md, section 4.4. */
 import type { Pcm } from "../ports.ts"
 
-const frame = 480 // 30 ms at 16 kHz
-const pauseFrames = 20 // 0.6 s
-const utteranceFramesMax = 500 // 15 s
+/** Samples of 30 ms at 16 kHz. */
+const frame = 480
+
+/** An utterance ends after 0.6 s of silence. */
+const pauseFrames = 20
+
+/** An utterance lasts 15 s at most. */
+const utteranceFramesMax = 500
+
+/** An utterance begins so many frames before it was loud. */
 const leadFrames = 8
 
 export interface Utterance {
@@ -13,15 +21,20 @@ export interface Utterance {
   readonly endMs: number
 }
 
-export class Utterances {
+export class UtteranceSegmenter {
   private rest: Int16Array = new Int16Array(0)
   private frames: Array<Int16Array> = []
+  /** The loudness of the background. */
   private floor = 200
-  private quiet = 0
-  private speaking = false
-  private at = 0
 
-  /** The utterance that has not ended yet, if somebody is speaking. */
+  /** Quiet frames in a row. */
+  private quiet = 0
+
+  private speaking = false
+  /** Samples so far. */
+  private position = 0
+
+  /** The utterance that has not ended yet. */
   get open(): Utterance | undefined {
     return this.speaking ? this.cut() : undefined
   }
@@ -40,7 +53,7 @@ export class Utterances {
       const loud = loudness > this.floor * 2.5
       if (!loud) this.floor = Math.max(40, this.floor * 0.98 + loudness * 0.02)
       this.frames.push(piece)
-      this.at += frame
+      this.position += frame
       if (!this.speaking) {
         if (loud) {
           this.speaking = true
@@ -62,7 +75,11 @@ export class Utterances {
   private cut(): Utterance {
     const pcm = new Int16Array(this.frames.length * frame)
     this.frames.forEach((piece, i) => pcm.set(piece, i * frame))
-    return { pcm, startMs: (this.at - pcm.length) / 16, endMs: (this.at - this.quiet * frame) / 16 }
+    return {
+      pcm,
+      startMs: (this.position - pcm.length) / 16,
+      endMs: (this.position - this.quiet * frame) / 16
+    }
   }
 
   private finish(): Utterance {

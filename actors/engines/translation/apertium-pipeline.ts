@@ -1,6 +1,7 @@
-/** Runs one direction of Apertium as a chain of processes, null-flushed and pipelined. It is guaranteed that
- *  each text gets its own answer or a fault, that excessive output or a dead program ends the chain, and that
- *  no process remains. Source: docs/spec/engines.md, section 2.4. */
+/** One direction of Apertium as a chain of processes, null-flushed and pipelined. It is guaranteed that each
+ *  text gets its own answer or a fault, that a flood or a dead program ends the chain, and that no process is
+ *  left.
+ *  Source: docs/spec/engines.md, section 2.4. */
 import { spawn, type ChildProcess } from "node:child_process"
 import { Effect } from "effect"
 import type { Start } from "../engine-process.ts"
@@ -10,7 +11,7 @@ import { escape } from "./apertium-stream.ts"
 /** Texts of all requests that are in one pipeline at a time. */
 const inFlightMax = 512
 
-/** Limits the characters of an unread answer: more means that the pipeline has lost its place. */
+/** An unread answer has at most so many characters: more means that the pipeline has lost the thread. */
 const pendingCharsMax = 4 * 1_048_576
 
 const canaryMs = 15_000
@@ -32,7 +33,7 @@ const killGroup = (pid: number | undefined): void => {
   }
 }
 
-/** The running chain: each text is followed by a marker, and its answer ends where that marker comes out. */
+/** The running chain: texts go in with a marker behind each, answers end where their marker comes out. */
 class PipelineProcess implements Pipeline {
   private readonly pending: Array<PendingText> = []
   private lastMarker = 0
@@ -54,8 +55,8 @@ class PipelineProcess implements Pipeline {
     this.child = child
     child.on("error", (cause) => this.die(cause.message))
     child.on("exit", (code, signal) => this.die(`the pipeline ended (${signal ?? code})`))
-    // A program may not notice that a later one is dead, so the shell might wait forever. The shell itself
-    // holds no end of the pipes, so that a closed pipe reveals the death.
+    // A program may not notice that a later one is dead, so the shell may wait for ever. It holds no end of
+    // the pipes, so that theirs shows it.
     child.stdout.on("close", () => this.die("a program of the pipeline ended"))
     child.stdin.on("error", () => {})
     child.stdout.setEncoding("utf8")

@@ -1,12 +1,11 @@
-/** Converts segments to the text that goes through Apertium's programs, and back. It is guaranteed that a
- *  text which comes back unchanged yields the same segment: opaque units travel as superblanks, and special
- *  characters are escaped. Source: docs/spec/engines.md, section 2.4. */
+/** Segments as the text that goes through Apertium's programs, and back. It is guaranteed that
+ *  opaque units, which go as superblanks, and special characters, which go escaped, come back as they were.
+ *  Source: docs/spec/engines.md, section 2.4. */
 import type { EngineSegment, SegmentUnit } from "../ports.ts"
 
 const specialCharacters = /[\\^$/[\]{}<>@]/g
 
-/** Escapes special characters. A tilde triggers the post-generator even when it is escaped, so it travels as
- *  a superblank. */
+/** Escapes special characters. A tilde wakes the post-generator even then, so it goes as a superblank. */
 export const escape = (text: string): string =>
   text.replaceAll("\0", " ").replace(specialCharacters, "\\$&").replaceAll("~", "[~]")
 
@@ -18,9 +17,9 @@ export interface StreamText {
   /** The blanks around the text, which do not go through. */
   readonly lead: string
   readonly trail: string
-  /** True when a full stop was added, which has to be removed again. */
+  /** A full stop was added, and has to be taken away again. */
   readonly stopAdded: boolean
-  /** True when the text itself contains double blanks. */
+  /** The text has double blanks of its own. */
   readonly hasDoubleBlanks: boolean
 }
 
@@ -31,8 +30,7 @@ export const streamOf = ({ units }: EngineSegment): StreamText => {
   const trail = core === "" ? "" : raw.slice(raw.trimEnd().length)
   const stopAdded = !/[.!?…:;。！？](?:\[<x\d+>\])*$/.test(core)
   return {
-    // The full stop is separated from the last word, because "No." would be read as an abbreviation of
-    // number.
+    // The full stop stands apart from the last word: "No." is short for number.
     text: stopAdded ? `${core} .[]` : `${core}[]`,
     lead,
     trail,

@@ -1,6 +1,6 @@
 /** Apertium (GPL, separate processes from Debian) as translator: one warm pipeline per direction. It is
- *  guaranteed that each direction passes a canary in its source language before it answers, and that no more
- *  than `warmMax` of them run. Source: docs/spec/engines.md, section 2.4. */
+ *  guaranteed that each direction passes a canary in its source language before it answers, and that no
+ *  more than `warmMax` of them run. Source: docs/spec/engines.md, section 2.4. */
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { supervise, type EngineStartMap, type Supervised } from "../engine-process.ts"

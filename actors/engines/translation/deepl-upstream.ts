@@ -1,5 +1,6 @@
-/** Uses a DeepL-compatible service as translator: one call translates all segments, and opaque units travel
- *  as XML elements that the service is asked to ignore. Source: docs/spec/engines.md, section 2.5. */
+/** A DeepL-compatible service as translator: one call for up to 50 segments. It is guaranteed that opaque
+ *  units go as XML elements which the service is told to ignore. Source: docs/spec/engines.md, section
+ *  2.5. */
 import { Effect } from "effect"
 import {
   EngineFault,
@@ -16,10 +17,10 @@ const listMs = 10_000
 const listEveryMs = 3_600_000
 const listAgainMs = 30_000
 
-const escaped = (text: string): string =>
+const escapeXml = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;")
 
-const plain = (text: string): string =>
+const unescapeXml = (text: string): string =>
   text
     .replaceAll("&lt;", "<")
     .replaceAll("&gt;", ">")
@@ -28,40 +29,36 @@ const plain = (text: string): string =>
     .replaceAll("&amp;", "&")
 
 const xmlOf = ({ units }: EngineSegment): string =>
-  units.map((unit) => (unit._tag === "text" ? escaped(unit.text) : `<x id="${unit.id}"/>`)).join("")
+  units.map((unit) => (unit._tag === "text" ? escapeXml(unit.text) : `<x id="${unit.id}"/>`)).join("")
 
 const segmentOf = (xml: string): EngineSegment => ({
   units: xml
     .split(/<x id="(\d+)"\s*\/>|<x id="(\d+)"><\/x>/)
-    .flatMap((part, i): ReadonlyArray<SegmentUnit> =>
-      part === undefined || part === ""
-        ? []
-        : i % 3 === 0
-          ? [{ _tag: "text", text: plain(part) }]
-          : [{ _tag: "opaque", id: Number(part) }]
-    )
+    .flatMap((part, i): ReadonlyArray<SegmentUnit> => {
+      if (part === undefined || part === "") return []
+      return i % 3 === 0
+        ? [{ _tag: "text", text: unescapeXml(part) }]
+        : [{ _tag: "opaque", id: Number(part) }]
+    })
 })
 
-export const deeplUpstream = ({
-  url,
-  key,
-  nowMs = Date.now
-}: {
+export interface DeeplUpstreamOptions {
   readonly url: string
   readonly key: string
   readonly nowMs?: () => number
-}): Translator => {
+}
+
+export const deeplUpstream = ({ url, key, nowMs = Date.now }: DeeplUpstreamOptions): Translator => {
   const base = url.replace(/\/+$/, "")
   const headers = { Authorization: `DeepL-Auth-Key ${key}`, "Content-Type": "application/json" }
   let sources: ReadonlySet<Language> = new Set()
   let targets: ReadonlyMap<Language, boolean> = new Map()
   let reason = "its languages are not known yet"
-  let listAtMs = 0
-  /** Refreshes the list of languages in the background. A list is valid for an hour, and a service that is
-   *  down is not asked at every request. */
-  const list = (): void => {
-    if (nowMs() < listAtMs) return
-    listAtMs = nowMs() + listEveryMs
+  let nextListMs = 0
+  /** Refreshes the list every hour in the background, and not at every request while the service is down. */
+  const refreshList = (): void => {
+    if (nowMs() < nextListMs) return
+    nextListMs = nowMs() + listEveryMs
     const get = async (type: string) => {
       const answer = await fetch(`${base}/v2/languages?type=${type}`, {
         headers,
@@ -83,26 +80,25 @@ export const deeplUpstream = ({
       })
       .catch((cause: Error) => {
         reason = cause.message
-        listAtMs = nowMs() + listAgainMs
+        nextListMs = nowMs() + listAgainMs
       })
   }
-  list()
-  /** Returns the service's code for a target: it may not know a variant, and its list omits the bases of
-   *  variants although it accepts them. */
+  refreshList()
+  /** The code that the service takes for a target: a variant may be new to it, and the bases of variants
+   *  are taken though they are not in its list. */
   const targetOf = (target: Language): Language | undefined => {
-    const base = target.split("-")[0]!
-    return targets.has(target)
-      ? target
-      : targets.has(base) || [...targets.keys()].some((known) => known.startsWith(`${base}-`))
-        ? base
-        : undefined
+    if (targets.has(target)) return target
+    const language = target.split("-")[0]!
+    const isTaken =
+      targets.has(language) || [...targets.keys()].some((code) => code.startsWith(`${language}-`))
+    return isTaken ? language : undefined
   }
   const can = (source: Language, target: Language): boolean =>
     sources.has(source.split("-")[0]!) && targetOf(target) !== undefined
   return {
     info: { id, version: "v2", tier: "remote", licence: "service" },
     readiness: () => {
-      list()
+      refreshList()
       return targets.size > 0 ? { ready: true } : { ready: false, reason: `${base}: ${reason}` }
     },
     supports: (source, target) => (can(source, target) ? "direct" : false),
@@ -113,9 +109,10 @@ export const deeplUpstream = ({
           .map((target) => [source, target] as const)
       ),
     formality: (target) => {
-      const known = targetOf(target) ?? ""
+      const code = targetOf(target) ?? ""
       return (
-        targets.get(known) ?? [...targets].some(([code, formal]) => formal && code.startsWith(`${known}-`))
+        targets.get(code) ??
+        [...targets].some(([variant, formal]) => formal && variant.startsWith(`${code}-`))
       )
     },
     translate: ({ source, target, segments, context, formality, instructions }) =>
@@ -138,21 +135,20 @@ export const deeplUpstream = ({
                   tag_handling: "xml",
                   ignore_tags: ["x"],
                   split_sentences: "0",
-                  ...(context === undefined ? {} : { context }),
-                  ...(instructions === undefined ? {} : { custom_instructions: instructions }),
-                  ...(formality === undefined || formality === "default"
-                    ? {}
-                    : { formality: `prefer_${formality}` })
+                  context,
+                  custom_instructions: instructions,
+                  formality:
+                    formality === undefined || formality === "default" ? undefined : `prefer_${formality}`
                 })
               }),
               (answer) => {
-                const made = (
+                const translations = (
                   answer as { readonly translations?: ReadonlyArray<{ readonly text?: unknown }> }
                 ).translations
-                return Array.isArray(made) &&
-                  made.length === part.length &&
-                  made.every(({ text }) => typeof text === "string")
-                  ? Effect.succeed(made.map(({ text }) => segmentOf(text as string)))
+                return Array.isArray(translations) &&
+                  translations.length === part.length &&
+                  translations.every(({ text }) => typeof text === "string")
+                  ? Effect.succeed(translations.map(({ text }) => segmentOf(text as string)))
                   : Effect.fail(
                       new EngineFault({
                         reason: "upstream",

@@ -1,5 +1,6 @@
-/** Uses an OpenAI-compatible chat model as translator: a JSON array goes in and out, opaque units travel as
- *  ⟦n⟧, and every answer is verified; a segment that comes back wrong is requested once more on its own.
+/** An OpenAI-compatible chat model as translator: a JSON array goes in and out, opaque units as ⟦n⟧. It is
+ *  guaranteed that every answer is verified; a segment that comes back wrong is asked for once more on its
+ *  own.
  *  Source: docs/spec/engines.md, section 2.5. */
 import { Effect } from "effect"
 import {
@@ -9,7 +10,7 @@ import {
   type Translator,
   type SegmentUnit
 } from "../ports.ts"
-import { callUpstream, translationTryMs } from "../upstream-call.ts"
+import { callUpstream, translationTryMs, type OpenAiService } from "../upstream-call.ts"
 
 const id = "openai-upstream"
 const segmentsPerCall = 20
@@ -29,15 +30,13 @@ const textOf = ({ units }: EngineSegment): string =>
     .join("")
 
 const segmentOf = (text: string): EngineSegment => ({
-  units: text
-    .split(/⟦(\d+)⟧/)
-    .flatMap((part, i): ReadonlyArray<SegmentUnit> =>
-      i % 2 === 1 ? [{ _tag: "opaque", id: Number(part) }] : part === "" ? [] : [{ _tag: "text", text: part }]
-    )
+  units: text.split(/⟦(\d+)⟧/).flatMap((part, i): ReadonlyArray<SegmentUnit> => {
+    if (i % 2 === 1) return [{ _tag: "opaque", id: Number(part) }]
+    return part === "" ? [] : [{ _tag: "text", text: part }]
+  })
 })
 
-/** The features that a translation must not change: the markers, each exactly once; the figures, whatever
- *  separates their digits; and that the text is not empty. */
+/** The figures of a segment, sorted: a translation may order them anew, but not change them. */
 const figures = (segment: EngineSegment): string =>
   (textOf(segment).replace(/⟦\d+⟧/g, " ").match(/\d+/g) ?? []).join("").split("").sort().join("")
 
@@ -47,20 +46,32 @@ const marks = (segment: EngineSegment): string =>
     .sort((a, b) => a - b)
     .join()
 
-const empty = (segment: EngineSegment): boolean => textOf(segment).trim() === ""
+const isEmpty = (segment: EngineSegment): boolean => textOf(segment).trim() === ""
 
-const faithful = (segment: EngineSegment, made: EngineSegment): boolean =>
-  marks(made) === marks(segment) && figures(made) === figures(segment) && empty(made) === empty(segment)
+/** True for a translation with the marks and figures of its source, which is empty only if its source is. */
+const isFaithful = (source: EngineSegment, translation: EngineSegment): boolean =>
+  marks(translation) === marks(source) &&
+  figures(translation) === figures(source) &&
+  isEmpty(translation) === isEmpty(source)
 
-export const openaiUpstream = ({
-  url,
-  key,
-  model
-}: {
-  readonly url: string
-  readonly key: string
-  readonly model: string
-}): Translator => {
+const formalityOf = (formality: TranslateRequest["formality"]): ReadonlyArray<string> => {
+  if (formality === "more") return ["Use the formal form of address."]
+  return formality === "less" ? ["Use the informal form of address."] : []
+}
+
+const parseArray = (content: unknown): unknown => {
+  try {
+    return JSON.parse(
+      String(content)
+        .replace(/^```(?:json)?|```$/g, "")
+        .trim()
+    )
+  } catch {
+    return undefined
+  }
+}
+
+export const openaiUpstream = ({ url, key, model }: OpenAiService): Translator => {
   const ask = (
     { source, target, formality, context, instructions }: TranslateRequest,
     segments: ReadonlyArray<EngineSegment>
@@ -68,11 +79,7 @@ export const openaiUpstream = ({
     const system = [
       `Translate every string of the JSON array from ${source} to ${target}. Answer with a JSON array of as many strings and nothing else.`,
       "Keep each mark like ⟦1⟧ exactly once, at its place in the sentence.",
-      ...(formality === "more"
-        ? ["Use the formal form of address."]
-        : formality === "less"
-          ? ["Use the informal form of address."]
-          : []),
+      ...formalityOf(formality),
       ...(instructions ?? []),
       ...(context === undefined ? [] : [`Context, not to be translated: ${context}`])
     ].join("\n")
@@ -97,27 +104,18 @@ export const openaiUpstream = ({
             readonly choices?: ReadonlyArray<{ readonly message?: { readonly content?: unknown } }>
           }
         ).choices?.[0]?.message?.content
-        let made: unknown
-        try {
-          made = JSON.parse(
-            String(content)
-              .replace(/^```(?:json)?|```$/g, "")
-              .trim()
-          )
-        } catch {
-          made = undefined
-        }
-        return Array.isArray(made) &&
-          made.length === segments.length &&
-          made.every((text) => typeof text === "string")
-          ? Effect.succeed(made.map((text) => segmentOf(text as string)))
+        const texts = parseArray(content)
+        return Array.isArray(texts) &&
+          texts.length === segments.length &&
+          texts.every((text) => typeof text === "string")
+          ? Effect.succeed(texts.map((text) => segmentOf(text as string)))
           : Effect.fail(new EngineFault({ reason: "upstream", engine: id, detail: wrongShape }))
       }
     )
   }
-  /** Translates all segments in one call; undefined means that the answer has the wrong shape, so that each
-   *  segment is requested on its own. */
-  const whole = (
+  /** Translates a batch; undefined when the answer has the wrong shape, so that each is asked for on its
+   *  own. */
+  const translateBatch = (
     request: TranslateRequest,
     batch: ReadonlyArray<EngineSegment>
   ): Effect.Effect<ReadonlyArray<EngineSegment> | undefined, EngineFault> =>
@@ -145,16 +143,16 @@ export const openaiUpstream = ({
         Effect.forEach(
           batches,
           (batch) =>
-            Effect.flatMap(whole(request, batch), (made) =>
+            Effect.flatMap(translateBatch(request, batch), (translations) =>
               Effect.forEach(
                 batch,
                 (segment, i) => {
-                  const first = made?.[i]
-                  if (first !== undefined && faithful(segment, first)) return Effect.succeed(first)
-                  // Figures may legitimately differ ("two" for "2"), so the second answer's figures are
-                  // accepted; the router repairs markers.
+                  const first = translations?.[i]
+                  if (first !== undefined && isFaithful(segment, first)) return Effect.succeed(first)
+                  // Figures may rightly differ ("two" for "2"), so the second answer is believed about them;
+                  // the router repairs marks.
                   return Effect.flatMap(ask(request, [segment]), ([again]) =>
-                    empty(again!) && !empty(segment)
+                    isEmpty(again!) && !isEmpty(segment)
                       ? Effect.fail(
                           new EngineFault({ reason: "upstream", engine: id, detail: "an empty translation" })
                         )

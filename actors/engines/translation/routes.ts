@@ -1,6 +1,6 @@
-/** Finds routes from one language to another through an engine's directions (`en>es`): one direction, or two
- *  through a hub. It is guaranteed that a route uses only directions that work now. Source:
- *  docs/spec/engines.md, sections 2.3 and 2.4. */
+/** The ways from one language to another through an engine's directions (`en>es`): one direction, or two
+ *  through a hub. It is guaranteed that a route uses only directions that work now.
+ *  Source: docs/spec/engines.md, sections 2.3 and 2.4. */
 import { Effect } from "effect"
 import type { EngineFault, EngineSegment, Language, Translator } from "../ports.ts"
 
@@ -13,8 +13,7 @@ export class Routes {
   private readonly hubs: ReadonlyArray<Language>
   private readonly works: (direction: string) => boolean
 
-  /** `hubs` lists the languages that may connect two directions, best first; without it any language may, and
-   *  the first that works is used. */
+  /** Without `hubs` any language may be one; the first that works is taken. */
   constructor(
     directions: ReadonlyArray<string>,
     works: (direction: string) => boolean,
@@ -25,7 +24,7 @@ export class Routes {
     this.works = works
   }
 
-  /** Returns the directions from source to target, in order. Regions are ignored. */
+  /** The directions from source to target, in order. Regions are left out of account. */
   find(source: Language, target: Language): ReadonlyArray<string> | undefined {
     const from = baseOf(source)
     const to = baseOf(target)

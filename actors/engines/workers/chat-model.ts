@@ -1,6 +1,6 @@
 /** The worker thread of embedded chat models: local/echo, deterministic and without files, or GGUF files
- *  through node-llama-cpp where the user has installed it. It is guaranteed that each request is answered by
- *  `Ended` or `Failed`, unless it was aborted. Source: docs/spec/chat.md, section 13.5. */
+ *  through node-llama-cpp where the user has installed it. It is guaranteed that each request is answered
+ *  by `Ended` or `Failed`, unless it was aborted. Source: docs/spec/chat.md, section 13.5. */
 import { parentPort, workerData } from "node:worker_threads"
 import {
   creditSteps,

@@ -1,5 +1,5 @@
-/** The worker thread of Flite (WASI): a sentence goes in, a WAV file comes out through a temporary folder. It
- *  is guaranteed that the folder is removed. Source: docs/spec/engines.md, section 6. */
+/** The worker thread of Flite (WASI): a sentence goes in, a WAV file comes out through a temporary folder.
+ *  It is guaranteed that the folder is removed. Source: docs/spec/engines.md, section 6. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"

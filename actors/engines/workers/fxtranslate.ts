@@ -1,5 +1,5 @@
-/** The worker thread of a Firefox Translations model: synchronous, one direction. It is guaranteed that each
- *  text is answered once, or the thread dies. Source: docs/spec/engines.md, section 2.3. */
+/** The worker thread of a Firefox Translations model: synchronous, one direction. It is guaranteed that
+ *  each text is answered once, or the thread dies. Source: docs/spec/engines.md, section 2.3. */
 import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"

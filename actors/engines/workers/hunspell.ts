@@ -1,16 +1,16 @@
-/** The worker thread of Hunspell (WASM): it finds words that are in no dictionary, and the likeliest word for
- *  each. It is guaranteed that a dictionary is loaded at its first use, not before. Source:
- *  docs/spec/engines.md, section 8.2. */
+/** The worker thread of Hunspell (WASM): words that are in no dictionary, and the likeliest word for each.
+ *  It is guaranteed that a dictionary loads at its first use, not before. Source: docs/spec/engines.md,
+ *  section 8.2. */
 import { loadModule, type Hunspell } from "hunspell-asm"
 import { readFileSync } from "node:fs"
 import { parentPort, workerData } from "node:worker_threads"
 import type { FromCorrector, ToCorrector } from "../correction/thread-corrector.ts"
 import type { Edit } from "../ports.ts"
 
-/** The dictionaries' paths without extension, by language. */
+/** Paths without extension, by language. */
 const dictionaries = (workerData as { readonly dictionaries: Readonly<Record<string, string>> }).dictionaries
 
-/** How many suggestions are requested per text: one costs up to 0.4 s. */
+/** Suggestions are asked for so often per text: one costs up to 0.4 s. */
 const unknownMax = 20
 
 const cachedMax = 5_000
@@ -58,8 +58,7 @@ const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrecto
       if (/[.!?\n]/.test(segment)) sentenceStart = true
       continue
     }
-    // A capitalized word inside a sentence is a name and no mistake, except in languages that capitalize
-    // nouns.
+    // A capital inside a sentence is a name, which is no mistake, except where nouns have capitals.
     const name = !sentenceStart && segment[0] !== segment[0]!.toLowerCase() && !language.startsWith("de")
     sentenceStart = false
     if (

@@ -1,7 +1,7 @@
 /** The worker thread of pocketsphinx, one recognition at a time: voice activity, live partials, finals at
- *  pauses. Its WASM traps on float conversions with the bundled model; they are made saturating before it is
- *  instantiated, once, and stored in a cache folder by content hash. It is guaranteed that a file in that
- *  folder is whole. Source: docs/spec/engines.md, section 4.1. */
+ *  pauses. Its WASM traps on float conversions with the bundled model; they are made saturating before it
+ *  is instantiated, once, and stored in a cache folder by content hash. It is guaranteed that a file in
+ *  that folder is whole. Source: docs/spec/engines.md, section 4.1. */
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"

@@ -1,5 +1,5 @@
 /** The dialects against a scripted server: what goes out, what comes back, through the whole proxy. Source:
- *  chat section 13. */
+ *  docs/spec/chat.md, section 13. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { FakeUpstream } from "../../../protocols/chat/fake-upstream.ts"
 import { frames, ChatTestServer } from "../../../protocols/chat/chat-server.ts"

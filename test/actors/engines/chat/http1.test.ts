@@ -341,9 +341,9 @@ describe("connections", () => {
     expect(opened).toBe(3)
   })
   it("are let go after that time, though no call comes", async () => {
-    const gone: Array<Promise<unknown>> = []
+    const closed: Array<Promise<unknown>> = []
     play = (wire) => {
-      gone.push(
+      closed.push(
         new Promise((resolve) => {
           wire.on("close", resolve)
         })
@@ -352,8 +352,8 @@ describe("connections", () => {
     }
     await Promise.all([ask(), ask()])
     for (let i = 0; i < 3; i++) pass(30_100)
-    expect(gone.length).toBe(2)
-    await Promise.all(gone)
+    expect(closed.length).toBe(2)
+    await Promise.all(closed)
     expect(deadlines.size).toBe(0)
   })
   it("one that the server closed at rest is not used again; one per call under way", async () => {
@@ -370,7 +370,7 @@ describe("connections", () => {
     expect(opened).toBe(4)
   })
   it("abandoned: the server sees it at once; another's word does nothing", async () => {
-    const gone = new Promise<void>((resolve) => {
+    const closed = new Promise<void>((resolve) => {
       play = (wire) => {
         wire.write(`${chunked}1\r\nx\r\n`)
         wire.on("close", () => resolve())
@@ -396,7 +396,7 @@ describe("connections", () => {
       line.abandon({ ...hearer })
     })
     await first
-    await gone
+    await closed
     expect(heard).toBe(1)
   })
   it("paused: nothing is told but the read in hand, and the server is held up; resumed: all of it", async () => {
@@ -440,9 +440,9 @@ describe("connections", () => {
         wire.write(ok("early"))
       })
     })
-    let made = 0
+    let connections = 0
     early.on("connection", () => {
-      made++
+      connections++
     })
     await new Promise<void>((resolve) => {
       early.listen(0, "127.0.0.1", resolve)
@@ -451,7 +451,7 @@ describe("connections", () => {
     const large = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 30000000\r\n\r\n${"x".repeat(30_000_000)}`
     expect((await ask(there, large)).body).toBe("early")
     expect((await ask(there)).body).toBe("early")
-    expect(made).toBe(2)
+    expect(connections).toBe(2)
     there.close()
     early.close()
   })
@@ -586,9 +586,9 @@ describe("requests", () => {
     }
     const quiet = { aborted: false, addEventListener: () => {}, removeEventListener: () => {} }
     const { port } = server.address() as AddressInfo
-    const named = new HttpClient({ base: `http://localhost:${port}/v1`, headers: {}, limits, deadlines })
-    expect(await named.json("GET", "/x", undefined, quiet)).toEqual({})
-    named.close()
+    const client = new HttpClient({ base: `http://localhost:${port}/v1`, headers: {}, limits, deadlines })
+    expect(await client.json("GET", "/x", undefined, quiet)).toEqual({})
+    client.close()
     const six = net.createServer((wire) => {
       wire.on("data", (data) => {
         wire.write(ok(JSON.stringify(/host: (\S+)/.exec(data.toString("latin1"))![1])))

@@ -297,7 +297,9 @@ describe("the chunk reader", () => {
     for (const chunk of chunks) reader.payload(Buffer.from(JSON.stringify(chunk)).toString("latin1"))
     return events
   }
-  const calls = (...given: ReadonlyArray<unknown>) => ({ choices: [{ delta: { tool_calls: given } }] })
+  const calls = (...toolCalls: ReadonlyArray<unknown>) => ({
+    choices: [{ delta: { tool_calls: toolCalls } }]
+  })
   it("calls without an index, by id or in order; whole calls; arguments as an object; all with index 0", () => {
     const joined = (events: ReadonlyArray<ModelEvent>): unknown =>
       events
@@ -403,8 +405,8 @@ describe("the prompt bridge", () => {
     ["an unknown name", '{"tool_calls":[{"name":"g"}]}', '{"tool_calls":[{"name":"g"}]}', 0],
     ["other JSON", '{"a":1}', '{"a":1}', 0],
     ["only blanks", "  ", "  ", 0]
-  ])("%s, cut anywhere", (_, given, text, calls) => {
-    for (let seed = 1; seed < 40; seed++) expect(through(given, random(seed))).toMatchObject({ text, calls })
+  ])("%s, cut anywhere", (_, output, text, calls) => {
+    for (let seed = 1; seed < 40; seed++) expect(through(output, random(seed))).toMatchObject({ text, calls })
   })
   it("ordinary text does not wait", () => {
     expect(through("no block here", () => 0).early).toBe("no block here")
@@ -489,11 +491,15 @@ describe("aborting", () => {
     const early = new Aborter()
     const late = new Aborter()
     const { signal } = new AbortController()
-    const made = signalOf(early)
+    const signalOfEarly = signalOf(early)
     late.abort()
-    expect([made.aborted, signalOf(late).aborted, signalOf(signal) === signal]).toEqual([false, true, true])
+    expect([signalOfEarly.aborted, signalOf(late).aborted, signalOf(signal) === signal]).toEqual([
+      false,
+      true,
+      true
+    ])
     early.abort()
-    expect(made.aborted).toBe(true)
+    expect(signalOfEarly.aborted).toBe(true)
   })
 })
 

@@ -61,12 +61,12 @@ class Bytes {
     return type === "float32" ? this.float32(Number(value)) : this.uint32(Number(value))
   }
 
-  value(given: Value): this {
-    const [type, value] = given
+  value(typed: Value): this {
+    const [type, value] = typed
     this.uint32(types[type])
     if (type === "bool") return this.add(Buffer.from([value ? 1 : 0]))
     if (type !== "array") return this.one(type, value)
-    const [, of, values] = given
+    const [, of, values] = typed
     this.uint32(types[of]).uint64(values.length)
     for (const one of values) this.one(of, one)
     return this

@@ -6,7 +6,7 @@ import { Effect, Stream } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
 import type { RecognitionEvent, Pcm, Recognizer } from "../../../../actors/engines/ports.ts"
 import { openaiTranscription } from "../../../../actors/engines/speech/openai-transcription.ts"
-import { Utterances, type Utterance } from "../../../../actors/engines/speech/utterance-segmenter.ts"
+import { UtteranceSegmenter, type Utterance } from "../../../../actors/engines/speech/utterance-segmenter.ts"
 
 interface Asked {
   readonly path: string
@@ -167,7 +167,7 @@ describe("OpenAI-compatible transcription", () => {
 
 describe("utterances", () => {
   const cut = (chunks: ReadonlyArray<Pcm>): ReadonlyArray<Utterance> => {
-    const of = new Utterances()
+    const of = new UtteranceSegmenter()
     return [...chunks.flatMap((chunk) => of.push(chunk)), ...of.end()]
   }
   const timesOf = (pieces: ReadonlyArray<Utterance>) => pieces.map(({ startMs, endMs }) => [startMs, endMs])
@@ -198,7 +198,7 @@ describe("utterances", () => {
     expect(cut(chunksOf(1_600, quiet(3_000)))).toEqual([])
     const hum = Int16Array.from({ length: 160_000 }, (_, i) => Math.round(300 * Math.sin(i / 11)))
     expect(cut(chunksOf(1_600, hum))).toEqual([])
-    const of = new Utterances()
+    const of = new UtteranceSegmenter()
     expect(of.open).toBeUndefined()
     of.push(speech(900))
     expect(of.open!.pcm.length).toBe(14_400)

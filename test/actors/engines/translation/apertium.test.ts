@@ -50,21 +50,21 @@ const faking = (
   return apertium({ system: host.system, starts: host.starts, modesFolder: fakes.folder, ...options })
 }
 
-const segmentsOf = (
-  of: EngineSegment | string | ReadonlyArray<EngineSegment>
-): ReadonlyArray<EngineSegment> => {
-  if (typeof of === "string") return [text(of)]
-  return "units" in of ? [of] : of
+type Input = EngineSegment | string | ReadonlyArray<EngineSegment>
+
+const segmentsOf = (input: Input): ReadonlyArray<EngineSegment> => {
+  if (typeof input === "string") return [text(input)]
+  return "units" in input ? [input] : input
 }
 
 const translate = (
   engine: Apertium,
-  of: EngineSegment | string | ReadonlyArray<EngineSegment>,
+  input: Input,
   source = "en",
   target = "es"
 ): Promise<ReadonlyArray<EngineSegment>> =>
   Effect.runPromise(
-    Effect.map(engine.translate({ source, target, segments: segmentsOf(of) }), ({ segments }) => segments)
+    Effect.map(engine.translate({ source, target, segments: segmentsOf(input) }), ({ segments }) => segments)
   )
 
 const outcome = (
@@ -342,11 +342,11 @@ describe("Apertium itself", () => {
         "\u2028",
         "\n\n"
       ]
-      const made = await translate(
+      const translations = await translate(
         engine,
         strange.map((one) => text(`The house ${one} is red`))
       )
-      for (const [i, one] of made.entries()) {
+      for (const [i, one] of translations.entries()) {
         expect(plain(one), JSON.stringify(strange[i])).toMatch(/^La casa ?[\s\S]*roj[ao]$/)
         if (/^[!-~]$/.test(strange[i]!)) expect(plain(one)).toContain(strange[i]!)
       }

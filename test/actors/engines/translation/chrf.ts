@@ -27,18 +27,18 @@ export const chrf2 = (pairs: ReadonlyArray<readonly [string, string]>): number =
   let orders = 0
   for (let n = 1; n <= orderMax; n++) {
     let common = 0
-    let made = 0
+    let produced = 0
     let wanted = 0
     for (const [hypothesis, reference] of pairs) {
       const ours = grams(hypothesis, n)
       const theirs = grams(reference, n)
-      made += sum(ours)
+      produced += sum(ours)
       wanted += sum(theirs)
       for (const [gram, count] of ours) common += Math.min(count, theirs.get(gram) ?? 0)
     }
-    if (made === 0 || wanted === 0) continue
+    if (produced === 0 || wanted === 0) continue
     orders++
-    precision += common / made
+    precision += common / produced
     recall += common / wanted
   }
   if (orders === 0 || precision + recall === 0) return 0

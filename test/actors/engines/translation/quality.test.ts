@@ -28,7 +28,7 @@ const installed =
 const score = async (source: keyof Sentence, target: keyof Sentence): Promise<number> => {
   host = hosted("real")
   const engine = apertium(host)
-  const made = await Effect.runPromise(
+  const result = await Effect.runPromise(
     engine.translate({
       source,
       target,
@@ -36,7 +36,7 @@ const score = async (source: keyof Sentence, target: keyof Sentence): Promise<nu
     })
   )
   return chrf2(
-    made.segments.map(({ units }, i) => [
+    result.segments.map(({ units }, i) => [
       units.map((unit) => (unit._tag === "text" ? unit.text : "")).join(""),
       sentences[i]![target]
     ])

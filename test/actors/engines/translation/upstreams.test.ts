@@ -31,8 +31,8 @@ afterEach(() => {
 const upstream = async (
   answer: Answer,
   lists: () => number = () => 200
-): Promise<{ readonly url: string; readonly bodies: Array<any>; listings: number; gone: number }> => {
-  const seen = { url: "", bodies: [] as Array<any>, listings: 0, gone: 0 }
+): Promise<{ readonly url: string; readonly bodies: Array<any>; listings: number; aborted: number }> => {
+  const seen = { url: "", bodies: [] as Array<any>, listings: 0, aborted: 0 }
   server = createServer((request, response) => {
     if (request.method === "GET") {
       seen.listings++
@@ -51,7 +51,7 @@ const upstream = async (
       )
     }
     response.on("close", () => {
-      if (!response.writableEnded) seen.gone++
+      if (!response.writableEnded) seen.aborted++
     })
     const parts: Array<Buffer> = []
     request
@@ -239,7 +239,7 @@ describe("a DeepL-compatible upstream", () => {
     const seen = await upstream(() => "silent")
     expect(await hurried(ask(await ready(seen.url), hello))).toMatchObject({ failure: { reason: "timeout" } })
     expect(seen.bodies).toHaveLength(1)
-    await vi.waitFor(() => expect(seen.gone).toBe(1))
+    await vi.waitFor(() => expect(seen.aborted).toBe(1))
   })
   it("an answer without end is cut off", async () => {
     const seen = await upstream((_, __, ___, response) => {
