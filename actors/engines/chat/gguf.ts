@@ -7,6 +7,7 @@ import { existsSync } from "node:fs"
 import { createRequire } from "node:module"
 import { basename, join } from "node:path"
 import { pathToFileURL } from "node:url"
+import { defined } from "../../../runtime/defined.ts"
 import type { ChatModule, Step } from "./embedded-model.ts"
 import { anyJson, grammarSchema } from "./grammar-schema.ts"
 import { textOf, UpstreamFault, type Format, type Message, type ModelRequest } from "./model.ts"
@@ -179,38 +180,60 @@ const open = async (file: string, name: string) => {
   }
 }
 
-export const gguf = async (file: string): Promise<ChatModule> => {
-  const name = basename(file)
-  if (!existsSync(file)) throw unsupported(`the model file ${name} is not there`)
-  const opening = loading.then(() => open(file, name))
-  loading = opening.catch(() => {})
-  const { llama, model, sequence, contextTokens, chat } = await opening
+type LoadedModel = Awaited<ReturnType<typeof open>>
+
+/** The tokens that are to be generated, as the package wants to be told. */
+const generationOptions = (request: ModelRequest, room: number): Readonly<Record<string, unknown>> => {
+  const { frequencyPenalty, presencePenalty } = request
+  return {
+    temperature: request.temperature ?? samplingDefaults.temperature,
+    topP: request.topP ?? samplingDefaults.topP,
+    topK: samplingDefaults.topK,
+    minP: samplingDefaults.minP,
+    // Left to itself the package takes the second of the day: two answers of one second would be the same.
+    seed: request.seed === undefined ? crypto.getRandomValues(new Uint32Array(1))[0] : request.seed >>> 0,
+    repeatPenalty:
+      frequencyPenalty === undefined && presencePenalty === undefined
+        ? false
+        : { penalty: 1, frequencyPenalty, presencePenalty },
+    maxTokens: Math.min(request.maxTokens ?? room, room),
+    customStopTriggers: request.stop
+  }
+}
+
+/** A loaded model with its one sequence of tokens. */
+class GgufModel {
+  private readonly loaded: LoadedModel
+
+  constructor(loaded: LoadedModel) {
+    this.loaded = loaded
+  }
 
   /** A schema that no grammar can be made of becomes any JSON: the caller checks the answer. */
-  const grammarOf = (format: Format): Promise<Grammar> => {
+  private grammarOf(format: Format): Promise<Grammar> {
+    const { llama } = this.loaded
     if (format.type !== "json_schema") return llama.getGrammarFor("json")
     return llama
       .createGrammarForJsonSchema(grammarSchema(format.schema))
       .catch(() => llama.createGrammarForJsonSchema(anyJson))
   }
-  const prompt = async (
-    request: ModelRequest,
-    signal: AbortSignal,
-    step: (step: Step) => void
-  ): Promise<Completion | undefined> => {
-    const history = request.messages.map(itemOf)
-    if (history.at(-1)?.type !== "model") history.push({ type: "model", response: [] })
-    const tokens = chat.chatWrapper
-      .generateContextState({ chatHistory: history })
-      .contextText.tokenize(model.tokenizer)
-    // The window never slides: the first messages would be lost from it unnoticed.
+
+  /** The tokens that fit behind a prompt. The window never slides: the first messages would be lost from it
+   *  unnoticed. */
+  private roomBehind(tokens: ReadonlyArray<Token>): number {
+    const { contextTokens } = this.loaded
     const room = contextTokens - tokens.length - 2
-    if (room < 1)
-      throw new UpstreamFault({
-        reason: "context",
-        detail: `The conversation has ${tokens.length} tokens; this model reads ${contextTokens}.`
-      })
-    const grammar = request.format === undefined ? undefined : await grammarOf(request.format)
+    if (room >= 1) return room
+    throw new UpstreamFault({
+      reason: "context",
+      detail: `The conversation has ${tokens.length} tokens; this model reads ${contextTokens}.`
+    })
+  }
+
+  /** Reads the part of the prompt that the last one did not have, and returns how much it had; undefined
+   *  when it was aborted. */
+  private async readPrompt(tokens: ReadonlyArray<Token>, signal: AbortSignal): Promise<number | undefined> {
+    const { sequence } = this.loaded
     await sequence.adaptStateToTokens(tokens.slice(0, -1), false)
     const cached = sequence.nextTokenIndex
     for (let at = cached; at < tokens.length - 1; at += promptSliceTokens) {
@@ -219,63 +242,87 @@ export const gguf = async (file: string): Promise<ChatModule> => {
         tokens.slice(at, Math.min(at + promptSliceTokens, tokens.length - 1))
       )
     }
-    const { frequencyPenalty, presencePenalty } = request
-    const before = sequence.tokenMeter.usedOutputTokens
+    return cached
+  }
+
+  /** Generates one answer; undefined when it was aborted before its first token. */
+  async generate(
+    request: ModelRequest,
+    signal: AbortSignal,
+    onStep: (step: Step) => void
+  ): Promise<Completion | undefined> {
+    const { model, sequence, chat } = this.loaded
+    const history = request.messages.map(itemOf)
+    if (history.at(-1)?.type !== "model") history.push({ type: "model", response: [] })
+    const tokens = chat.chatWrapper
+      .generateContextState({ chatHistory: history })
+      .contextText.tokenize(model.tokenizer)
+    const room = this.roomBehind(tokens)
+    const grammar = request.format === undefined ? undefined : await this.grammarOf(request.format)
+    const cached = await this.readPrompt(tokens, signal)
+    if (cached === undefined) return undefined
+
+    const outputBefore = sequence.tokenMeter.usedOutputTokens
     let reasoning = 0
     const { metadata } = await chat.generateResponse(history, {
-      temperature: request.temperature ?? samplingDefaults.temperature,
-      topP: request.topP ?? samplingDefaults.topP,
-      topK: samplingDefaults.topK,
-      minP: samplingDefaults.minP,
-      // Left to itself the package takes the second of the day: two answers of one second would be the same.
-      seed: request.seed === undefined ? crypto.getRandomValues(new Uint32Array(1))[0] : request.seed >>> 0,
-      repeatPenalty:
-        frequencyPenalty === undefined && presencePenalty === undefined
-          ? false
-          : { penalty: 1, frequencyPenalty, presencePenalty },
-      maxTokens: Math.min(request.maxTokens ?? room, room),
-      customStopTriggers: request.stop,
-      ...(grammar === undefined ? {} : { grammar }),
+      ...generationOptions(request, room),
+      ...defined({ grammar }),
       signal,
       stopOnAbortSignal: true,
       onResponseChunk: ({ segmentType, text, tokens: produced }: Chunk) => {
         if (segmentType === "thought") reasoning += produced.length
         if (text !== "" && segmentType !== "comment")
-          step(segmentType === "thought" ? { reasoning: text } : { text })
+          onStep(segmentType === "thought" ? { reasoning: text } : { text })
       }
     })
     return {
       input: tokens.length,
       cached,
-      output: sequence.tokenMeter.usedOutputTokens - before,
+      output: sequence.tokenMeter.usedOutputTokens - outputBefore,
       reasoning,
       cut: metadata.stopReason === "maxTokens"
     }
   }
 
-  let turn: Promise<unknown> = Promise.resolve()
+  /** After a failure nothing is known of what the sequence holds. */
+  forget(): Promise<void> {
+    return this.loaded.sequence.clearHistory()
+  }
+}
+
+const lastStep = ({ cut, input, output, cached, reasoning }: Completion): Step => ({
+  finish: cut ? "length" : "stop",
+  usage: { input, output, cached, reasoning }
+})
+
+export const gguf = async (file: string): Promise<ChatModule> => {
+  const name = basename(file)
+  if (!existsSync(file)) throw unsupported(`the model file ${name} is not there`)
+  const opening = loading.then(() => open(file, name))
+  loading = opening.catch(() => {})
+  const loaded = await opening
+  const model = new GgufModel(loaded)
+
+  /** The end of the generation before: one answer is made at a time. */
+  let previous: Promise<unknown> = Promise.resolve()
   return {
     id: file,
-    contextTokens,
+    contextTokens: loaded.contextTokens,
     async *generate(request, signal): AsyncIterable<Step> {
       const steps: Array<Step> = []
       let wake: (() => void) | undefined
       let ended = false
-      const work = turn
-        .then(() =>
-          signal.aborted
-            ? undefined
-            : prompt(request, signal, (step) => {
-                steps.push(step)
-                wake?.()
-              })
-        )
+      const onStep = (step: Step): void => {
+        steps.push(step)
+        wake?.()
+      }
+      const work = previous
+        .then(() => (signal.aborted ? undefined : model.generate(request, signal, onStep)))
         .finally(() => {
           ended = true
           wake?.()
         })
-      // After a failure nothing is known of what the sequence holds.
-      turn = work.catch(() => sequence.clearHistory()).catch(() => {})
+      previous = work.catch(() => model.forget()).catch(() => {})
       while (!ended || steps.length > 0) {
         const step = steps.shift()
         if (step !== undefined) yield step
@@ -285,16 +332,7 @@ export const gguf = async (file: string): Promise<ChatModule> => {
           })
       }
       const completion = await work
-      if (completion !== undefined)
-        yield {
-          finish: completion.cut ? "length" : "stop",
-          usage: {
-            input: completion.input,
-            output: completion.output,
-            cached: completion.cached,
-            reasoning: completion.reasoning
-          }
-        }
+      if (completion !== undefined) yield lastStep(completion)
     }
   }
 }

@@ -2,7 +2,7 @@
  *  first event leaves the sink untouched, so that the turn may be tried again.
  *  Source: docs/spec/chat.md, section 13.1. */
 import type { Abort } from "./abort.ts"
-import { HttpClient, JsonBody, type CallFlow, type UpstreamHttp } from "./http-client.ts"
+import { HttpClient, JsonBody, type CallFlow, type Receiver, type UpstreamHttp } from "./http-client.ts"
 import {
   badResponse,
   UpstreamFault,
@@ -161,33 +161,31 @@ const isFault = (payload: string): boolean => {
   }
 }
 
+/** Reads an answer that was not streamed: it is a stream of one chunk, and without a finish reason it has
+ *  ended all the same. */
+const readWhole = (answer: any, sink: ModelSink): void => {
+  if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
+    if (answer?.error !== undefined && answer?.error !== null)
+      throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
+    throw badResponse("no choices")
+  }
+  sink.onFirstEvent()
+  for (const choice of answer.choices)
+    if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
+  new ChunkReader(sink).chunk(answer)
+  sink.flush()
+}
+
 export const openAiChat = (options: OpenAiOptions): ChatModel => {
   const client = new HttpClient(options.http)
   const refuseMaxTokens = new RefusingModels((detail) => detail.includes("max_completion_tokens"))
-  const bodyOf = (request: ModelRequest): string =>
-    chatBody(request, options, refuseMaxTokens.has(request.model))
+  const post = (request: ModelRequest, receiver: Receiver, signal: Abort): Promise<void> => {
+    const body = chatBody(request, options, refuseMaxTokens.has(request.model))
+    return client.send("POST", "/chat/completions", body, receiver, signal)
+  }
 
   const askWhole = (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> =>
-    client.send(
-      "POST",
-      "/chat/completions",
-      bodyOf(request),
-      new JsonBody((answer) => {
-        if (!Array.isArray(answer?.choices) || answer.choices.length === 0) {
-          if (answer?.error !== undefined && answer?.error !== null)
-            throw new UpstreamFault({ reason: "error", detail: "an error in an answer" })
-          throw badResponse("no choices")
-        }
-        const reader = new ChunkReader(sink)
-        sink.onFirstEvent()
-        // A whole answer is a stream of one chunk, and one without a finish reason is over all the same.
-        for (const choice of answer.choices)
-          if (typeof choice === "object" && choice !== null) choice.finish_reason ??= "stop"
-        reader.chunk(answer)
-        sink.flush()
-      }),
-      signal
-    )
+    post(request, new JsonBody((answer) => readWhole(answer, sink)), signal)
 
   const askStream = async (request: ModelRequest, sink: ModelSink, signal: Abort): Promise<void> => {
     const reader = new ChunkReader(sink)
@@ -203,33 +201,24 @@ export const openAiChat = (options: OpenAiOptions): ChatModel => {
       reader.payload(payload)
       if (reader.done && reader.finished) flow!.enough()
     }, reader.skipLearnedFrames)
-    await client
-      .send(
-        "POST",
-        "/chat/completions",
-        bodyOf(request),
-        {
-          head: (type, length, control) => {
-            flow = control
-            if (type.startsWith("application/json")) {
-              json = new JsonBody()
-              json.head(type, length)
-            }
-          },
-          data: (bytes, from, to) => {
-            if (json !== undefined) json.data(bytes, from, to)
-            else {
-              sse.push(bytes, from, to)
-              sink.flush()
-            }
-          }
-        },
-        signal
-      )
-      .catch((fault: unknown) => {
-        // The connection may break after the last word: what was whole is whole.
-        if (!(reader.done && reader.finished)) throw fault
-      })
+    const receiver: Receiver = {
+      head: (type, length, control) => {
+        flow = control
+        if (type.startsWith("application/json")) {
+          json = new JsonBody()
+          json.head(type, length)
+        }
+      },
+      data: (bytes, from, to) => {
+        if (json !== undefined) return json.data(bytes, from, to)
+        sse.push(bytes, from, to)
+        sink.flush()
+      }
+    }
+    await post(request, receiver, signal).catch((fault: unknown) => {
+      // The connection may break after the last word: what was whole is whole.
+      if (!(reader.done && reader.finished)) throw fault
+    })
     if (json !== undefined) {
       const answer = json.json()
       if ((answer?.error ?? null) === null) sink.onFirstEvent()

@@ -37,10 +37,67 @@ export const wavOf = (pcm: Int16Array): Uint8Array<ArrayBuffer> => {
   return new Uint8Array(wav)
 }
 
+type Transcribe = (pcm: Int16Array) => Effect.Effect<string, EngineFault>
+
+/** One recognition under way: it cuts the sound, and has each utterance transcribed. */
+class Recognition {
+  private readonly utterances = new UtteranceSegmenter()
+
+  /** How much sound has come, and had come at the last partial or final. */
+  private positionMs = 0
+  private reportedMs = 0
+
+  private readonly transcribe: Transcribe
+  private readonly language: string
+
+  constructor(transcribe: Transcribe, language: string) {
+    this.transcribe = transcribe
+    this.language = language
+  }
+
+  /** Transcribes one utterance; silence has no event. */
+  private report(
+    tag: "partial" | "final",
+    { pcm, startMs, endMs }: Utterance
+  ): Stream.Stream<RecognitionEvent, EngineFault> {
+    return Stream.flatMap(Stream.fromEffect(this.transcribe(pcm)), (text) => {
+      if (text === "") return Stream.empty
+      return Stream.succeed({
+        _tag: tag,
+        text,
+        startMs: Math.round(startMs),
+        endMs: Math.round(endMs),
+        language: this.language
+      })
+    })
+  }
+
+  private reportFinals(utterances: ReadonlyArray<Utterance>): Stream.Stream<RecognitionEvent, EngineFault> {
+    return Stream.flatMap(Stream.fromIterable(utterances), (utterance) => this.report("final", utterance))
+  }
+
+  push(pcm: Int16Array): Stream.Stream<RecognitionEvent, EngineFault> {
+    this.positionMs += pcm.length / 16
+    const ended = this.utterances.push(pcm)
+    const { open } = this.utterances
+    if (ended.length > 0) {
+      this.reportedMs = this.positionMs
+      return this.reportFinals(ended)
+    }
+    if (open === undefined || this.positionMs - this.reportedMs < partialEveryMs) return Stream.empty
+    this.reportedMs = this.positionMs
+    return this.report("partial", open)
+  }
+
+  end(): Stream.Stream<RecognitionEvent, EngineFault> {
+    return this.reportFinals(this.utterances.end())
+  }
+}
+
 export const openaiTranscription = ({ url, key, model }: OpenAiService): Recognizer => {
   let used = 0
-  const ask = (
-    { pcm }: Utterance,
+  const transcribe = (
+    pcm: Int16Array,
     language: string | undefined,
     hints: ReadonlyArray<string>
   ): Effect.Effect<string, EngineFault> =>
@@ -60,6 +117,13 @@ export const openaiTranscription = ({ url, key, model }: OpenAiService): Recogni
         (answer) => String((answer as { readonly text?: unknown }).text ?? "").trim()
       )
     })
+  const take = Effect.sync(() => {
+    used++
+  })
+  const release = () =>
+    Effect.sync(() => {
+      used--
+    })
   return {
     info: { id, version: model, tier: "remote", licence: "service" },
     readiness: () => ({ ready: true }),
@@ -70,55 +134,11 @@ export const openaiTranscription = ({ url, key, model }: OpenAiService): Recogni
     recognize: (audio, { language, hints = [] }) =>
       Stream.unwrap(
         Effect.gen(function* () {
-          yield* Effect.acquireRelease(
-            Effect.sync(() => {
-              used++
-            }),
-            () =>
-              Effect.sync(() => {
-                used--
-              })
-          )
-          const utterances = new UtteranceSegmenter()
-          let partialMs = 0
-          let positionMs = 0
-          const eventsOf = (tag: "partial" | "final") => (piece: Utterance) =>
-            Effect.map(ask(piece, language, hints), (text): ReadonlyArray<RecognitionEvent> =>
-              text === ""
-                ? []
-                : [
-                    {
-                      _tag: tag,
-                      text,
-                      startMs: Math.round(piece.startMs),
-                      endMs: Math.round(piece.endMs),
-                      language: language ?? "en"
-                    }
-                  ]
-            )
-          const finals = (pieces: ReadonlyArray<Utterance>) =>
-            Stream.flatMap(Stream.fromIterable(pieces), (piece) =>
-              Stream.flatMap(Stream.fromEffect(eventsOf("final")(piece)), (events) =>
-                Stream.fromIterable(events)
-              )
-            )
-          const step = (pcm: Int16Array): Stream.Stream<RecognitionEvent, EngineFault> => {
-            positionMs += pcm.length / 16
-            const done = utterances.push(pcm)
-            const open = utterances.open
-            if (done.length > 0) {
-              partialMs = positionMs
-              return finals(done)
-            }
-            if (open === undefined || positionMs - partialMs < partialEveryMs) return Stream.empty
-            partialMs = positionMs
-            return Stream.flatMap(Stream.fromEffect(eventsOf("partial")(open)), (events) =>
-              Stream.fromIterable(events)
-            )
-          }
+          yield* Effect.acquireRelease(take, release)
+          const recognition = new Recognition((pcm) => transcribe(pcm, language, hints), language ?? "en")
           return Stream.concat(
-            Stream.flatMap(audio, step),
-            Stream.suspend(() => finals(utterances.end()))
+            Stream.flatMap(audio, (pcm) => recognition.push(pcm)),
+            Stream.suspend(() => recognition.end())
           )
         })
       )

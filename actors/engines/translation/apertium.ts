@@ -37,6 +37,27 @@ export interface Apertium extends Translator {
   readonly warm: () => void
 }
 
+const whyNotReady = ({ modes, lacking }: InstalledDirections, enabled: boolean): string => {
+  if (modes.size > 0) return `its pairs do not work: ${[...modes.keys()].join(", ")}`
+  if (lacking.size > 0) return `its pairs want programs that are not installed: ${[...lacking].join(", ")}`
+  return enabled
+    ? "Apertium is not installed: apt-get install --no-install-recommends apertium apertium-eng-spa"
+    : "switched off by configuration"
+}
+
+const fail = (reason: EngineFault["reason"], detail: string) =>
+  Effect.fail(new EngineFault({ reason, engine: "apertium", detail }))
+
+const translateSegment = (engine: Supervised<Pipeline>, segment: EngineSegment) => {
+  if (segment.units.every((unit) => unit._tag === "opaque" || unit.text.trim() === ""))
+    return Effect.succeed(segment)
+  const stream = streamOf(segment)
+  return Effect.map(
+    engine.use(({ run }) => run(stream.text)),
+    (answer) => segmentOf(answer, stream)
+  )
+}
+
 const nothingInstalled: InstalledDirections = { modes: new Map(), lacking: new Set() }
 
 /** Makes the engine. An installed direction counts as available until its canary fails, because trying each
@@ -82,28 +103,10 @@ export const apertium = ({
   /** Two directions go through the hub that comes first: the one most pairs share. */
   const routes = new Routes([...modes.keys()], works)
 
-  const unready = (): string => {
-    if (modes.size > 0) return `its pairs do not work: ${[...modes.keys()].join(", ")}`
-    if (lacking.size > 0) return `its pairs want programs that are not installed: ${[...lacking].join(", ")}`
-    return enabled
-      ? "Apertium is not installed: apt-get install --no-install-recommends apertium apertium-eng-spa"
-      : "switched off by configuration"
-  }
   const readiness = (): Readiness =>
-    [...modes.keys()].some(works) ? { ready: true } : { ready: false, reason: unready() }
-
-  const fail = (reason: EngineFault["reason"], detail: string) =>
-    Effect.fail(new EngineFault({ reason, engine: "apertium", detail }))
-
-  const translateSegment = (engine: Supervised<Pipeline>, segment: EngineSegment) => {
-    if (segment.units.every((unit) => unit._tag === "opaque" || unit.text.trim() === ""))
-      return Effect.succeed(segment)
-    const stream = streamOf(segment)
-    return Effect.map(
-      engine.use(({ run }) => run(stream.text)),
-      (answer) => segmentOf(answer, stream)
-    )
-  }
+    [...modes.keys()].some(works)
+      ? { ready: true }
+      : { ready: false, reason: whyNotReady({ modes, lacking }, enabled) }
 
   const translateBy = (
     name: string,

@@ -4,15 +4,18 @@
 import { Effect } from "effect"
 import {
   EngineFault,
-  type Language,
   type EngineSegment,
-  type Translator,
-  type SegmentUnit
+  type Language,
+  type Readiness,
+  type SegmentUnit,
+  type TranslateRequest,
+  type Translator
 } from "../ports.ts"
 import { callUpstream, translationTryMs } from "../upstream-call.ts"
 
 const id = "deepl-upstream"
 const textsMax = 50
+const batchesAtOnce = 4
 const listMs = 10_000
 const listEveryMs = 3_600_000
 const listAgainMs = 30_000
@@ -48,119 +51,159 @@ export interface DeeplUpstreamOptions {
   readonly nowMs?: () => number
 }
 
-export const deeplUpstream = ({ url, key, nowMs = Date.now }: DeeplUpstreamOptions): Translator => {
-  const base = url.replace(/\/+$/, "")
-  const headers = { Authorization: `DeepL-Auth-Key ${key}`, "Content-Type": "application/json" }
-  let sources: ReadonlySet<Language> = new Set()
-  let targets: ReadonlyMap<Language, boolean> = new Map()
-  let reason = "its languages are not known yet"
-  let nextListMs = 0
-  /** Refreshes the list every hour in the background, and not at every request while the service is down. */
-  const refreshList = (): void => {
-    if (nowMs() < nextListMs) return
-    nextListMs = nowMs() + listEveryMs
-    const get = async (type: string) => {
-      const answer = await fetch(`${base}/v2/languages?type=${type}`, {
-        headers,
-        signal: AbortSignal.timeout(listMs)
-      })
-      if (!answer.ok) throw new Error(`HTTP ${answer.status}`)
-      return (await answer.json()) as ReadonlyArray<{
-        readonly language: string
-        readonly supports_formality?: boolean
-      }>
-    }
-    Promise.all([get("source"), get("target")])
-      .then(([from, to]) => {
-        if (!Array.isArray(from) || !Array.isArray(to)) throw new Error("no list of languages")
-        sources = new Set(from.map(({ language }) => language.toLowerCase()))
-        targets = new Map(
-          to.map(({ language, supports_formality }) => [language.toLowerCase(), supports_formality === true])
+interface ListedLanguage {
+  readonly language: string
+  readonly supports_formality?: boolean
+}
+
+/** The languages of the service: their list is refreshed every hour in the background, and not at every
+ *  request while the service is down. */
+class LanguageList {
+  private sources: ReadonlySet<Language> = new Set()
+
+  /** Whether a target knows formality, by its code. */
+  private targets: ReadonlyMap<Language, boolean> = new Map()
+
+  private reason = "its languages are not known yet"
+  private nextRefreshMs = 0
+  private readonly base: string
+  private readonly headers: Readonly<Record<string, string>>
+  private readonly nowMs: () => number
+
+  constructor(base: string, headers: Readonly<Record<string, string>>, nowMs: () => number) {
+    this.base = base
+    this.headers = headers
+    this.nowMs = nowMs
+    this.refresh()
+  }
+
+  private async fetch(type: "source" | "target"): Promise<ReadonlyArray<ListedLanguage>> {
+    const answer = await fetch(`${this.base}/v2/languages?type=${type}`, {
+      headers: this.headers,
+      signal: AbortSignal.timeout(listMs)
+    })
+    if (!answer.ok) throw new Error(`HTTP ${answer.status}`)
+    const list: unknown = await answer.json()
+    if (!Array.isArray(list)) throw new Error("no list of languages")
+    return list
+  }
+
+  private refresh(): void {
+    if (this.nowMs() < this.nextRefreshMs) return
+    this.nextRefreshMs = this.nowMs() + listEveryMs
+    Promise.all([this.fetch("source"), this.fetch("target")])
+      .then(([sources, targets]) => {
+        this.sources = new Set(sources.map(({ language }) => language.toLowerCase()))
+        this.targets = new Map(
+          targets.map(({ language, supports_formality: formal }) => [language.toLowerCase(), formal === true])
         )
       })
       .catch((cause: Error) => {
-        reason = cause.message
-        nextListMs = nowMs() + listAgainMs
+        this.reason = cause.message
+        this.nextRefreshMs = this.nowMs() + listAgainMs
       })
   }
-  refreshList()
+
+  readiness(): Readiness {
+    this.refresh()
+    return this.targets.size > 0 ? { ready: true } : { ready: false, reason: `${this.base}: ${this.reason}` }
+  }
+
   /** The code that the service takes for a target: a variant may be new to it, and the bases of variants
    *  are taken though they are not in its list. */
-  const targetOf = (target: Language): Language | undefined => {
-    if (targets.has(target)) return target
-    const language = target.split("-")[0]!
+  targetOf(target: Language): Language | undefined {
+    if (this.targets.has(target)) return target
+    const language = baseOf(target)
     const isTaken =
-      targets.has(language) || [...targets.keys()].some((code) => code.startsWith(`${language}-`))
+      this.targets.has(language) || [...this.targets.keys()].some((code) => code.startsWith(`${language}-`))
     return isTaken ? language : undefined
   }
-  const can = (source: Language, target: Language): boolean =>
-    sources.has(source.split("-")[0]!) && targetOf(target) !== undefined
+
+  supports(source: Language, target: Language): boolean {
+    return this.sources.has(baseOf(source)) && this.targetOf(target) !== undefined
+  }
+
+  pairs(): ReadonlyArray<readonly [Language, Language]> {
+    const targets = [...new Set([...this.targets.keys()].map(baseOf))]
+    return [...this.sources].flatMap((source) =>
+      targets.filter((target) => target !== source).map((target) => [source, target] as const)
+    )
+  }
+
+  formality(target: Language): boolean {
+    const code = this.targetOf(target) ?? ""
+    return (
+      this.targets.get(code) ??
+      [...this.targets].some(([variant, formal]) => formal && variant.startsWith(`${code}-`))
+    )
+  }
+}
+
+const baseOf = (language: Language): Language => language.split("-")[0]!
+
+/** Writes the body of POST /v2/translate; undefined members are left out by JSON. */
+const bodyOf = (
+  { source, context, formality, instructions }: TranslateRequest,
+  target: Language,
+  segments: ReadonlyArray<EngineSegment>
+): string =>
+  JSON.stringify({
+    text: segments.map(xmlOf),
+    source_lang: baseOf(source).toUpperCase(),
+    target_lang: target.toUpperCase(),
+    tag_handling: "xml",
+    ignore_tags: ["x"],
+    split_sentences: "0",
+    context,
+    custom_instructions: instructions,
+    formality: formality === undefined || formality === "default" ? undefined : `prefer_${formality}`
+  })
+
+/** Reads as many segments as were asked for out of an answer. */
+const segmentsIn = (
+  answer: object,
+  count: number
+): Effect.Effect<ReadonlyArray<EngineSegment>, EngineFault> => {
+  const { translations } = answer as { readonly translations?: ReadonlyArray<{ readonly text?: unknown }> }
+  return Array.isArray(translations) &&
+    translations.length === count &&
+    translations.every(({ text }) => typeof text === "string")
+    ? Effect.succeed(translations.map(({ text }) => segmentOf(text)))
+    : Effect.fail(new EngineFault({ reason: "upstream", engine: id, detail: "an answer of the wrong shape" }))
+}
+
+export const deeplUpstream = ({ url, key, nowMs = Date.now }: DeeplUpstreamOptions): Translator => {
+  const base = url.replace(/\/+$/, "")
+  const headers = { Authorization: `DeepL-Auth-Key ${key}`, "Content-Type": "application/json" }
+  const languages = new LanguageList(base, headers, nowMs)
+
+  const translateBatch = (request: TranslateRequest, batch: ReadonlyArray<EngineSegment>) =>
+    Effect.flatMap(
+      callUpstream({
+        engine: id,
+        tryMs: translationTryMs,
+        url: `${base}/v2/translate`,
+        headers,
+        body: bodyOf(request, languages.targetOf(request.target) ?? request.target, batch)
+      }),
+      (answer) => segmentsIn(answer, batch.length)
+    )
+
   return {
     info: { id, version: "v2", tier: "remote", licence: "service" },
-    readiness: () => {
-      refreshList()
-      return targets.size > 0 ? { ready: true } : { ready: false, reason: `${base}: ${reason}` }
-    },
-    supports: (source, target) => (can(source, target) ? "direct" : false),
-    pairs: () =>
-      [...sources].flatMap((source) =>
-        [...new Set([...targets.keys()].map((target) => target.split("-")[0]!))]
-          .filter((target) => target !== source)
-          .map((target) => [source, target] as const)
-      ),
-    formality: (target) => {
-      const code = targetOf(target) ?? ""
-      return (
-        targets.get(code) ??
-        [...targets].some(([variant, formal]) => formal && variant.startsWith(`${code}-`))
+    readiness: () => languages.readiness(),
+    supports: (source, target) => (languages.supports(source, target) ? "direct" : false),
+    pairs: () => languages.pairs(),
+    formality: (target) => languages.formality(target),
+    translate: (request) => {
+      const { segments } = request
+      const batches = Array.from({ length: Math.ceil(segments.length / textsMax) }, (_, i) =>
+        segments.slice(i * textsMax, (i + 1) * textsMax)
       )
-    },
-    translate: ({ source, target, segments, context, formality, instructions }) =>
-      Effect.map(
-        Effect.forEach(
-          Array.from({ length: Math.ceil(segments.length / textsMax) }, (_, i) =>
-            segments.slice(i * textsMax, (i + 1) * textsMax)
-          ),
-          (part) =>
-            Effect.flatMap(
-              callUpstream({
-                engine: id,
-                tryMs: translationTryMs,
-                url: `${base}/v2/translate`,
-                headers,
-                body: JSON.stringify({
-                  text: part.map(xmlOf),
-                  source_lang: source.split("-")[0]!.toUpperCase(),
-                  target_lang: (targetOf(target) ?? target).toUpperCase(),
-                  tag_handling: "xml",
-                  ignore_tags: ["x"],
-                  split_sentences: "0",
-                  context,
-                  custom_instructions: instructions,
-                  formality:
-                    formality === undefined || formality === "default" ? undefined : `prefer_${formality}`
-                })
-              }),
-              (answer) => {
-                const translations = (
-                  answer as { readonly translations?: ReadonlyArray<{ readonly text?: unknown }> }
-                ).translations
-                return Array.isArray(translations) &&
-                  translations.length === part.length &&
-                  translations.every(({ text }) => typeof text === "string")
-                  ? Effect.succeed(translations.map(({ text }) => segmentOf(text as string)))
-                  : Effect.fail(
-                      new EngineFault({
-                        reason: "upstream",
-                        engine: id,
-                        detail: "an answer of the wrong shape"
-                      })
-                    )
-              }
-            ),
-          { concurrency: 4 }
-        ),
+      return Effect.map(
+        Effect.forEach(batches, (batch) => translateBatch(request, batch), { concurrency: batchesAtOnce }),
         (parts) => ({ segments: parts.flat(), engine: id })
       )
+    }
   }
 }

@@ -6,15 +6,17 @@ import { Effect } from "effect"
 import {
   EngineFault,
   type EngineSegment,
+  type Language,
+  type SegmentUnit,
   type TranslateRequest,
-  type Translator,
-  type SegmentUnit
+  type Translator
 } from "../ports.ts"
 import { callUpstream, translationTryMs, type OpenAiService } from "../upstream-call.ts"
 
 const id = "openai-upstream"
 const segmentsPerCall = 20
 const againAtOnce = 4
+const batchesAtOnce = 2
 const wrongShape = "an answer of the wrong shape"
 
 const languages =
@@ -71,19 +73,28 @@ const parseArray = (content: unknown): unknown => {
   }
 }
 
+/** The content of a chat completion. */
+const contentOf = (answer: object): unknown =>
+  (answer as { readonly choices?: ReadonlyArray<{ readonly message?: { readonly content?: unknown } }> })
+    .choices?.[0]?.message?.content
+
+const instructionsOf = ({ source, target, formality, context, instructions }: TranslateRequest): string =>
+  [
+    `Translate every string of the JSON array from ${source} to ${target}. Answer with a JSON array of as many strings and nothing else.`,
+    "Keep each mark like ⟦1⟧ exactly once, at its place in the sentence.",
+    ...formalityOf(formality),
+    ...(instructions ?? []),
+    ...(context === undefined ? [] : [`Context, not to be translated: ${context}`])
+  ].join("\n")
+
+const fail = (detail: string) => Effect.fail(new EngineFault({ reason: "upstream", engine: id, detail }))
+
+const formalLanguages = new Set(["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru"])
+const baseOf = (language: Language): Language => language.split("-")[0]!
+
 export const openaiUpstream = ({ url, key, model }: OpenAiService): Translator => {
-  const ask = (
-    { source, target, formality, context, instructions }: TranslateRequest,
-    segments: ReadonlyArray<EngineSegment>
-  ) => {
-    const system = [
-      `Translate every string of the JSON array from ${source} to ${target}. Answer with a JSON array of as many strings and nothing else.`,
-      "Keep each mark like ⟦1⟧ exactly once, at its place in the sentence.",
-      ...formalityOf(formality),
-      ...(instructions ?? []),
-      ...(context === undefined ? [] : [`Context, not to be translated: ${context}`])
-    ].join("\n")
-    return Effect.flatMap(
+  const ask = (request: TranslateRequest, segments: ReadonlyArray<EngineSegment>) =>
+    Effect.flatMap(
       callUpstream({
         engine: id,
         tryMs: translationTryMs,
@@ -93,77 +104,68 @@ export const openaiUpstream = ({ url, key, model }: OpenAiService): Translator =
           model,
           temperature: 0,
           messages: [
-            { role: "system", content: system },
+            { role: "system", content: instructionsOf(request) },
             { role: "user", content: JSON.stringify(segments.map(textOf)) }
           ]
         })
       }),
       (answer) => {
-        const content = (
-          answer as {
-            readonly choices?: ReadonlyArray<{ readonly message?: { readonly content?: unknown } }>
-          }
-        ).choices?.[0]?.message?.content
-        const texts = parseArray(content)
+        const texts = parseArray(contentOf(answer))
         return Array.isArray(texts) &&
           texts.length === segments.length &&
           texts.every((text) => typeof text === "string")
           ? Effect.succeed(texts.map((text) => segmentOf(text as string)))
-          : Effect.fail(new EngineFault({ reason: "upstream", engine: id, detail: wrongShape }))
+          : fail(wrongShape)
       }
     )
-  }
-  /** Translates a batch; undefined when the answer has the wrong shape, so that each is asked for on its
+
+  /** Asks for a batch; undefined when the answer has the wrong shape, so that each is asked for on its
    *  own. */
-  const translateBatch = (
+  const askBatch = (
     request: TranslateRequest,
     batch: ReadonlyArray<EngineSegment>
   ): Effect.Effect<ReadonlyArray<EngineSegment> | undefined, EngineFault> =>
     Effect.catch(ask(request, batch), (fault: EngineFault) =>
       fault.detail === wrongShape ? Effect.succeed(undefined) : Effect.fail(fault)
     )
+
+  /** Figures may rightly differ ("two" for "2"), so the second answer is believed about them; the router
+   *  repairs marks. */
+  const askAgain = (request: TranslateRequest, segment: EngineSegment) =>
+    Effect.flatMap(ask(request, [segment]), ([again]) =>
+      isEmpty(again!) && !isEmpty(segment) ? fail("an empty translation") : Effect.succeed(again!)
+    )
+
+  const translateBatch = (request: TranslateRequest, batch: ReadonlyArray<EngineSegment>) =>
+    Effect.flatMap(askBatch(request, batch), (translations) =>
+      Effect.forEach(
+        batch,
+        (segment, i) => {
+          const first = translations?.[i]
+          return first !== undefined && isFaithful(segment, first)
+            ? Effect.succeed(first)
+            : askAgain(request, segment)
+        },
+        { concurrency: againAtOnce }
+      )
+    )
+
   return {
     info: { id, version: model, tier: "remote", licence: "service" },
     readiness: () => ({ ready: true }),
     supports: (source, target) =>
-      languages.includes(source.split("-")[0]!) && languages.includes(target.split("-")[0]!)
-        ? "direct"
-        : false,
+      languages.includes(baseOf(source)) && languages.includes(baseOf(target)) ? "direct" : false,
     pairs: () =>
       languages.flatMap((source) =>
         languages.filter((target) => target !== source).map((target) => [source, target] as const)
       ),
-    formality: (target) =>
-      ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru"].includes(target.split("-")[0]!),
+    formality: (target) => formalLanguages.has(baseOf(target)),
     translate: (request) => {
       const batches = Array.from({ length: Math.ceil(request.segments.length / segmentsPerCall) }, (_, i) =>
         request.segments.slice(i * segmentsPerCall, (i + 1) * segmentsPerCall)
       )
       return Effect.map(
-        Effect.forEach(
-          batches,
-          (batch) =>
-            Effect.flatMap(translateBatch(request, batch), (translations) =>
-              Effect.forEach(
-                batch,
-                (segment, i) => {
-                  const first = translations?.[i]
-                  if (first !== undefined && isFaithful(segment, first)) return Effect.succeed(first)
-                  // Figures may rightly differ ("two" for "2"), so the second answer is believed about them;
-                  // the router repairs marks.
-                  return Effect.flatMap(ask(request, [segment]), ([again]) =>
-                    isEmpty(again!) && !isEmpty(segment)
-                      ? Effect.fail(
-                          new EngineFault({ reason: "upstream", engine: id, detail: "an empty translation" })
-                        )
-                      : Effect.succeed(again!)
-                  )
-                },
-                { concurrency: againAtOnce }
-              )
-            ),
-          { concurrency: 2 }
-        ),
+        Effect.forEach(batches, (batch) => translateBatch(request, batch), { concurrency: batchesAtOnce }),
         (parts) => ({ segments: parts.flat(), engine: id })
       )
     }
