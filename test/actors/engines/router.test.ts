@@ -186,13 +186,13 @@ describe("engines 11.2: every opaque id of the source occurs exactly once", () =
       const asked: EngineSegment = {
         units: units(6).filter((unit) => unit._tag === "text" || (!seen.has(unit.id) && seen.add(unit.id)))
       }
-      const made: EngineSegment = { units: units(8) }
-      const is = repaired(asked, made)
+      const translated: EngineSegment = { units: units(8) }
+      const is = repaired(asked, translated)
       expect(is.units.flatMap((unit) => (unit._tag === "opaque" ? [unit.id] : [])).toSorted()).toEqual(
         [...seen].toSorted()
       )
       expect(is.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")).toBe(
-        made.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")
+        translated.units.map((unit) => (unit._tag === "text" ? unit.text : "")).join("")
       )
     }
   })
