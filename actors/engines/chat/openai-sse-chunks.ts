@@ -5,10 +5,9 @@
  *  the strings, and their text goes on as it came, without parsing (hot path, bench/chat-stream):
  *
  *      data: {"id":"c1","choices":[{"delta":{"content":"Hello"}}],"obfuscation":"x7Kq"}⏎⏎
- *            └────────────── beforeText ──────────────┘     │                   │    │
- *                                     the text ends here,   │                   │    │
- *                                     afterText begins ─────┴───────────────────┘    │
- *                                     afterPadding (only where a server pads) ───────┘
+ *            └────────────── beforeText ───────────────┘└───┘└─── afterText ────┘└  ┘└┘
+ *                                                       text                     padding
+ *                                                                                    afterPadding
  *
  *  It is guaranteed that whatever is not exactly that frame is parsed, and that both ways tell the same.
  *  Source: docs/spec/chat.md, sections 13.1 and 19. */
