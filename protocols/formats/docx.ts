@@ -1,9 +1,10 @@
 /** Word documents: every part that holds text is found by its content type. Deleted text, field codes and
- *  formulas are never translated.
+ *  formulas are never translated. Paragraphs are read and spliced by office-paragraphs.ts, which pptx and
+ *  xlsx share.
  *  Source: docs/spec/documents.md, section 5.1. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
-import { readOfficeText } from "./office-text.ts"
+import { readOfficeText } from "./office-paragraphs.ts"
 import { openPackage } from "./zip.ts"
 import { watermarked } from "./watermark-docx.ts"
 

@@ -3,7 +3,7 @@
  *  Source: docs/spec/documents.md, section 5.2. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
-import { readOfficeText } from "./office-text.ts"
+import { readOfficeText } from "./office-paragraphs.ts"
 import { openPackage } from "./zip.ts"
 
 const main = /presentationml\.(?:presentation|template|slideshow)\.main\+xml$/

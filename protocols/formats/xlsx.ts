@@ -4,7 +4,7 @@
  *  Source: docs/spec/documents.md, section 5.3. */
 import type { Format } from "./document.ts"
 import { contentTypesOf, inspectOffice, PackageReading } from "./office-package.ts"
-import { readOfficeText } from "./office-text.ts"
+import { readOfficeText } from "./office-paragraphs.ts"
 import { Builder, type Segments } from "./splice.ts"
 import { attributesOf, escapeAttribute, escapeXml, decodeReferences } from "./xml-scan.ts"
 import { openPackage, type Zip } from "./zip.ts"
