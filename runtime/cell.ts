@@ -351,7 +351,7 @@ export class Cell implements Runnable {
     const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
     this.kind.counts.restarts++
     const crashes = (ext.crashes ??= new CrashRecord())
-    const backoffMs = crashes.record(fault, system.nowMs(), this.kind.intensity)
+    const backoffMs = crashes.record(fault, system, this.kind.intensity)
     system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: backoffMs === undefined })
     if (backoffMs === undefined) return this.fail()
     this.reload(backoffMs)

@@ -31,6 +31,10 @@ export interface Host {
   /** Counts the sweeps so far; it is the coarse clock of passivation. */
   readonly sweeps: number
   nowMs(): number
+  /** A random number in 0 ≤ n < 1, for jitter. */
+  random(): number
+  /** A new random id (UUID v4). */
+  newId(): string
   failed(cell: Resident): void
   ended(cell: Resident): void
 }
@@ -158,5 +162,5 @@ class DecisionFacts implements Facts {
     return this.at === 0 ? (this.at = this.host!.nowMs()) : this.at
   }
 
-  readonly newId = (): string => crypto.randomUUID()
+  readonly newId = (): string => this.host!.newId()
 }

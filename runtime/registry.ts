@@ -7,7 +7,7 @@ import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, 
 import { Cell } from "./cell.ts"
 import { Kind, type Host, type Log, type Resident } from "./kind.ts"
 import type { Done, Outcome } from "./mailbox.ts"
-import { RunQueue } from "./run-queue.ts"
+import { RunQueue, type Scheduler } from "./run-queue.ts"
 import { AskTimeout, Unavailable, type AskFault } from "./supervisor.ts"
 import { tickMs, Timers } from "./timers.ts"
 
@@ -76,6 +76,10 @@ export interface SystemOptions {
   /** The most cells that stay in memory (default 200,000). When the limit is reached, idle ones are evicted,
    *  least recently used first. */
   readonly residentMax?: number
+  /** Default: the event loop, `Math.random` and `crypto.randomUUID`. The simulation supplies its own. */
+  readonly scheduler?: Scheduler
+  readonly random?: () => number
+  readonly newId?: () => string
   /** Passes every message through its Schema, as it would travel between machines. Tests switch this on. */
   readonly strict?: boolean
 }
@@ -92,9 +96,11 @@ class HostedKind extends Kind {
 
 export class ActorSystem implements Host {
   readonly store: Store
-  readonly runQueue = new RunQueue()
+  readonly runQueue: RunQueue
   readonly timers: Timers
   readonly nowMs: () => number
+  readonly random: () => number
+  readonly newId: () => string
   readonly log: Log
   sweeps = 0
   private readonly kinds = new Map<string, HostedKind>()
@@ -108,6 +114,9 @@ export class ActorSystem implements Host {
   constructor(options: SystemOptions) {
     this.store = options.store
     this.nowMs = options.nowMs
+    this.random = options.random ?? Math.random
+    this.newId = options.newId ?? (() => crypto.randomUUID())
+    this.runQueue = new RunQueue(options.scheduler)
     this.log = options.log ?? (() => {})
     this.residentMax = options.residentMax ?? 200_000
     this.strict = options.strict ?? false

@@ -14,11 +14,25 @@ export interface Runnable {
   run(): number
 }
 
+/** How the kernel puts work off: to the end of the running turn, and to a later turn of the event loop. The
+ *  simulation supplies its own, so that a run can be repeated. */
+export interface Scheduler {
+  readonly soon: (work: () => void) => void
+  readonly later: (work: () => void) => void
+}
+
+export const eventLoop: Scheduler = { soon: queueMicrotask, later: setImmediate }
+
 export class RunQueue {
+  private readonly scheduler: Scheduler
   private head: Runnable | undefined
   private tail: Runnable | undefined
   private scheduled = false
   private readonly drainBound = (): void => this.drain()
+
+  constructor(scheduler: Scheduler = eventLoop) {
+    this.scheduler = scheduler
+  }
 
   enqueue(cell: Runnable): void {
     if (this.tail === undefined) this.head = cell
@@ -26,7 +40,7 @@ export class RunQueue {
     this.tail = cell
     if (!this.scheduled) {
       this.scheduled = true
-      queueMicrotask(this.drainBound)
+      this.scheduler.soon(this.drainBound)
     }
   }
 
@@ -40,6 +54,6 @@ export class RunQueue {
       budget -= cell.run()
     }
     if (this.head === undefined) this.scheduled = false
-    else setImmediate(this.drainBound)
+    else this.scheduler.later(this.drainBound)
   }
 }

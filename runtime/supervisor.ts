@@ -26,6 +26,12 @@ export class MailboxFull extends Data.TaggedError("MailboxFull")<{
 
 export type AskFault = Unavailable | AskTimeout | MailboxFull
 
+/** What a crash record takes from its surroundings. */
+interface Surroundings {
+  nowMs(): number
+  random(): number
+}
+
 export interface Intensity {
   readonly times: number
   readonly withinMs: number
@@ -42,14 +48,16 @@ export class CrashRecord {
 
   /** Records a crash and returns how long to wait in ms before the activity starts again, or undefined when
    *  the restart intensity is exceeded. */
-  record(fault: string, nowMs: number, { times, withinMs, backoffMs }: Intensity): number | undefined {
+  record(fault: string, host: Surroundings, intensity: Intensity): number | undefined {
+    const nowMs = host.nowMs()
+    const { times, withinMs, backoffMs } = intensity
     this.total++
     this.lastFault = fault
     this.recentMs = this.recentMs.filter((at) => at > nowMs - withinMs)
     this.recentMs.push(nowMs)
     const recent = this.recentMs.length
     if (recent > times) return undefined
-    return Math.min(backoffMs * 2 ** (recent - 1), backoffMsMax) * (0.75 + Math.random() / 2)
+    return Math.min(backoffMs * 2 ** (recent - 1), backoffMsMax) * (0.75 + host.random() / 2)
   }
 
   reset(): void {

@@ -59,8 +59,12 @@ export class Writer implements AcceptedState {
 
   flushes = 0
 
-  constructor(backend: Backend) {
+  /** Puts a flush off to a later turn of the event loop; the simulation supplies its own. */
+  private readonly later: (work: () => void) => void
+
+  constructor(backend: Backend, later: (work: () => void) => void = setImmediate) {
     this.backend = backend
+    this.later = later
   }
 
   commit(writes: ReadonlyArray<Write>, settled: Settled): Conflict | undefined {
@@ -100,7 +104,7 @@ export class Writer implements AcceptedState {
   private schedule(): void {
     if (this.scheduled || this.flushing !== undefined) return
     this.scheduled = true
-    setImmediate(() => {
+    this.later(() => {
       this.scheduled = false
       this.flush()
     })
