@@ -38,6 +38,18 @@ const late = new Set([
   "saxes"
 ])
 
+/** Writes every character beyond ASCII as its escape. esbuild does so in strings only, neither in regular
+ *  expressions nor in templates; the start reads one byte as one character (precompiled.ts). An escape means
+ *  the same everywhere but in a raw template, which is refused. */
+const asciiOf = (script) => {
+  if (/\.raw`[^`]*[^\0-\x7f]/.test(script))
+    throw new Error("dist/serve.cjs: a raw template cannot be written in ASCII")
+  return script.replace(/\\[^]|[^\0-\x7f]/g, (text) => {
+    const code = text.charCodeAt(text.length - 1)
+    return code > 0x7f ? `\\u${code.toString(16).padStart(4, "0")}` : text
+  })
+}
+
 const common = {
   bundle: true,
   platform: "node",
@@ -79,12 +91,12 @@ await Promise.all([
     const file = join(root, "dist/serve.cjs")
     writeFileSync(
       file,
-      readFileSync(file, "latin1")
+      asciiOf(readFileSync(file, "utf8"))
         .replace(/(?<![\w.$])import\(/g, "__import(")
         .replace(/(?<=[\w$]=)((?:__toESM\()?require\("([^"]+)"\)(?:,1\))?)/g, (whole, load, name) =>
           late.has(name) ? `__late(()=>${load})` : whole
         ),
-      "latin1"
+      "ascii"
     )
   }),
   // CommonJS, so that a start never sets up the loader of modules.

@@ -154,6 +154,7 @@ export class BodyStream {
   readonly readable: AsyncIterable<Uint8Array>
   private readonly source: Readable
   private paused = false
+  private ended = false
 
   constructor(pause: () => void, resume: () => void) {
     this.pause = pause
@@ -175,23 +176,35 @@ export class BodyStream {
   private readonly resume: () => void
 
   push(chunk: Uint8Array): void {
+    if (this.source.destroyed) return
     if (!this.source.push(chunk) && !this.paused) {
       this.paused = true
       this.pause()
     }
   }
 
-  /** Resumes a paused connection: after the end nobody reads on, and the connection's next request would
-   *  never arrive. */
   end(): void {
-    if (this.paused) {
-      this.paused = false
-      this.resume()
-    }
+    this.ended = true
+    this.flow()
     this.source.push(null)
   }
 
   fail(reason: BodyFault["reason"]): void {
+    this.flow()
     this.source.destroy(new BodyFault(reason))
+  }
+
+  /** Is called with the answer. Who still reads hears that no more of the body will come; what arrives of it
+   *  is discarded. */
+  abandon(): void {
+    if (!this.ended) this.fail("aborted")
+  }
+
+  /** Resumes a paused connection: nobody reads on now, and the connection's next request would never
+   *  arrive. */
+  private flow(): void {
+    if (!this.paused) return
+    this.paused = false
+    this.resume()
   }
 }

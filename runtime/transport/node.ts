@@ -184,7 +184,8 @@ class Node {
     this.inFlight++
     reply.on("close", () => {
       this.inFlight--
-      if (!reply.writableFinished) exchange.abort()
+      if (reply.writableFinished) exchange.bodyStream?.abandon()
+      else exchange.abort()
     })
     const match = this.table.match(exchange.method, exchange.path)
     exchange.params = match.params

@@ -1,9 +1,20 @@
 /** One HTTP exchange over uWebSockets.js: the request that a route reads, and the sink of a streamed
- *  response. The library's request is invalid when its callback returns, so its head is copied once, here. */
+ *  response. The library's request is invalid when its callback returns, so its head is copied once, here.
+ *  The library throws when a response is used after its end or its abort, and a throw in one of its callbacks
+ *  ends the process. Guarantee: an exchange alone holds the library's response, and lets go of it at the end,
+ *  at the upgrade and at the abort; from then on every call does nothing. */
 import type uWS from "uWebSockets.js"
 import type { Indexed } from "../indexed-set.ts"
 import type { Request, Service, Sink } from "../http.ts"
-import { type BodyStream, FlatHeaders, plainAddress, plainPath, type Proxies, traceId } from "./exchange.ts"
+import {
+  type BodyStream,
+  byteLengthOf,
+  FlatHeaders,
+  plainAddress,
+  plainPath,
+  type Proxies,
+  traceId
+} from "./exchange.ts"
 
 const noBytes = new Uint8Array(0)
 
@@ -37,7 +48,7 @@ export class Exchange implements Request, Indexed {
   private abortListener: (() => void) | undefined = undefined
   private peer: string | undefined = undefined
   private drains: Array<() => void> | undefined = undefined
-  readonly res: uWS.HttpResponse
+  private res: uWS.HttpResponse | undefined
   private readonly origin: Origin
 
   constructor(origin: Origin, res: uWS.HttpResponse, req: uWS.HttpRequest) {
@@ -54,7 +65,7 @@ export class Exchange implements Request, Indexed {
   }
 
   private get address(): string {
-    return (this.peer ??= this.aborted ? "" : textOf(this.res.getRemoteAddressAsText()))
+    return (this.peer ??= this.res === undefined ? "" : textOf(this.res.getRemoteAddressAsText()))
   }
 
   get client(): string {
@@ -82,8 +93,97 @@ export class Exchange implements Request, Indexed {
     else this.abortListener = listener
   }
 
+  /** Reads the body. The library passes on what arrives behind an answer as well; nobody hears of that. */
+  onData(read: (chunk: ArrayBuffer, isLast: boolean) => void): void {
+    this.res?.onData((chunk, isLast) => {
+      if (this.res !== undefined) read(chunk, isLast)
+    })
+  }
+
+  onWritable(listener: () => boolean): void {
+    this.res?.onWritable(listener)
+  }
+
+  pause(): void {
+    this.res?.pause()
+  }
+
+  resume(): void {
+    this.res?.resume()
+  }
+
+  /** Sends a whole response in one cork. `fields` begins with the trace id's value; the rest of the head
+   *  follows in the same string, because each call into the library costs more than the bytes it carries. */
+  end(
+    status: string,
+    fields: string,
+    body: string | Uint8Array | undefined,
+    closesConnection: boolean
+  ): void {
+    const res = this.release()
+    res?.cork(() => {
+      res.writeStatus(status)
+      res.writeHeader("X-Trace-ID", fields)
+      if (this.method === "HEAD") res.endWithoutBody(byteLengthOf(body), closesConnection)
+      else res.end(body ?? "", closesConnection)
+    })
+  }
+
+  /** Begins a streamed response. */
+  begin(status: string, fields: string): void {
+    const { res } = this
+    res?.cork(() => {
+      res.writeStatus(status)
+      res.writeHeader("X-Trace-ID", fields)
+    })
+  }
+
+  /** Writes the chunks in one cork, and returns false when the peer reads too slowly. */
+  write(chunks: ReadonlyArray<string | Uint8Array>): boolean {
+    const { res } = this
+    let keepsUp = true
+    res?.cork(() => {
+      for (const chunk of chunks) if (chunk.length > 0) keepsUp = res.write(chunk) && keepsUp
+    })
+    return keepsUp
+  }
+
+  /** Completes a streamed response. The connection is never closed here: the library would write its header
+   *  into the middle of a chunked body. */
+  finish(): void {
+    const res = this.release()
+    res?.cork(() => {
+      if (this.method === "HEAD") res.endWithoutBody()
+      else res.end()
+    })
+  }
+
+  /** Drops the connection; the library reports it as an abort. */
+  close(): void {
+    this.res?.close()
+    this.res = undefined
+  }
+
+  upgrade<Data>(data: Data, key: string, extensions: string, context: uWS.us_socket_context_t): void {
+    const res = this.release()
+    res?.cork(() => {
+      res.writeStatus("101 Switching Protocols")
+      res.writeHeader("X-Trace-ID", this.traceId)
+      res.upgrade(data, key, "", extensions, context)
+    })
+  }
+
+  /** Hands the library's response out for its last use. What is left of a body is discarded. */
+  private release(): uWS.HttpResponse | undefined {
+    this.bodyStream?.abandon()
+    const { res } = this
+    this.res = undefined
+    return res
+  }
+
   abort(): void {
     this.aborted = true
+    this.res = undefined
     this.abortListener?.()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
@@ -142,23 +242,17 @@ export class ResponseStream implements Sink {
   send(chunk: string | Uint8Array): boolean {
     if (this.closed || chunk.length === 0) return true
     this.flush()
-    const { res } = this.exchange
-    res.cork(() => {
-      this.behind = !res.write(chunk) || this.behind
-    })
+    this.behind = !this.exchange.write([chunk]) || this.behind
     return !this.behind
   }
 
   private readonly flush = (): void => {
     this.scheduled = false
-    if (this.exchange.aborted || this.queue.length === 0) return
+    if (this.queue.length === 0) return
     const chunks = this.queue
-    const { res } = this.exchange
     this.queue = []
     this.queuedBytes = 0
-    res.cork(() => {
-      for (const chunk of chunks) if (chunk.length > 0) this.behind = !res.write(chunk) || this.behind
-    })
+    this.behind = !this.exchange.write(chunks) || this.behind
   }
 
   writable(): boolean {
@@ -185,18 +279,14 @@ export class ResponseStream implements Sink {
     await this.drained()
     if (this.closed) return false
     this.markEnded()
-    // `closeConnection` is never used here: the library would write its header into the middle of a chunked
-    // body.
-    this.exchange.res.cork(() => {
-      this.exchange.res.end()
-    })
+    this.exchange.finish()
     return true
   }
 
   cut(): void {
     if (!this.closed) {
       this.markEnded()
-      this.exchange.res.close()
+      this.exchange.close()
     }
   }
 }

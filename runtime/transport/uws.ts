@@ -11,7 +11,6 @@ import { BodyFault, type Header, type Response, type Route, type Sink, type Sock
 import { IndexedSet } from "../indexed-set.ts"
 import {
   BodyStream,
-  byteLengthOf,
   discardBytesMax,
   fieldText,
   limitsOf,
@@ -97,8 +96,7 @@ class Node {
   private readWhole(exchange: Exchange, bytesMax: number, keep: boolean, proceed: () => void): void {
     let parts: Array<Uint8Array> | undefined
     let bytes = 0
-    exchange.res.onData((chunk, isLast) => {
-      if (exchange.answered) return
+    exchange.onData((chunk, isLast) => {
       bytes += chunk.byteLength
       if (bytes > bytesMax) {
         this.reading.delete(exchange)
@@ -122,17 +120,12 @@ class Node {
   }
 
   private readStream(exchange: Exchange, bytesMax: number, proceed: () => void): void {
-    const { res } = exchange
     const body = (exchange.bodyStream = new BodyStream(
-      () => {
-        if (!exchange.aborted) res.pause()
-      },
-      () => {
-        if (!exchange.aborted) res.resume()
-      }
+      () => exchange.pause(),
+      () => exchange.resume()
     ))
     let bytes = 0
-    res.onData((chunk, isLast) => {
+    exchange.onData((chunk, isLast) => {
       bytes += chunk.byteLength
       if (bytes > bytesMax) {
         this.reading.delete(exchange)
@@ -191,21 +184,15 @@ class Node {
   private answer(exchange: Exchange, response: Response, close = response.close ?? false): void {
     if (exchange.aborted || exchange.answered) return
     exchange.answered = true
-    const { res } = exchange
-    const { body } = response
+    const { status, body } = response
     if (typeof body === "function") return this.stream(exchange, response, body)
     this.inFlight--
-    res.cork(() => {
-      this.head(exchange, response)
-      if (exchange.method === "HEAD") res.endWithoutBody(byteLengthOf(body), close || this.draining)
-      else if (body === undefined) res.end("", close || this.draining)
-      else res.end(body, close || this.draining)
-    })
+    this.reading.delete(exchange)
+    exchange.end(statusLine(status), this.fields(exchange, response), body, close || this.draining)
   }
 
-  /** Writes the whole head in one call into the library, because each call costs more than the bytes it
-   *  carries. */
-  private head({ res, traceId }: Exchange, { status, headers, always }: Response): void {
+  /** Returns the response's head behind the status line: the trace id, and further lines. */
+  private fields({ traceId }: Exchange, { headers, always }: Response): string {
     let fields = traceId
     if (headers !== undefined) fields += linesOf(headers)
     if (always !== undefined) {
@@ -214,26 +201,23 @@ class Node {
       fields += lines
     }
     if (this.draining) fields += "\r\nConnection: close"
-    res.writeStatus(statusLine(status))
-    res.writeHeader("X-Trace-ID", fields)
+    return fields
   }
 
   private stream(exchange: Exchange, response: Response, body: (sink: Sink) => Promise<void> | void): void {
-    const { res } = exchange
     const stream = new ResponseStream(exchange, () => {
       this.inFlight--
+      this.reading.delete(exchange)
     })
-    res.onWritable(() => stream.writable())
-    res.cork(() => this.head(exchange, response))
+    exchange.onWritable(() => stream.writable())
+    exchange.begin(statusLine(response.status), this.fields(exchange, response))
     exchange.abort = ((before) => () => {
       stream.markEnded()
       before.call(exchange)
     })(exchange.abort)
     if (exchange.method === "HEAD") {
       stream.markEnded()
-      res.cork(() => {
-        res.endWithoutBody()
-      })
+      exchange.finish()
       return
     }
     Promise.resolve()
@@ -269,11 +253,7 @@ class Node {
         const { accept } = verdict
         const key = req.getHeader("sec-websocket-key")
         const extensions = req.getHeader("sec-websocket-extensions")
-        res.cork(() => {
-          res.writeStatus("101 Switching Protocols")
-          res.writeHeader("X-Trace-ID", exchange.traceId)
-          res.upgrade<SocketData>({ accepted: accept, socket: undefined }, key, "", extensions, context)
-        })
+        exchange.upgrade<SocketData>({ accepted: accept, socket: undefined }, key, extensions, context)
       },
       open: (ws) => {
         const held = ws.getUserData()

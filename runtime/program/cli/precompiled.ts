@@ -26,7 +26,8 @@ export const loadPrecompiled = <A>(file: string, load: (name: string) => Promise
   const { size, mtimeMs } = statSync(file)
   const cache = join(folder, `serve-${size}-${Math.round(mtimeMs)}-${process.version}-${process.arch}.cache`)
   const cachedData = existsSync(cache) ? readFileSync(cache) : undefined
-  // esbuild writes ASCII, so one byte is one character.
+  // The build writes ASCII (runtime/build.mjs), so one byte is one character, and V8 holds and scans half of
+  // what UTF-16 takes.
   const source = `(function (exports, require, module, __metaUrl, __import, __late) {${readFileSync(file, "latin1")}\n})`
   const script = new Script(source, { filename: file, ...(cachedData === undefined ? {} : { cachedData }) })
   const module = { exports: {} as A }
