@@ -1,0 +1,112 @@
+/** Faults of leaving: the client goes, a deadline passes, and somebody works on. */
+import type { Mutant } from "./mutant.ts"
+
+const http1 = ["test/actors/engines/chat/http1.test.ts"]
+const faults = ["test/protocols/chat/turn/faults.test.ts", "test/protocols/chat/clients-disconnect.test.ts"]
+
+export const abort: ReadonlyArray<Mutant> = [
+  {
+    id: "turn-without-client",
+    file: "protocols/chat/turn/turn.ts",
+    find: `    client?.onAborted(() => this.stop("disconnected"))\n`,
+    replace: "",
+    why: "the model goes on to be paid for an answer that nobody reads",
+    tests: faults
+  },
+  {
+    id: "call-without-listener",
+    file: "actors/engines/chat/http-client.ts",
+    find: `    this.signal.addEventListener("abort", this.abort, { once: true })\n`,
+    replace: "",
+    why: "the call of an aborted turn holds its socket until the model has ended",
+    tests: [...http1, ...faults]
+  },
+  {
+    id: "call-after-abort",
+    file: "actors/engines/chat/http-client.ts",
+    find: "    if (this.signal.aborted) {\n      this.abort()\n      return false\n    }\n",
+    replace: "",
+    why: "a call that was aborted before it began is sent",
+    tests: http1
+  },
+  {
+    id: "socket-not-abandoned",
+    file: "actors/engines/chat/http-client.ts",
+    find: "    this.exchange?.abandon(this)\n    this.reject(fault)",
+    replace: "    this.reject(fault)",
+    why: "the socket of an aborted call stays open, and the model goes on",
+    tests: [...http1, ...faults]
+  },
+  {
+    id: "queue-forgets-to-listen",
+    file: "actors/engines/chat/upstreams.ts",
+    find: `      if (signal.aborted) abort()\n      else signal.addEventListener("abort", abort, { once: true })`,
+    replace: "      if (signal.aborted) abort()",
+    why: "a client that went holds its place in the queue",
+    tests: ["test/actors/engines/chat/parts.test.ts"]
+  },
+  {
+    id: "retry-after-abort",
+    file: "actors/engines/chat/attempts.ts",
+    find: "if (sink.firstEventSent || signal.aborted || !mayRepeat",
+    replace: "if (sink.firstEventSent || !mayRepeat",
+    why: "a call is repeated for a client that has left",
+    tests: faults
+  },
+  {
+    id: "pause-after-abort",
+    file: "actors/engines/chat/attempts.ts",
+    find: `    if (signal.aborted) abort()\n    else signal.addEventListener("abort", abort, { once: true })\n  })`,
+    replace: "    if (signal.aborted) abort()\n  })",
+    why: "a client that goes during the pause before a retry is waited for",
+    tests: faults
+  },
+  {
+    id: "probe-not-released",
+    file: "actors/engines/chat/attempts.ts",
+    find: `    breaker.tell("Release", {})\n`,
+    replace: "",
+    why: "a probe whose caller left the queue keeps the breaker half open for ten minutes",
+    tests: ["test/actors/engines/chat/parts.test.ts", ...faults]
+  },
+  {
+    id: "translation-not-interrupted",
+    file: "protocols/translation/text/translator-call.ts",
+    find: "      interrupt()\n",
+    replace: "",
+    why: "after 4.5 s the engine goes on with a text that nobody waits for",
+    tests: ["test/protocols/translation/text/text.test.ts"]
+  },
+  {
+    id: "translation-not-listening",
+    file: "protocols/translation/text/translator-call.ts",
+    find: `    signal.addEventListener("abort", onClientAbort)\n`,
+    replace: "",
+    why: "the engine works for a client that has left",
+    tests: ["test/protocols/translation/text/text.test.ts"]
+  },
+  {
+    id: "fetch-without-signal",
+    file: "actors/engines/upstream-call.ts",
+    find: `{ method: "POST", headers, body, signal }`,
+    replace: `{ method: "POST", headers, body }`,
+    why: "an interrupted call goes on at the upstream, which bills it",
+    tests: ["test/actors/engines/translation/upstreams.test.ts"]
+  },
+  {
+    id: "half-a-blob",
+    file: "storage/blobs.ts",
+    find: "        await rm(temporary, { force: true })\n",
+    replace: "",
+    why: "each upload that breaks off leaves its bytes on disk until the next start",
+    tests: ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
+  },
+  {
+    id: "producer-not-forgotten",
+    file: "runtime/lane.ts",
+    find: "        this.producers = this.producers.filter((waiting) => waiting !== wake)\n",
+    replace: "",
+    why: "a producer that was interrupted stays in the list of those who wait for room",
+    tests: ["test/runtime/lane.test.ts"]
+  }
+]

@@ -1,0 +1,117 @@
+/** Faults of limits: a queue, lane, body or cache that grows past what it promises. */
+import type { Mutant } from "./mutant.ts"
+
+export const capacity: ReadonlyArray<Mutant> = [
+  {
+    id: "lane-one-more",
+    file: "runtime/lane.ts",
+    find: "if (this.isEnded || this.items.length >= this.capacity) return false",
+    replace: "if (this.isEnded || this.items.length > this.capacity) return false",
+    why: "a lane takes one item more than it has room for",
+    tests: ["test/runtime/lane.test.ts"]
+  },
+  {
+    id: "gate-queue",
+    file: "actors/engines/chat/upstreams.ts",
+    find: "if (this.waiting.length >= this.limits.queue)",
+    replace: "if (this.waiting.length > this.limits.queue)",
+    why: "one caller more than configured waits for a model server",
+    tests: ["test/actors/engines/chat/parts.test.ts"]
+  },
+  {
+    id: "gate-permit-lost",
+    file: "actors/engines/chat/upstreams.ts",
+    find: "if (next === undefined) this.running--\n    else next.admit()",
+    replace: "this.running--\n    next?.admit()",
+    why: "each caller that waited leaves a permit too many behind",
+    tests: ["test/actors/engines/chat/parts.test.ts"]
+  },
+  {
+    id: "session-turns",
+    file: "protocols/chat/rate-limit.ts",
+    find: "if (count >= this.turnsMax) throw",
+    replace: "if (count > this.turnsMax) throw",
+    why: "a session runs one turn more than it may",
+    tests: ["test/protocols/chat/answer/sessions.test.ts"]
+  },
+  {
+    id: "turns-in-flight",
+    file: "protocols/chat/turn/turn.ts",
+    find: "if (this.running.size >= this.deps.settings.inFlightMax) throw",
+    replace: "if (this.running.size > this.deps.settings.inFlightMax) throw",
+    why: "the server takes one turn more than it may",
+    tests: ["test/protocols/chat/turn/faults.test.ts"]
+  },
+  {
+    id: "translation-cache-entry",
+    file: "protocols/translation/text/cache.ts",
+    find: "    if (chars > this.charsMax / 100) return\n",
+    replace: "",
+    why: "one long text evicts everybody else's",
+    tests: ["test/protocols/translation/text/cache.test.ts"]
+  },
+  {
+    id: "answer-cache-leaks",
+    file: "protocols/store/engine/cache.ts",
+    find: "    this.bytes -= this.cost(key, entry)\n",
+    replace: "",
+    why: "the cache counts what it dropped, and soon holds one answer",
+    tests: ["test/protocols/store/engine/listing.test.ts"]
+  },
+  {
+    id: "answer-cache-grows",
+    file: "protocols/store/engine/cache.ts",
+    find: "      if (this.bytes + cost <= this.bytesMax) break\n",
+    replace: "      if (this.bytes <= this.bytesMax) break\n",
+    why: "the cache holds one answer more than its bytes",
+    tests: ["test/protocols/store/engine/listing.test.ts"]
+  },
+  {
+    id: "documents-of-one-account",
+    file: "actors/documents/fair-scheduler.ts",
+    find: "if (count >= fewest) continue",
+    replace: "if (count > fewest) continue",
+    why: "one account runs more documents at once than it may",
+    tests: ["test/protocols/translation/documents/life.test.ts"]
+  },
+  {
+    id: "upstream-answer",
+    file: "actors/engines/upstream-call.ts",
+    find: "if ((bytes += part.length) > answerBytesMax) return undefined",
+    replace: "if (part.length > answerBytesMax) return undefined",
+    why: "an upstream that never stops sending fills the memory",
+    tests: ["test/actors/engines/translation/upstreams.test.ts"]
+  },
+  {
+    id: "calls-in-flight",
+    file: "protocols/translation/account/rate-limit.ts",
+    find: "if (using.inFlight >= this.inFlightMax) return",
+    replace: "if (using.inFlight > this.inFlightMax) return",
+    why: "a key has one call more under way than it may",
+    tests: ["test/protocols/translation/account/guard.test.ts"]
+  },
+  {
+    id: "call-never-leaves",
+    file: "protocols/translation/account/rate-limit.ts",
+    find: "      if (!pending) using.inFlight--\n",
+    replace: "",
+    why: "after 64 calls that were answered at once a key is refused for ever",
+    tests: ["test/protocols/translation/account/guard.test.ts"]
+  },
+  {
+    id: "counter-max",
+    file: "storage/staged-commit.ts",
+    find: "if (sum < 0 || (max !== undefined && sum > max)) return",
+    replace: "if (sum < 0 || (max !== undefined && sum > max + 1)) return",
+    why: "an account uploads one document more than its plan has",
+    tests: ["test/laws/store.test.ts"]
+  },
+  {
+    id: "replay-buffer",
+    file: "actors/voice/replay-buffer.ts",
+    find: "    while (this.samples > bufferedMsMax * samplesPerMs && this.parts.length > 1)\n      this.drop(this.parts[0]!.length)\n",
+    replace: "",
+    why: "a speaker who never pauses fills the memory",
+    tests: ["test/actors/voice-session.test.ts", "test/protocols/translation/voice/voice.test.ts"]
+  }
+]

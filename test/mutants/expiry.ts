@@ -1,0 +1,155 @@
+/** Faults of ends in time: codes, tokens, sessions, jobs, handles. */
+import type { Mutant } from "./mutant.ts"
+
+const token = ["test/conformance/authorization/token.test.ts"]
+const access = ["test/protocols/store/access/access.test.ts"]
+
+export const expiry: ReadonlyArray<Mutant> = [
+  {
+    id: "is-live",
+    file: "protocols/authorization/token/liveness.ts",
+    find: "  issuance.expiresMs > authority.nowMs() &&\n",
+    replace: "",
+    why: "lists and introspection call an expired token active",
+    tests: [...token, "test/conformance/authorization/exchange.test.ts"]
+  },
+  {
+    id: "own-token",
+    file: "protocols/authorization/token/tokens.ts",
+    find: "    exp * 1_000 <= nowMs() ||\n",
+    replace: "",
+    why: "the claim of a token's end is not read",
+    tests: token
+  },
+  {
+    id: "code",
+    file: "protocols/authorization/token/grants/authorization-code.ts",
+    find: "if (nowMs() >= code.expiresMs || code.failedAttempts",
+    replace: "if (code.failedAttempts",
+    why: "a code from a browser's history is good for ever",
+    tests: token
+  },
+  {
+    id: "browser-session",
+    file: "protocols/authorization/browser/sessions.ts",
+    find: "session === undefined || this.authority.nowMs() >= session.expiresMs",
+    replace: "session === undefined",
+    why: "a stolen cookie is good for ever",
+    tests: [
+      "test/conformance/authorization/authorize.test.ts",
+      "test/conformance/authorization/pages.test.ts"
+    ]
+  },
+  {
+    id: "refresh-absolute",
+    file: "actors/refresh-family.ts",
+    find: `nowMs >= family.expiresMs || nowMs >= family.absoluteMs ? "expired"`,
+    replace: `nowMs >= family.expiresMs ? "expired"`,
+    why: "a family that is used often enough never ends",
+    tests: ["test/actors/refresh-family.test.ts"]
+  },
+  {
+    id: "refresh-past-absolute",
+    file: "actors/refresh-family.ts",
+    find: "expiresMs: Math.min(expiresMs, state.absoluteMs), atMs: nowMs",
+    replace: "expiresMs, atMs: nowMs",
+    why: "a refresh token says that it outlives its family",
+    tests: ["test/actors/refresh-family.test.ts"]
+  },
+  {
+    id: "grace-ends",
+    file: "actors/refresh-family.ts",
+    find: "nowMs < family.usedMs + graceMs",
+    replace: "nowMs <= family.usedMs + graceMs",
+    why: "without a grace period a token that is used twice in one millisecond is no reuse",
+    tests: ["test/actors/refresh-family.test.ts"]
+  },
+  {
+    id: "app-token",
+    file: "protocols/store/access/app-tokens.ts",
+    find: "      stored.expiresMs <= this.clock() ||\n",
+    replace: "",
+    why: "a token of an app is good for ever",
+    tests: ["test/protocols/store/access/app-tokens.test.ts", ...access]
+  },
+  {
+    id: "console-session",
+    file: "protocols/store/access/staff.ts",
+    find: "found === undefined || found.createdMs + sessionMs <= nowMs || found",
+    replace: "found === undefined || found",
+    why: "a session that is used every half hour never ends",
+    tests: [...access, "test/protocols/store/console/console.test.ts"]
+  },
+  {
+    id: "console-session-idle",
+    file: "protocols/store/access/staff.ts",
+    find: " || found.seenMs + idleMs <= nowMs)",
+    replace: ")",
+    why: "a console that was left open stays open for the day",
+    tests: [...access, "test/protocols/store/console/console.test.ts"]
+  },
+  {
+    id: "chat-session",
+    file: "actors/proxy-session.ts",
+    find: "if (nowMs >= dueMs(state) || state.owner !== owner) return undefined",
+    replace: "if (state.owner !== owner) return undefined",
+    why: "a response is readable after the end that its owner was promised",
+    tests: ["test/actors/proxy-session.test.ts"]
+  },
+  {
+    id: "document",
+    file: "actors/document-job.ts",
+    find: "  facts.nowMs >= state.atMs + retentionMs ? remove",
+    replace: "  facts.nowMs > state.atMs + retentionMs ? remove",
+    why: "the sweep comes at the very time, is refused, and the document stays for ever",
+    tests: ["test/actors/document-job.test.ts"]
+  },
+  {
+    id: "prompt",
+    file: "protocols/authorization/browser/consent.ts",
+    find: "        prompt.expiresMs > services.nowMs() &&\n",
+    replace: "",
+    why: "a question of last week can still be answered",
+    tests: ["test/conformance/authorization/exchange.test.ts"]
+  },
+  {
+    id: "nonce",
+    file: "protocols/authorization/token/dpop.ts",
+    find: "return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs",
+    replace: "return ageMs >= 0",
+    why: "proofs that were made in advance are good for ever",
+    tests: token
+  },
+  {
+    id: "state",
+    file: "protocols/authorization/upstream/sealed-state.ts",
+    find: "return this.authority.nowMs() - value.atMs <= this.maxAgeMs ? value : undefined",
+    replace: "return value",
+    why: "a round trip that was begun yesterday is accepted, after its spent state was swept away",
+    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+  },
+  {
+    id: "cached-answer",
+    file: "protocols/store/engine/cache.ts",
+    find: "      entry.expiresMs <= nowMs ||\n",
+    replace: "",
+    why: "an answer that depends on the time is served for ever",
+    tests: ["test/protocols/store/engine/listing.test.ts"]
+  },
+  {
+    id: "idempotency-key",
+    file: "protocols/store/engine/idempotency.ts",
+    find: "earlier !== undefined && earlier.atMs + lifeMs > this.engine.clock()",
+    replace: "earlier !== undefined",
+    why: "a key of last month answers with last month's order",
+    tests: ["test/protocols/store/calls/many.test.ts", "test/protocols/store/resources/domain.test.ts"]
+  },
+  {
+    id: "index",
+    file: "storage/writer.ts",
+    find: "if ((key[1] as number) > nowMs) break",
+    replace: "if ((key[1] as number) >= nowMs) break",
+    why: "what ends now is not swept now",
+    tests: ["test/laws/store.test.ts"]
+  }
+]

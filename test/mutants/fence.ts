@@ -1,0 +1,97 @@
+/** Faults of the fences that keep one writer and one history: sequence numbers, the remembered tails of
+ *  journals, the lock of the data folder. */
+import type { Mutant } from "./mutant.ts"
+
+const storage = ["test/storage/storage.test.ts"]
+const both = ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
+
+export const fence: ReadonlyArray<Mutant> = [
+  {
+    id: "append-overwrites",
+    file: "storage/staged-commit.ts",
+    find: `if (seq !== tail.last + 1) return "sequence"`,
+    replace: `if (seq > tail.last + 1) return "sequence"`,
+    why: "a cell that is behind overwrites events of another",
+    tests: both
+  },
+  {
+    id: "snapshot-goes-back",
+    file: "storage/staged-commit.ts",
+    find: `    if (seq < tail.base) return "sequence"\n`,
+    replace: "",
+    why: "an old snapshot replaces a newer one",
+    tests: both
+  },
+  {
+    id: "snapshot-moves-the-tail-back",
+    file: "storage/staged-commit.ts",
+    find: "this.setTail(address, { last: Math.max(seq, tail.last), base: seq })",
+    replace: "this.setTail(address, { last: seq, base: seq })",
+    why: "after a snapshot of an earlier event the next append overwrites the events behind it",
+    tests: both
+  },
+  {
+    id: "tails-outlive-a-fault",
+    file: "storage/writer.ts",
+    find: "        this.tails.clear()\n        this.changes = []",
+    replace: "        this.changes = []",
+    why: "after a lost commit the actor's journal goes on behind a gap, or refuses for ever",
+    tests: storage
+  },
+  {
+    id: "refused-commit-keeps-its-tails",
+    file: "storage/writer.ts",
+    find: "        commit.undo()\n",
+    replace: "",
+    why: "a refused commit moves the tail: the actor's next append is refused",
+    tests: both
+  },
+  {
+    id: "waiting-outlives-a-fault",
+    file: "storage/writer.ts",
+    find: "        this.waiting = new Map()\n        this.leaving = new Map()\n        this.tails",
+    replace: "        this.leaving = new Map()\n        this.tails",
+    why: "reads return what was reported lost",
+    tests: storage
+  },
+  {
+    id: "second-opening",
+    file: "storage/lmdb.ts",
+    find: "  if (openFolders.has(folder))\n",
+    replace: "  if (openFolders.size > 1_000)\n",
+    why: "one process opens a folder twice, and two writers check conditions apart",
+    tests: storage
+  },
+  {
+    id: "living-writer",
+    file: "storage/lmdb.ts",
+    find: "        Number(pid) !== process.pid &&\n",
+    replace: "        Number(pid) === process.pid &&\n",
+    why: "the lock of a living process is taken away",
+    tests: storage
+  },
+  {
+    id: "lock-without-start",
+    file: "storage/lmdb.ts",
+    find: "writeSync(file, `${process.pid} ${startOf(process.pid)}`)",
+    replace: "writeSync(file, String(process.pid))",
+    why: "another process takes a living lock for one whose process id was used again",
+    tests: storage
+  },
+  {
+    id: "lock-outlives-a-refusal",
+    file: "storage/lmdb.ts",
+    find: "    unlock()\n    throw cause instanceof",
+    replace: "    throw cause instanceof",
+    why: "a folder that was refused stays locked for every other process",
+    tests: storage
+  },
+  {
+    id: "older-schema",
+    file: "storage/lmdb.ts",
+    find: "Number(stored.toString()) > schemaVersion",
+    replace: "Number(stored.toString()) > schemaVersion + 100",
+    why: "an older build writes into the data of a newer one",
+    tests: storage
+  }
+]

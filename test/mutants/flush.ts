@@ -1,0 +1,97 @@
+/** Faults of "nothing acknowledged before the flush": an answer that leaves before its commit is on disk. */
+import type { Mutant } from "./mutant.ts"
+
+const storage = ["test/storage/storage.test.ts"]
+const laws = ["test/laws/store.test.ts"]
+
+export const flush: ReadonlyArray<Mutant> = [
+  {
+    id: "lmdb-flushed",
+    file: "storage/lmdb.ts",
+    find: "      if (this.flushesToDisk) await this.db.flushed\n",
+    replace: "",
+    why: "a commit counts as durable before its pages are on disk: a power loss takes what was acknowledged",
+    tests: storage
+  },
+  {
+    id: "batch-unawaited",
+    file: "storage/lmdb.ts",
+    find: "await this.db.batch(() => {",
+    replace: "void this.db.batch(() => {",
+    why: "a transaction that fails is acknowledged, and its rejection is nobody's",
+    tests: storage
+  },
+  {
+    id: "flushed-forgets-leaving",
+    file: "storage/writer.ts",
+    find: "if (this.flushing === undefined && this.settledCallbacks.length === 0) return Promise.resolve()",
+    replace: "if (this.settledCallbacks.length === 0) return Promise.resolve()",
+    why: "flushed() resolves while the last transaction is still on its way",
+    tests: storage
+  },
+  {
+    id: "backup-waits-for-nothing",
+    file: "storage/lmdb.ts",
+    find: "      await writer.flushed()\n      try {\n        await db.backup(",
+    replace: "      try {\n        await db.backup(",
+    why: "a backup lacks commits that were accepted before it began",
+    tests: storage
+  },
+  {
+    id: "close-waits-for-nothing",
+    file: "storage/lmdb.ts",
+    find: "    close: async () => {\n      await writer.flushed()\n",
+    replace: "    close: async () => {\n",
+    why: "what was accepted in the last turn is lost at a clean shutdown",
+    tests: storage
+  },
+  {
+    id: "committed-when-accepted",
+    file: "storage/store.ts",
+    find: "    if (conflict !== undefined) reject(conflict)\n",
+    replace: "    if (conflict !== undefined) reject(conflict)\n    else resolve()\n",
+    why: "every caller of committed() answers before the flush, and never hears a storage fault",
+    tests: [...storage, ...laws]
+  },
+  {
+    id: "settled-at-next-turn",
+    file: "storage/writer.ts",
+    find: "    this.settledCallbacks.push(settled)\n    this.commits++",
+    replace:
+      "    setImmediate(settled, undefined)\n    this.settledCallbacks.push(() => {})\n    this.commits++",
+    why: "a commit settles without a fault, whatever becomes of it",
+    tests: [...storage, ...laws]
+  },
+  {
+    id: "store-write",
+    file: "protocols/store/engine/engine.ts",
+    find: "      if (lost instanceof Conflict) return reject(conflict(",
+    replace: "      resolve(value)\n      if (lost instanceof Conflict) return reject(conflict(",
+    why: "the store answers 201 for a product that a full disk refused",
+    tests: ["test/protocols/store/engine/listing.test.ts", "test/protocols/store/resources/domain.test.ts"]
+  },
+  {
+    id: "code-without-refresh",
+    file: "protocols/authorization/token/grants/authorization-code.ts",
+    find: "      if (!(outcome instanceof Promise)) continue\n      await outcome\n",
+    replace: "      if (!(outcome instanceof Promise)) continue\n",
+    why: "a code's token is answered before the code is spent on disk: after a crash it works again",
+    tests: ["test/conformance/authorization/faults.test.ts"]
+  },
+  {
+    id: "sealed-state-spent",
+    file: "protocols/authorization/upstream/sealed-state.ts",
+    find: "    await spent\n",
+    replace: "",
+    why: "a round trip goes on before its state is spent on disk: after a crash it can be replayed",
+    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+  },
+  {
+    id: "usage-written-behind",
+    file: "protocols/translation/account/usage.ts",
+    find: "        return batch.settled\n      }",
+    replace: "        return undefined\n      }",
+    why: "with behindMs 0 a translation is answered before its booking is on disk",
+    tests: ["test/protocols/translation/account/guard.test.ts"]
+  }
+]
