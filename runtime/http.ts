@@ -73,6 +73,9 @@ export interface Response {
   readonly body?: string | Uint8Array | ((sink: Sink) => Promise<void> | void) | undefined
   /** Closes the connection after this response, because a body that nobody reads may still be on its way. */
   readonly close?: boolean | undefined
+  /** Says why a 5xx answer was given: an exception or the value of a fault. The transport never sends it; it
+   *  reaches the log together with the trace id. */
+  readonly cause?: unknown
 }
 
 export type Handler = (request: Request) => Response | Promise<Response>

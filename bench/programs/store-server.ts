@@ -33,7 +33,6 @@ await Effect.runPromise(
         store,
         actors: system,
         clock: system.nowMs,
-        log: (level, message, fields) => console.error(level, message, fields),
         secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
         plainLoopback: true,
         callsMax: 1e9,

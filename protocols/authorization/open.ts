@@ -106,7 +106,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     await keys.age()
   }
   const sweeping = setInterval(
-    () => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause: String(cause) })),
+    () => void sweep().catch((cause: unknown) => log("error", "the sweep failed", { cause })),
     sweepEveryMs
   )
   sweeping.unref()
@@ -124,9 +124,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
       clearInterval(sweeping)
       await authority.audit
         .settle()
-        .catch((cause: unknown) =>
-          log("error", "the last audit rows could not be kept", { cause: String(cause) })
-        )
+        .catch((cause: unknown) => log("error", "the last audit rows could not be kept", { cause }))
     }
   }
 }

@@ -60,10 +60,14 @@ interface UseDpopNonce extends Refused<"use_dpop_nonce"> {
 /** The server cannot do it now: the answer is `server_error` with 503. */
 interface Unavailable extends Refused<"unavailable"> {
   readonly retryAfterSeconds: number
+  /** Is for the log only, like the cause of a bad gateway. */
+  readonly cause: unknown
 }
 
 /** An upstream server failed: the answer is `server_error` with 502. */
-type BadGateway = Refused<"bad_gateway">
+interface BadGateway extends Refused<"bad_gateway"> {
+  readonly cause: unknown
+}
 
 /** The transport refused the request before a handler saw it: the answer is `invalid_request` with the
  *  transport's status. */
@@ -134,16 +138,22 @@ export const useDpopNonce = (dpopNonce: string): Problem => ({
   dpopNonce
 })
 
-export const unavailable = (description = "temporarily unavailable", retryAfterSeconds = 1): Problem => ({
-  _tag: "unavailable",
+/** `cause` is an exception, a fault, or an actor's answer that holds one. */
+export const unavailable = (
+  description = "temporarily unavailable",
+  retryAfterSeconds = 1,
+  cause?: unknown
+): Problem => ({ _tag: "unavailable", description: described(description), retryAfterSeconds, cause })
+
+export const badGateway = (description: string, cause?: unknown): Problem => ({
+  _tag: "bad_gateway",
   description: described(description),
-  retryAfterSeconds
+  cause
 })
 
-export const badGateway = (description: string): Problem => ({
-  _tag: "bad_gateway",
-  description: described(description)
-})
+/** Returns the answer to a problem with what the log should say of it, if it is a fault of ours. */
+export const withCause = (problem: Problem, response: Response): Response =>
+  response.status < 500 ? response : { ...response, cause: problem }
 
 export const authenticationFailed = "client authentication failed"
 
@@ -240,7 +250,7 @@ export const problemResponse = (
   const { error, status, description, headers, members } = wordingOf(problem)
   // The cause of a 5xx is for the operator only; the caller gets the id to quote to them.
   const publicDescription = status >= 500 ? `internal error (${requestIdOf(request.traceId)})` : description
-  return {
+  return withCause(problem, {
     status,
     headers: [
       ["Content-Type", mediaType(request.headers?.get("accept"), settings)],
@@ -258,7 +268,7 @@ export const problemResponse = (
       status,
       ...members
     })
-  }
+  })
 }
 
 const rejections = {

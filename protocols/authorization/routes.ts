@@ -48,12 +48,13 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
       : [])
   ] as ReadonlyArray<readonly [string, string]>
   const secured = (
-    { status, headers = [], body }: Response,
+    { status, headers = [], body, cause }: Response,
     { traceId }: Pick<Request, "traceId">
   ): Response => ({
     status,
     headers: headers.concat(always, [["X-Request-Id", requestIdOf(traceId)]]),
-    ...(body === undefined ? {} : { body })
+    ...(body === undefined ? {} : { body }),
+    ...(cause === undefined ? {} : { cause })
   })
 
   const answered = (request: Request, answer: Response | Problem): Response =>

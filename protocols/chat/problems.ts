@@ -383,6 +383,8 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
 const wordingOf = (problem: Problem): Wording =>
   (wordings[problem._tag] as (problem: Problem) => Wording)(problem)
 
+export const statusOf = (problem: Problem): number => wordingOf(problem).status
+
 /** The only exception that chat throws deliberately. */
 export class Refusal extends Error {
   readonly problem: Problem
@@ -423,8 +425,13 @@ const retryHeaders = ({ status, retryAfterMs, shouldNotRetry }: Wording): Readon
   return headers
 }
 
-/** Returns the answer to a problem; `headers` are added to its own. */
-export const problemResponse = (problem: Problem, headers: ReadonlyArray<Header> = []): Response => {
+/** Returns the answer to a problem; `headers` are added to its own. The cause of a 5xx goes with it to the log:
+ *  what was thrown, else the problem itself. A client that disconnected is nobody's fault. */
+export const problemResponse = (
+  problem: Problem,
+  headers: ReadonlyArray<Header> = [],
+  thrown: unknown = problem
+): Response => {
   const wording = wordingOf(problem)
   const { status } = wording
   const own: Array<Header> = [["Content-Type", "application/json; charset=utf-8"], ...retryHeaders(wording)]
@@ -433,7 +440,8 @@ export const problemResponse = (problem: Problem, headers: ReadonlyArray<Header>
   return {
     status: status === 499 ? 503 : status,
     body: errorJson(errorBodyOf(problem)),
-    headers: [...own, ...headers]
+    headers: [...own, ...headers],
+    ...(status < 500 ? {} : { cause: thrown })
   }
 }
 

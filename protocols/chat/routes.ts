@@ -98,7 +98,7 @@ class ChatRoutes {
   /** Checks the key, then calls the handler; an exception becomes the error object. */
   guarded(endpoint: string, handle: OwnerHandler): Handler {
     const { access, turns } = this.deps
-    const { metrics, log } = turns.deps
+    const { metrics } = turns.deps
     return (request) => {
       const startedMs = performance.now()
       const requestId = requestIdOf(request.headers)
@@ -106,14 +106,7 @@ class ChatRoutes {
         metrics.request(endpoint, response.status)
         return withHeaders(response, requestId, startedMs)
       }
-      const failed = (thrown: unknown): Response => {
-        if (!(thrown instanceof Refusal))
-          log("error", "a chat request failed", {
-            endpoint,
-            fault: thrown instanceof Error ? thrown.name : "unknown"
-          })
-        return answered(problemResponse(problemOf(thrown)))
-      }
+      const failed = (thrown: unknown): Response => answered(problemResponse(problemOf(thrown), [], thrown))
       const owner = this.admitted.get(request) ?? access.ownerOf(request.headers)
       if (owner === undefined) return answered(problemResponse({ _tag: "InvalidKey" }))
       try {

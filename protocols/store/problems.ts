@@ -1,7 +1,7 @@
 /** Every refusal of the store, and its wording. A refusal is a value; one total function words it, to a
  *  status, a text and headers, and nothing else in the store does. Rules throw the one class that carries it,
  *  and `problemOf` is the one place that looks at what was thrown: whatever is no refusal is a defect of
- *  ours, which is logged and answered by 500 without a word about its cause.
+ *  ours, answered by 500 without a word about its cause, which goes with the answer to the log.
  *  Source: docs/spec/store.md, section 5. */
 import type { Response, Header } from "../../runtime/http.ts"
 import { defined } from "../../runtime/defined.ts"
@@ -33,10 +33,15 @@ export type Problem =
   | { readonly _tag: "WrongHost" }
   | { readonly _tag: "RateLimited"; readonly retryAfter: string }
   | { readonly _tag: "TooManySignIns" }
-  | { readonly _tag: "Unavailable"; readonly details: string; readonly retryAfterS: number }
+  | {
+      readonly _tag: "Unavailable"
+      readonly details: string
+      readonly retryAfterS: number
+      readonly cause?: unknown
+    }
   /** The transport could not read the request. */
   | { readonly _tag: "Unreadable"; readonly status: UnreadableStatus }
-  | { readonly _tag: "Defect"; readonly traceId: string }
+  | { readonly _tag: "Defect"; readonly traceId: string; readonly cause?: unknown }
 
 export type UnreadableStatus = 400 | 408 | 413 | 414 | 431
 
@@ -134,12 +139,12 @@ export const notFound = (details: string): Refusal => new Refusal({ _tag: "NotFo
 
 export const forbidden = (details: string): Refusal => new Refusal({ _tag: "Forbidden", details })
 
-export const unavailable = (details: string): Refusal =>
-  new Refusal({ _tag: "Unavailable", details, retryAfterS: 5 })
+export const unavailable = (details: string, cause?: unknown): Refusal =>
+  new Refusal({ _tag: "Unavailable", details, retryAfterS: 5, cause })
 
 /** The authorization server cannot be asked: the answer is 503, never "allow". */
-export const authorizationUnreachable = (): Refusal =>
-  unavailable("the authorization server cannot be reached")
+export const authorizationUnreachable = (cause?: unknown): Refusal =>
+  unavailable("the authorization server cannot be reached", cause)
 
 const faultsMax = 50
 const faultsInDetailsMax = 5
@@ -153,17 +158,15 @@ export const refuseFields = (because: "invalid" | "conflict", errors: FieldFault
   return (because === "invalid" ? invalid : conflict)(details, errors.slice(0, faultsMax))
 }
 
-export type Log = (level: "error", message: string, fields: Record<string, unknown>) => void
+/** The problem in what was thrown while a request was handled. A defect keeps its cause. */
+export const problemOf = (cause: unknown, traceId: string): Problem =>
+  cause instanceof Refusal ? cause.problem : { _tag: "Defect", traceId, cause }
 
-/** The problem in what was thrown while a request was handled. A defect is logged here, with its cause. */
-export const problemOf = (cause: unknown, traceId: string, log: Log): Problem => {
-  if (cause instanceof Refusal) return cause.problem
-  log("error", "a store request failed", {
-    traceId,
-    cause: cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
-  })
-  return { _tag: "Defect", traceId }
-}
+/** Returns the answer to a problem with what the log should say of it, if it is a fault of ours. */
+export const withCause = (problem: Problem, response: Response): Response =>
+  response.status < 500
+    ? response
+    : { ...response, cause: problem._tag === "Defect" ? problem.cause : problem }
 
 /** Returns the problem of a refusal; any other exception is thrown again. */
 export const refusedProblem = (cause: unknown): Problem => {
@@ -200,9 +203,9 @@ export const jsonType: Header = ["Content-Type", "application/json; charset=utf-
 
 export const problemResponse = (problem: Problem, ...headers: ReadonlyArray<Header>): Response => {
   const wording = wordingOf(problem)
-  return {
+  return withCause(problem, {
     status: wording.status,
     headers: [jsonType, noStore, ...(wording.headers ?? []), ...headers],
     body: bodyText(wording)
-  }
+  })
 }

@@ -12,7 +12,6 @@ import {
   problemResponse,
   unavailable,
   wordingOf,
-  type Log,
   type Problem,
   type UnreadableStatus
 } from "./problems.ts"
@@ -24,7 +23,6 @@ export interface StoreServiceOptions extends Omit<HandlerOptions, "tokenHeader">
   readonly endpoints: ReadonlyArray<Endpoint>
   /** The console's own pages and calls. */
   readonly console: ReadonlyArray<Route>
-  readonly log: Log
 }
 
 const inFlightMax = 1_000
@@ -68,14 +66,12 @@ const withinTime = (answer: Promise<Answer>): Promise<Answer> => {
 
 class StoreRoutes {
   private readonly guard: Guard
-  private readonly log: Log
   private readonly targets: Targets
   private readonly handlers: Handlers
   private inFlight = 0
 
   constructor(options: StoreServiceOptions) {
     this.guard = options.guard
-    this.log = options.log
     this.targets = new Targets(options.engine.resources, options.endpoints)
     this.handlers = new Handlers({ ...options, tokenHeader: options.guard.tokenHeader })
   }
@@ -177,7 +173,7 @@ class StoreRoutes {
   }
 
   private failed(request: Request, cause: unknown, headers: ReadonlyArray<Header>): Response {
-    const problem = problemOf(cause, request.traceId, this.log)
+    const problem = problemOf(cause, request.traceId)
     const response = problemResponse(problem, ...headers)
     // The rest of a body that is too large, or late, may still be on its way.
     const { status } = wordingOf(problem)

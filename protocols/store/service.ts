@@ -14,7 +14,6 @@ import { storeEndpoints } from "./calls/endpoints.ts"
 import { Guard } from "./access/guard.ts"
 import { loopbackNames } from "./access/loopback.ts"
 import { RateLimiter, type Plan } from "./access/rate-limit.ts"
-import type { Log } from "./problems.ts"
 import { firstBoot, resources } from "./resources/all.ts"
 import { webhooksResource } from "./resources/webhooks.ts"
 import { storeService } from "./routes.ts"
@@ -29,7 +28,6 @@ export interface StoreOptions {
   readonly secrets: Secrets
   readonly cipher: FieldCipher
   /** Logs defects of the program. */
-  readonly log: Log
   /** The store's own opaque tokens when absent. */
   readonly tokens?: AppTokens
   /** The name of this store; when absent only loopback names are. */
@@ -76,7 +74,7 @@ const bodyBytesMaxDefault = 2 * 1_048_576
 const cacheTtlMsDefault = 60_000
 
 export const openStore = (options: StoreOptions): OpenStore => {
-  const { store, actors, clock, secrets, log, domain, headerPrefix = "X-STORE" } = options
+  const { store, actors, clock, secrets, domain, headerPrefix = "X-STORE" } = options
   const privateTargets = options.webhooks?.privateTargets ?? false
   const engine = new Engine(store, [...resources, webhooksResource(privateTargets, secrets.random)], {
     zone: new Zone(options.zone ?? "UTC"),
@@ -109,18 +107,17 @@ export const openStore = (options: StoreOptions): OpenStore => {
   const hosts = [...(domain === undefined ? loopbackNames : [domain]), ...(options.hosts ?? [])]
   const guard = new Guard(
     { rateLimiter, apps, staff },
-    { headerPrefix, hosts, plainLoopback: options.plainLoopback, log }
+    { headerPrefix, hosts, plainLoopback: options.plainLoopback }
   )
   const service = storeService({
     engine,
     guard,
     endpoints: storeEndpoints(store),
     validation: webhooks.replies,
-    console: consoleRoutes({ engine, guard, apps, staff, webhooks, log }),
+    console: consoleRoutes({ engine, guard, apps, staff, webhooks }),
     origin: domain === undefined ? undefined : `https://${domain}`,
     cacheTtlMs: options.cacheTtlMs ?? cacheTtlMsDefault,
-    bodyBytesMax: options.bodyBytesMax ?? bodyBytesMaxDefault,
-    log
+    bodyBytesMax: options.bodyBytesMax ?? bodyBytesMaxDefault
   })
   return {
     service,

@@ -20,7 +20,9 @@ export const invalid = (name: string, detail?: string): Response =>
   problem({ _tag: "Invalid", name, ...(detail === undefined ? {} : { detail }) })
 
 export const notFound = (what: string): Response => problem({ _tag: "NotFound", what })
-export const unavailable: Response = problem({ _tag: "Down", status: 503 })
+
+/** Answers 503. The cause is an exception, a fault, or an actor's answer that holds one: it reaches the log. */
+export const unavailable = (cause?: unknown): Response => problem({ _tag: "Down", status: 503, cause })
 
 /** Returns the UUID of the path in lower case, or a 400 when it is none. */
 export const idIn = (request: Request, name: string): string | Response => {
@@ -71,7 +73,9 @@ export const durable = (
   conflict: () => Response = () => problem({ _tag: "Conflict" })
 ): Promise<Response> =>
   new Promise((resolve) => {
-    const refused = store.commit(writes, (fault) => resolve(fault === undefined ? answer() : unavailable))
+    const refused = store.commit(writes, (fault) =>
+      resolve(fault === undefined ? answer() : unavailable(fault))
+    )
     if (refused instanceof Conflict) resolve(conflict())
   })
 

@@ -30,9 +30,9 @@ export type Refusal =
   | { readonly _tag: "DocumentNotReady" }
   | { readonly _tag: "QuotaExceeded"; readonly owner: "account" | "key"; readonly message?: string }
   /** A dependency of this path is down or too slow. */
-  | { readonly _tag: "Down"; readonly status: 503 | 504 }
+  | { readonly _tag: "Down"; readonly status: 503 | 504; readonly cause?: unknown }
   /** The whole server is overloaded; the caller itself is not too fast. */
-  | { readonly _tag: "Overloaded" }
+  | { readonly _tag: "Overloaded"; readonly cause?: unknown }
 
 const tags: Readonly<Record<Refusal["_tag"], true>> = {
   Missing: true,
@@ -147,17 +147,23 @@ export const problem = (refusal: Refusal): Response => {
         detail: `The ${refusal.owner}'s limit for this billing period is reached.`
       })
     case "Down":
-      return answer(
-        refusal.status,
-        { message: "Service unavailable, please try again later.", code: "overloaded" },
-        ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : [])
-      )
+      return {
+        ...answer(
+          refusal.status,
+          { message: "Service unavailable, please try again later.", code: "overloaded" },
+          ...(refusal.status === 503 ? [retryAfter(retrySeconds * 1_000)] : [])
+        ),
+        cause: refusal.cause
+      }
     case "Overloaded":
-      return answer(
-        529,
-        { message: "The server is overloaded, please try again later.", code: "overloaded" },
-        retryAfter(retrySeconds * 1_000)
-      )
+      return {
+        ...answer(
+          529,
+          { message: "The server is overloaded, please try again later.", code: "overloaded" },
+          retryAfter(retrySeconds * 1_000)
+        ),
+        cause: refusal.cause
+      }
   }
 }
 

@@ -21,7 +21,9 @@ import { chatService } from "./services/chat.ts"
 import { grantableBy, startStore, type StartedStore } from "./services/store.ts"
 import { appTokensOf, storeSlug } from "./services/store-authorization.ts"
 import { createDemoTranslation, startTranslation } from "./services/translation.ts"
-import { ResponseCounter, logger } from "./telemetry.ts"
+import { ResponseCounter } from "./telemetry.ts"
+import { Exchanges } from "./telemetry/exchanges.ts"
+import { logger } from "./telemetry/logger.ts"
 import { startTestProxy } from "./test-proxy.ts"
 import { listenWith } from "../transport/listen.ts"
 
@@ -104,7 +106,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
               : `https://${config.storeDomain}/api/v1/`
           )
     const shop: StartedStore = await startStore(
-      defined({ config, store, system, seal, log, loopback: local, subject: secrets?.oauthUserId, tokens })
+      defined({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, tokens })
     )
     keep(shop.demo)
     const chat = chatService(config, {
@@ -116,6 +118,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     })
 
     const answers = new ResponseCounter()
+    const exchanges = new Exchanges({ log, countsOf: answers.countsOf })
     let adapter = ""
     const services = [
       operations({
@@ -144,7 +147,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
     const server = await listenWith(
       config.adapter,
       (line) => log("warn", line),
-      services.map((service) => answers.instrument(service)),
+      services.map((service) => exchanges.instrument(service)),
       {
         host: config.host,
         port,
@@ -192,9 +195,7 @@ export const startNode = async (config: Config): Promise<RunningNode> => {
           await shop.open.settled()
           await translation
             .settled()
-            .catch((cause: unknown) =>
-              log("error", "usage of the last moments could not be kept", { cause: String(cause) })
-            )
+            .catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause }))
           await Effect.runPromise(Scope.close(scope, Exit.void))
           await store.close()
           log("info", "stopped")

@@ -1,48 +1,17 @@
-/** Writes structured logs to standard error, one JSON object per line and without personal text, and the
- *  numbers of /metrics. */
+/** Counts answers by service and status, and words the numbers of /metrics. */
 import type { ActorSystem } from "../registry.ts"
-import type { Log } from "../kind.ts"
-import type { Service } from "../http.ts"
+import type { StatusCounts } from "./telemetry/exchanges.ts"
 
-const levels = ["debug", "info", "warn", "error"] as const
-
-export const logger =
-  (
-    least: (typeof levels)[number],
-    write: (line: string) => void = (line) => process.stderr.write(line)
-  ): Log =>
-  (level, message, fields) => {
-    if (levels.indexOf(level) < levels.indexOf(least)) return
-    write(`${JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })}\n`)
-  }
-
-/** Counts responses by service and status class, as the services return them. */
+/** Counts responses by service and status. */
 export class ResponseCounter {
   private readonly counts = new Map<string, number>()
 
-  /** Returns the same service, with its responses counted. */
-  instrument(service: Service): Service {
-    const count = (status: number): void => {
-      const name = `service="${service.name}",status="${status}"`
+  readonly countsOf = (service: string): StatusCounts => ({
+    count: (status) => {
+      const name = `service="${service}",status="${status}"`
       this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
     }
-    return {
-      ...service,
-      routes: service.routes.map((route) => ({
-        ...route,
-        handle: (request) => {
-          const response = route.handle(request)
-          if (response instanceof Promise)
-            return response.then((later) => {
-              count(later.status)
-              return later
-            })
-          count(response.status)
-          return response
-        }
-      }))
-    }
-  }
+  })
 
   get lines(): ReadonlyArray<string> {
     return [...this.counts].map(([labels, value]) => `troupe_http_responses_total{${labels}} ${value}`)

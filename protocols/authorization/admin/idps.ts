@@ -161,7 +161,7 @@ export const refreshKeys = async (call: AdminCall): Promise<Outcome> => {
   if (fields.problem !== undefined) return fields.problem
   try {
     return ok({ status: "refreshed", keys: await call.ports.idpKeys.refresh(idp) })
-  } catch {
-    return badGateway("the keys could not be fetched")
+  } catch (cause) {
+    return badGateway("the keys could not be fetched", cause)
   }
 }

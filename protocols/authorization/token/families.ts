@@ -49,7 +49,7 @@ export class Families {
     const family = this.authority.actors.ref(RefreshFamily, familyId)
     return askMaybeSync((done) =>
       family.askNow("Inspect", {}, (answer) =>
-        done("reply" in answer ? this.asEnded(familyId, answer.reply) : unavailable())
+        done("reply" in answer ? this.asEnded(familyId, answer.reply) : unavailable(undefined, 1, answer))
       )
     )
   }
@@ -91,7 +91,7 @@ export class Families {
     try {
       this.pending.record(familyId)
     } catch (cause) {
-      log("error", "a revocation intent could not be written", { familyId, cause: String(cause) })
+      log("error", "a revocation intent could not be written", { familyId, cause })
     }
     log("error", "a token family could not be revoked in the store", { familyId })
     audit.later("family.revocation_failed", { detail: { family_id: familyId } })

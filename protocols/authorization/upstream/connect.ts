@@ -89,7 +89,7 @@ export const connectRoutes = (
   authority: AuthContext,
   { vault, fetcher, sessions, pages, resource: resourceNamed, environment = process.env }: ConnectDependencies
 ): ReadonlyArray<Route> => {
-  const { settings, books, seal, audit, nowMs, local, log } = authority
+  const { settings, books, seal, audit, nowMs, local } = authority
   const states = new SealedStates<Connecting>(authority, "connect", stateMs)
   const refuse = (request: Request, problem: Problem): Response =>
     wantsPage(request) ? pages.error(problem, request) : problemResponse(problem, request, settings)
@@ -200,10 +200,15 @@ export const connectRoutes = (
     }
     const code = answered.get("code")
     if (code === undefined) return invalid("code is missing")
-    const failed = (reason: string): Response => {
-      log("warn", "a provider did not exchange its code", { provider: provider.slug, reason })
-      return refuse(request, badGateway("the provider did not complete the connection"))
-    }
+    const failed = (reason: string): Response =>
+      refuse(
+        request,
+        badGateway("the provider did not complete the connection", {
+          _tag: "CodeNotExchanged",
+          provider: provider.slug,
+          reason
+        })
+      )
     const { tokenUrl, tokenAuth, clientId, format, pkce } = oauthConfig(provider)
     const secret = secretOf(provider, seal, environment)
     if (secret === undefined) return failed("its secret is not set")

@@ -53,7 +53,7 @@ export const federationRoutes = (
   authority: AuthContext,
   { fetcher, pages, waits, logIn, redirectError }: FederationDependencies
 ): ReadonlyArray<Route> => {
-  const { settings, books, audit, nowMs, local, log } = authority
+  const { settings, books, audit, nowMs, local } = authority
   const { federation, session } = settings
   const party: Party = { id: "federation", issuer: federation.issuer, jwksUri: "" }
   const keys = new RemoteKeys(fetcher, { keptMs: keysKeptMs, timeoutMs, allowPrivateAddresses: local }, nowMs)
@@ -107,10 +107,8 @@ export const federationRoutes = (
       cookie(state, Math.floor(settings.stateMaxAgeMs / 1_000))
     )
   }
-  const unavailable = (request: Request, fault: FetchFault): Response => {
-    log("warn", "the upstream login provider is not available", { reason: fault.reason })
-    return page(request, badGateway("the login provider is not available"))
-  }
+  const unavailable = (request: Request, fault: FetchFault): Response =>
+    page(request, badGateway("the login provider is not available", fault))
 
   const callback = async (request: Request): Promise<Response> => {
     if (!federation.enabled) return page(request, problemOf("not_found", "there is nothing here"))
@@ -151,7 +149,12 @@ export const federationRoutes = (
       await failed(reason)
       return (
         (await redirectError(state.req, error, description)) ??
-        page(request, error === "server_error" ? badGateway(description) : problemOf(error, description))
+        page(
+          request,
+          error === "server_error"
+            ? badGateway(description, { _tag: "LoginNotCompleted", reason })
+            : problemOf(error, description)
+        )
       )
     }
     if (parameter("error") !== undefined)

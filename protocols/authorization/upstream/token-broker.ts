@@ -281,8 +281,8 @@ export class UpstreamTokenBroker {
         assertion,
         ...asked
       })
-    } catch {
-      return this.unreachable(provider, "private_key")
+    } catch (cause) {
+      return this.unreachable(provider, "private_key", cause)
     }
   }
 
@@ -305,9 +305,9 @@ export class UpstreamTokenBroker {
     return this.unreachable(provider, "its secret is not set")
   }
 
-  private unreachable(provider: Provider, reason: string): Problem {
-    this.authority.log("warn", "an upstream gave no token", { provider: provider.slug, reason })
-    return unavailable("the upstream is not available", 5)
+  private unreachable({ slug }: Provider, reason: string, cause?: unknown): Problem {
+    const noToken = { _tag: "NoToken", provider: slug, reason, cause }
+    return unavailable("the upstream is not available", 5, noToken)
   }
 }
 

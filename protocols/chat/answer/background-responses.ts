@@ -185,6 +185,7 @@ export class BackgroundResponses {
     const { job, turn } = work
     if (turn.interrupted) return this.requeue(work)
     const problem = turn.problem(fault, job.spec.model)
+    turn.logFailure(problem, fault, job.id)
     const status = turn.cancelled ? "cancelled" : "failed"
     const end = turn.cancelled ? {} : { error: responseErrorOf(problem) }
     const object = job.builder.responseObject(status, end)

@@ -47,7 +47,7 @@ const whole = async (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<R
   } catch (fault) {
     const problem = turn.problem(fault, spec.model)
     turn.end("failed")
-    return turn.problemResponse(problem)
+    return turn.problemResponse(problem, fault)
   }
 }
 
@@ -88,12 +88,13 @@ const streamed = (turns: Turns, spec: CompletionsSpec, turn: Turn): Promise<Resp
       const problem = turn.problem(fault, spec.model)
       turn.end("failed")
       if (turn.disconnected) {
-        reply.replaceWith(turn.problemResponse(problem))
+        reply.replaceWith(turn.problemResponse(problem, fault))
         reply.abandon()
       } else if (reply.headersSent) {
+        turn.logFailure(problem, fault)
         chunks.fail(errorBodyOf(problem))
         reply.end()
-      } else reply.replaceWith(turn.problemResponse(problem))
+      } else reply.replaceWith(turn.problemResponse(problem, fault))
     }
   )
   return reply.response

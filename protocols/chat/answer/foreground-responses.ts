@@ -59,7 +59,7 @@ export const wholeResponse = async (
     const problem = turn.problem(fault, job.spec.model)
     if (turn.cancelled) await storeCancelled(runs, job, turn)
     turn.end(turn.cancelled ? "cancelled" : "failed")
-    return turn.problemResponse(problem)
+    return turn.problemResponse(problem, fault)
   } finally {
     runs.end(job)
   }
@@ -132,14 +132,15 @@ export class StreamedResponse {
     const problem = turn.problem(fault, job.spec.model)
     if (turn.disconnected) {
       await storeCancelled(runs, job, turn)
-      reply.replaceWith(turn.problemResponse(problem))
+      reply.replaceWith(turn.problemResponse(problem, fault))
       reply.abandon()
       return turn.end("cancelled")
     }
     if (!reply.headersSent) {
-      reply.replaceWith(turn.problemResponse(problem))
+      reply.replaceWith(turn.problemResponse(problem, fault))
       return turn.end("failed")
     }
+    turn.logFailure(problem, fault)
     const object = builder.responseObject("failed", { error: responseErrorOf(problem) })
     // If even this cannot be stored, the client is informed all the same: the turn has failed either way.
     await runs.storeForeground(job, turn, { status: "failed", object }).catch(() => {})
@@ -149,7 +150,9 @@ export class StreamedResponse {
 
   /** The response object cannot be built: `error` is the one event that needs none. */
   private failWithoutObject(fault: unknown): void {
-    const { code, message } = errorBodyOf(problemOf(fault))
+    const problem = problemOf(fault)
+    this.turn.logFailure(problem, fault)
+    const { code, message } = errorBodyOf(problem)
     const sequence = this.job.builder.sequence++
     const event = { type: "error", code, message, param: null, sequence_number: sequence }
     this.reply.write(namedFrame("error", JSON.stringify(event)) + doneFrame)

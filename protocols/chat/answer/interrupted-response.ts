@@ -38,6 +38,6 @@ export const failUnfinished = async (
       events: record.streamed ? [failedEvent(failed, eventsFrom)] : []
     })
   } catch (fault) {
-    log("error", "a background response could not be ended", { fault: String(fault) })
+    log("error", "a background response could not be ended", { response: id, cause: fault })
   }
 }

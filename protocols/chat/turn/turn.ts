@@ -9,7 +9,7 @@ import { publicId, type Target, type Upstreams } from "../../../actors/engines/c
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 import type { Header, Request, Response } from "../../../runtime/http.ts"
 import type { ChatMetrics } from "../metrics.ts"
-import { problemResponse, Refusal, type Problem } from "../problems.ts"
+import { problemResponse, Refusal, statusOf, type Problem } from "../problems.ts"
 import type { TurnSpec } from "../request/turn-spec.ts"
 import { problemOf } from "../upstream-problems.ts"
 import type { BuiltinTools } from "./builtin-tools.ts"
@@ -31,7 +31,7 @@ export interface ChatSettings {
 }
 
 /** The part of a request that a turn needs. */
-type Client = Pick<Request, "onAborted">
+type Client = Pick<Request, "onAborted" | "traceId">
 
 export type Outcome = "completed" | "incomplete" | "failed" | "cancelled" | "client_disconnect"
 
@@ -118,6 +118,10 @@ export class Turn implements Indexed, TurnCaller {
   private readonly turns: Turns
   private readonly deadline: Deadline
   private readonly onEnd: () => void
+
+  /** The trace id of its request; a turn without a client has none. */
+  private readonly traceId: string | undefined
+
   private stopReason: StopReason | undefined
   private upstreamMs = 0
 
@@ -129,6 +133,7 @@ export class Turn implements Indexed, TurnCaller {
   constructor(turns: Turns, client: Client | undefined, onEnd: () => void) {
     this.turns = turns
     this.onEnd = onEnd
+    this.traceId = client?.traceId
     this.signal = this.aborter
     this.deadline = turns.deps.deadlines.start(turns.deps.settings.turnMs, () => this.stop("timeout"))
     client?.onAborted(() => this.stop("disconnected"))
@@ -198,7 +203,7 @@ export class Turn implements Indexed, TurnCaller {
   }
 
   /** Converts an exception of this turn to the problem that its client receives; the reason for which the
-   *  turn was stopped takes precedence. A defect is logged. */
+   *  turn was stopped takes precedence. */
   problem(thrown: unknown, model: string): Problem {
     switch (this.stopReason) {
       case "disconnected":
@@ -209,17 +214,25 @@ export class Turn implements Indexed, TurnCaller {
       case "timeout":
         return { _tag: "UpstreamTimeout", shouldNotRetry: true }
     }
-    const problem = problemOf(thrown, model)
-    if (problem._tag === "InternalError")
-      this.turns.deps.log("error", "a turn failed", {
-        fault: thrown instanceof Error ? thrown.name : "unknown"
-      })
-    return problem
+    return problemOf(thrown, model)
   }
 
   /** The answer to a turn that failed before its headers were sent. */
-  problemResponse(problem: Problem): Response {
-    return problemResponse(problem, this.headers)
+  problemResponse(problem: Problem, thrown: unknown): Response {
+    return problemResponse(problem, this.headers, thrown)
+  }
+
+  /** Logs a failure that its client learns from the stream, or from the stored response: there is no answer
+   *  to carry its cause. */
+  logFailure(problem: Problem, cause: unknown, response?: string): void {
+    const status = statusOf(problem)
+    if (status < 500 || problem._tag === "ClientDisconnected") return
+    this.turns.deps.log(status === 500 ? "error" : "warn", "a turn failed", {
+      traceId: this.traceId,
+      response,
+      status,
+      cause
+    })
   }
 
   end(outcome: Outcome): void {

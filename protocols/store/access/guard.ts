@@ -3,7 +3,7 @@
  *  refused check has no effect on data.
  *  Source: docs/spec/store.md, sections 2.1, 2.3, 2.9, 3, 4. */
 import type { Request, Header } from "../../../runtime/http.ts"
-import { problemOf, type Log, type Problem } from "../problems.ts"
+import { problemOf, type Problem } from "../problems.ts"
 import type { Verified } from "./app-tokens.ts"
 import { adminTokenPrefix, type App, type AppRegistry } from "./apps.ts"
 import { isLoopback } from "./loopback.ts"
@@ -38,7 +38,6 @@ export interface GuardOptions {
   readonly hosts: ReadonlyArray<string>
   /** Loopback may speak plain HTTP: there is no certificate, and the server is bound to loopback. */
   readonly plainLoopback: boolean
-  readonly log: Log
 }
 
 export interface GuardParts {
@@ -105,7 +104,7 @@ export class Guard {
       (cause: unknown) =>
         done({
           _tag: "Refused",
-          problem: problemOf(cause, request.traceId, this.options.log),
+          problem: problemOf(cause, request.traceId),
           headers: [this.rateLimiter.headerWithoutPlace(request.client)]
         })
     )

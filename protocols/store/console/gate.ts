@@ -7,7 +7,7 @@ import type { Handler, Request, Response } from "../../../runtime/http.ts"
 import { isFormFault, parseForm, type Form } from "../../shared/form.ts"
 import type { Area } from "../access/scopes.ts"
 import { sessionOf, type Guard } from "../access/guard.ts"
-import { problemOf, problemResponse, wordingOf, type Log, type Problem } from "../problems.ts"
+import { problemOf, problemResponse, withCause, wordingOf, type Problem } from "../problems.ts"
 import type { Member, Staff } from "../access/staff.ts"
 import { html, page, root, seeOther } from "./page.ts"
 
@@ -78,12 +78,10 @@ const isAllowed = ({ member }: Visit, area: Area | undefined): boolean =>
 export class Gate {
   private readonly guard: Guard
   private readonly staff: Staff
-  private readonly log: Log
 
-  constructor(guard: Guard, staff: Staff, log: Log) {
+  constructor(guard: Guard, staff: Staff) {
     this.guard = guard
     this.staff = staff
-    this.log = log
   }
 
   /** Wraps a public page; transport and host are checked first, as everywhere. */
@@ -150,7 +148,8 @@ export class Gate {
     try {
       return await work()
     } catch (cause) {
-      return word(problemOf(cause, traceId, this.log))
+      const problem = problemOf(cause, traceId)
+      return withCause(problem, word(problem))
     }
   }
 }

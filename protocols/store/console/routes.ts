@@ -9,7 +9,6 @@ import type { Webhooks } from "../calls/webhooks.ts"
 import { appCallRoutes } from "./app-calls.ts"
 import { appRoutes } from "./apps.ts"
 import { Gate } from "./gate.ts"
-import type { Log } from "../problems.ts"
 import { root, seeOther, stylesheet } from "./page.ts"
 import { productRoutes } from "./products.ts"
 import { signInRoutes } from "./sign-in.ts"
@@ -21,7 +20,6 @@ export interface ConsoleDeps {
   readonly apps: AppRegistry
   readonly staff: Staff
   readonly webhooks: Webhooks
-  readonly log: Log
 }
 
 export const consoleRoutes = ({
@@ -29,10 +27,9 @@ export const consoleRoutes = ({
   guard,
   apps,
   staff,
-  webhooks,
-  log
+  webhooks
 }: ConsoleDeps): ReadonlyArray<Route> => {
-  const gate = new Gate(guard, staff, log)
+  const gate = new Gate(guard, staff)
   return [
     { method: "GET", path: root, handle: gate.open(() => seeOther(`${root}/tools/apps`)) },
     { method: "GET", path: `${root}/style.css`, handle: stylesheet },

@@ -190,4 +190,4 @@ export class Engine implements Catalog {
 }
 
 const storageRefusal = (fault: StorageFault): Refusal =>
-  unavailable(fault.reason === "full" ? "storage is full" : "storage is not available")
+  unavailable(fault.reason === "full" ? "storage is full" : "storage is not available", fault)

@@ -97,7 +97,7 @@ export class AdminRoutes {
   private changed(change: Promise<Key | undefined>): Promise<Response> {
     return change.then(
       (key) => (key === undefined ? notFound("API key") : ok(keyJson(key))),
-      () => unavailable
+      (cause: unknown) => unavailable(cause)
     )
   }
 
@@ -141,7 +141,7 @@ export class AdminRoutes {
     }
     return createKey(store, hashKey, account, { label, nowMs: clock() }).then(
       ({ key, secret }) => ok(keyJson(key, secret)),
-      () => unavailable
+      (cause: unknown) => unavailable(cause)
     )
   }
 
@@ -264,7 +264,7 @@ export class AdminRoutes {
       if (by !== "day" && isAnyUsed(tagAmounts)) rows.push({ tag, day: undefined, amounts: tagAmounts })
       if (rows.length > wanted) break
       await yieldToEventLoop()
-      if (request.signal.aborted) return unavailable
+      if (request.signal.aborted) return unavailable()
     }
     return ok(
       tagReportJson(

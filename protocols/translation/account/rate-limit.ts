@@ -41,7 +41,7 @@ export class RateLimiter {
     return askMaybeSync<Answer>((done) =>
       this.windowOf(using).askNow("Take", this.call, (answer) => {
         if ("reply" in answer) done(this.counted(using, handle))
-        else done(problem("refuse" in answer ? answer.refuse : { _tag: "Overloaded" }))
+        else done(problem("refuse" in answer ? answer.refuse : { _tag: "Overloaded", cause: answer }))
       })
     ) as Answer
   }

@@ -276,7 +276,7 @@ export class DocumentRoutes {
     if (received._tag === "Success") return undefined
     this.worker.keyring.drop(id)
     if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", owner: "account" }
-    return { _tag: "Down", status: 504 }
+    return { _tag: "Down", status: 504, cause: received.failure }
   }
 
   /** Finds the document of a request: it must belong to the account, and the document key must match.

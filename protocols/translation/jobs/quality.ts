@@ -154,7 +154,7 @@ export class QualityRoutes {
               .askNow("Take", { cost: 1, limit, windowMs: minuteMs }, (answer) => {
                 if ("refuse" in answer)
                   return resolve(problem({ ...answer.refuse, message: "Too many requests." }))
-                if ("fault" in answer) return resolve(problem({ _tag: "Overloaded" }))
+                if ("fault" in answer) return resolve(problem({ _tag: "Overloaded", cause: answer }))
                 Promise.resolve(handle(request, using)).then(resolve, reject)
               })
           )
@@ -214,7 +214,7 @@ export class QualityRoutes {
           resolve(
             "reply" in answer
               ? json(202, { job_id: jobId, poll_url: `/v1/quality-evaluation/${jobId}` }, pollAfter)
-              : unavailable
+              : unavailable(answer)
           )
         )
     )
@@ -226,14 +226,15 @@ export class QualityRoutes {
   ): Promise<Response> => {
     const jobId = (request.params["job_id"] ?? "").toLowerCase()
     if (!isUuid(jobId)) return refused(400, "job_id must be a valid UUID.")
-    const view = await new Promise<QualityView | undefined | "down">((resolve) =>
+    const view = await new Promise<QualityView | undefined | Response>((resolve) =>
       this.deps.actors.ref(QualityJob, jobId).askNow("Read", {}, (answer) => {
         if ("reply" in answer) resolve(answer.reply)
-        else resolve("refuse" in answer ? undefined : "down")
+        else resolve("refuse" in answer ? undefined : unavailable(answer))
       })
     )
-    if (view === "down") return unavailable
-    if (view === undefined || view.accountId !== accountId) return refused(404, "The job was not found.")
+    if (view === undefined) return refused(404, "The job was not found.")
+    if (isResponse(view)) return view
+    if (view.accountId !== accountId) return refused(404, "The job was not found.")
     if (view._tag === "Processing") return json(202, { job_id: jobId, status: "processing" }, pollAfter)
     if (view._tag === "Failed")
       return json(

@@ -168,7 +168,7 @@ export class VoiceJobRoutes {
     const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }
     actors.watch("voice-job", jobId, () => this.deps.ended?.())
     const answer = await this.ask<void>(jobId, "Create", { job })
-    if (!("reply" in answer)) return unavailable
+    if (!("reply" in answer)) return unavailable(answer)
     const { url, signature, signed } = this.asset(request, jobId, "upload")
     return ok(
       { job_id: jobId, upload_url: url, signature, ...(include ? { signed_upload_url: signed } : {}) },
@@ -232,7 +232,7 @@ export class VoiceJobRoutes {
     if (isResponse(jobId)) return jobId
     if (typeof include !== "boolean") return include
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
-    if ("fault" in answer) return unavailable
+    if ("fault" in answer) return unavailable(answer)
     return "reply" in answer && answer.reply.job.accountId === account.accountId
       ? ok(this.jobJson(request, jobId, answer.reply, include))
       : jobNotFound
@@ -282,7 +282,7 @@ export class VoiceJobRoutes {
     if (!sameSignature(presented, this.signature(jobId, what))) return problem({ _tag: "Forbidden" })
     const answer = await this.ask<VoiceJobView>(jobId, "Read", {})
     if ("reply" in answer) return { jobId, view: answer.reply }
-    return "refuse" in answer ? jobNotFound : unavailable
+    return "refuse" in answer ? jobNotFound : unavailable(answer)
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {
@@ -303,7 +303,7 @@ export class VoiceJobRoutes {
     const answer = await this.ask<void>(jobId, "Upload", { blob })
     if ("reply" in answer) return noContent
     await store.blobs.delete(blob)
-    return "refuse" in answer ? problem({ _tag: "Forbidden" }) : unavailable
+    return "refuse" in answer ? problem({ _tag: "Forbidden" }) : unavailable(answer)
   }
 
   private readonly fetch = async (request: Request): Promise<Response> => {

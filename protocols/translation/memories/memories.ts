@@ -211,7 +211,7 @@ export class MemoryRoutes {
       if (rows.length === 0 || filter === "") break
       from = rows.at(-1)!.key[1] as number
       await yieldToEventLoop()
-      if (request.signal.aborted) return unavailable
+      if (request.signal.aborted) return unavailable()
     }
     const page = found.slice(0, size)
     const last = page.at(-1)?.place
@@ -281,7 +281,7 @@ export class MemoryRoutes {
           },
           202
         )
-      : unavailable
+      : unavailable(answer)
   }
 
   private readonly export = async ({ accountId, memoryId, name }: Memory): Promise<Response> => {
@@ -291,7 +291,7 @@ export class MemoryRoutes {
       ok({ job_id: jobId, parameters: { translation_memory_id: memoryId } }, status)
     if (before !== undefined) {
       const existing = await this.ask<MemoryJobView>(before, "Read", {})
-      if ("fault" in existing) return unavailable
+      if ("fault" in existing) return unavailable(existing)
       if ("reply" in existing && existing.reply._tag === "Exporting")
         return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
       if ("reply" in existing && existing.reply._tag === "Exported" && clock() < existing.reply.expiresMs)
@@ -314,14 +314,14 @@ export class MemoryRoutes {
     if ("reply" in answer) return accepted(jobId, 202)
     if ("refuse" in answer)
       return problem({ _tag: "Conflict", detail: "An export of this memory is being processed." })
-    return unavailable
+    return unavailable(answer)
   }
 
   private readonly job: Guarded = async (request, { account: { accountId } }) => {
     const jobId = idIn(request, "job_id")
     if (isResponse(jobId)) return jobId
     const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
-    if ("fault" in answer) return unavailable
+    if ("fault" in answer) return unavailable(answer)
     return "reply" in answer && answer.reply.job.accountId === accountId
       ? ok(jobJson(jobId, answer.reply, this.address(request, jobId, "download")))
       : unknownJob
@@ -338,7 +338,7 @@ export class MemoryRoutes {
       return problem({ _tag: "Forbidden" })
     const answer = await this.ask<MemoryJobView>(jobId, "Read", {})
     if ("reply" in answer) return { jobId, view: answer.reply }
-    return "refuse" in answer ? unknownJob : unavailable
+    return "refuse" in answer ? unknownJob : unavailable(answer)
   }
 
   private readonly upload = async (request: Request): Promise<Response> => {
@@ -364,7 +364,7 @@ export class MemoryRoutes {
     await store.blobs.delete(blob)
     return "refuse" in answer
       ? problem({ _tag: "Conflict", detail: "The file was uploaded already." })
-      : unavailable
+      : unavailable(answer)
   }
 
   private readonly fetch = async (request: Request): Promise<Response> => {

@@ -120,7 +120,7 @@ export class TextTranslation {
       const respond = (): Response | Promise<Response> => this.recordMemoryUse(run, () => answer(run))
       return booked === undefined
         ? respond()
-        : booked.then(respond, () => problem({ _tag: "Down", status: 504 }))
+        : booked.then(respond, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
     }
     const release = (defect: unknown): never => {
       reservation.release()

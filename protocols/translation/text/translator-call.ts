@@ -50,18 +50,18 @@ export const callTranslator = (
     if (signal.aborted) onClientAbort()
   })
 
-export const refusalOfEngineFault = ({ reason }: EngineFault): Refusal => {
-  switch (reason) {
+export const refusalOfEngineFault = (cause: EngineFault): Refusal => {
+  switch (cause.reason) {
     case "unsupported":
       return { _tag: "UnsupportedLanguage", name: "target_lang", pair: true }
     case "bad-input":
       return { _tag: "Invalid", name: "text" }
     case "overloaded":
-      return { _tag: "Overloaded" }
+      return { _tag: "Overloaded", cause }
     case "timeout":
     case "crashed":
     case "upstream":
     case "unavailable":
-      return { _tag: "Down", status: 504 }
+      return { _tag: "Down", status: 504, cause }
   }
 }

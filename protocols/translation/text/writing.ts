@@ -127,7 +127,7 @@ export class Writing {
           const booked = reservation.book(characters, tag)
           return booked === undefined
             ? answer()
-            : booked.then(answer, () => problem({ _tag: "Down", status: 504 }))
+            : booked.then(answer, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
         },
         (defect: unknown) => {
           reservation.release()

@@ -127,7 +127,13 @@ export class Voice {
       return problem({ _tag: "QuotaExceeded", owner: "key" })
     const { recognizer } = this.deps.engines
     const { used, max } = recognizer.capacity()
-    if (!recognizer.readiness().ready || used >= max) return problem({ _tag: "Down", status: 503 })
+    const readiness = recognizer.readiness()
+    if (!readiness.ready || used >= max)
+      return problem({
+        _tag: "Down",
+        status: 503,
+        cause: readiness.ready ? "no recognizer is free" : readiness
+      })
 
     const sessionId = randomUUID()
     const token = this.deps.newToken()
@@ -142,7 +148,7 @@ export class Voice {
         .askNow("Create", { config, token: this.deps.hashToken(token) }, (answer) => {
           if ("reply" in answer) return resolve(this.opened(request, sessionId, token))
           live.delete(sessionId)
-          resolve(problem({ _tag: "Down", status: 503 }))
+          resolve(problem({ _tag: "Down", status: 503, cause: answer }))
         })
     )
   }
@@ -264,7 +270,9 @@ export class Voice {
           }
           if ("refuse" in answer && answer.refuse._tag === "TokenMisused")
             this.connections.get(row.sessionId)?.misused()
-          resolve(problem("refuse" in answer ? { _tag: "Forbidden" } : { _tag: "Down", status: 503 }))
+          resolve(
+            problem("refuse" in answer ? { _tag: "Forbidden" } : { _tag: "Down", status: 503, cause: answer })
+          )
         })
     )
   }

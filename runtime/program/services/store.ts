@@ -11,7 +11,6 @@ import { openStore, type OpenStore } from "../../../protocols/store/service.ts"
 import { randomToken, sealer, type Sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
-import type { Log } from "../../kind.ts"
 import type { ActorSystem } from "../../registry.ts"
 
 /** The secrets of the demo shop that a first start creates; they are printed once. */
@@ -31,7 +30,6 @@ export interface StoreParts {
   readonly store: Store
   readonly system: ActorSystem
   readonly seal: Sealer
-  readonly log: Log
   /** True when the server listens on a loopback address, which only this machine can reach. */
   readonly loopback: boolean
   /** Issues the tokens of apps by the authorization server; without it the store issues its own. */
@@ -104,7 +102,6 @@ export const startStore = async ({
   store,
   system,
   seal,
-  log,
   loopback,
   tokens,
   subject
@@ -113,7 +110,6 @@ export const startStore = async ({
     store,
     actors: system,
     clock: system.nowMs,
-    log,
     secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
     cipher: fieldCipherOf(config.storeDataKey, seal),
     ...(tokens === undefined ? {} : { tokens }),

@@ -22,7 +22,7 @@ import {
   Policies,
   Providers
 } from "../../../protocols/authorization/records.ts"
-import { logger } from "../../../runtime/program/telemetry.ts"
+import { logger } from "../../../runtime/program/telemetry/logger.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../storage/store.ts"

@@ -7,7 +7,8 @@ import type { Area, Scope } from "../../../protocols/store/access/scopes.ts"
 import type { OwnAppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import type { App } from "../../../protocols/store/access/apps.ts"
 import { openStore, type OpenStore, type StoreOptions } from "../../../protocols/store/service.ts"
-import type { Request, Response } from "../../../runtime/http.ts"
+import type { Request, Response, Service } from "../../../runtime/http.ts"
+import { Exchanges } from "../../../runtime/program/telemetry/exchanges.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { RouteTable } from "../../../runtime/transport/route-table.ts"
 import { openMemory } from "../../../storage/memory.ts"
@@ -69,6 +70,9 @@ export class StoreHarness {
   /** What the store has logged. */
   readonly logged: Array<LogLine> = []
 
+  /** The store's service as the program serves it: what fails is logged. */
+  readonly service: Service
+
   private readonly table: RouteTable
 
   constructor(options: Partial<StoreOptions> = {}, store: Store = openMemory()) {
@@ -85,13 +89,17 @@ export class StoreHarness {
         seal: (plain, address) => seal.seal(new TextEncoder().encode(plain), "store field", address),
         open: (sealed, address) => new TextDecoder().decode(seal.open(sealed, "store field", address))
       },
-      log: (_, message, fields) => this.logged.push({ message, fields }),
       domain,
       plainLoopback: false,
       ...options
     })
     this.system.host(this.shop.delivery, Context.make(Deliveries, this.shop.webhooks))
-    this.table = new RouteTable([this.shop.service])
+    const exchanges = new Exchanges({
+      log: (_, message, fields = {}) => this.logged.push({ message, fields }),
+      countsOf: () => ({ count: () => {} })
+    })
+    this.service = exchanges.instrument(this.shop.service)
+    this.table = new RouteTable([this.service])
   }
 
   static async open(options: Partial<StoreOptions> = {}, store?: Store): Promise<StoreHarness> {
@@ -181,7 +189,7 @@ export class StoreHarness {
     const asked: Request = { ...request, params: match.params }
     const response: Response =
       match.route === undefined
-        ? this.shop.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
+        ? this.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
         : await match.route.handle(asked)
     const text = typeof response.body === "string" ? response.body : ""
     return {

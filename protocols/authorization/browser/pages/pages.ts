@@ -1,17 +1,18 @@
 /** The pages: login, consent, connections and errors. They are plain forms with labels and one heading each.
  *  Source: docs/spec/authorization.md, sections 7.5, 7.6, 7.8, 12.4 and 12.6. */
 import type { Response } from "../../../../runtime/http.ts"
-import { type Problem, requestIdOf, wordingOf } from "../../problems.ts"
+import { type Problem, requestIdOf, withCause, wordingOf } from "../../problems.ts"
 import { html, page, type PageOptions } from "./html.ts"
 
 export const errorPage = (problem: Problem, traceId: string, options: PageOptions = {}): Response => {
   const { description, error, status } = wordingOf(problem)
-  return page(
+  const response = page(
     "This did not work",
     html`<h1>This did not work</h1><p class="fault">${description}</p>
 <p>Return to the application and try again.</p><dl class="soft"><dt>Error</dt><dd>${error}</dd><dt>Request</dt><dd>${requestIdOf(traceId)}</dd></dl>`,
     { status, ...options }
   )
+  return withCause(problem, response)
 }
 
 export interface LoginView {

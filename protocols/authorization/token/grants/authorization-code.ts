@@ -131,7 +131,7 @@ export const authorizationCode: Grant = async (call) => {
         rows
       })
       if ("refuse" in answer) continue
-      if ("fault" in answer) return unavailable()
+      if ("fault" in answer) return unavailable(undefined, 1, answer)
     } else {
       const outcome = books.commit(rows)
       if (!(outcome instanceof Promise)) continue
@@ -146,5 +146,5 @@ export const authorizationCode: Grant = async (call) => {
     })
     return refreshes ? { ...minted.body, refresh_token: refreshTokens.encode(familyId, 1) } : minted.body
   }
-  return unavailable()
+  return unavailable("the code could not be spent: its rows keep changing")
 }

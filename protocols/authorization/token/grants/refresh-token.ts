@@ -153,9 +153,9 @@ const rotated = async (presented: PresentedToken): Promise<Body | Problem> => {
     expiresMs: nowMs() + settings.registration.refreshMs,
     rows: [issuanceRow(token.issuance)]
   })
-  if ("fault" in answer) return unavailable()
+  if ("fault" in answer) return unavailable(undefined, 1, answer)
   if ("refuse" in answer) {
-    if (answer.refuse._tag === "Stale") return unavailable()
+    if (answer.refuse._tag === "Stale") return unavailable(undefined, 1, answer)
     // A concurrent use of the same token came first; if the token is superseded, this step has ended the
     // family.
     const { verdict } = answer.refuse

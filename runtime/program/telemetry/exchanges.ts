@@ -1,0 +1,160 @@
+/** Hears of every answer of every service: counts it, and logs each 5xx with its trace id and cause (G-13).
+ *  It is the one place where that happens: a handler carries the cause in `Response.cause`, or throws.
+ *  Guarantee: a service behaves as it does without it. Source: docs/operations.md, "Logs". */
+import {
+  BodyFault,
+  type Request,
+  type Response,
+  type Route,
+  type Service,
+  type Sink,
+  type SocketRoute
+} from "../../http.ts"
+import type { Log } from "../../kind.ts"
+
+/** Counts answers of one service by status. */
+export interface StatusCounts {
+  count(status: number): void
+}
+
+export interface ExchangesOptions {
+  readonly log: Log
+  readonly countsOf: (service: string) => StatusCounts
+}
+
+type RefusedRequest = Parameters<Service["refused"]>[1]
+
+export class Exchanges {
+  private readonly options: ExchangesOptions
+
+  constructor(options: ExchangesOptions) {
+    this.options = options
+  }
+
+  /** Returns the same service, with its answers heard. */
+  instrument(service: Service): Service {
+    const heard = new HeardService(service, this.options)
+    return {
+      ...service,
+      routes: service.routes.map((route) => heard.route(route)),
+      ...(service.sockets && { sockets: service.sockets.map((route) => heard.socket(route)) }),
+      refused: heard.refused
+    }
+  }
+}
+
+class HeardService {
+  private readonly service: Service
+  private readonly log: Log
+  private readonly counts: StatusCounts
+
+  constructor(service: Service, { log, countsOf }: ExchangesOptions) {
+    this.service = service
+    this.log = log
+    this.counts = countsOf(service.name)
+  }
+
+  route(route: Route): Route {
+    const { admit, handle, path } = route
+    return {
+      ...route,
+      ...(admit && {
+        admit: (request: Request) => {
+          const refusal = admit(request)
+          return refusal === undefined ? undefined : this.answered(request, path, refusal)
+        }
+      }),
+      handle: (request) => {
+        let response: Response | Promise<Response>
+        try {
+          response = handle(request)
+        } catch (cause) {
+          return this.threw(request, path, cause)
+        }
+        return response instanceof Promise
+          ? response.then(
+              (later) => this.answered(request, path, later),
+              (cause: unknown) => this.threw(request, path, cause)
+            )
+          : this.answered(request, path, response)
+      }
+    }
+  }
+
+  socket(route: SocketRoute<any>): SocketRoute<any> {
+    const { path } = route
+    // A route may be an object of a class, so it is not spread.
+    return Object.create(route, {
+      upgrade: {
+        value: (request: Request) => {
+          try {
+            const verdict = route.upgrade(request)
+            return "accept" in verdict ? verdict : this.answered(request, path, verdict)
+          } catch (cause) {
+            return this.threw(request, path, cause)
+          }
+        }
+      }
+    }) as SocketRoute<any>
+  }
+
+  readonly refused: Service["refused"] = (status, request, allow) =>
+    this.answered(request, undefined, this.service.refused(status, request, allow))
+
+  private answered(request: RefusedRequest, route: string | undefined, response: Response): Response {
+    const { status, body } = response
+    this.counts.count(status)
+    if (status >= 500) this.failed(request, route, response)
+    return typeof body === "function" ? this.streamed(request, route, response, body) : response
+  }
+
+  /** Words the 500 of a handler that threw. A fault of the body is the transport's to answer. */
+  private threw(request: Request, route: string, cause: unknown): Response {
+    if (cause instanceof BodyFault) throw cause
+    return this.answered(request, route, { ...this.service.refused(500, request), cause })
+  }
+
+  /** Logs why a stream was cut, unless its client went. */
+  private streamed(
+    request: RefusedRequest,
+    route: string | undefined,
+    response: Response,
+    body: (sink: Sink) => Promise<void> | void
+  ): Response {
+    return {
+      ...response,
+      body: async (sink) => {
+        try {
+          await body(sink)
+        } catch (cause) {
+          if (!sink.signal.aborted)
+            this.write("error", "an answer was cut", request, route, { ...response, cause })
+          throw cause
+        }
+      }
+    }
+  }
+
+  private failed(request: RefusedRequest, route: string | undefined, response: Response): void {
+    // What a service refuses because its client went away is nobody's failure.
+    if (response.status !== 500 && "signal" in request && (request as Request).signal.aborted) return
+    this.write(response.status === 500 ? "error" : "warn", "a request failed", request, route, response)
+  }
+
+  private write(
+    level: "warn" | "error",
+    message: string,
+    { method, traceId }: RefusedRequest,
+    route: string | undefined,
+    { status, cause }: Response
+  ): void {
+    this.log(level, message, {
+      traceId,
+      service: this.service.name,
+      method,
+      route,
+      status,
+      ...(cause === undefined ? {} : { cause })
+    })
+  }
+}
