@@ -7,7 +7,7 @@ import { command, defineActor, persist, reply } from "../../runtime/actor.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import { EngineFault, type Readiness } from "./ports.ts"
 
-/** A live process or worker thread, for its users. */
+/** A live process, for its users. */
 export interface Live<Handle> {
   readonly handle: Handle
   /** Fails when it dies by itself; it never succeeds. */

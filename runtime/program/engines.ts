@@ -1,5 +1,5 @@
 /** Creates the engines of this process from the configuration. Nothing heavy is loaded here: an engine that
- *  owns a process or worker thread starts it at the first use, or when `warm` is called after listening has
+ *  owns a process starts it at the first use, or when `warm` is called after listening has
  *  begun. Part of the composition root. */
 import { join } from "node:path"
 import type { EngineStartMap } from "../../actors/engines/engine-process.ts"

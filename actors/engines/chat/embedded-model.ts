@@ -1,4 +1,4 @@
-/** Runs chat models inside this process, in a worker thread, so that a busy model does not block the event
+/** Runs chat models on this machine, in a worker, so that a busy model does not block the event
  *  loop. The module in the worker is an async iterable of steps (ChatModule). It is guaranteed that a worker
  *  is at most `creditSteps` ahead of its reader. Source: docs/spec/chat.md, section 13.5. */
 import { startWorker, type EngineWorker } from "../worker.ts"
@@ -74,7 +74,7 @@ const callerAborted = (): UpstreamFault => new UpstreamFault({ reason: "aborted"
 
 interface GenerationOptions {
   readonly id: number
-  readonly thread: EngineWorker<ToModel, FromModel>
+  readonly worker: EngineWorker<ToModel, FromModel>
   readonly sink: ModelSink
   readonly signal: Abort
   readonly onEnd: (fault?: unknown) => void
@@ -103,13 +103,13 @@ class Generation {
   }
 
   private readonly abort = (): void => {
-    this.options.thread.send({ _tag: "Abort", id: this.options.id })
+    this.options.worker.send({ _tag: "Abort", id: this.options.id })
     this.end(callerAborted())
   }
 
   private credit(): void {
     if (this.paused || this.owedSteps === 0) return
-    this.options.thread.send({ _tag: "Credit", id: this.options.id, steps: this.owedSteps })
+    this.options.worker.send({ _tag: "Credit", id: this.options.id, steps: this.owedSteps })
     this.owedSteps = 0
   }
 
@@ -135,7 +135,7 @@ class Generation {
   }
 
   private read(steps: ReadonlyArray<Step>): void {
-    const { id, thread, sink } = this.options
+    const { id, worker, sink } = this.options
     try {
       if (!this.answered) {
         this.answered = true
@@ -146,7 +146,7 @@ class Generation {
       this.owedSteps += steps.length
       this.credit()
     } catch (fault) {
-      thread.send({ _tag: "Abort", id })
+      worker.send({ _tag: "Abort", id })
       this.end(fault)
     }
   }
@@ -171,16 +171,16 @@ const supportsOf = (models: EmbeddedModels): Supports => ({
 
 /** Presents the models of one worker as one chat model. */
 export const embedded = (listed: ReadonlyArray<ListedModel>, models: EmbeddedModels): ChatModel => {
-  let worker: EngineWorker<ToModel, FromModel> | undefined
+  let current: EngineWorker<ToModel, FromModel> | undefined
   let last = 0
   const running = new Map<number, Generation>()
 
   const start = (): EngineWorker<ToModel, FromModel> => {
-    if (worker !== undefined && !worker.dead) return worker
-    const started = (worker = startWorker<ToModel, FromModel>("chat-model", models))
+    if (current !== undefined && !current.dead) return current
+    const started = (current = startWorker<ToModel, FromModel>("chat-model", models))
     started.listen((message) => running.get(message.id)?.onMessage(message))
     started.onDeath((reason) => {
-      if (worker !== started) return
+      if (current !== started) return
       const lost = [...running.values()]
       running.clear()
       for (const generation of lost) generation.onDeath(reason)
@@ -191,19 +191,19 @@ export const embedded = (listed: ReadonlyArray<ListedModel>, models: EmbeddedMod
   return {
     supports: supportsOf(models),
     list: async () => listed,
-    close: () => worker?.kill(),
+    close: () => current?.kill(),
     generate: (request, sink, signal) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(callerAborted())
-        const thread = start()
+        const worker = start()
         const id = ++last
         const onEnd = (fault?: unknown): void => {
           running.delete(id)
           if (fault === undefined) resolve()
           else reject(fault)
         }
-        running.set(id, new Generation({ id, thread, sink, signal, onEnd }))
-        thread.send({ _tag: "Generate", id, request })
+        running.set(id, new Generation({ id, worker, sink, signal, onEnd }))
+        worker.send({ _tag: "Generate", id, request })
       })
   }
 }

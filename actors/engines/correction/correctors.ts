@@ -9,10 +9,10 @@ import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { EngineStartMap } from "../engine-process.ts"
 import { EngineFault, type Corrector } from "../ports.ts"
-import { threadCorrector } from "./thread-corrector.ts"
+import { workerCorrector } from "./worker-corrector.ts"
 
 export const harper = (system: ActorSystem, starts: EngineStartMap): Corrector =>
-  threadCorrector({
+  workerCorrector({
     system,
     starts,
     worker: "harper",
@@ -67,7 +67,7 @@ export const hunspell = (
   const languages = Object.keys(dictionaries).filter((language) => !language.includes("-"))
   const tested = languages.find((language) => language in canaries) ?? "es"
   const [text, corrected] = canaries[tested]!
-  return threadCorrector({
+  return workerCorrector({
     system,
     starts,
     worker: "hunspell",

@@ -4,7 +4,7 @@
 import { Effect } from "effect"
 import { EngineFault, type Corrector, type Rephraser } from "../ports.ts"
 import { callUpstream, type OpenAiService } from "../upstream-call.ts"
-import { edited } from "./thread-corrector.ts"
+import { edited } from "./worker-corrector.ts"
 
 type Table = ReadonlyArray<readonly [from: string, to: string]>
 

@@ -1,4 +1,4 @@
-/** English speech, embedded: pocketsphinx in worker threads, one live recognition a thread, for clean
+/** English speech, embedded: pocketsphinx in workers, one live recognition a worker, for clean
  *  speech near a microphone. Two at once are what two cores carry. It is guaranteed that one more is
  *  refused, so that the others stay live. Source: docs/spec/engines.md, section 4.1. */
 import { readFileSync } from "node:fs"
@@ -7,7 +7,7 @@ import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Recognizer } from "../ports.ts"
 import { supervise, type EngineStartMap } from "../engine-process.ts"
-import { recognizeOn, recognizerThread, type Canary, type Slot } from "./thread-recognizer.ts"
+import { recognizeOn, recognizerWorker, type Canary, type Slot } from "./worker-recognizer.ts"
 import { phraseOf, sentenceOf } from "./transcript.ts"
 
 const id = "pocketsphinx"
@@ -40,7 +40,7 @@ export const pocketsphinx = ({
       system,
       starts,
       id: `${id}/${i}`,
-      start: recognizerThread({ id, worker: "pocketsphinx", data: { cacheFolder }, canary })
+      start: recognizerWorker({ id, name: "pocketsphinx", data: { cacheFolder }, canary })
     }),
     busy: false
   }))

@@ -1,6 +1,6 @@
 /** Speech by streaming models which the operator supplies
  *  (models/stt/<lang>/{encoder*,decoder*,joiner*}.onnx, tokens.txt) and sherpa-onnx-node, an optional
- *  package, in worker threads. It is guaranteed that what is missing is said in the readiness. Source:
+ *  package, in workers. It is guaranteed that what is missing is said in the readiness. Source:
  *  docs/spec/engines.md, section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -9,7 +9,7 @@ import { Stream } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Recognizer } from "../ports.ts"
 import { supervise, type EngineStartMap } from "../engine-process.ts"
-import { recognizeOn, recognizerThread, type Slot } from "./thread-recognizer.ts"
+import { recognizeOn, recognizerWorker, type Slot } from "./worker-recognizer.ts"
 import { phraseOf } from "./transcript.ts"
 
 const id = "sherpa-onnx"
@@ -53,7 +53,7 @@ export const sherpa = ({ system, starts, folder }: SherpaOptions): Recognizer =>
               system,
               starts,
               id: `${id}/${language}/${i}`,
-              start: recognizerThread({ id, worker: "sherpa", data: { folder: join(folder, language) } })
+              start: recognizerWorker({ id, name: "sherpa", data: { folder: join(folder, language) } })
             }),
             busy: false
           }))

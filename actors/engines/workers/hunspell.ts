@@ -1,14 +1,14 @@
-/** The worker thread of Hunspell (WASM): words that are in no dictionary, and the likeliest word for each.
+/** The worker of Hunspell (WASM): words that are in no dictionary, and the likeliest word for each.
  *  It is guaranteed that a dictionary loads at its first use, not before. Source: docs/spec/engines.md,
  *  section 8.2. */
 import { loadModule, type Hunspell } from "hunspell-asm"
 import { readFileSync } from "node:fs"
-import { parentPort, workerData } from "node:worker_threads"
-import type { FromCorrector, ToCorrector } from "../correction/thread-corrector.ts"
+import type { FromCorrector, ToCorrector } from "../correction/worker-corrector.ts"
 import type { Edit } from "../ports.ts"
+import { onMessage, post, workerOptions } from "../worker-port.ts"
 
 /** Paths without extension, by language. */
-const dictionaries = (workerData as { readonly dictionaries: Readonly<Record<string, string>> }).dictionaries
+const { dictionaries } = workerOptions<{ readonly dictionaries: Readonly<Record<string, string>> }>()
 
 /** Suggestions are asked for so often per text: one costs up to 0.4 s. */
 const unknownMax = 20
@@ -77,14 +77,14 @@ const answer = async ({ id, text, language }: ToCorrector): Promise<FromCorrecto
   return { _tag: "Corrected", id, edits }
 }
 
-parentPort!.on("message", (request: ToCorrector) => {
+onMessage((request: ToCorrector) => {
   answer(request)
     .catch((cause: unknown): FromCorrector => ({ _tag: "Failed", id: request.id, detail: String(cause) }))
-    .then((message) => parentPort!.postMessage(message))
+    .then(post)
 })
 
 module.then(
-  () => parentPort!.postMessage({ _tag: "Ready" } satisfies FromCorrector),
+  () => post<FromCorrector>({ _tag: "Ready" }),
   (cause: unknown) => {
     throw cause
   }

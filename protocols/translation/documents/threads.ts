@@ -3,11 +3,11 @@
  *  limited.
  *  Source: docs/spec/documents.md, sections 10, 11. */
 import { Effect, type Scope } from "effect"
-import { startWorker, type EngineWorker } from "../../../actors/engines/worker.ts"
 import { JobFault, type ExtractedDocument } from "../../../actors/documents/ports.ts"
 import { yieldToEventLoop } from "../../shared/event-loop.ts"
 import type { ExtractOptions, Segment } from "../../formats/document.ts"
 import type { FromDocument, ToDocument } from "../../formats/workers/documents.ts"
+import { startThread, type WorkerThread } from "./worker-thread.ts"
 
 const heapMiBMax = 1_024
 const inspectMsMax = 10_000
@@ -22,8 +22,8 @@ const tooLarge = "Invalid file: too large to process"
 const processingFailed = "The document could not be processed."
 
 export type Log = (level: "info" | "warn", message: string, fields: Record<string, unknown>) => void
-type Thread = EngineWorker<ToDocument, FromDocument>
-const start = (): Thread => startWorker<ToDocument, FromDocument>("documents", undefined, heapMiBMax)
+type Thread = WorkerThread<ToDocument, FromDocument>
+const start = (): Thread => startThread<ToDocument, FromDocument>("documents", heapMiBMax)
 
 /** Buffers that are transferred instead of copied, where they own their memory. */
 const transferable = (

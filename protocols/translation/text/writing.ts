@@ -3,7 +3,7 @@
  *  Source: docs/spec/translation.md, section 5. */
 import { Effect, Result } from "effect"
 import type { EngineFault, Engines } from "../../../actors/engines/ports.ts"
-import { edited } from "../../../actors/engines/correction/thread-corrector.ts"
+import { edited } from "../../../actors/engines/correction/worker-corrector.ts"
 import type { Response, Route } from "../../../runtime/http.ts"
 import { refusalOfEngineFault } from "./translator-call.ts"
 import type { Guard, Guarded } from "../account/guard.ts"

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { describe, expect, it } from "vitest"
+import { beforeAll, describe, expect, it } from "vitest"
 import {
   correctorRouter,
   harper,
@@ -7,7 +7,7 @@ import {
   hunspellDictionaries
 } from "../../../../actors/engines/correction/correctors.ts"
 import { plainRephraser } from "../../../../actors/engines/correction/rephrasers.ts"
-import { edited, inOrder } from "../../../../actors/engines/correction/thread-corrector.ts"
+import { edited, inOrder } from "../../../../actors/engines/correction/worker-corrector.ts"
 import { hosted } from "../hosted.ts"
 
 describe("correctors, the real ones", () => {
@@ -15,6 +15,11 @@ describe("correctors, the real ones", () => {
   const corrector = correctorRouter([harper(system, starts), hunspell(system, starts)])
   const correct = async (text: string, language: string) =>
     edited(text, await Effect.runPromise(corrector.correct(text, language)))
+  // A start on a busy machine may take longer than a request's deadline.
+  beforeAll(async () => {
+    for (const language of ["en-us", "es"])
+      await Effect.runPromise(Effect.retry(corrector.correct("a", language), { times: 50 }))
+  }, 120_000)
   it.each([
     ["en-us", "He go to school every day.", "He goes to school every day."],
     ["en-us", "I has a apple and an banana.", "I have an apple and a banana."],

@@ -1,9 +1,8 @@
-/** The embedded recognizer itself, in its worker thread, on sentences which Flite speaks: both are
+/** The embedded recognizer itself, in its worker, on sentences which Flite speaks: both are
  *  deterministic, so what is heard is too. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Worker } from "node:worker_threads"
 import { Effect, Result, Stream } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import {
@@ -17,11 +16,10 @@ import { Resampler } from "../../../../actors/engines/speech/resampler.ts"
 import { flite } from "../../../../actors/engines/speech/synthesizers.ts"
 import { wordErrors, wordsOf } from "../../../../bench/word-errors.ts"
 import { hosted } from "../hosted.ts"
+import { endBySignal, workerProcesses } from "../worker-processes.ts"
 
-/** Every thread of this process, in the order of their start: Flite's, then the recognizer's. */
-const threads: Array<Worker> = []
-
-process.on("worker", (thread) => threads.push(thread))
+/** Every worker of this process, in the order of their start: Flite's, then the recognizer's. */
+const workers = workerProcesses()
 const host = hosted("real")
 const cacheFolder = mkdtempSync(join(tmpdir(), "troupe-ear-"))
 
@@ -143,15 +141,15 @@ describe("pocketsphinx hears what Flite says", () => {
     expect(wordsOf(textOf(Result.getOrThrow(await first)))).toContain("hear")
     expect(ear.capacity()).toEqual({ used: 0, max: 1 })
   }, 60_000)
-  it("its worker is killed in the middle of a hearing: that one fails as crashed, the next one hears", async () => {
+  it("its worker crashes in the middle of a hearing: that one fails as crashed, the next one hears", async () => {
     const chunks = await said(sentences[0]!)
-    const victim = threads[1]!
-    const before = threads.length
+    const victim = workers[1]!
+    const before = workers.length
     const endless = Stream.concat(
       Stream.fromIterable(chunks.slice(0, 12)),
       Stream.fromEffect(
         Effect.promise(async (): Promise<Pcm> => {
-          await victim.terminate()
+          await endBySignal(victim, "SIGSEGV")
           return new Promise<Pcm>(() => {})
         })
       )
@@ -161,7 +159,7 @@ describe("pocketsphinx hears what Flite says", () => {
     expect(Result.isFailure(broken) && broken.failure instanceof EngineFault).toBe(true)
     expect(ear.capacity().used).toBe(0)
     const text = textOf(await heardIn(chunks))
-    expect(threads.length).toBe(before + 1)
+    expect(workers.length).toBe(before + 1)
     expect(
       wordErrors(wordsOf(sentences[0]!), wordsOf(text)) / wordsOf(sentences[0]!).length,
       text

@@ -1,18 +1,17 @@
-/** Flite in its thread, and espeak-ng as a process where it is installed. */
+/** Flite in its worker, and espeak-ng as a process where it is installed. */
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Worker } from "node:worker_threads"
 import { Effect } from "effect"
 import { afterAll, describe, expect, it } from "vitest"
 import type { Speech } from "../../../../actors/engines/ports.ts"
 import { wavOf } from "../../../../actors/engines/speech/openai-transcription.ts"
 import { espeak, flite, speechOf } from "../../../../actors/engines/speech/synthesizers.ts"
 import { hosted } from "../hosted.ts"
+import { endBySignal, workerProcesses } from "../worker-processes.ts"
 
-const threads: Array<Worker> = []
-process.on("worker", (thread) => threads.push(thread))
+const workers = workerProcesses()
 const host = hosted("real")
 afterAll(() => host.close())
 
@@ -65,12 +64,12 @@ describe("Flite", () => {
     expect(lengths).toEqual([...lengths].sort((a, b) => a - b))
     expect(new Set(lengths).size).toBe(10)
   }, 30_000)
-  it("its thread is killed: the next sentence is spoken by a new one", async () => {
+  it("its worker crashes: the next sentence is spoken by a new one", async () => {
     const before = await speak("Good morning.")
-    const alive = threads.length
-    await threads.at(-1)!.terminate()
+    const alive = workers.length
+    await endBySignal(workers.at(-1)!, "SIGSEGV")
     expect(same(await speak("Good morning."), before)).toBe(true)
-    expect(threads).toHaveLength(alive + 1)
+    expect(workers).toHaveLength(alive + 1)
   }, 30_000)
 })
 

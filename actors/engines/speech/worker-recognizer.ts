@@ -1,5 +1,5 @@
-/** Recognizers that own a worker thread per live recognition (pocketsphinx, sherpa): the thread's protocol,
- *  its slots, and one recognition from the first sample to the last final. It is guaranteed that a thread has
+/** Recognizers that own a worker per live recognition (pocketsphinx, sherpa): the worker's protocol,
+ *  its slots, and one recognition from the first sample to the last final. It is guaranteed that a worker has
  *  about three seconds of sound waiting at most, and that a slot is free again when its stream ends.
  *  Source: docs/spec/engines.md, sections 4.1 and 4.3. */
 import { Effect, Stream } from "effect"
@@ -8,9 +8,9 @@ import type { Start, Supervised } from "../engine-process.ts"
 import { EngineFault, type Language, type Pcm, type RecognitionEvent, type Recognizer } from "../ports.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
 
-/** What the thread is told. `End`: no more sound comes, it reports the rest and `Done`; `Abandon`: it
- *  forgets the recognition. Both leave the thread ready for the next. */
-export type ToThread =
+/** What the worker is told. `End`: no more sound comes, it reports the rest and `Done`; `Abandon`: it
+ *  forgets the recognition. Both leave the worker ready for the next. */
+export type ToRecognizer =
   | { readonly _tag: "Open" }
   | { readonly _tag: "Audio"; readonly pcm: Int16Array }
   | { readonly _tag: "End" }
@@ -22,7 +22,7 @@ interface Recognized {
   readonly endMs: number
 }
 
-export type FromThread =
+export type FromRecognizer =
   | { readonly _tag: "Ready" }
   /** It cannot start, and will not the next time either. */
   | { readonly _tag: "NotReady"; readonly reason: string }
@@ -33,12 +33,12 @@ export type FromThread =
   | { readonly _tag: "Consumed"; readonly samples: number }
   | { readonly _tag: "Done" }
 
-export type RecognizerThread = EngineWorker<ToThread, FromThread>
+export type RecognizerWorker = EngineWorker<ToRecognizer, FromRecognizer>
 
-export const threadStartMs = 60_000
+export const workerStartMs = 60_000
 const canaryMs = 20_000
 
-/** A thread's queue has at most so much sound; beyond it the caller waits. */
+/** A worker's queue has at most so much sound; beyond it the caller waits. */
 const queuedSamplesMax = 16_000 * 3
 
 /** Events that the caller has not read yet. */
@@ -49,10 +49,11 @@ export interface Canary {
   readonly word: string
 }
 
-export interface RecognizerThreadOptions {
+export interface RecognizerWorkerOptions {
   /** The engine's id, which faults name. */
   readonly id: string
-  readonly worker: string
+  /** The name of its file in dist/workers. */
+  readonly name: string
   readonly data: unknown
   readonly canary?: () => Canary
 }
@@ -62,19 +63,19 @@ const faultsOf = (id: string) => ({
   unavailable: (detail: string) => new EngineFault({ reason: "unavailable", engine: id, detail })
 })
 
-/** Has the thread recognize the canary, and resolves with its text. */
-const recognizeCanary = (id: string, thread: RecognizerThread, pcm: Int16Array) => {
+/** Has the worker recognize the canary, and resolves with its text. */
+const recognizeCanary = (id: string, worker: RecognizerWorker, pcm: Int16Array) => {
   const { crashed } = faultsOf(id)
   return Effect.callback<string, EngineFault>((resume) => {
     let text = ""
-    thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
-    thread.listen((message) => {
+    worker.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+    worker.listen((message) => {
       if (message._tag === "Final") text += ` ${message.text}`
       if (message._tag === "Done") resume(Effect.succeed(text.trim()))
     })
-    thread.send({ _tag: "Open" })
-    thread.send({ _tag: "Audio", pcm })
-    thread.send({ _tag: "End" })
+    worker.send({ _tag: "Open" })
+    worker.send({ _tag: "Audio", pcm })
+    worker.send({ _tag: "End" })
   }).pipe(
     Effect.timeoutOrElse({
       duration: canaryMs,
@@ -83,47 +84,47 @@ const recognizeCanary = (id: string, thread: RecognizerThread, pcm: Int16Array) 
   )
 }
 
-/** Starts a thread that runs and has understood its canary. */
-export const recognizerThread = ({
+/** Starts a worker that runs and has understood its canary. */
+export const recognizerWorker = ({
   id,
-  worker,
+  name,
   data,
   canary
-}: RecognizerThreadOptions): Start<RecognizerThread> =>
+}: RecognizerWorkerOptions): Start<RecognizerWorker> =>
   Effect.gen(function* () {
     const { crashed, unavailable } = faultsOf(id)
-    const thread = yield* Effect.acquireRelease(
-      Effect.sync(() => startWorker<ToThread, FromThread>(worker, data)),
+    const worker = yield* Effect.acquireRelease(
+      Effect.sync(() => startWorker<ToRecognizer, FromRecognizer>(name, data)),
       (started) => Effect.sync(() => started.kill())
     )
     yield* Effect.callback<void, EngineFault>((resume) => {
-      thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
-      thread.listen((message) => {
+      worker.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+      worker.listen((message) => {
         if (message._tag === "Ready") resume(Effect.void)
         if (message._tag === "NotReady") resume(Effect.fail(unavailable(message.reason)))
       })
     }).pipe(
       Effect.timeoutOrElse({
-        duration: threadStartMs,
+        duration: workerStartMs,
         orElse: () => Effect.fail(crashed("did not start in time"))
       })
     )
     if (canary !== undefined) {
       const { pcm, word } = canary()
-      const text = yield* recognizeCanary(id, thread, pcm)
+      const text = yield* recognizeCanary(id, worker, pcm)
       if (!text.includes(word)) return yield* Effect.fail(unavailable("it does not understand its canary"))
     }
     return {
-      handle: thread,
+      handle: worker,
       death: Effect.callback<never, EngineFault>((resume) =>
-        thread.onDeath((reason) => resume(Effect.fail(crashed(reason))))
+        worker.onDeath((reason) => resume(Effect.fail(crashed(reason))))
       )
     }
   })
 
-/** A thread, and whether a recognition has it. */
+/** A worker, and whether a recognition has it. */
 export interface Slot {
-  readonly engine: Supervised<RecognizerThread>
+  readonly engine: Supervised<RecognizerWorker>
   busy: boolean
 }
 
@@ -145,24 +146,24 @@ type Output =
   | { readonly _tag: "Event"; readonly event: RecognitionEvent }
   | { readonly _tag: "Fault"; readonly fault: EngineFault }
 
-/** One recognition under way on a thread. */
+/** One recognition under way on a worker. */
 class Recognition {
   private readonly output = new LanePipe<Output>(eventsMax)
   private queuedSamples = 0
   private ended = false
 
-  /** Wakes the caller that waits for the thread's queue. */
+  /** Wakes the caller that waits for the worker's queue. */
   private onConsumed: (() => void) | undefined
 
   private readonly options: RecognizeOnOptions
-  private readonly thread: RecognizerThread
+  private readonly worker: RecognizerWorker
 
-  constructor(options: RecognizeOnOptions, thread: RecognizerThread) {
+  constructor(options: RecognizeOnOptions, worker: RecognizerWorker) {
     this.options = options
-    this.thread = thread
-    thread.onDeath((reason) => this.onDeath(reason))
-    thread.listen((message) => this.onMessage(message))
-    thread.send({ _tag: "Open" })
+    this.worker = worker
+    worker.onDeath((reason) => this.onDeath(reason))
+    worker.listen((message) => this.onMessage(message))
+    worker.send({ _tag: "Open" })
   }
 
   private onDeath(detail: string): void {
@@ -178,7 +179,7 @@ class Recognition {
     this.output.offer({ _tag: "Event", event })
   }
 
-  private onMessage(message: FromThread): void {
+  private onMessage(message: FromRecognizer): void {
     const { wording, language } = this.options
     switch (message._tag) {
       case "Consumed":
@@ -205,7 +206,7 @@ class Recognition {
     return this.queuedSamples <= queuedSamplesMax || this.ended
   }
 
-  /** Waits until the thread's queue has room. */
+  /** Waits until the worker's queue has room. */
   private readonly room = Effect.callback<void>((resume) => {
     if (this.hasRoom()) return resume(Effect.void)
     this.onConsumed = () => {
@@ -218,11 +219,10 @@ class Recognition {
   private send(pcm: Pcm): void {
     if (this.ended || pcm.length === 0) return
     this.queuedSamples += pcm.length
-    const copy = pcm.slice()
-    this.thread.send({ _tag: "Audio", pcm: copy }, [copy.buffer])
+    this.worker.send({ _tag: "Audio", pcm })
   }
 
-  /** Hands the sound to the thread, as fast as it takes it. */
+  /** Hands the sound to the worker, as fast as it takes it. */
   feed(audio: Stream.Stream<Pcm>): Effect.Effect<void> {
     return Stream.runForEach(audio, (pcm) =>
       Effect.andThen(
@@ -232,7 +232,7 @@ class Recognition {
     ).pipe(
       Effect.andThen(
         Effect.sync(() => {
-          if (!this.ended) this.thread.send({ _tag: "End" })
+          if (!this.ended) this.worker.send({ _tag: "End" })
         })
       )
     )
@@ -245,9 +245,9 @@ class Recognition {
   }
 
   close(): void {
-    if (!this.ended && !this.thread.dead) this.thread.send({ _tag: "Abandon" })
+    if (!this.ended && !this.worker.dead) this.worker.send({ _tag: "Abandon" })
     this.ended = true
-    this.thread.listen(undefined)
+    this.worker.listen(undefined)
   }
 }
 
@@ -273,14 +273,14 @@ export const recognizeOn = (options: RecognizeOnOptions): Recognizer["recognize"
     Effect.sync(() => {
       slot.busy = false
     })
-  const liveThread = ({ engine }: Slot) =>
+  const liveWorker = ({ engine }: Slot) =>
     engine
       .use(
-        (thread) =>
-          thread.dead
-            ? Effect.fail(faultsOf(id).crashed("its thread has just died"))
-            : Effect.succeed(thread),
-        threadStartMs
+        (worker) =>
+          worker.dead
+            ? Effect.fail(faultsOf(id).crashed("its worker has just died"))
+            : Effect.succeed(worker),
+        workerStartMs
       )
       .pipe(
         Effect.tapError((fault) =>
@@ -293,8 +293,8 @@ export const recognizeOn = (options: RecognizeOnOptions): Recognizer["recognize"
     Stream.unwrap(
       Effect.gen(function* () {
         const slot = yield* Effect.acquireRelease(take, release)
-        const thread = yield* liveThread(slot)
-        const recognition = new Recognition(options, thread)
+        const worker = yield* liveWorker(slot)
+        const recognition = new Recognition(options, worker)
         yield* Effect.addFinalizer(() => Effect.sync(() => recognition.close()))
         yield* Effect.forkScoped(recognition.feed(audio))
         return recognition.events

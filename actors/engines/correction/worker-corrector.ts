@@ -1,4 +1,4 @@
-/** A corrector in a supervised worker thread. It is guaranteed that edits come in the order of the text
+/** A corrector in a supervised worker. It is guaranteed that edits come in the order of the text
  *  and do not overlap. Source: docs/spec/engines.md, section 8. */
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
@@ -28,12 +28,12 @@ interface Handle {
   readonly correct: (text: string, language: Language) => Effect.Effect<ReadonlyArray<Edit>, EngineFault>
 }
 
-/** How many texts may wait for the thread at once. */
+/** How many texts may wait for the worker at once. */
 const waitingMax = 64
 
 const correctMs = 4_000
 
-export interface ThreadCorrectorOptions {
+export interface WorkerCorrectorOptions {
   readonly system: ActorSystem
   readonly starts: EngineStartMap
   readonly info: EngineInfo
@@ -73,7 +73,7 @@ export const edited = (text: string, edits: ReadonlyArray<Edit>): string => {
   return out + text.slice(from)
 }
 
-const correctorThread = ({ info, worker: name, data, canary }: ThreadCorrectorOptions): Start<Handle> =>
+const correctorWorker = ({ info, worker: name, data, canary }: WorkerCorrectorOptions): Start<Handle> =>
   Effect.gen(function* () {
     const worker = yield* Effect.acquireRelease(
       Effect.sync(() => startWorker<ToCorrector, FromCorrector>(name, data)),
@@ -120,9 +120,9 @@ const correctorThread = ({ info, worker: name, data, canary }: ThreadCorrectorOp
     }
   })
 
-export const threadCorrector = (options: ThreadCorrectorOptions): Corrector => {
+export const workerCorrector = (options: WorkerCorrectorOptions): Corrector => {
   const { system, starts, info, languages } = options
-  const engine = supervise({ system, starts, id: info.id, start: correctorThread(options) })
+  const engine = supervise({ system, starts, id: info.id, start: correctorWorker(options) })
   const readiness = (): Readiness => {
     if (engine.lost()) return engine.readiness()
     return languages.length === 0 ? { ready: false, reason: "no dictionary is installed" } : { ready: true }
