@@ -2,7 +2,8 @@
  *  owns a process starts it at the first use, or when `warm` is called after listening has
  *  begun. Part of the composition root. */
 import { join } from "node:path"
-import type { EngineStartMap } from "../../actors/engines/engine-process.ts"
+import { Context, Effect, Layer } from "effect"
+import { EngineProcess, EngineStarts, type EngineStartMap } from "../../actors/engines/engine-process.ts"
 import type { Engine, Engines, Recognizer, Synthesizer, Translator } from "../../actors/engines/ports.ts"
 import { eldDetector } from "../../actors/engines/detection/eld.ts"
 import { correctorRouter, harper, hunspell } from "../../actors/engines/correction/correctors.ts"
@@ -17,7 +18,8 @@ import { openaiUpstream } from "../../actors/engines/translation/openai-upstream
 import { openaiTranscription } from "../../actors/engines/speech/openai-transcription.ts"
 import { sherpa } from "../../actors/engines/speech/sherpa.ts"
 import type { Config } from "./config/config.ts"
-import type { ActorSystem } from "../registry.ts"
+import { Actors, type ActorSystem } from "../registry.ts"
+import { Configuration, step } from "./parts.ts"
 
 export interface BuiltEngines extends Engines {
   readonly warm: () => Promise<void>
@@ -104,4 +106,19 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Engine
       await Promise.all([detector.warm(), espeaking.warm()])
     }
   }
+}
+
+/** The engines of this process. Their processes and threads are actors, so they end with the actor system. */
+export class EnginePorts extends Context.Service<EnginePorts, BuiltEngines>()("program/Engines") {
+  static readonly layer = Layer.effect(EnginePorts)(
+    Effect.gen(function* () {
+      const config = yield* Configuration
+      const system = yield* Actors
+      return yield* step("engines", () => {
+        const starts: EngineStartMap = new Map()
+        system.host(EngineProcess, Context.make(EngineStarts, starts))
+        return buildEngines(config, system, starts)
+      })
+    })
+  )
 }

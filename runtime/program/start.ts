@@ -1,33 +1,20 @@
-/** Starts a node from its configuration (store, actors, engines, services, listener) and stops it. Part of
- *  the composition root. Source: docs/architecture.md, "How a process starts and stops". */
-import { defined } from "../defined.ts"
-import { statSync } from "node:fs"
-import { createServer } from "node:net"
-import { join } from "node:path"
-import { Context, Effect, Exit, Scope } from "effect"
-import { EngineProcess, EngineStarts } from "../../actors/engines/engine-process.ts"
-import { RateWindow } from "../../actors/rate-window.ts"
-import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
-import { openLmdb } from "../../storage/lmdb.ts"
-import { openMemory } from "../../storage/memory.ts"
-import { equalSecrets, masterKey, randomToken, sealer } from "../../storage/seal.ts"
+/** A node as one layer, from its configuration down to its listener. Part of the composition root.
+ *  Source: docs/architecture.md, "How a process starts and stops". */
+import { Cause, Context, Effect, Exit, Layer, Scope } from "effect"
 import type { Config } from "./config/config.ts"
-import { buildEngines } from "./engines.ts"
-import { readLocalSecrets, writeLocalSecrets, type LocalSecrets } from "./local-secrets.ts"
-import { operations } from "./operations.ts"
-import { Actors } from "../registry.ts"
-import { startAuthorization } from "./services/authorization.ts"
-import { chatService } from "./services/chat.ts"
-import { grantableBy, startStore, type StartedStore } from "./services/store.ts"
-import { appTokensOf, storeSlug } from "./services/store-authorization.ts"
-import { createDemoTranslation, startTranslation } from "./services/translation.ts"
-import { ResponseCounter } from "./telemetry.ts"
-import { Exchanges } from "./telemetry/exchanges.ts"
-import { logger } from "./telemetry/logger.ts"
-import { startTestProxy } from "./test-proxy.ts"
-import { listenWith } from "../transport/listen.ts"
+import { EnginePorts } from "./engines.ts"
+import { FirstStart } from "./first-start.ts"
+import { drainingLayer, Listener, proxyLayer, resumedLayer } from "./listener.ts"
+import type { LocalSecrets } from "./local-secrets.ts"
+import { actorsLayer, Configuration, Logging, Sealing, Storage, type StartFault } from "./parts.ts"
+import { Port } from "./port.ts"
+import { Authorization } from "./services/authorization.ts"
+import { Chat } from "./services/chat.ts"
+import { Shop } from "./services/store.ts"
+import { Accounting, Translation } from "./services/translation.ts"
 
-export interface RunningNode {
+/** What a started node tells of itself. */
+export interface NodeView {
   readonly url: string
   readonly port: number
   /** The secrets that this start created; undefined when it created none. */
@@ -36,174 +23,102 @@ export interface RunningNode {
   readonly notes: ReadonlyArray<string>
   /** Starts in the background what would otherwise slow the first request down. */
   warm(): Promise<void>
+}
+
+export interface RunningNode extends NodeView {
   stop(): Promise<void>
 }
 
-/** Finds a free port in advance, because the issuer must be known before there is a listener. */
-const freePort = (host: string): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const probe = createServer()
-      .once("error", reject)
-      .listen(0, host, () => {
-        const { port } = probe.address() as { readonly port: number }
-        probe.close(() => resolve(port))
-      })
-  })
+const notesOf = (config: Config, unready: string | undefined, isOff: boolean): ReadonlyArray<string> => [
+  ...(unready === undefined ? [] : [`translation has no engine yet: ${unready}`]),
+  ...(!isOff || config["authorization.enabled"] === "off"
+    ? []
+    : [
+        "the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"
+      ])
+]
 
-export const startNode = async (config: Config): Promise<RunningNode> => {
-  const log = logger(config.logLevel)
-  const scope = Effect.runSync(Scope.make())
-  const seal = sealer(masterKey(config.data, config.masterKey))
-  const port = config.port === 0 ? await freePort(config.host) : config.port
-  const store = config.testMode
-    ? openMemory()
-    : await openLmdb({ folder: config.data, durability: config.durability })
-  try {
-    const system = await Effect.runPromise(
-      Scope.provide(scope)(Actors.make({ store, log, residentMax: config.residentActorsMax }))
-    )
-    const starts = new Map()
-    system.host(EngineProcess, Context.make(EngineStarts, starts))
-    system.host(RateWindow, Context.empty())
-    const engines = buildEngines(config, system, starts)
-
-    // Demo accounts and keys are created only on a machine that serves nobody else, and each only once.
-    const local =
-      !config.testMode &&
-      isLoopbackHost(
-        config.publicBase === undefined ? config.host.toLowerCase() : new URL(config.publicBase).hostname
-      )
-    let secrets = config.testMode ? undefined : readLocalSecrets(config.data, seal)
-    let createdSecrets: LocalSecrets | undefined
-    const keep = (more: Partial<LocalSecrets> | undefined): void => {
-      if (more === undefined || (secrets === undefined && more.accountId === undefined)) return
-      createdSecrets = secrets = { ...(secrets ?? { operatorToken: randomToken() }), ...more } as LocalSecrets
-      writeLocalSecrets(config.data, seal, secrets)
-    }
-    if (local && secrets === undefined) keep(await createDemoTranslation(store, seal))
-    const translation = await startTranslation({ config, store, system, engines, seal, log })
-    const authorization = await startAuthorization({
-      config,
-      store,
-      system,
-      seal,
-      log,
-      port,
-      storedSecrets: secrets,
-      mayCreateDemo: local && secrets !== undefined,
-      // This is called only after listening has begun, when the store is open.
-      grantable: (resource, userId, scopes) =>
-        resource === storeSlug ? grantableBy(shop.open, userId, scopes) : scopes
-    })
-    keep(authorization?.demo)
-    const tokens =
-      authorization === undefined
-        ? undefined
-        : await appTokensOf(
-            authorization.open,
-            config.storeDomain === undefined
-              ? `${authorization.issuer}/api/v1/`
-              : `https://${config.storeDomain}/api/v1/`
-          )
-    const shop: StartedStore = await startStore(
-      defined({ config, store, system, seal, loopback: local, subject: secrets?.oauthUserId, tokens })
-    )
-    keep(shop.demo)
-    const chat = chatService(config, {
-      store,
-      actors: system,
-      engines,
-      log,
-      storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
-    })
-
-    const answers = new ResponseCounter()
-    const exchanges = new Exchanges({ log, countsOf: answers.countsOf })
-    let adapter = ""
-    const services = [
-      operations({
-        actors: system,
-        answers,
-        adapter: () => adapter,
-        engines: () =>
-          engines.all().map(({ port, info, readiness }) => {
-            const is = readiness()
-            return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) }
-          }),
-        isOperator: (token) => secrets !== undefined && equalSecrets(token, secrets.operatorToken),
-        keys: translation.keys(secrets?.accountId),
-        backup: (folder) => store.backup(folder),
-        check: () => store.check(),
-        probes: {
-          ...chat.probes,
-          metrics: () => `${chat.probes.metrics()}${authorization?.open.metrics() ?? ""}`
+export class Node extends Context.Service<Node, NodeView>()("program/Node") {
+  static readonly layer = Layer.effect(Node)(
+    Effect.gen(function* () {
+      const config = yield* Configuration
+      const { url, server } = yield* Listener
+      const engines = yield* EnginePorts
+      const shop = yield* Shop
+      const readiness = engines.translator.readiness()
+      const isOff = (yield* Authorization) === undefined
+      return {
+        url,
+        port: server.port,
+        createdSecrets: (yield* FirstStart).created,
+        notes: notesOf(config, readiness.ready ? undefined : readiness.reason, isOff),
+        warm: async () => {
+          await Promise.all([engines.warm(), shop.warm()])
         }
-      }),
-      translation.service,
-      chat.service,
-      shop.open.service,
-      ...(authorization === undefined ? [] : [authorization.open.service])
-    ]
-    const server = await listenWith(
-      config.adapter,
-      (line) => log("warn", line),
-      services.map((service) => exchanges.instrument(service)),
-      {
-        host: config.host,
-        port,
-        trustedProxies: config.trustedProxies,
-        ...(config.tlsCert === undefined || config.tlsKey === undefined
-          ? {}
-          : { tls: { certFile: config.tlsCert, keyFile: config.tlsKey } })
       }
-    )
-    adapter = server.adapter
-    const proxy = config.testMode ? await startTestProxy(config.host, config.testProxyPort) : undefined
-    if (proxy !== undefined)
-      log("warn", "test mode: any key is accepted, nothing is kept", { proxyPort: proxy.port })
-    system.resume()
-    await chat.resume()
-    const url =
-      config.publicBase ??
-      `${config.tlsCert === undefined ? "http" : "https"}://${isLoopbackHost(config.host.toLowerCase()) ? "localhost" : config.host}:${server.port}`
-    log("info", "listening", { url, adapter })
-    const translator = engines.translator.readiness()
-    let stopping: Promise<void> | undefined
-    return {
-      url,
-      port: server.port,
-      createdSecrets: createdSecrets,
-      notes: [
-        ...(translator.ready ? [] : [`translation has no engine yet: ${translator.reason}`]),
-        ...(authorization !== undefined || config["authorization.enabled"] === "off"
-          ? []
-          : [
-              "the authorization server is off: set SERVICE_SERVER_ISSUER, SERVICE_ADMIN_API_KEY, SERVICE_SESSION_SECRET and SERVICE_SESSION_SECURE for a public address"
-            ])
-      ],
-      warm: async () => {
-        await Promise.all([engines.warm(), shop.open.warm()])
-      },
-      stop: () =>
-        (stopping ??= (async () => {
-          await chat.drain()
-          await proxy?.close()
-          await server.drain(config.drainMs)
-          chat.close()
-          translation.close()
-          await authorization?.open.close()
-          await shop.open.settled()
-          await translation
-            .settled()
-            .catch((cause: unknown) => log("error", "usage of the last moments could not be kept", { cause }))
-          await Effect.runPromise(Scope.close(scope, Exit.void))
-          await store.close()
-          log("info", "stopped")
-        })())
-    }
-  } catch (cause) {
-    await Effect.runPromise(Scope.close(scope, Exit.void))
-    await store.close()
-    throw cause
+    })
+  )
+}
+
+/** Says, as the last act of a stop, that everything is closed. */
+const stoppedLayer = Layer.effectDiscard(
+  Effect.flatMap(Logging, (log) => Effect.addFinalizer(() => Effect.sync(() => log("info", "stopped"))))
+)
+
+/** The parts of a node above its configuration, in the order in which they open; they close in reverse. Tests
+ *  replace one by a part that fails. */
+export const parts = {
+  sealing: Sealing.layer,
+  storage: Storage.layer,
+  actors: actorsLayer,
+  engines: EnginePorts.layer,
+  firstStart: FirstStart.layer,
+  port: Port.layer,
+  accounting: Accounting.layer,
+  authorization: Authorization.layer,
+  shop: Shop.layer,
+  translation: Translation.layer,
+  chat: Chat.layer,
+  resumed: resumedLayer,
+  listener: Listener.layer,
+  proxy: proxyLayer,
+  draining: drainingLayer,
+  node: Node.layer
+}
+
+/** Composes a node of its parts: each needs only what stands above it here. */
+export const nodeLayer = (of: typeof parts = parts): Layer.Layer<Node, StartFault, Configuration> =>
+  of.node.pipe(
+    Layer.provideMerge(of.draining),
+    Layer.provideMerge(of.proxy),
+    Layer.provideMerge(of.listener),
+    Layer.provideMerge(of.resumed),
+    Layer.provideMerge(of.chat),
+    Layer.provideMerge(of.translation),
+    Layer.provideMerge(of.shop),
+    Layer.provideMerge(of.authorization),
+    Layer.provideMerge(of.accounting),
+    Layer.provideMerge(of.port),
+    Layer.provideMerge(of.firstStart),
+    Layer.provideMerge(of.engines),
+    Layer.provideMerge(of.actors),
+    Layer.provideMerge(of.storage),
+    Layer.provideMerge(of.sealing),
+    Layer.provideMerge(stoppedLayer),
+    Layer.provideMerge(Logging.layer)
+  )
+
+/** Starts a node that its caller stops. */
+export const startNode = async (config: Config, of: typeof parts = parts): Promise<RunningNode> => {
+  const scope = Effect.runSync(Scope.make())
+  const close = (exit: Exit.Exit<unknown, unknown>): Promise<void> =>
+    Effect.runPromise(Scope.close(scope, exit))
+  const layer = Layer.provide(nodeLayer(of), Layer.succeed(Configuration)(config))
+  const built = await Effect.runPromiseExit(Scope.provide(scope)(Layer.build(layer)))
+  if (Exit.isFailure(built)) {
+    await close(built)
+    throw Cause.squash(built.cause)
   }
+  let stopping: Promise<void> | undefined
+  return { ...Context.get(built.value, Node), stop: () => (stopping ??= close(Exit.void)) }
 }

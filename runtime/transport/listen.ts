@@ -1,13 +1,14 @@
 /** Chooses the transport: uWebSockets.js where its binary loads, otherwise node:http and ws, which is
  *  reported in one log line. */
-import type { Listen, Server } from "./server.ts"
+import { type Listen, listenBy, type ListenOptions, type Server } from "./server.ts"
 
 export type Adapter = "auto" | "uws" | "node"
 
-export const listenWith = async (
+/** Takes the port; the server that it returns answers 503 until it is told what to serve. */
+export const bindWith = async (
   adapter: Adapter,
   log: (line: string) => void,
-  ...[services, options]: Parameters<Listen>
+  options: ListenOptions
 ): Promise<Server> => {
   if (adapter !== "node") {
     const uws = await import("./uws.ts")
@@ -19,7 +20,13 @@ export const listenWith = async (
         return false
       }
     )
-    if (loaded) return uws.listen(services, options)
+    if (loaded) return uws.bind(options)
   }
-  return (await import("./node.ts")).listen(services, options)
+  return (await import("./node.ts")).bind(options)
 }
+
+export const listenWith = async (
+  adapter: Adapter,
+  log: (line: string) => void,
+  ...[services, options]: Parameters<Listen>
+): Promise<Server> => listenBy((of) => bindWith(adapter, log, of))(services, options)

@@ -31,7 +31,7 @@ import {
   type Limits
 } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
-import type { Listen } from "./server.ts"
+import { type Bind, listenBy, opening } from "./server.ts"
 
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
@@ -164,7 +164,7 @@ const streamOf = (message: IncomingMessage): BodyStream =>
   )
 
 class Node {
-  readonly table: RouteTable
+  table = new RouteTable([opening])
   readonly limits: Limits
   readonly proxies: Proxies
   readonly secure: boolean
@@ -172,8 +172,7 @@ class Node {
   draining = false
   inFlight = 0
 
-  constructor(table: RouteTable, limits: Limits, proxies: Proxies, secure: boolean) {
-    this.table = table
+  constructor(limits: Limits, proxies: Proxies, secure: boolean) {
     this.limits = limits
     this.proxies = proxies
     this.secure = secure
@@ -414,15 +413,18 @@ class Node {
   }
 }
 
-export const listen: Listen = async (services, options) => {
+const socketServerOf = ({ messageBytesMax }: SocketRoute<any>): WebSocketServer =>
+  new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    handleProtocols: () => false,
+    maxPayload: 2 * messageBytesMax + 65_536
+  })
+
+export const bind: Bind = async (options) => {
   const limits = limitsOf(options)
   const { tls } = options
-  const node = new Node(
-    new RouteTable(services),
-    limits,
-    new Proxies(options.trustedProxies),
-    tls !== undefined
-  )
+  const node = new Node(limits, new Proxies(options.trustedProxies), tls !== undefined)
   const http = {
     maxHeaderSize: 2 * (limits.headerBytesMax + limits.targetBytesMax),
     requestTimeout: 0,
@@ -432,20 +434,7 @@ export const listen: Listen = async (services, options) => {
     tls === undefined
       ? createServer(http)
       : createTlsServer({ ...http, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) })
-  const servers = new Map(
-    node.table.sockets.map(
-      (route) =>
-        [
-          route,
-          new WebSocketServer({
-            noServer: true,
-            perMessageDeflate: false,
-            handleProtocols: () => false,
-            maxPayload: 2 * route.messageBytesMax + 65_536
-          })
-        ] as const
-    )
-  )
+  let servers: ReadonlyMap<SocketRoute<any>, WebSocketServer> = new Map()
   server.on("request", (message, reply) => node.request(message, reply))
   server.on("upgrade", (message, wire, head) => node.upgrade(servers, message, wire, head))
   server.on("clientError", (cause: NodeJS.ErrnoException, wire) => {
@@ -463,23 +452,31 @@ export const listen: Listen = async (services, options) => {
   })
   const pinging = setInterval(() => node.ping(), Math.max(1_000, limits.socketIdleMs / 3))
   pinging.unref()
+  const drained = async (withinMs: number): Promise<void> => {
+    node.draining = true
+    const closed = new Promise<void>((resolve) => {
+      server.close(() => resolve())
+    })
+    server.closeIdleConnections()
+    for (const socket of node.sockets) socket.close(1001, "server is going away")
+    const until = Date.now() + withinMs
+    while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    clearInterval(pinging)
+    for (const socket of node.sockets) socket.terminate()
+    server.closeAllConnections()
+    await closed
+  }
+  let draining: Promise<void> | undefined
   return {
     adapter: "node",
     port: (server.address() as AddressInfo).port,
-    drain: async (withinMs) => {
-      node.draining = true
-      const closed = new Promise<void>((resolve) => {
-        server.close(() => resolve())
-      })
-      server.closeIdleConnections()
-      for (const socket of node.sockets) socket.close(1001, "server is going away")
-      const until = Date.now() + withinMs
-      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
-        await new Promise((resolve) => setTimeout(resolve, 10))
-      clearInterval(pinging)
-      for (const socket of node.sockets) socket.terminate()
-      server.closeAllConnections()
-      await closed
-    }
+    serve: (services) => {
+      node.table = new RouteTable(services)
+      servers = new Map(node.table.sockets.map((route) => [route, socketServerOf(route)]))
+    },
+    drain: (withinMs) => (draining ??= drained(withinMs))
   }
 }
+
+export const listen = listenBy(bind)

@@ -26,9 +26,31 @@ export interface ListenOptions {
 export interface Server {
   readonly adapter: "uws" | "node"
   readonly port: number
+  /** Begins to serve; until then every request is answered with 503. It is called once. */
+  serve(services: ReadonlyArray<Service>): void
   /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. It resolves when
-   *  all of them have ended, or after `withinMs`. */
+   *  all of them have ended, or after `withinMs`; a repeated call waits for the first. */
   drain(withinMs: number): Promise<void>
 }
 
+/** Takes the port. */
+export type Bind = (options: ListenOptions) => Promise<Server>
+
 export type Listen = (services: ReadonlyArray<Service>, options: ListenOptions) => Promise<Server>
+
+/** Takes a port and serves at once. */
+export const listenBy =
+  (bind: Bind): Listen =>
+  async (services, options) => {
+    const server = await bind(options)
+    server.serve(services)
+    return server
+  }
+
+/** Words the answers between the binding of the port and `serve`. */
+export const opening: Service = {
+  name: "opening",
+  prefixes: [],
+  routes: [],
+  refused: () => ({ status: 503, headers: [["Retry-After", "1"]] })
+}

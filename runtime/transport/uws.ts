@@ -19,7 +19,7 @@ import {
   type Limits
 } from "./exchange.ts"
 import { RouteTable } from "./route-table.ts"
-import type { Listen, Server } from "./server.ts"
+import { type Bind, listenBy, opening } from "./server.ts"
 import { Exchange, ResponseStream } from "./uws-exchange.ts"
 import { type SocketData, UwsSocket } from "./uws-socket.ts"
 
@@ -32,7 +32,7 @@ const linesOf = (fields: ReadonlyArray<Header>): string => {
 class Node {
   readonly proxies: Proxies
   readonly secure: boolean
-  readonly table: RouteTable
+  table = new RouteTable([opening])
   readonly limits: Limits
   readonly sockets = new Set<UwsSocket<unknown>>()
 
@@ -44,14 +44,17 @@ class Node {
   private readonly always = new WeakMap<ReadonlyArray<Header>, string>()
   private readonly app: uWS.TemplatedApp
 
-  constructor(app: uWS.TemplatedApp, table: RouteTable, limits: Limits, proxies: Proxies, secure: boolean) {
+  constructor(app: uWS.TemplatedApp, limits: Limits, proxies: Proxies, secure: boolean) {
     this.app = app
-    this.table = table
     this.limits = limits
     this.proxies = proxies
     this.secure = secure
-    for (const route of table.sockets) this.socket(route)
     app.any("/*", (res, req) => this.request(res, req))
+  }
+
+  serve(table: RouteTable): void {
+    this.table = table
+    for (const route of table.sockets) this.socket(route)
   }
 
   private request(res: uWS.HttpResponse, req: uWS.HttpRequest): void {
@@ -296,20 +299,14 @@ export const load = async (): Promise<typeof uWS> => {
   return createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
 }
 
-export const listen: Listen = async (services, options) => {
+export const bind: Bind = async (options) => {
   const library = await load()
   const { tls } = options
   const app =
     tls === undefined
       ? library.App()
       : library.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile })
-  const node = new Node(
-    app,
-    new RouteTable(services),
-    limitsOf(options),
-    new Proxies(options.trustedProxies),
-    tls !== undefined
-  )
+  const node = new Node(app, limitsOf(options), new Proxies(options.trustedProxies), tls !== undefined)
   // The typings lack both the constant and the form with a host; without it two processes would share the
   // port silently.
   const { LIBUS_LISTEN_EXCLUSIVE_PORT } = library as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number }
@@ -322,19 +319,23 @@ export const listen: Listen = async (services, options) => {
     )
   const sweep = setInterval(() => node.sweep(), Math.min(1_000, node.limits.bodyTimeoutMs))
   sweep.unref()
-  const server: Server = {
+  const drained = async (withinMs: number): Promise<void> => {
+    node.draining = true
+    library.us_listen_socket_close(token)
+    const until = Date.now() + withinMs
+    for (const socket of node.sockets) socket.close(1001, "server is going away")
+    while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    clearInterval(sweep)
+    app.close()
+  }
+  let draining: Promise<void> | undefined
+  return {
     adapter: "uws",
     port: library.us_socket_local_port(token),
-    drain: async (withinMs) => {
-      node.draining = true
-      library.us_listen_socket_close(token)
-      const until = Date.now() + withinMs
-      for (const socket of node.sockets) socket.close(1001, "server is going away")
-      while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
-        await new Promise((resolve) => setTimeout(resolve, 10))
-      clearInterval(sweep)
-      app.close()
-    }
+    serve: (services) => node.serve(new RouteTable(services)),
+    drain: (withinMs) => (draining ??= drained(withinMs))
   }
-  return server
 }
+
+export const listen = listenBy(bind)

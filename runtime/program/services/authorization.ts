@@ -1,40 +1,36 @@
-/** Starts the authorization server in this process, from its configuration. Part of the composition root. */
-import { Context } from "effect"
+/** Opens the authorization server in this process, from its configuration. Part of the composition root. */
+import { Context, Effect, Layer } from "effect"
 import { join } from "node:path"
 import { Lockout } from "../../../actors/lockout.ts"
 import { RefreshFamily } from "../../../actors/refresh-family.ts"
 import { openAuthorization, type OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import type { SeedInput } from "../../../protocols/authorization/seed.ts"
-import { isLocalIssuer, settingsFaults, settingsOf } from "../../../protocols/authorization/settings.ts"
+import {
+  isLocalIssuer,
+  settingsFaults,
+  settingsOf,
+  type Settings
+} from "../../../protocols/authorization/settings.ts"
 import { revocationIntentsInFile } from "../../../protocols/authorization/token/pending-revocations.ts"
-import { randomToken, type Sealer } from "../../../storage/seal.ts"
-import type { Store } from "../../../storage/store.ts"
+import { randomToken } from "../../../storage/seal.ts"
 import type { Log } from "../../kind.ts"
-import type { ActorSystem } from "../../registry.ts"
+import { Actors } from "../../registry.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
-import { createDemoAuthorization, type DemoAuthorization } from "./authorization-demo.ts"
+import { FirstStart } from "../first-start.ts"
+import { Configuration, Logging, opening, Sealing, step, Storage } from "../parts.ts"
+import { Port } from "../port.ts"
+import { createDemoAuthorization } from "./authorization-demo.ts"
 import { authorizationSettings } from "./authorization-settings.ts"
+import { storeSlug } from "./store-authorization.ts"
 
+type Scopes = ReadonlyArray<string>
 type SeedKey = Extract<keyof Config, `seed.${string}`>
-
-export interface AuthorizationParts {
-  readonly config: Config
-  readonly store: Store
-  readonly system: ActorSystem
-  readonly seal: Sealer
-  readonly log: Log
-  readonly port: number
-  /** The secrets that an earlier start created and stored. */
-  readonly storedSecrets: Partial<DemoAuthorization> | undefined
-  /** True when this start may create demo secrets and print them. */
-  readonly mayCreateDemo: boolean
-  readonly grantable: NonNullable<OpenAuthorization["services"]["grantable"]>
-}
 
 export interface StartedAuthorization {
   readonly open: OpenAuthorization
   readonly issuer: string
-  readonly demo: DemoAuthorization | undefined
+  /** Sets who says which scopes of the store a user may grant. Until then nobody may grant any. */
+  readonly grantStoreBy: (grantable: (userId: string, scopes: Scopes) => Scopes) => void
 }
 
 const issuerOf = (config: Config, port: number): string => {
@@ -60,45 +56,64 @@ const seedOf = (config: Config): SeedInput => {
   }
 }
 
-/** Starts the server. Resolves with undefined when it is switched off, or not configured for an issuer that
- *  others can reach. */
-export const startAuthorization = async ({
-  config,
-  store,
-  system,
-  seal,
-  log,
-  port,
-  storedSecrets,
-  mayCreateDemo,
-  grantable
-}: AuthorizationParts): Promise<StartedAuthorization | undefined> => {
-  const issuer = issuerOf(config, port)
-  if (isSwitchedOff(config, issuer)) return undefined
-
+/** Reads the settings; throws a ConfigFault, which names every fault. */
+const checkedSettings = (config: Config, issuer: string, localKey: string, log: Log): Settings => {
   // The admin API is never open: where no key is printed for anybody, nobody has one.
-  const localKey = storedSecrets?.oauthAdminKey ?? randomToken()
   const adminKey = config["admin.api_key"] ?? (isLocalIssuer(issuer) ? localKey : "")
   const settings = settingsOf(authorizationSettings(config, issuer, adminKey))
   const faults = settingsFaults(settings)
   if (faults.length > 0) throw new ConfigFault(faults)
   if (settings.registration.mode === "open" && !isLocalIssuer(issuer))
     log("warn", "anyone may register clients (dcr.mode is open)")
+  return settings
+}
 
-  system.host(RefreshFamily, Context.empty())
-  system.host(Lockout, Context.empty())
-  const open = await openAuthorization({
-    store,
-    actors: system,
-    seal,
-    settings,
-    revocationIntents: revocationIntentsInFile(join(config.data, "revocation-intents")),
-    clock: system.nowMs,
-    log,
-    grantable,
-    seed: seedOf(config)
-  })
+const opened = Effect.gen(function* () {
+  const config = yield* Configuration
+  const store = yield* Storage
+  const actors = yield* Actors
+  const seal = yield* Sealing
+  const log = yield* Logging
+  const secrets = yield* FirstStart
+  const { port } = yield* Port
+  const issuer = issuerOf(config, port)
+  if (isSwitchedOff(config, issuer)) return undefined
 
-  const isFirst = mayCreateDemo && storedSecrets?.oauthClientId === undefined
-  return { open, issuer, demo: isFirst ? await createDemoAuthorization(open, localKey) : undefined }
+  const localKey = secrets.current?.oauthAdminKey ?? randomToken()
+  let storeGrantable = (_userId: string, _scopes: Scopes): Scopes => []
+  const open = yield* opening(
+    "authorization",
+    () => {
+      const settings = checkedSettings(config, issuer, localKey, log)
+      actors.host(RefreshFamily, Context.empty())
+      actors.host(Lockout, Context.empty())
+      return openAuthorization({
+        store,
+        actors,
+        seal,
+        settings,
+        revocationIntents: revocationIntentsInFile(join(config.data, "revocation-intents")),
+        clock: actors.nowMs,
+        log,
+        grantable: (resource, userId, scopes) =>
+          resource === storeSlug ? storeGrantable(userId, scopes) : scopes,
+        seed: seedOf(config)
+      })
+    },
+    (server) => server.close()
+  )
+  const { current } = secrets
+  if (secrets.isLocal && current !== undefined && current.oauthClientId === undefined)
+    yield* step("authorization demo", async () => secrets.keep(await createDemoAuthorization(open, localKey)))
+  const grantStoreBy: StartedAuthorization["grantStoreBy"] = (grantable) => {
+    storeGrantable = grantable
+  }
+  return { open, issuer, grantStoreBy }
+})
+
+/** Undefined when the server is switched off, or not configured for an issuer that others can reach. */
+export class Authorization extends Context.Service<Authorization, StartedAuthorization | undefined>()(
+  "program/Authorization"
+) {
+  static readonly layer = Layer.effect(Authorization)(opened)
 }

@@ -1,7 +1,9 @@
 /** Assembles the chat service: upstreams, sessions, turns, its part of the operational endpoints, and how it
  *  drains. Part of the composition root. */
+import { statSync } from "node:fs"
+import { join } from "node:path"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { Context } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { CircuitBreaker } from "../../../actors/circuit-breaker.ts"
 import { Deadlines, type Clock } from "../../../actors/engines/chat/deadlines.ts"
 import { modelFor } from "../../../actors/engines/chat/model-factory.ts"
@@ -27,8 +29,10 @@ import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
 import type { Headers, Response, Service } from "../../http.ts"
 import type { Log } from "../../kind.ts"
+import { Actors, type ActorSystem } from "../../registry.ts"
+import { EnginePorts } from "../engines.ts"
 import type { Probes } from "../operations.ts"
-import type { ActorSystem } from "../../registry.ts"
+import { Configuration, Logging, opening, Storage } from "../parts.ts"
 
 export interface ChatParts {
   readonly store: Store
@@ -74,7 +78,7 @@ export interface ChatService {
   readonly service: Service
   /** The service's part of health and metrics. */
   readonly probes: Probes
-  /** Continues the work that the previous process left unfinished; it is called after listening has begun. */
+  /** Continues the work that the previous process left unfinished. */
   resume(): Promise<void>
   /** Waits for the turns in progress; those that outlast the grace period are ended. */
   drain(): Promise<void>
@@ -285,4 +289,24 @@ export const chatService = (
       upstreams.close()
     }
   }
+}
+
+export class Chat extends Context.Service<Chat, ChatService>()("program/Chat") {
+  static readonly layer = Layer.effect(Chat)(
+    Effect.gen(function* () {
+      const config = yield* Configuration
+      const parts: ChatParts = {
+        store: yield* Storage,
+        actors: yield* Actors,
+        engines: yield* EnginePorts,
+        log: yield* Logging,
+        storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
+      }
+      return yield* opening(
+        "chat",
+        () => chatService(config, parts),
+        (chat) => chat.close()
+      )
+    })
+  )
 }

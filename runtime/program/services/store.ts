@@ -1,41 +1,25 @@
-/** Starts the store in this process, from its configuration; the first start creates a demo shop. Part of the
+/** Opens the store in this process, from its configuration; the first start creates a demo shop. Part of the
  *  composition root. */
 import { createHash } from "node:crypto"
-import { Context } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { Deliveries } from "../../../actors/webhook-delivery.ts"
 import { areasOfScope, isScope } from "../../../protocols/store/access/scopes.ts"
 import { demoProducts } from "../../../protocols/store/resources/all.ts"
-import type { AppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import type { FieldCipher } from "../../../protocols/store/engine/resource.ts"
 import { openStore, type OpenStore } from "../../../protocols/store/service.ts"
 import { randomToken, sealer, type Sealer } from "../../../storage/seal.ts"
-import type { Store } from "../../../storage/store.ts"
-import { ConfigFault, type Config } from "../config/config.ts"
-import type { ActorSystem } from "../../registry.ts"
+import { Actors } from "../../registry.ts"
+import { ConfigFault } from "../config/config.ts"
+import { FirstStart } from "../first-start.ts"
+import { Configuration, opening, Sealing, step, Storage } from "../parts.ts"
+import { Authorization } from "./authorization.ts"
+import { appTokensOf } from "./store-authorization.ts"
 
 /** The secrets of the demo shop that a first start creates; they are printed once. */
 export interface DemoStore {
   readonly storeToken: string
   readonly storeUser: string
   readonly storePassword: string
-}
-
-export interface StartedStore {
-  readonly open: OpenStore
-  readonly demo: DemoStore | undefined
-}
-
-export interface StoreParts {
-  readonly config: Config
-  readonly store: Store
-  readonly system: ActorSystem
-  readonly seal: Sealer
-  /** True when the server listens on a loopback address, which only this machine can reach. */
-  readonly loopback: boolean
-  /** Issues the tokens of apps by the authorization server; without it the store issues its own. */
-  readonly tokens?: AppTokens
-  /** The user of the authorization server who is the demo shop's admin. */
-  readonly subject?: string | undefined
 }
 
 const keyIdBytes = 4
@@ -86,7 +70,7 @@ const demoOf = async (
 }
 
 /** Returns those scopes of the store's resource whose areas the user holds. */
-export const grantableBy = (
+const grantableBy = (
   { staff }: OpenStore,
   subject: string,
   scopes: ReadonlyArray<string>
@@ -97,38 +81,56 @@ export const grantableBy = (
     : scopes.filter((scope) => isScope(scope) && areasOfScope[scope].some((area) => areas.has(area)))
 }
 
-export const startStore = async ({
-  config,
-  store,
-  system,
-  seal,
-  loopback,
-  tokens,
-  subject
-}: StoreParts): Promise<StartedStore> => {
-  const open = openStore({
-    store,
-    actors: system,
-    clock: system.nowMs,
-    secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
-    cipher: fieldCipherOf(config.storeDataKey, seal),
-    ...(tokens === undefined ? {} : { tokens }),
-    ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
-    hosts: config.publicBase === undefined ? [] : [new URL(config.publicBase).hostname],
-    plainLoopback: config.tlsCert === undefined && loopback,
-    plan: () => config.storePlan,
-    headerPrefix: config.storeHeaderPrefix,
-    retryAfter: config.storeRetryAfter,
-    cacheTtlMs: config.storeCacheTtlS * 1_000,
-    bodyBytesMax: config.storeMaxBodyBytes,
-    zone: config.storeTimeZone,
-    webhooks: { privateTargets: config.storeWebhookPrivateTargets }
+const opened = Effect.gen(function* () {
+  const config = yield* Configuration
+  const store = yield* Storage
+  const actors = yield* Actors
+  const seal = yield* Sealing
+  const secrets = yield* FirstStart
+  const authorization = yield* Authorization
+  // Apps get their tokens from the authorization server; without it the store issues its own.
+  const tokens =
+    authorization === undefined
+      ? undefined
+      : yield* step("store resource", () => {
+          const base =
+            config.storeDomain === undefined ? authorization.issuer : `https://${config.storeDomain}`
+          return appTokensOf(authorization.open, `${base}/api/v1/`)
+        })
+  const open = yield* opening(
+    "store",
+    () =>
+      openStore({
+        store,
+        actors,
+        clock: actors.nowMs,
+        secrets: { hash: (text, purpose) => seal.hash(text, purpose), random: randomToken },
+        cipher: fieldCipherOf(config.storeDataKey, seal),
+        ...(tokens === undefined ? {} : { tokens }),
+        ...(config.storeDomain === undefined ? {} : { domain: config.storeDomain }),
+        hosts: config.publicBase === undefined ? [] : [new URL(config.publicBase).hostname],
+        plainLoopback: config.tlsCert === undefined && secrets.isLocal,
+        plan: () => config.storePlan,
+        headerPrefix: config.storeHeaderPrefix,
+        retryAfter: config.storeRetryAfter,
+        cacheTtlMs: config.storeCacheTtlS * 1_000,
+        bodyBytesMax: config.storeMaxBodyBytes,
+        zone: config.storeTimeZone,
+        webhooks: { privateTargets: config.storeWebhookPrivateTargets }
+      }),
+    (shop) => shop.settled()
+  )
+  authorization?.grantStoreBy((userId, scopes) => grantableBy(open, userId, scopes))
+  actors.host(open.delivery, Context.make(Deliveries, open.webhooks))
+  yield* step("store records", async () => {
+    const isFirst = await open.begin()
+    if (isFirst && config.storeAdminPassword !== undefined)
+      await open.staff.add({ username: adminUser, password: config.storeAdminPassword })
+    else if (isFirst && secrets.isLocal) secrets.keep(await demoOf(open, secrets.current?.oauthUserId))
   })
-  system.host(open.delivery, Context.make(Deliveries, open.webhooks))
-  const first = await open.begin()
-  if (first && config.storeAdminPassword !== undefined) {
-    await open.staff.add({ username: adminUser, password: config.storeAdminPassword })
-    return { open, demo: undefined }
-  }
-  return { open, demo: first && loopback ? await demoOf(open, subject) : undefined }
+  return open
+})
+
+export class Shop extends Context.Service<Shop, OpenStore>()("program/Shop") {
+  static readonly layer = Layer.effect(Shop)(opened)
 }

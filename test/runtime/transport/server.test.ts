@@ -9,9 +9,9 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { WebSocket } from "ws"
 import { json, type Request, type Service, type Socket } from "../../../runtime/http.ts"
-import type { Listen, ListenOptions, Server } from "../../../runtime/transport/server.ts"
-import { listen as listenNode } from "../../../runtime/transport/node.ts"
-import { listen as listenUws } from "../../../runtime/transport/uws.ts"
+import { type Bind, listenBy, type ListenOptions, type Server } from "../../../runtime/transport/server.ts"
+import { bind as bindNode } from "../../../runtime/transport/node.ts"
+import { bind as bindUws } from "../../../runtime/transport/uws.ts"
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
 const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -225,13 +225,44 @@ const makeService = (seen: Seen): Service => ({
 
 const i200 = (last: string): number => (last === "dropped" ? 1 : 0)
 
-const adapters: ReadonlyArray<readonly [string, Listen]> = [
-  ["uws", listenUws],
-  ["node", listenNode]
+const adapters: ReadonlyArray<readonly [string, Bind]> = [
+  ["uws", bindUws],
+  ["node", bindNode]
 ]
 
-for (const [name, listen] of adapters)
+for (const [name, bind] of adapters)
   describe(`transport ${name}`, () => {
+    const listen = listenBy(bind)
+
+    it("answers 503 between the binding of the port and its services, G-6", async () => {
+      const server = await bind({ host: "127.0.0.1", port: 0 })
+      const url = `http://127.0.0.1:${server.port}`
+      const early = await fetch(`${url}/ready`)
+      expect([early.status, early.headers.get("retry-after")]).toEqual([503, "1"])
+      const ready: Service = {
+        name: "late",
+        prefixes: ["/"],
+        routes: [{ method: "GET", path: "/ready", handle: () => json(200, { ready: true }) }],
+        sockets: [
+          {
+            path: "/late",
+            messageBytesMax: 100,
+            upgrade: () => ({ accept: undefined }),
+            open: (socket) => void socket.send("open"),
+            message: () => {},
+            close: () => {}
+          }
+        ],
+        refused: (status) => json(status, { status })
+      }
+      server.serve([ready])
+      expect((await fetch(`${url}/ready`)).status).toBe(200)
+      const socket = new WebSocket(`ws://127.0.0.1:${server.port}/late`)
+      expect(String(await new Promise((resolve) => socket.once("message", resolve)))).toBe("open")
+      await Promise.all([server.drain(1_000), server.drain(1_000)])
+      await expect(fetch(`${url}/ready`)).rejects.toThrow()
+    })
+
     let server: Server
     const seen: Seen = {
       aborted: 0,

@@ -1,0 +1,78 @@
+/** What every part of a node stands on, as Effect services: configuration, log, seal, store and actors. A part
+ *  is a layer. Guarantee: what a part opened is closed with the scope, whichever later part fails and whenever
+ *  the start is interrupted. Source: docs/architecture.md, "How a process starts and stops". */
+import { Context, Data, Effect, Layer, type Scope } from "effect"
+import { RateWindow } from "../../actors/rate-window.ts"
+import { openLmdb } from "../../storage/lmdb.ts"
+import { openMemory } from "../../storage/memory.ts"
+import { masterKey, sealer, type Sealer } from "../../storage/seal.ts"
+import type { Store } from "../../storage/store.ts"
+import type { Log } from "../kind.ts"
+import { Actors } from "../registry.ts"
+import type { Config } from "./config/config.ts"
+import { logger } from "./telemetry/logger.ts"
+
+const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
+
+/** Says which part of the node could not be opened; its message is the cause's. */
+export class StartFault extends Data.TaggedError("StartFault")<{
+  readonly part: string
+  readonly cause: unknown
+  readonly message: string
+}> {}
+
+const attempt = <A>(part: string, work: () => A | Promise<A>): Effect.Effect<A, StartFault> =>
+  Effect.tryPromise({
+    try: async () => work(),
+    catch: (cause) => new StartFault({ part, cause, message: textOf(cause) })
+  })
+
+/** Does a step of the start, which an interruption waits for. */
+export const step = <A>(part: string, work: () => A | Promise<A>): Effect.Effect<A, StartFault> =>
+  Effect.uninterruptible(attempt(part, work))
+
+/** Opens a part, which an interruption waits for, and closes it with the scope. */
+export const opening = <A>(
+  part: string,
+  open: () => A | Promise<A>,
+  close: (opened: A) => void | Promise<void>
+): Effect.Effect<A, StartFault, Scope.Scope> =>
+  Effect.acquireRelease(attempt(part, open), (opened) => Effect.promise(async () => close(opened)))
+
+export class Configuration extends Context.Service<Configuration, Config>()("program/Configuration") {}
+
+export class Logging extends Context.Service<Logging, Log>()("program/Logging") {
+  static readonly layer = Layer.effect(Logging)(Effect.map(Configuration, ({ logLevel }) => logger(logLevel)))
+}
+
+/** Seals secrets at rest, under the master key of the data folder. */
+export class Sealing extends Context.Service<Sealing, Sealer>()("program/Sealing") {
+  static readonly layer = Layer.effect(Sealing)(
+    Effect.gen(function* () {
+      const config = yield* Configuration
+      return yield* step("master key", () => sealer(masterKey(config.data, config.masterKey)))
+    })
+  )
+}
+
+export class Storage extends Context.Service<Storage, Store>()("program/Storage") {
+  static readonly layer = Layer.effect(Storage)(
+    Effect.gen(function* () {
+      const { testMode, data: folder, durability } = yield* Configuration
+      return yield* opening(
+        "storage",
+        () => (testMode ? openMemory() : openLmdb({ folder, durability })),
+        (store) => store.close()
+      )
+    })
+  )
+}
+
+export const actorsLayer = Layer.effect(Actors)(
+  Effect.gen(function* () {
+    const { residentActorsMax: residentMax } = yield* Configuration
+    const system = yield* Actors.make({ store: yield* Storage, log: yield* Logging, residentMax })
+    system.host(RateWindow, Context.empty())
+    return system
+  })
+)
