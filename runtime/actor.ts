@@ -192,6 +192,10 @@ export interface Shape<S extends Codec<any>, Cs extends Commands, V extends Code
     readonly backoff?: Duration.Input
   }
   readonly passivateAfter: Duration.Input
+  /** Limits the actors of this kind in memory (default: a quarter of the system's limit for
+   *  `keep: "memory"`, otherwise only that limit). Beyond it the least recently used idle ones leave; those of `keep: "memory"` are
+   *  forgotten. */
+  readonly residentMax?: number
   /** Returns the time (epoch ms) at which a state expires; the sweeper then sends the actor its command
    *  `Expire`, which its commands must declare. */
   readonly expiresAt?: (state: S["Type"]) => number | undefined

@@ -1,10 +1,12 @@
 /** A cell is one live actor: its mailbox, its state, its unflushed commits, and the activity of its phase. It
  *  handles one command at a time, in order of arrival: a rule decides, events are folded into the state,
- *  storage commits, the answer leaves. Guarantee: an answer leaves only after everything it depends on is
- *  flushed, and so does every later answer of the same actor; meanwhile the commands behind it are already
- *  being decided. The inner loop is plain synchronous code with no Effect in it, because that is what makes
- *  it fast (bench/tell, bench/ask). Source: docs/architecture.md, "The kernel". */
-import { Cause, Effect, Exit, Fiber, Stream } from "effect"
+ *  storage commits, the answer leaves. Guarantee: every command is answered exactly once; an answer leaves
+ *  only after everything it depends on is flushed, and so does every later answer of the same actor;
+ *  meanwhile the commands behind it are already being decided. The inner loop is plain synchronous code with
+ *  no Effect in it, because that is what makes it fast (bench/tell, bench/ask). Source:
+ *  docs/architecture.md, "The life of a cell". */
+import { Effect } from "effect"
+import { PhaseActivity, type Performer } from "./activity.ts"
 import type { Decision, Facts } from "./actor.ts"
 import type { StorageFault, Write } from "../storage/store.ts"
 import type { Kind } from "./kind.ts"
@@ -20,7 +22,10 @@ type Rule = (state: unknown, payload: unknown, facts: Facts) => Decision<Tagged,
  *  it. */
 interface PendingCommit {
   readonly answers: Array<Done | Outcome>
+  /** The state whose phase this commit enters, when it enters one. */
   enteredState: Tagged | undefined
+  /** True when this commit ends the actor: what is decided behind it is decided in the initial state. */
+  readonly ends: boolean
 }
 
 /** Holds what only a few cells need; it is created on demand, so that an idle cell stays small. */
@@ -29,18 +34,15 @@ interface Extension {
   /** Counts storage faults: a commit of an earlier generation was lost, and its callback is ignored. */
   generation: number
   lanes: Record<string, LanePipe<unknown>> | undefined
-  fiber: Fiber.Fiber<void> | undefined
-  /** The phase whose activity is running, waits for its backoff, or has ended; undefined when the phase has
-   *  none. */
-  activityPhase: string | undefined
-  /** Counts the requested starts of activities. A delayed start whose number is no longer the newest does
-   *  nothing. */
-  starts: number
-  backingOff: boolean
+  activity: PhaseActivity | undefined
   crashes: CrashRecord | undefined
+  /** The time of expiry that storage has accepted. */
   expiresAtMs: number | undefined
+  /** True from the actor's end until the cell leaves memory, which it does as soon as it is idle. */
+  hasEnded: boolean
 }
 
+// Drawn in docs/architecture.md, "The life of a cell".
 const IDLE = 0
 const QUEUED = 1
 const RUNNING = 2
@@ -53,11 +55,12 @@ const inlineDepthMax = 32
 
 let inlineDepth = 0
 
-export class Cell implements Runnable {
+export class Cell implements Runnable, Performer {
   readonly kind: Kind
   readonly id: string
   state: Tagged
   next: Runnable | undefined = undefined
+  inRunQueue = false
   firstCommand: string | undefined = undefined
   firstPayload: unknown = undefined
   firstDone: Done | undefined = undefined
@@ -78,13 +81,12 @@ export class Cell implements Runnable {
     this.state = kind.definition.initial
     this.seq = 0
     this.rules = kind.rulesOf(this.state)
-    this.restore()
   }
 
-  /** Starts the activity of the current phase. The registry calls this once it has stored the cell, because
-   *  an activity may ask for its own address. */
+  /** Loads the stored state and starts the activity of its phase. The registry calls this once it has stored
+   *  the cell, because an activity may ask for its own address. */
   start(): void {
-    if (this.kind.hasActivity && !this.failed) this.startActivity(this.state)
+    this.reload()
   }
 
   get stopped(): boolean {
@@ -104,20 +106,22 @@ export class Cell implements Runnable {
   }
 
   get working(): boolean {
-    return this.extension?.fiber !== undefined
+    return this.extension?.activity?.isRunning === true
   }
 
+  /** True when it may leave memory: nothing is queued, unflushed or running. */
   get idle(): boolean {
     const ext = this.extension
     return (
       this.status === IDLE &&
       this.firstCommand === undefined &&
-      (ext === undefined ||
-        (ext.pendingCommits.length === 0 &&
-          ext.fiber === undefined &&
-          !ext.backingOff &&
-          (ext.lanes === undefined || Object.values(ext.lanes).every((lane) => lane.depth === 0))))
+      (ext === undefined || (ext.pendingCommits.length === 0 && ext.activity?.isPending !== true))
     )
+  }
+
+  /** True when it would run its activity a second time if it left memory and came back. */
+  get hasFinishedActivity(): boolean {
+    return this.extension?.activity?.hasFinished === true
   }
 
   /** Handles the command in this very turn when the cell is idle; otherwise queues it. `done` is then called
@@ -127,27 +131,32 @@ export class Cell implements Runnable {
       this.lastActiveSweep = this.kind.system.sweeps
       this.status = RUNNING
       inlineDepth++
-      this.handle(command, payload, done)
-      inlineDepth--
+      try {
+        this.handle(command, payload, done)
+      } finally {
+        inlineDepth--
+      }
       this.settle()
-    } else this.queue(command, payload, done)
+    } else this.queue(command, payload, done, this.kind.mailboxCapacity)
   }
 
   /** Queues a command without an answer. Returns false when the mailbox is full, or the actor has failed or
    *  stopped. */
   tell(command: string, payload: unknown): boolean {
-    return this.queue(command, payload, undefined)
+    return this.queue(command, payload, undefined, this.kind.mailboxCapacity)
   }
 
-  private queue(command: string, payload: unknown, done: Done | undefined): boolean {
+  askSelf(command: string, payload: unknown, done: Done): void {
+    // While the actor's end is on its way to the disk, its activity belongs to a state that is over: it waits,
+    // and is interrupted after the flush.
+    if (this.extension?.pendingCommits.some(({ ends }) => ends) === true)
+      return done(this.unavailable("storage"))
+    this.queue(command, payload, done, Infinity)
+  }
+
+  private queue(command: string, payload: unknown, done: Done | undefined, capacity: number): boolean {
     if ((this.status & (FAILED | STOPPED)) !== 0) {
-      done?.({
-        fault: new Unavailable({
-          kind: this.kind.name,
-          id: this.id,
-          reason: this.failed ? "failed" : "stopped"
-        })
-      })
+      this.decline(command, done, this.failed ? "failed" : "stopped")
       return false
     }
     if (this.firstCommand === undefined) {
@@ -156,11 +165,11 @@ export class Cell implements Runnable {
       this.firstDone = done
     } else {
       const backlog = (this.backlog ??= Backlog.borrow())
-      if (backlog.length + 1 >= this.kind.mailboxCapacity) {
+      if (backlog.length + 1 >= capacity) {
         this.kind.counts.refused++
-        done?.({
-          fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity: this.kind.mailboxCapacity })
-        })
+        if (done === undefined) this.kind.deadLetter(this.id, command, "full")
+        else
+          this.tellOutcome(done, { fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity }) })
         return false
       }
       backlog.push(command, payload, done)
@@ -173,7 +182,7 @@ export class Cell implements Runnable {
   }
 
   run(): number {
-    if ((this.status & (FAILED | STOPPED)) !== 0) return 1
+    if (this.status !== QUEUED) return 1
     this.status = RUNNING
     this.lastActiveSweep = this.kind.system.sweeps
     let handled = 0
@@ -181,18 +190,23 @@ export class Cell implements Runnable {
       const command: string = this.firstCommand
       const payload = this.firstPayload
       const done = this.firstDone
-      if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
-      else {
-        this.firstCommand = undefined
-        this.firstPayload = undefined
-        this.firstDone = undefined
-      }
+      this.shift()
       handled++
       this.handle(command, payload, done)
       if (this.status !== RUNNING) return handled
     }
     this.settle()
     return handled
+  }
+
+  /** Removes the oldest command of the mailbox. */
+  private shift(): void {
+    if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
+    else {
+      this.firstCommand = undefined
+      this.firstPayload = undefined
+      this.firstDone = undefined
+    }
   }
 
   private settle(): void {
@@ -207,6 +221,7 @@ export class Cell implements Runnable {
       Backlog.giveBackToPool(this.backlog)
       this.backlog = undefined
     }
+    if (this.extension?.hasEnded === true) this.leaveAfterEnd()
   }
 
   private handle(command: string, payload: unknown, done: Done | undefined): void {
@@ -214,7 +229,7 @@ export class Cell implements Runnable {
     kind.counts.handled++
     let decision: Decision<Tagged, unknown, unknown>
     try {
-      const facts = kind.factsFor(this.id)
+      const facts = kind.factsFor(this.id, inlineDepth)
       const rule = this.rules[command]
       if (rule === undefined) throw new Error(`no command ${command} in phase ${this.state._tag}`)
       decision = rule(this.state, payload, facts)
@@ -231,11 +246,18 @@ export class Cell implements Runnable {
   /** Applies the events of an actor that is not durable: the state changes at once, and nothing is
    *  written. */
   private fold(events: ReadonlyArray<Tagged>): void {
-    const before = this.state
-    let state = before
+    let { state } = this
     for (let i = 0; i < events.length; i++) state = this.kind.evolve(state, events[i]!)
-    if (this.setState(state) && this.kind.hasActivity) this.startActivity(state)
-    if (state !== before && this.kind.endsIn?.has(state._tag) === true) this.end()
+    if (this.endsIn(state)) {
+      this.setState(this.kind.definition.initial)
+      return this.endForGood()
+    }
+    if (this.extension !== undefined) this.extension.hasEnded = false
+    if (this.setState(state)) this.enterPhase(state)
+  }
+
+  private endsIn(state: Tagged): boolean {
+    return this.kind.endsIn?.has(state._tag) === true
   }
 
   /** Replaces the state and returns true when its phase differs from the one before. */
@@ -251,24 +273,23 @@ export class Cell implements Runnable {
     const { events } = decision
     let state = this.state
     for (let i = 0; i < events.length; i++) state = kind.evolve(state, events[i]!)
-    const ends = kind.endsIn?.has(state._tag) === true
+    const ends = this.endsIn(state)
     const ext = this.ensureExtension()
     const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
-    const seq = this.seq + events.length
-    if (ends) writes.push({ _tag: "forget", kind: kind.name, id: this.id })
-    else if (kind.durable && events.length > 0) {
+    let seq = this.seq + events.length
+    let { expiresAtMs } = ext
+    if (ends) {
+      writes.push({ _tag: "forget", kind: kind.name, id: this.id })
+      state = kind.definition.initial
+      seq = 0
+      expiresAtMs = undefined
+    } else if (kind.durable && events.length > 0) {
       kind.write(writes, this.id, this.seq, events, state)
       if (kind.expiresAt !== undefined) {
-        const atMs = kind.expiresAt(state)
-        if (atMs !== ext.expiresAtMs) {
-          writes.push({ _tag: "expire", kind: kind.name, id: this.id, atMs })
-          ext.expiresAtMs = atMs
-        }
+        expiresAtMs = kind.expiresAt(state)
+        if (expiresAtMs !== ext.expiresAtMs)
+          writes.push({ _tag: "expire", kind: kind.name, id: this.id, atMs: expiresAtMs })
       }
-    }
-    const flight: PendingCommit = {
-      answers: [],
-      enteredState: state._tag !== this.state._tag ? state : undefined
     }
     const { generation } = ext
     const conflict = kind.system.store.commit(writes, (fault) => this.flushed(generation, fault))
@@ -285,17 +306,21 @@ export class Cell implements Runnable {
         `${kind.name}: a row's condition did not hold (${conflict.reason}) and the rule says no answer for that`
       )
     }
-    ext.pendingCommits.push(flight)
+    // Nothing of the cell changes before storage has accepted the commit.
     this.seq = seq
-    this.setState(state)
-    if (done !== undefined) flight.answers.push(done, decision.answer)
-    if (ends) this.end()
+    ext.expiresAtMs = expiresAtMs
+    const enters = this.setState(state) || ends
+    ext.pendingCommits.push({
+      answers: done === undefined ? [] : [done, decision.answer],
+      enteredState: enters ? state : undefined,
+      ends
+    })
   }
 
   private answer(outcome: Outcome, done: Done): void {
-    const flights = this.extension?.pendingCommits
-    if (flights === undefined || flights.length === 0) this.tellOutcome(done, outcome)
-    else flights[flights.length - 1]!.answers.push(done, outcome)
+    const pending = this.extension?.pendingCommits
+    if (pending === undefined || pending.length === 0) this.tellOutcome(done, outcome)
+    else pending[pending.length - 1]!.answers.push(done, outcome)
   }
 
   /** Calls `done`. A callback that throws is a bug of its owner, so it is logged and must not stop the run
@@ -311,95 +336,142 @@ export class Cell implements Runnable {
     }
   }
 
-  /** Is called by storage when the oldest pending commit is flushed, or was lost to a fault. A fault loses
-   *  every pending commit of this actor: their askers get `Unavailable`, and the state is loaded again from
-   *  disk. */
+  private tellAll(answers: ReadonlyArray<Done | Outcome>, instead?: Outcome): void {
+    for (let i = 0; i < answers.length; i += 2)
+      this.tellOutcome(answers[i] as Done, instead ?? (answers[i + 1] as Outcome))
+  }
+
+  private unavailable(reason: Unavailable["reason"]): Outcome {
+    return { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason }) }
+  }
+
+  /** Answers a command that is not handled, or counts it as a dead letter when nobody asked. */
+  private decline(command: string, done: Done | undefined, reason: Unavailable["reason"]): void {
+    if (done === undefined) this.kind.deadLetter(this.id, command, reason)
+    else this.tellOutcome(done, this.unavailable(reason))
+  }
+
+  /** Is called by storage when the oldest pending commit is flushed, or was lost to a fault. */
   private flushed(generation: number, fault: StorageFault | undefined): void {
     const ext = this.extension!
     if (ext.generation !== generation) return
-    if (fault === undefined) {
-      const flight = ext.pendingCommits.shift()!
-      const { answers: held } = flight
-      for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, held[i + 1] as Outcome)
-      if (flight.enteredState !== undefined && this.kind.hasActivity && !this.stopped)
-        this.startActivity(flight.enteredState)
-      return
-    }
+    if (fault !== undefined) return this.lose(ext, fault)
+    const { answers, enteredState, ends } = ext.pendingCommits.shift()!
+    if (ends) this.endForGood()
+    this.tellAll(answers)
+    if (enteredState !== undefined) this.enterPhase(enteredState)
+    if (ext.hasEnded) this.leaveAfterEnd()
+  }
+
+  /** Takes back every pending commit: the state is loaded again from disk, and then the askers hear
+   *  `Unavailable`. They hear it in a later turn, because the fault may have struck other actors which storage
+   *  tells after this one: nobody may ask an actor that has not heard of its loss. */
+  private lose(ext: Extension, fault: StorageFault): void {
     const lost = ext.pendingCommits
     ext.pendingCommits = []
     ext.generation++
-    const unavailable = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "storage" }) }
-    for (const { answers: held } of lost)
-      for (let i = 0; i < held.length; i += 2) this.tellOutcome(held[i] as Done, unavailable)
-    this.kind.system.log("error", "storage lost a commit", { actor: this.kind.name, reason: fault.reason })
+    const { system, name } = this.kind
+    system.log("error", "storage lost a commit", { actor: name, id: this.id, reason: fault.reason })
+    const isReadable = this.failed || this.restore()
+    system.runQueue.soon(() => {
+      const unavailable = this.unavailable("storage")
+      for (const { answers } of lost) this.tellAll(answers, unavailable)
+      if (isReadable) this.continueActivity()
+      else this.announceFailure()
+    })
+  }
+
+  /** Loads the state again from storage after a rule threw, and answers its command with `Unavailable`. Other
+   *  actors are not affected. */
+  private defect(defect: unknown, done: Done | undefined): void {
+    this.crash(defect)
+    if (done !== undefined) this.tellOutcome(done, this.unavailable("defect"))
+  }
+
+  crash(defect: unknown): void {
+    if (this.stopped || this.failed) return
+    const ext = this.ensureExtension()
+    const { system, name, counts, intensity } = this.kind
+    const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
+    counts.restarts++
+    const crashes = (ext.crashes ??= new CrashRecord())
+    const restMs = crashes.record(fault, system, intensity)
+    system.log("warn", "actor crashed", { actor: name, id: this.id, fault, failed: restMs === undefined })
+    if (restMs === undefined) {
+      this.status = FAILED
+      return this.announceFailure()
+    }
+    // What has finished in a phase that is still the actor's has nothing to do again.
+    if (ext.activity !== undefined && !(ext.activity.hasFinished && this.kind.durable))
+      ext.activity.stopFor(restMs)
     this.reload()
   }
 
-  /** Answers a command whose rule threw with `Unavailable`, and loads the state again from storage. Other
-   *  actors are not affected. */
-  private defect(defect: unknown, done: Done | undefined): void {
-    if (done !== undefined)
-      this.tellOutcome(done, {
-        fault: new Unavailable({ kind: this.kind.name, id: this.id, reason: "defect" })
-      })
-    this.crash(defect)
+  private reload(): void {
+    if (this.restore()) this.continueActivity()
+    else this.announceFailure()
   }
 
-  private crash(defect: unknown): void {
-    const ext = this.ensureExtension()
-    const system = this.kind.system
-    const fault = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
-    this.kind.counts.restarts++
-    const crashes = (ext.crashes ??= new CrashRecord())
-    const backoffMs = crashes.record(fault, system, this.kind.intensity)
-    system.log("warn", "actor crashed", { actor: this.kind.name, fault, failed: backoffMs === undefined })
-    if (backoffMs === undefined) return this.fail()
-    this.reload(backoffMs)
-  }
-
-  /** Loads the stored state (the initial one for an actor that is not durable) and starts its phase's
-   *  activity again after `restMs`. */
-  private reload(restMs?: number): void {
-    if (this.restore() && this.kind.hasActivity) this.startActivity(this.state, restMs ?? 0)
-  }
-
-  /** Loads the stored state. Returns false when it cannot be read: the actor is then marked failed rather
-   *  than run with a state that it never had. */
+  /** Loads the stored state (the initial one for an actor that is not durable). Returns false when it cannot
+   *  be read: the actor is then failed rather than run with a state that it never had. */
   private restore(): boolean {
+    const { kind } = this
     try {
-      const { state, seq } = this.kind.load(this.id)
+      const { state, seq } = kind.load(this.id)
       this.state = state
       this.seq = seq
-      this.rules = this.kind.rulesOf(state)
-      const expiresAtMs = seq > 0 ? this.kind.expiresAt?.(state) : undefined
+      this.rules = kind.rulesOf(state)
+      const expiresAtMs = seq > 0 ? kind.expiresAt?.(state) : undefined
       if (expiresAtMs !== undefined) this.ensureExtension().expiresAtMs = expiresAtMs
       else if (this.extension !== undefined) this.extension.expiresAtMs = undefined
-      if (this.extension !== undefined)
-        for (const flight of this.extension.pendingCommits) flight.enteredState = undefined
       return true
     } catch (defect) {
       const crashes = (this.ensureExtension().crashes ??= new CrashRecord())
       crashes.lastFault = `cannot load: ${String(defect)}`
-      this.fail()
+      kind.system.log("error", "an actor cannot be read; it is failed", {
+        actor: kind.name,
+        id: this.id,
+        fault: String(defect)
+      })
+      this.status = FAILED
       return false
     }
   }
 
-  private fail(): void {
-    this.status = FAILED
+  /** Starts the activity of the present phase: at once when the phase is durable, otherwise with the flush of
+   *  the newest commit. */
+  private continueActivity(): void {
+    if (!this.kind.hasActivity) return
+    const pending = this.extension?.pendingCommits
+    if (pending === undefined || pending.length === 0) return this.enterPhase(this.state)
+    // Phases on the way there were never the actor's for longer than a moment.
+    for (const commit of pending) commit.enteredState = undefined
+    pending[pending.length - 1]!.enteredState = this.state
+  }
+
+  private enterPhase(state: Tagged): void {
+    if (this.kind.hasActivity && !this.stopped && !this.failed) this.activity().enter(state)
+  }
+
+  private activity(): PhaseActivity {
+    const ext = this.ensureExtension()
+    return (ext.activity ??= new PhaseActivity(this))
+  }
+
+  /** Stops what a failed actor has under way, and tells everybody who waits for it. */
+  private announceFailure(): void {
     this.kind.counts.failures++
+    this.extension?.activity?.stop()
     this.dropMailbox("failed")
-    this.stopActivity()
     this.kind.system.failed(this)
   }
 
   private dropMailbox(reason: "failed" | "stopped"): void {
-    const fault = { fault: new Unavailable({ kind: this.kind.name, id: this.id, reason }) }
     while (this.firstCommand !== undefined) {
+      const command = this.firstCommand
       const done = this.firstDone
-      if (this.backlog !== undefined && this.backlog.length > 0) this.backlog.shift(this)
-      else this.firstCommand = undefined
-      if (done !== undefined) this.tellOutcome(done, fault)
+      this.shift()
+      this.decline(command, done, reason)
     }
   }
 
@@ -407,26 +479,47 @@ export class Cell implements Runnable {
    *  loaded again. */
   restart(): void {
     if (this.stopped) return
+    if (this.failed) this.status = IDLE
     this.extension?.crashes?.reset()
-    this.status = this.status === FAILED ? IDLE : this.status
-    if (this.extension !== undefined) this.extension.activityPhase = undefined
+    this.extension?.activity?.stop()
     this.reload()
   }
 
-  /** Ends the actor for good: its address is free at once, and pending answers still leave when they are
-   *  flushed. */
-  private end(): void {
+  /** Is called when the actor's end is certain: its watchers hear of it, and its lanes end. */
+  private endForGood(): void {
+    const ext = this.ensureExtension()
+    ext.hasEnded = true
+    ext.activity?.stop()
+    this.endLanes()
     this.kind.system.ended(this)
-    this.release("stopped")
+  }
+
+  /** Leaves memory unless the address was used again since the end. */
+  private leaveAfterEnd(): void {
+    const ext = this.extension!
+    if (ext.pendingCommits.length > 0 || !(this.idle || this.failed)) return
+    if (this.seq === 0) this.kind.system.leave(this)
+    else ext.hasEnded = false
   }
 
   /** Removes the cell from memory. Nothing stored is changed. */
-  release(reason: "failed" | "stopped"): void {
-    this.dropMailbox(reason)
+  release(): void {
     this.status = STOPPED
-    this.stopActivity()
-    if (this.extension?.lanes !== undefined)
-      for (const lane of Object.values(this.extension.lanes)) lane.end()
+    this.extension?.activity?.stop()
+    this.dropMailbox("stopped")
+    this.endLanes()
+  }
+
+  private endLanes(): void {
+    const lanes = this.extension?.lanes
+    if (lanes === undefined) return
+    this.extension!.lanes = undefined
+    for (const [name, lane] of Object.entries(lanes)) {
+      // A consumer outside still takes what waits for it; an activity does not come back.
+      if (this.kind.lanes[name]!.direction === "in" && lane.depth > 0)
+        this.kind.deadLetter(this.id, name, "unread", lane.depth)
+      lane.end()
+    }
   }
 
   get laneDepths(): Record<string, number> {
@@ -442,65 +535,9 @@ export class Cell implements Runnable {
     ))
   }
 
-  /** Starts the activity of the state's phase after `restMs`, once the previous activity has ended. */
-  private startActivity(state: Tagged, restMs = 0): void {
-    const ext = this.ensureExtension()
-    const { system } = this.kind
-    const before = ext.fiber
-    if (ext.activityPhase === state._tag && before !== undefined && restMs === 0) return
-    const activity = this.kind.activityOf(state)
-    const turn = ++ext.starts
-    ext.activityPhase = activity === undefined ? undefined : state._tag
-    ext.backingOff = restMs > 0 && activity !== undefined
-    const start = (): void => {
-      if (ext.starts !== turn || this.stopped || this.failed || activity === undefined) return
-      ext.backingOff = false
-      const work = Effect.suspend(() =>
-        Stream.runForEach(
-          activity(this.state._tag === state._tag ? this.state : state, {
-            id: this.id,
-            lanes: this.lanes()
-          }) as Stream.Stream<Tagged>,
-          ({ _tag, ...payload }) => this.tellSelf(_tag, payload)
-        )
-      )
-      const fiber = this.kind.fork(work)
-      ext.fiber = fiber
-      fiber.addObserver((exit) => {
-        if (ext.fiber === fiber) ext.fiber = undefined
-        if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) && !this.stopped)
-          this.crash(Cause.squash(exit.cause))
-      })
-    }
-    const begin = restMs > 0 ? () => system.timers.schedule(system.nowMs() + restMs, start) : start
-    if (before === undefined) begin()
-    else {
-      before.addObserver(begin)
-      before.interruptUnsafe()
-    }
-  }
-
-  private stopActivity(): void {
-    const ext = this.extension
-    if (ext === undefined) return
-    ext.starts++
-    ext.backingOff = false
-    ext.activityPhase = undefined
-    ext.fiber?.interruptUnsafe()
-  }
-
-  /** Sends an activity's command to its own actor and completes when it is decided and durable, so that the
-   *  activity cannot run ahead of the disk. */
-  private tellSelf(command: string, payload: unknown): Effect.Effect<void> {
-    return Effect.callback((resume) => {
-      this.ask(command, payload, () => resume(Effect.void))
-    })
-  }
-
   /** Completes when the running activity has ended; a clean shutdown waits for it. */
   get activityEnded(): Effect.Effect<void> {
-    const fiber = this.extension?.fiber
-    return fiber === undefined ? Effect.void : Effect.asVoid(Fiber.await(fiber))
+    return this.extension?.activity?.ended ?? Effect.void
   }
 
   private ensureExtension(): Extension {
@@ -508,12 +545,10 @@ export class Cell implements Runnable {
       pendingCommits: [],
       generation: 0,
       lanes: undefined,
-      fiber: undefined,
-      activityPhase: undefined,
-      starts: 0,
-      backingOff: false,
+      activity: undefined,
       crashes: undefined,
-      expiresAtMs: undefined
+      expiresAtMs: undefined,
+      hasEnded: false
     })
   }
 }

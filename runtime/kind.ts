@@ -4,8 +4,9 @@
 import { type Context, Duration, Effect, type Fiber } from "effect"
 import { packing, type Store, type Write } from "../storage/store.ts"
 import type { AnyDefinition, Facts, Lane } from "./actor.ts"
+import { LanePipe } from "./lane.ts"
 import type { RunQueue } from "./run-queue.ts"
-import type { Intensity } from "./supervisor.ts"
+import { DeadLetters, KindHealth, type DeadLetterReason, type Intensity } from "./supervisor.ts"
 import type { Timers } from "./timers.ts"
 
 type Tagged = { readonly _tag: string }
@@ -28,15 +29,22 @@ export interface Host {
   readonly runQueue: RunQueue
   readonly timers: Timers
   readonly log: Log
+  /** The most cells that stay in memory. */
+  readonly residentMax: number
   /** Counts the sweeps so far; it is the coarse clock of passivation. */
   readonly sweeps: number
+  /** Wall time, epoch ms: what is stored and what rules see. */
   nowMs(): number
+  /** Monotonic time in ms since any moment: what durations are measured by. */
+  monotonicMs(): number
   /** A random number in 0 ≤ n < 1, for jitter. */
   random(): number
   /** A new random id (UUID v4). */
   newId(): string
   failed(cell: Resident): void
   ended(cell: Resident): void
+  /** Removes a cell whose actor has ended from memory. */
+  leave(cell: Resident): void
 }
 
 const snapshotEveryDefault = 100
@@ -46,10 +54,22 @@ export class Kind {
   readonly name: string
   readonly definition: AnyDefinition
   readonly system: Host
-  readonly counts = { handled: 0, refused: 0, restarts: 0, failures: 0, activations: 0, passivations: 0 }
+  readonly counts = {
+    handled: 0,
+    refused: 0,
+    restarts: 0,
+    failures: 0,
+    activations: 0,
+    passivations: 0,
+    deadLetters: 0
+  }
+  readonly health = new KindHealth()
+  readonly deadLetters = new DeadLetters()
   readonly durable: boolean
   readonly mailboxCapacity: number
   readonly passivateAfterMs: number
+  /** The most cells of this kind that stay in memory; Infinity when only the system's limit counts. */
+  readonly residentMax: number
   readonly intensity: Intensity
   readonly hasActivity: boolean
   readonly lanes: Record<string, Lane<any, any>>
@@ -67,7 +87,8 @@ export class Kind {
   readonly load: (id: string) => { readonly state: Tagged; readonly seq: number }
   readonly fork: (work: Effect.Effect<void, never, any>) => Fiber.Fiber<void>
   readonly unpackEvent: (bytes: Uint8Array) => unknown
-  private readonly facts = new DecisionFacts()
+  /** One object for each depth of nested decisions, because a rule may ask its own kind. */
+  private readonly facts: Array<DecisionFacts> = []
 
   constructor(definition: AnyDefinition, context: Context.Context<any>, system: Host) {
     this.name = definition.kind
@@ -76,6 +97,7 @@ export class Kind {
     this.durable = definition.keep !== "memory"
     this.mailboxCapacity = definition.mailbox.capacity
     this.passivateAfterMs = Duration.toMillis(definition.passivateAfter)
+    this.residentMax = definition.residentMax ?? (this.durable ? Infinity : system.residentMax / 4)
     const { times, within, backoff } = definition.restart
     this.intensity = {
       times,
@@ -139,28 +161,51 @@ export class Kind {
     return this.definition.activity?.[state._tag]
   }
 
-  factsFor(id: string): Facts {
-    return this.facts.now(id, this.system)
+  /** Lanes for somebody whose actor cannot be in memory: they take nothing and yield nothing. */
+  endedLanes(): Record<string, LanePipe<unknown>> {
+    const lanes = Object.fromEntries(
+      Object.entries(this.lanes).map(([name, { capacity }]) => [name, new LanePipe(capacity)])
+    )
+    for (const lane of Object.values(lanes)) lane.end()
+    return lanes
+  }
+
+  /** `depth` counts the decisions that are under way around this one. */
+  factsFor(id: string, depth: number): Facts {
+    return (this.facts[depth] ??= new DecisionFacts(this.system)).now(id)
+  }
+
+  /** Counts and samples what reached nobody. */
+  deadLetter(id: string, name: string, reason: DeadLetterReason, count = 1): void {
+    this.counts.deadLetters += count
+    const { system } = this
+    const letter = { kind: this.name, id, name, reason, atMs: system.nowMs() }
+    const since = this.deadLetters.add(letter, system.monotonicMs())
+    if (since !== undefined)
+      system.log("warn", "commands reached nobody", { actor: this.name, name, reason, count: since })
   }
 }
 
-/** Serves all decisions of a kind with one object, which is safe because rules are pure and never hold on to
- *  it. The clock is read at most once per decision, and only if a rule asks for it. */
+/** Serves all decisions of a kind at one depth with one object, which is safe because rules are pure and never
+ *  hold on to it. The clock is read at most once per decision, and only if a rule asks for it. */
 class DecisionFacts implements Facts {
   id = ""
   private at = 0
-  private host: Host | undefined
+  private readonly host: Host
 
-  now(id: string, host: Host): this {
+  constructor(host: Host) {
+    this.host = host
+  }
+
+  now(id: string): this {
     this.id = id
     this.at = 0
-    this.host = host
     return this
   }
 
   get nowMs(): number {
-    return this.at === 0 ? (this.at = this.host!.nowMs()) : this.at
+    return this.at === 0 ? (this.at = this.host.nowMs()) : this.at
   }
 
-  readonly newId = (): string => this.host!.newId()
+  readonly newId = (): string => this.host.newId()
 }

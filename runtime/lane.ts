@@ -18,7 +18,8 @@ export interface LaneIn<A> {
   readonly depth: number
 }
 
-/** The consumer's end. There is at most one consumer at a time. */
+/** The consumer's end. There is at most one consumer at a time: a new one displaces the one that waits, which
+ *  gets the end. */
 export interface LaneOut<A> {
   /** Takes all waiting items, which may be none. */
   takeNow(): ReadonlyArray<A>
@@ -54,6 +55,8 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   private isEnded = false
   private awaitedWeight = 0
   private consumer: (() => void) | undefined
+  /** Tells the waiting consumer that another has come. */
+  private displaced: (() => void) | undefined
   private listener: (() => void) | undefined
   private producers: Array<() => void> = []
 
@@ -107,14 +110,19 @@ export class LanePipe<A> implements LaneIn<A>, LaneOut<A> {
   take(atLeast = 1): Effect.Effect<ReadonlyArray<A> | undefined> {
     return Effect.callback((resume) => {
       if (this.enough(atLeast)) return resume(Effect.succeed(this.batch()))
+      this.displaced?.()
       this.awaitedWeight = atLeast
+      this.displaced = () => resume(Effect.succeed(undefined))
       const wake = () => {
         this.consumer = undefined
+        this.displaced = undefined
         resume(Effect.succeed(this.batch()))
       }
       this.consumer = wake
       return Effect.sync(() => {
-        if (this.consumer === wake) this.consumer = undefined
+        if (this.consumer !== wake) return
+        this.consumer = undefined
+        this.displaced = undefined
       })
     })
   }

@@ -1,48 +1,21 @@
 /** The actor system maps addresses to live actors: it activates and passivates them, limits how many stay in
  *  memory, delivers expiry, and is what the rest of the program uses to ask, tell, watch and inspect an
- *  actor. Guarantee: an address has at most one live cell. Source: docs/architecture.md, "The kernel". */
+ *  actor. Guarantee: an address has at most one live cell; what stumbles (a timer, the sweep, a watcher, one
+ *  unreadable actor) is logged and counted, and holds up nobody else. Source: docs/architecture.md, "The
+ *  kernel". */
 import { Clock, Context, Effect, Layer, Schedule, Schema, type Scope } from "effect"
-import type { Store } from "../storage/store.ts"
-import type { AnyDefinition, Commands, Definition, OuterEnds, Payload, Refusal, Reply } from "./actor.ts"
+import type { Expiring, Store } from "../storage/store.ts"
+import type { AnyDefinition, Definition } from "./actor.ts"
 import { Cell } from "./cell.ts"
-import { Kind, type Host, type Log, type Resident } from "./kind.ts"
-import type { Done, Outcome } from "./mailbox.ts"
+import { Kind, type Log, type Resident } from "./kind.ts"
+import { Reference, type Activator, type Ref } from "./reference.ts"
 import { RunQueue, type Scheduler } from "./run-queue.ts"
-import { AskTimeout, Unavailable, type AskFault } from "./supervisor.ts"
+import type { DeadLetter } from "./supervisor.ts"
 import { tickMs, Timers } from "./timers.ts"
 
-type CommandsOf<D> = D extends Definition<any, infer Cs, any, any, any> ? Cs : never
-type LanesOf<D> = D extends Definition<any, any, any, infer Ls, any> ? Ls : never
+export type { Answer, Ref } from "./reference.ts"
+
 type NeedsOf<D> = D extends Definition<any, any, any, any, infer R> ? R : never
-
-/** The answer to an ask: the reply, a refusal which the command declares, or a fault that says why there is
- *  neither. */
-export type Answer<C> =
-  | { readonly reply: Reply<C> }
-  | { readonly refuse: Refusal<C> }
-  | { readonly fault: AskFault }
-
-/** A reference to one actor. Callers should keep it, because asking through it again costs no look-up. */
-export interface Ref<D> {
-  readonly kind: string
-  readonly id: string
-  ask<C extends keyof CommandsOf<D> & string>(
-    command: C,
-    payload: Payload<CommandsOf<D>[C]>,
-    timeoutMs?: number
-  ): Effect.Effect<Reply<CommandsOf<D>[C]>, Refusal<CommandsOf<D>[C]> | AskFault>
-  /** Works like `ask`, but answers by callback and has no deadline. The callback runs in this very turn when
-   *  the actor is idle and nothing has to reach the disk. */
-  askNow<C extends keyof CommandsOf<D> & string>(
-    command: C,
-    payload: Payload<CommandsOf<D>[C]>,
-    done: (answer: Answer<CommandsOf<D>[C]>) => void
-  ): void
-  /** Sends a command without waiting for an answer. Returns false when the command was not accepted, for
-   *  example because the mailbox is full. */
-  tell<C extends keyof CommandsOf<D> & string>(command: C, payload: Payload<CommandsOf<D>[C]>): boolean
-  readonly lanes: OuterEnds<LanesOf<D>>
-}
 
 export interface ActorView {
   readonly kind: string
@@ -65,13 +38,19 @@ export interface KindView {
   readonly failures: number
   readonly activations: number
   readonly passivations: number
+  readonly deadLetters: number
+  /** True when so many of its actors failed of late that the kind as a whole is in trouble. */
+  readonly degraded: boolean
 }
 
 export type Ending = "ended" | "failed"
 
 export interface SystemOptions {
   readonly store: Store
+  /** Wall time, epoch ms. */
   readonly nowMs: () => number
+  /** Monotonic time in ms (default: `nowMs`, for tests whose clock is not set back). */
+  readonly monotonicMs?: () => number
   readonly log?: Log
   /** The most cells that stay in memory (default 200,000). When the limit is reached, idle ones are evicted,
    *  least recently used first. */
@@ -84,9 +63,9 @@ export interface SystemOptions {
   readonly strict?: boolean
 }
 
-const askTimeoutMsDefault = 5_000
 const sweepEveryMs = 1_000
 const expiredPerSweep = 1_000
+
 const cellsPerSweep = 50_000
 
 /** A kind together with its live actors, by id. */
@@ -94,19 +73,26 @@ class HostedKind extends Kind {
   readonly cells = new Map<string, Cell>()
 }
 
-export class ActorSystem implements Host {
+export class ActorSystem implements Activator<HostedKind> {
   readonly store: Store
   readonly runQueue: RunQueue
   readonly timers: Timers
   readonly nowMs: () => number
+  readonly monotonicMs: () => number
   readonly random: () => number
   readonly newId: () => string
   readonly log: Log
+  readonly residentMax: number
+  readonly strict: boolean
   sweeps = 0
+
+  /** Counts what stumbled, by part: timers, sweep, expiry, watchers, run queue. */
+  readonly stumbles: Record<string, number> = {}
+
   private readonly kinds = new Map<string, HostedKind>()
   private readonly watchers = new Map<string, Set<(ending: Ending) => void>>()
-  private readonly residentMax: number
-  private readonly strict: boolean
+  /** Where the last sweep of the expiry index ended; undefined at its beginning. */
+  private expiryCursor: Expiring | undefined
   private resident = 0
   private sweptAtMs: number
   private stopped = false
@@ -114,14 +100,15 @@ export class ActorSystem implements Host {
   constructor(options: SystemOptions) {
     this.store = options.store
     this.nowMs = options.nowMs
+    this.monotonicMs = options.monotonicMs ?? options.nowMs
     this.random = options.random ?? Math.random
     this.newId = options.newId ?? (() => crypto.randomUUID())
-    this.runQueue = new RunQueue(options.scheduler)
+    this.runQueue = new RunQueue(options.scheduler, (defect) => this.stumbled("run queue", defect))
     this.log = options.log ?? (() => {})
     this.residentMax = options.residentMax ?? 200_000
     this.strict = options.strict ?? false
-    this.timers = new Timers(options.nowMs())
-    this.sweptAtMs = options.nowMs()
+    this.timers = new Timers(this.monotonicMs(), (defect) => this.stumbled("timers", defect))
+    this.sweptAtMs = this.monotonicMs()
   }
 
   /** Registers a definition, so that its actors can be asked. `context` holds the services its activities
@@ -133,7 +120,7 @@ export class ActorSystem implements Host {
 
   /** Activates every stored actor whose phase is listed in its definition's `resume`, and returns how many
    *  there are. The process calls it after a start, because such work must continue without being asked
-   *  for. */
+   *  for. An actor that cannot be read is failed, and named in the log; the others go on. */
   resume(): number {
     let resumed = 0
     for (const kind of this.kinds.values()) {
@@ -141,11 +128,11 @@ export class ActorSystem implements Host {
       if (resume === undefined) continue
       for (let after: string | undefined; ;) {
         const ids = this.store.ids(kind.name, after, 1_000)
-        for (const id of ids)
-          if (resume.includes(kind.load(id).state._tag)) {
-            this.cell(kind, id)
-            resumed++
-          }
+        for (const id of ids) {
+          if (!mustResume(kind, id, resume)) continue
+          this.cell(kind, id)
+          resumed++
+        }
         if (ids.length === 0) break
         after = ids.at(-1)
       }
@@ -154,7 +141,7 @@ export class ActorSystem implements Host {
   }
 
   ref<D extends AnyDefinition>(definition: D, id: string): Ref<D> {
-    return new Reference(this, this.kind(definition.kind), id, this.strict) as unknown as Ref<D>
+    return new Reference(this, this.kind(definition.kind), id) as unknown as Ref<D>
   }
 
   /** Calls `onEnding` once when the actor ends or fails; passivation does not count as an end. The returned
@@ -174,10 +161,10 @@ export class ActorSystem implements Host {
     return kind
   }
 
-  cell(kind: HostedKind, id: string): Cell {
+  cell(kind: HostedKind, id: string): Cell | undefined {
     const live = kind.cells.get(id)
     if (live !== undefined) return live
-    if (this.resident >= this.residentMax) this.evictIdle()
+    if (!this.makeRoom(kind)) return undefined
     const cell = new Cell(kind, id)
     kind.cells.set(id, cell)
     kind.counts.activations++
@@ -195,17 +182,22 @@ export class ActorSystem implements Host {
   }
 
   private passivate(cell: Cell): void {
-    this.forget(cell)
     cell.kind.counts.passivations++
-    cell.release("stopped")
+    this.leave(cell)
+  }
+
+  leave(cell: Cell): void {
+    this.forget(cell)
+    cell.release()
   }
 
   failed(cell: Resident): void {
+    const { health, name } = cell.kind
+    if (health.record(this.monotonicMs())) this.log("error", "a kind of actor is degraded", { actor: name })
     this.notifyWatchers(cell, "failed")
   }
 
   ended(cell: Resident): void {
-    this.forget(cell)
     this.notifyWatchers(cell, "ended")
   }
 
@@ -213,23 +205,54 @@ export class ActorSystem implements Host {
     const address = `${cell.kind.name}/${cell.id}`
     const watching = this.watchers.get(address)
     this.watchers.delete(address)
-    if (watching !== undefined) for (const onEnding of watching) onEnding(ending)
+    if (watching === undefined) return
+    for (const onEnding of watching) this.attempt("watchers", () => onEnding(ending))
+  }
+
+  /** Runs one part of the system's own work; what it throws is logged and counted. */
+  private attempt(part: string, work: () => void): void {
+    try {
+      work()
+    } catch (defect) {
+      this.stumbled(part, defect)
+    }
+  }
+
+  private stumbled(part: string, defect: unknown): void {
+    const count = (this.stumbles[part] ?? 0) + 1
+    this.stumbles[part] = count
+    // A part that stumbles at every tick must not fill the log.
+    if (Number.isInteger(Math.log2(count)))
+      this.log("error", "the actor system stumbled", { part, count, fault: String(defect) })
   }
 
   /** Advances time: deadlines, backoffs after crashes, passivation and expiry. It is called every `tickMs`;
    *  tests call it with a clock of their own. */
   tick(): void {
-    const nowMs = this.nowMs()
+    const nowMs = this.monotonicMs()
     this.timers.tick(nowMs)
     if (nowMs - this.sweptAtMs < sweepEveryMs) return
     const elapsed = Math.max(1, Math.round((nowMs - this.sweptAtMs) / sweepEveryMs))
     this.sweptAtMs = nowMs
     this.sweeps += elapsed
-    this.sweepIdle()
-    for (const { kind, id } of this.store.expired(nowMs, expiredPerSweep)) {
+    this.attempt("sweep", () => this.sweepIdle())
+    this.attempt("expiry", () => this.sweepExpired())
+  }
+
+  /** Tells the next actors that are due to expire. It goes on where the last sweep ended, because an actor that
+   *  cannot expire (it has failed) keeps its place in the index and must not hold up those behind it. */
+  private sweepExpired(): void {
+    const due = this.store.expired(this.nowMs(), expiredPerSweep, this.expiryCursor)
+    this.expiryCursor = due.length === expiredPerSweep ? due.at(-1) : undefined
+    for (const { kind, id } of due) {
       const hosted = this.kinds.get(kind)
-      if (hosted !== undefined) this.cell(hosted, id).tell("Expire", {})
+      if (hosted !== undefined) this.attempt("expiry", () => this.expire(hosted, id))
     }
+  }
+
+  private expire(kind: HostedKind, id: string): void {
+    const cell = this.cell(kind, id)
+    if (cell !== undefined && !cell.failed) cell.tell("Expire", {})
   }
 
   private sweepIdle(): void {
@@ -238,7 +261,8 @@ export class ActorSystem implements Host {
       let visited = 0
       for (const cell of kind.cells.values()) {
         if (++visited > cellsPerSweep) break
-        if (this.sweeps - cell.lastActiveSweep >= restSweeps && cell.idle) this.passivate(cell)
+        if (this.sweeps - cell.lastActiveSweep >= restSweeps && cell.idle && !cell.hasFinishedActivity)
+          this.passivate(cell)
         else if (kind.cells.size > cellsPerSweep) {
           kind.cells.delete(cell.id)
           kind.cells.set(cell.id, cell)
@@ -247,22 +271,32 @@ export class ActorSystem implements Host {
     }
   }
 
-  /** Evicts a tenth of the limit at once, least recently used first, so that this search is rare. */
-  private evictIdle(): void {
-    const idle: Array<Cell> = []
-    for (const kind of this.kinds.values())
-      if (kind.durable) for (const cell of kind.cells.values()) if (cell.idle) idle.push(cell)
-    idle.sort((a, b) => a.lastActiveSweep - b.lastActiveSweep)
-    for (const cell of idle.slice(0, Math.ceil(this.residentMax / 10))) this.passivate(cell)
+  /** Makes room for one more cell; returns false when every resident is at work. */
+  private makeRoom(kind: HostedKind): boolean {
+    if (kind.cells.size >= kind.residentMax) this.evictIdle([kind], kind.residentMax)
+    else if (this.resident >= this.residentMax) this.evictIdle(this.kinds.values(), this.residentMax)
+    return kind.cells.size < kind.residentMax && this.resident < this.residentMax
+  }
+
+  /** Evicts a tenth of the limit at once, so that this search is rare: idle cells, least recently used first.
+   *  Those whose state only lives in memory leave after the durable ones, and failed ones, which would have to
+   *  fail again, come last. */
+  private evictIdle(kinds: Iterable<HostedKind>, limit: number): void {
+    const candidates: Array<Cell> = []
+    for (const kind of kinds)
+      for (const cell of kind.cells.values()) if (cell.idle || cell.failed) candidates.push(cell)
+    candidates.sort((a, b) => evictionRank(a) - evictionRank(b) || a.lastActiveSweep - b.lastActiveSweep)
+    for (const cell of candidates.slice(0, Math.ceil(limit / 10))) this.passivate(cell)
   }
 
   // The members below serve operators: the console and the command line.
 
   overview(): ReadonlyArray<KindView> {
-    return [...this.kinds.values()].map(({ name: kind, cells, counts }) => {
+    const nowMs = this.monotonicMs()
+    return [...this.kinds.values()].map(({ name: kind, cells, counts, health }) => {
       let failed = 0
       if (counts.failures > 0) for (const cell of cells.values()) if (cell.failed) failed++
-      return { kind, live: cells.size, failed, ...counts }
+      return { kind, live: cells.size, failed, degraded: health.isDegraded(nowMs), ...counts }
     })
   }
 
@@ -302,6 +336,11 @@ export class ActorSystem implements Host {
     return cell !== undefined
   }
 
+  /** The newest commands that reached nobody, of all kinds. */
+  get deadLetters(): ReadonlyArray<DeadLetter> {
+    return [...this.kinds.values()].flatMap(({ deadLetters }) => deadLetters.samples)
+  }
+
   get residents(): number {
     return this.resident
   }
@@ -313,7 +352,7 @@ export class ActorSystem implements Host {
     for (const kind of this.kinds.values())
       for (const cell of kind.cells.values()) {
         working.push(cell.activityEnded)
-        cell.release("stopped")
+        cell.release()
       }
     return Effect.andThen(
       Effect.all(working, { concurrency: "unbounded" }),
@@ -324,6 +363,21 @@ export class ActorSystem implements Host {
   get running(): boolean {
     return !this.stopped
   }
+}
+
+/** True when a stored actor has to go on. One that cannot be read is activated too: that is how it is failed,
+ *  counted and named. */
+const mustResume = (kind: Kind, id: string, phases: ReadonlyArray<string>): boolean => {
+  try {
+    return phases.includes(kind.load(id).state._tag)
+  } catch {
+    return true
+  }
+}
+
+const evictionRank = (cell: Cell): number => {
+  if (cell.failed) return 2
+  return cell.kind.durable ? 0 : 1
 }
 
 const statusOf = (cell: Cell): ActorView["status"] => {
@@ -343,95 +397,19 @@ const view = (cell: Cell): ActorView => ({
   lanes: cell.laneDepths
 })
 
-class Reference {
-  readonly id: string
-  private readonly system: ActorSystem
-  private readonly of: HostedKind
-  private readonly strict: boolean
-  private held: Cell | undefined = undefined
-
-  constructor(system: ActorSystem, of: HostedKind, id: string, strict: boolean) {
-    this.system = system
-    this.of = of
-    this.id = id
-    this.strict = strict
-  }
-
-  get kind(): string {
-    return this.of.name
-  }
-
-  get lanes(): unknown {
-    return this.live().lanes()
-  }
-
-  private live(): Cell {
-    const held = this.held
-    return held !== undefined && !held.stopped ? held : (this.held = this.system.cell(this.of, this.id))
-  }
-
-  askNow(command: string, payload: unknown, done: Done): void {
-    if (!this.system.running)
-      return done({ fault: new Unavailable({ kind: this.of.name, id: this.id, reason: "stopped" }) })
-    if (this.strict) payload = this.throughSchema(command, payload)
-    this.live().ask(command, payload, done)
-  }
-
-  tell(command: string, payload: unknown): boolean {
-    return (
-      this.system.running &&
-      this.live().tell(command, this.strict ? this.throughSchema(command, payload) : payload)
-    )
-  }
-
-  ask(command: string, payload: unknown, timeoutMs = askTimeoutMsDefault): Effect.Effect<unknown, unknown> {
-    return Effect.suspend(() => {
-      let now: Outcome | undefined
-      let later: ((outcome: Outcome) => void) | undefined
-      this.askNow(command, payload, (outcome) => {
-        if (later === undefined) now = outcome
-        else later(outcome)
-      })
-      if (now !== undefined) return asEffect(now)
-      return Effect.callback<unknown, unknown>((resume) => {
-        const settle = (effect: Effect.Effect<unknown, unknown>): void => {
-          later = ignore
-          resume(effect)
-        }
-        later = (outcome) => settle(asEffect(outcome))
-        this.system.timers.schedule(this.system.nowMs() + timeoutMs, () => {
-          if (later !== ignore)
-            settle(Effect.fail(new AskTimeout({ kind: this.of.name, id: this.id, afterMs: timeoutMs })))
-        })
-        return Effect.sync(() => {
-          later = ignore
-        })
-      })
-    })
-  }
-
-  private throughSchema(command: string, payload: unknown): unknown {
-    const schema = (this.of.definition.commands as Commands)[command]!.payload
-    return Schema.decodeUnknownSync(schema)(JSON.parse(JSON.stringify(Schema.encodeSync(schema)(payload))))
-  }
-}
-
-const ignore = (): void => {}
-
-const asEffect = (outcome: Outcome): Effect.Effect<unknown, unknown> =>
-  "reply" in outcome
-    ? Effect.succeed(outcome.reply)
-    : Effect.fail("refuse" in outcome ? outcome.refuse : outcome.fault)
-
 /** Provides the actor system as an Effect service. */
 export class Actors extends Context.Service<Actors, ActorSystem>()("runtime/Actors") {
   /** Makes a system that is driven by the Effect Clock and stops when the scope closes. */
   static readonly make = (
-    options: Omit<SystemOptions, "nowMs">
+    options: Omit<SystemOptions, "nowMs" | "monotonicMs">
   ): Effect.Effect<ActorSystem, never, Scope.Scope> =>
     Effect.gen(function* () {
       const clock = yield* Clock.Clock
-      const system = new ActorSystem({ ...options, nowMs: () => clock.currentTimeMillisUnsafe() })
+      const system = new ActorSystem({
+        ...options,
+        nowMs: () => clock.currentTimeMillisUnsafe(),
+        monotonicMs: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+      })
       yield* Effect.forkScoped(
         Effect.repeat(
           Effect.sync(() => system.tick()),
@@ -442,6 +420,6 @@ export class Actors extends Context.Service<Actors, ActorSystem>()("runtime/Acto
       return system
     })
 
-  static readonly layer = (options: Omit<SystemOptions, "nowMs">): Layer.Layer<Actors> =>
+  static readonly layer = (options: Omit<SystemOptions, "nowMs" | "monotonicMs">): Layer.Layer<Actors> =>
     Layer.effect(Actors)(Actors.make(options))
 }

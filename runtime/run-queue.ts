@@ -1,6 +1,7 @@
 /** The run queue decides which cell runs next. It is an intrusive linked list, drained in one microtask;
  *  after a slice, the rest waits for the next event-loop turn, so that sockets and disk callbacks are served.
- *  It is plain synchronous code (bench/tell). */
+ *  It is plain synchronous code (bench/tell). Guarantee: a cell stands in the queue at most once, and one
+ *  that throws does not hold up those behind it. */
 
 /** The most messages that one cell handles before other cells get their turn. */
 export const cellBudget = 64
@@ -10,6 +11,8 @@ const sliceBudget = 4096
 
 export interface Runnable {
   next: Runnable | undefined
+  /** True while it stands in the queue; the queue alone sets it. */
+  inRunQueue: boolean
   /** Handles at most `cellBudget` waiting messages and returns how many it handled. */
   run(): number
 }
@@ -25,16 +28,21 @@ export const eventLoop: Scheduler = { soon: queueMicrotask, later: setImmediate 
 
 export class RunQueue {
   private readonly scheduler: Scheduler
+  private readonly onDefect: (defect: unknown) => void
   private head: Runnable | undefined
   private tail: Runnable | undefined
   private scheduled = false
   private readonly drainBound = (): void => this.drain()
 
-  constructor(scheduler: Scheduler = eventLoop) {
+  /** `onDefect` hears of a cell that threw, which is a bug of the kernel. */
+  constructor(scheduler: Scheduler = eventLoop, onDefect: (defect: unknown) => void = () => {}) {
     this.scheduler = scheduler
+    this.onDefect = onDefect
   }
 
   enqueue(cell: Runnable): void {
+    if (cell.inRunQueue) return
+    cell.inRunQueue = true
     if (this.tail === undefined) this.head = cell
     else this.tail.next = cell
     this.tail = cell
@@ -44,6 +52,17 @@ export class RunQueue {
     }
   }
 
+  /** Calls `work` at the end of the running turn. */
+  soon(work: () => void): void {
+    this.scheduler.soon(() => {
+      try {
+        work()
+      } catch (defect) {
+        this.onDefect(defect)
+      }
+    })
+  }
+
   private drain(): void {
     let budget = sliceBudget
     while (this.head !== undefined && budget > 0) {
@@ -51,7 +70,13 @@ export class RunQueue {
       this.head = cell.next
       if (this.head === undefined) this.tail = undefined
       cell.next = undefined
-      budget -= cell.run()
+      cell.inRunQueue = false
+      try {
+        budget -= cell.run()
+      } catch (defect) {
+        budget--
+        this.onDefect(defect)
+      }
     }
     if (this.head === undefined) this.scheduled = false
     else this.scheduler.later(this.drainBound)

@@ -1,42 +1,75 @@
 /** One timer wheel serves every deadline of the kernel: buckets of 50 ms in a map and one tick for all, so
- *  that no ask and no actor needs a timer of its own. Time is passed in from outside (the Effect Clock), so
- *  tests control it. */
+ *  that no ask and no actor needs a timer of its own. Time is monotonic and passed in from outside, so tests
+ *  control it and a wall clock that is set back delays nothing. Guarantee: a timer fires once or is
+ *  cancelled, a cancelled one holds nothing, and one that throws does not hold up the others. */
 
 export const tickMs = 50
 
+/** One scheduled call, which can be cancelled until it has fired. */
+export interface Timer {
+  cancel(): void
+}
+
+class Scheduled implements Timer {
+  readonly fire: () => void
+  private readonly bucket: Set<Scheduled>
+
+  constructor(bucket: Set<Scheduled>, fire: () => void) {
+    this.bucket = bucket
+    this.fire = fire
+  }
+
+  cancel(): void {
+    this.bucket.delete(this)
+  }
+}
+
 export class Timers {
-  private readonly buckets = new Map<number, Array<() => void>>()
+  private readonly buckets = new Map<number, Set<Scheduled>>()
   private currentBucket: number
+  private readonly onDefect: (defect: unknown) => void
 
-  constructor(nowMs: number) {
+  /** `onDefect` hears of a timer that threw. */
+  constructor(nowMs: number, onDefect: (defect: unknown) => void = () => {}) {
     this.currentBucket = Math.floor(nowMs / tickMs)
+    this.onDefect = onDefect
   }
 
-  /** Calls `fire` in the first tick at or after `atMs`. There is no way to cancel: `fire` has to check
-   *  whether it still matters. */
-  schedule(atMs: number, fire: () => void): void {
-    const bucket = Math.max(Math.ceil(atMs / tickMs), this.currentBucket + 1)
-    const waiting = this.buckets.get(bucket)
-    if (waiting === undefined) this.buckets.set(bucket, [fire])
-    else waiting.push(fire)
+  /** Calls `fire` in the first tick at or after `atMs`. */
+  schedule(atMs: number, fire: () => void): Timer {
+    const at = Math.max(Math.ceil(atMs / tickMs), this.currentBucket + 1)
+    let bucket = this.buckets.get(at)
+    if (bucket === undefined) {
+      bucket = new Set()
+      this.buckets.set(at, bucket)
+    }
+    const timer = new Scheduled(bucket, fire)
+    bucket.add(timer)
+    return timer
   }
 
+  /** Fires what is due at `nowMs`, in order of time. */
   tick(nowMs: number): void {
     const now = Math.floor(nowMs / tickMs)
-    if (this.buckets.size === 0) {
-      this.currentBucket = now
-      return
-    }
+    if (now <= this.currentBucket) return
+    const elapsed = now - this.currentBucket
     const due =
-      now - this.currentBucket > this.buckets.size
+      elapsed > this.buckets.size
         ? [...this.buckets.keys()].filter((bucket) => bucket <= now).sort((a, b) => a - b)
-        : Array.from({ length: Math.max(now - this.currentBucket, 0) }, (_, i) => this.currentBucket + 1 + i)
+        : Array.from({ length: elapsed }, (_, i) => this.currentBucket + 1 + i)
     this.currentBucket = now
-    for (const bucket of due) {
-      const fires = this.buckets.get(bucket)
-      if (fires === undefined) continue
-      this.buckets.delete(bucket)
-      for (const fire of fires) fire()
-    }
+    for (const bucket of due) this.fire(bucket)
+  }
+
+  private fire(at: number): void {
+    const bucket = this.buckets.get(at)
+    if (bucket === undefined) return
+    this.buckets.delete(at)
+    for (const { fire } of bucket)
+      try {
+        fire()
+      } catch (defect) {
+        this.onDefect(defect)
+      }
   }
 }

@@ -99,6 +99,13 @@ export interface Blobs {
   ids(): Promise<ReadonlyArray<string>>
 }
 
+/** An actor and the time (epoch ms) at which it expires. */
+export interface Expiring {
+  readonly kind: string
+  readonly id: string
+  readonly atMs: number
+}
+
 export interface Integrity {
   readonly ok: boolean
   readonly entries: number
@@ -133,11 +140,8 @@ export interface Store {
   range(table: string, range: Range): ReadonlyArray<Row>
   /** Reads the counter that `add` changes; it is 0 when absent. */
   counter(table: string, key: Key): number
-  /** Actors whose time of expiry is at or before `nowMs`, earliest first. */
-  expired(
-    nowMs: number,
-    limit: number
-  ): ReadonlyArray<{ readonly kind: string; readonly id: string; readonly atMs: number }>
+  /** Actors whose time of expiry is at or before `nowMs`, earliest first, strictly after `after`. */
+  expired(nowMs: number, limit: number, after?: Expiring): ReadonlyArray<Expiring>
 
   readonly blobs: Blobs
   readonly durability: "full" | "relaxed"

@@ -2,7 +2,16 @@
  *  group commit. This process is the only writer, so the newest accepted state is what is on disk, covered by
  *  the overlay of writes on their way there. It is plain synchronous code (bench/durable-ask). Source:
  *  docs/architecture.md, "Storage". */
-import { actorKey, compareKeys, counterKey, mapKeyOf, rowKey, snapshotKey, startsWith } from "./keys.ts"
+import {
+  actorKey,
+  compareKeys,
+  counterKey,
+  expiryIndexKey,
+  mapKeyOf,
+  rowKey,
+  snapshotKey,
+  startsWith
+} from "./keys.ts"
 import {
   decodeNumber,
   StagedCommit,
@@ -14,6 +23,7 @@ import {
 } from "./staged-commit.ts"
 import {
   Conflict,
+  type Expiring,
   type Key,
   type Range,
   type Row,
@@ -70,7 +80,7 @@ export class Writer implements AcceptedState {
   commit(writes: ReadonlyArray<Write>, settled: Settled): Conflict | undefined {
     const commit = new StagedCommit(this, writes.length > 1)
     for (let index = 0; index < writes.length; index++) {
-      const reason = commit.stage(writes[index]!)
+      const reason = this.tryStage(commit, writes[index]!)
       if (reason !== undefined) {
         commit.undo()
         return new Conflict({ index, reason })
@@ -85,6 +95,16 @@ export class Writer implements AcceptedState {
     this.commits++
     this.schedule()
     return undefined
+  }
+
+  /** Stages a write; nothing stays of the commit when it throws, because a key is too long for example. */
+  private tryStage(commit: StagedCommit, write: Write): Conflict["reason"] | undefined {
+    try {
+      return commit.stage(write)
+    } catch (defect) {
+      commit.undo()
+      throw defect
+    }
   }
 
   tailOf(address: string, kind: string, id: string): JournalTail {
@@ -122,7 +142,7 @@ export class Writer implements AcceptedState {
       () => {
         this.leaving = new Map()
         this.flushing = undefined
-        for (const settled of settledCallbacks) settled(undefined)
+        for (const settled of settledCallbacks) tell(settled, undefined)
         this.flush()
       },
       (fault: StorageFault) => {
@@ -133,7 +153,7 @@ export class Writer implements AcceptedState {
         this.changes = []
         this.settledCallbacks = []
         this.flushing = undefined
-        for (const settled of lost) settled(fault)
+        for (const settled of lost) tell(settled, fault)
         this.flush()
       }
     )
@@ -188,6 +208,15 @@ export class Writer implements AcceptedState {
   }
 }
 
+/** Calls back. One that throws is a bug of its owner, and must not keep the others from hearing. */
+const tell = (settled: Settled, fault: StorageFault | undefined): void => {
+  try {
+    settled(fault)
+  } catch (defect) {
+    process.emitWarning(`a commit's callback threw: ${String(defect)}`)
+  }
+}
+
 /** Makes a complete store of a writer. The caller supplies the operations that need its files. */
 export const storeOf = (
   writer: Writer,
@@ -211,9 +240,10 @@ export const storeOf = (
       .range(rowKey(table, prefix), after === undefined ? undefined : rowKey(table, after), limit, reverse)
       .map(({ key, value }) => ({ key: key.slice(2), value })),
   counter: (table, key) => decodeNumber(writer.get(counterKey(table, key))),
-  expired: (nowMs, limit) => {
-    const due: Array<{ readonly kind: string; readonly id: string; readonly atMs: number }> = []
-    for (const { key } of writer.range(["x"], undefined, limit)) {
+  expired: (nowMs, limit, after) => {
+    const due: Array<Expiring> = []
+    const cursor = after === undefined ? undefined : expiryIndexKey(after.atMs, after.kind, after.id)
+    for (const { key } of writer.range(["x"], cursor, limit)) {
       if ((key[1] as number) > nowMs) break
       due.push({ atMs: key[1] as number, kind: key[2] as string, id: key[3] as string })
     }

@@ -149,7 +149,15 @@ export const operations = ({
           engines: engines(),
           actors: actors
             .overview()
-            .map(({ kind, live, failed, restarts }) => ({ kind, live, failed, restarts }))
+            .map(({ kind, live, failed, restarts, degraded, deadLetters }) => ({
+              kind,
+              live,
+              failed,
+              restarts,
+              degraded,
+              deadLetters
+            })),
+          stumbles: actors.stumbles
         })
       ),
       ...open("/metrics", () =>
@@ -164,7 +172,8 @@ export const operations = ({
         handle: guarded(() =>
           ok({
             kinds: actors.overview(),
-            actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax))
+            actors: actors.overview().flatMap(({ kind }) => actors.list(kind, listMax)),
+            deadLetters: actors.deadLetters
           })
         )
       },

@@ -171,6 +171,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
       ])
       expect(store.expired(9, 10).map(({ id }) => id)).toEqual(["b"])
       expect(store.expired(100, 1).map(({ id }) => id)).toEqual(["b"])
+      expect(store.expired(100, 10, store.expired(100, 1)[0]).map(({ id }) => id)).not.toContain("b")
       expect(await store.check()).toMatchObject({ ok: true })
     })
     it("ranges: by prefix, after a cursor, reversed, limited, ordered with numbers before strings", async () => {

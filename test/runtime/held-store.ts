@@ -1,5 +1,5 @@
 /** A store for kernel tests whose flushes happen when the test says so, and fail when it says so. */
-import { Conflict, StorageFault, type Store, type Write } from "../../storage/store.ts"
+import { Conflict, StorageFault, type Expiring, type Store, type Write } from "../../storage/store.ts"
 
 interface Content {
   rows: Map<string, Uint8Array>
@@ -24,6 +24,9 @@ const copy = (c: Content): Content => ({
   snapshots: new Map(c.snapshots),
   expiry: new Map(c.expiry)
 })
+
+const compare = (a: Expiring, b: Expiring): number =>
+  a.atMs - b.atMs || Buffer.compare(Buffer.from(a.kind + a.id), Buffer.from(b.kind + b.id))
 
 export class HeldStore {
   private disk = empty()
@@ -112,13 +115,15 @@ export class HeldStore {
     get: (table, key) => this.seen.rows.get(`${table}|${key.join("|")}`),
     range: () => [],
     counter: () => 0,
-    expired: (nowMs) =>
+    expired: (nowMs, limit, after) =>
       [...this.seen.expiry]
-        .filter(([, atMs]) => atMs <= nowMs)
         .map(([key, atMs]) => {
           const [kind, id] = key.split("/") as [string, string]
           return { kind, id, atMs }
-        }),
+        })
+        .filter((entry) => entry.atMs <= nowMs && (after === undefined || compare(entry, after) > 0))
+        .sort(compare)
+        .slice(0, limit),
     blobs: undefined as never,
     durability: "full",
     backup: async () => {},

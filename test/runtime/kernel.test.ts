@@ -127,6 +127,7 @@ describe("commit before answer, pipelined", () => {
         ref.askNow("Add", { by: 1 }, (answer) => heard.push(answer))
         ref.askNow("Get", {}, (answer) => heard.push(answer))
         held.fail()
+        yield* turn
         expect(heard.map(({ fault }) => fault?.reason)).toEqual(["storage", "storage"])
         held.auto = true
         expect(yield* ref.ask("Add", { by: 1 })).toBe(8)
