@@ -99,7 +99,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "        await rm(temporary, { force: true })\n",
     replace: "",
     why: "each upload that breaks off leaves its bytes on disk until the next start",
-    tests: ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
+    tests: ["test/storage/blobs.test.ts"]
   },
   {
     id: "producer-not-forgotten",

@@ -2,7 +2,7 @@
 import type { Mutant } from "./mutant.ts"
 
 const both = ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
-const code = ["test/conformance/authorization/token.test.ts", "test/conformance/authorization/faults.test.ts"]
+const code = ["test/protocols/authorization/token/grants/authorization-code.test.ts"]
 
 export const condition: ReadonlyArray<Mutant> = [
   {
@@ -96,7 +96,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: "this.waiting.get(name) ?? this.leaving.get(name)",
     replace: "this.waiting.get(name)",
     why: "while a transaction is flushed, conditions are checked against the disk before it",
-    tests: both
+    tests: ["test/storage/writer.test.ts"]
   },
   {
     id: "prefix-equals",

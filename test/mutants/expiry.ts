@@ -27,7 +27,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "if (nowMs() >= code.expiresMs || code.failedAttempts",
     replace: "if (code.failedAttempts",
     why: "a code from a browser's history is good for ever",
-    tests: token
+    tests: ["test/protocols/authorization/token/grants/authorization-code.test.ts"]
   },
   {
     id: "browser-session",

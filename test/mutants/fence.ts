@@ -2,6 +2,7 @@
  *  journals, the lock of the data folder. */
 import type { Mutant } from "./mutant.ts"
 
+const lmdb = ["test/storage/lmdb.test.ts"]
 const storage = ["test/storage/storage.test.ts"]
 const both = ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
 
@@ -36,7 +37,7 @@ export const fence: ReadonlyArray<Mutant> = [
     find: "        this.tails.clear()\n        this.changes = []",
     replace: "        this.changes = []",
     why: "after a lost commit the actor's journal goes on behind a gap, or refuses for ever",
-    tests: storage
+    tests: ["test/storage/writer.test.ts"]
   },
   {
     id: "refused-commit-keeps-its-tails",
@@ -68,7 +69,7 @@ export const fence: ReadonlyArray<Mutant> = [
     find: "        Number(pid) !== process.pid &&\n",
     replace: "        Number(pid) === process.pid &&\n",
     why: "the lock of a living process is taken away",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "lock-without-start",
@@ -76,7 +77,7 @@ export const fence: ReadonlyArray<Mutant> = [
     find: "writeSync(file, `${process.pid} ${startOf(process.pid)}`)",
     replace: "writeSync(file, String(process.pid))",
     why: "another process takes a living lock for one whose process id was used again",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "lock-outlives-a-refusal",
@@ -84,7 +85,7 @@ export const fence: ReadonlyArray<Mutant> = [
     find: "    unlock()\n    throw cause instanceof",
     replace: "    throw cause instanceof",
     why: "a folder that was refused stays locked for every other process",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "older-schema",

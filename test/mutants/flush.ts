@@ -1,6 +1,7 @@
 /** Faults of "nothing acknowledged before the flush": an answer that leaves before its commit is on disk. */
 import type { Mutant } from "./mutant.ts"
 
+const lmdb = ["test/storage/lmdb.test.ts"]
 const storage = ["test/storage/storage.test.ts"]
 const laws = ["test/laws/store.test.ts"]
 
@@ -11,7 +12,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "      if (this.flushesToDisk) await this.db.flushed\n",
     replace: "",
     why: "a commit counts as durable before its pages are on disk: a power loss takes what was acknowledged",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "batch-unawaited",
@@ -19,7 +20,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "await this.db.batch(() => {",
     replace: "void this.db.batch(() => {",
     why: "a transaction that fails is acknowledged, and its rejection is nobody's",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "flushed-forgets-leaving",
@@ -27,7 +28,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "if (this.flushing === undefined && this.settledCallbacks.length === 0) return Promise.resolve()",
     replace: "if (this.settledCallbacks.length === 0) return Promise.resolve()",
     why: "flushed() resolves while the last transaction is still on its way",
-    tests: storage
+    tests: ["test/storage/writer.test.ts"]
   },
   {
     id: "backup-waits-for-nothing",
@@ -35,7 +36,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "      await writer.flushed()\n      try {\n        await db.backup(",
     replace: "      try {\n        await db.backup(",
     why: "a backup lacks commits that were accepted before it began",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "close-waits-for-nothing",
@@ -43,7 +44,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "    close: async () => {\n      await writer.flushed()\n",
     replace: "    close: async () => {\n",
     why: "what was accepted in the last turn is lost at a clean shutdown",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "committed-when-accepted",
@@ -76,7 +77,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "      if (!(outcome instanceof Promise)) continue\n      await outcome\n",
     replace: "      if (!(outcome instanceof Promise)) continue\n",
     why: "a code's token is answered before the code is spent on disk: after a crash it works again",
-    tests: ["test/conformance/authorization/faults.test.ts"]
+    tests: ["test/protocols/authorization/token/grants/authorization-code.test.ts"]
   },
   {
     id: "sealed-state-spent",

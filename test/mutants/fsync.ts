@@ -1,7 +1,8 @@
 /** Faults of the order of system calls: what survives a power loss. */
 import type { Mutant } from "./mutant.ts"
 
-const storage = ["test/storage/storage.test.ts"]
+const blobs = ["test/storage/blobs.test.ts"]
+const lmdb = ["test/storage/lmdb.test.ts"]
 
 export const fsync: ReadonlyArray<Mutant> = [
   {
@@ -10,7 +11,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: "          await handle.sync()\n        } finally {\n          await handle.close()\n        }\n        await rename",
     replace: "        } finally {\n          await handle.close()\n        }\n        await rename",
     why: "after a power loss a blob has its name, and no bytes",
-    tests: storage
+    tests: blobs
   },
   {
     id: "blob-folder",
@@ -18,7 +19,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: "      await syncFolder()\n      return size",
     replace: "      return size",
     why: "after a power loss an acknowledged blob has no name",
-    tests: storage
+    tests: blobs
   },
   {
     id: "blob-folder-opened-only",
@@ -26,7 +27,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: `    const handle = await open(folder, "r")\n    try {\n      await handle.sync()\n    } finally {`,
     replace: `    const handle = await open(folder, "r")\n    try {\n      await handle.stat()\n    } finally {`,
     why: "the folder is opened and closed, and its entry is still only in memory",
-    tests: storage
+    tests: blobs
   },
   {
     id: "blob-renamed-later",
@@ -34,7 +35,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: "        await rename(temporary, path)\n",
     replace: "        void rename(temporary, path)\n",
     why: "the folder is flushed before the name is in it",
-    tests: storage
+    tests: blobs
   },
   {
     id: "lmdb-never-syncs",
@@ -42,7 +43,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: `      noSync: durability === "relaxed"\n`,
     replace: "      noSync: true\n",
     why: "no commit is ever flushed to disk, whatever is configured",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "full-is-relaxed",
@@ -50,7 +51,7 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: `new Writer(new Lmdb(db, durability === "full"))`,
     replace: `new Writer(new Lmdb(db, durability !== "full"))`,
     why: "the durable setting does not wait for the flush, the relaxed one does",
-    tests: storage
+    tests: lmdb
   },
   {
     id: "revocation-intent",
