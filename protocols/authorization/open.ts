@@ -122,6 +122,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     metrics: () => metricsOf(services),
     close: async () => {
       clearInterval(sweeping)
+      families.close()
       await authority.audit
         .settle()
         .catch((cause: unknown) => log("error", "the last audit rows could not be kept", { cause }))

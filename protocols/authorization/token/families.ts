@@ -85,6 +85,8 @@ export class Families {
     else this.retryLater(familyId, "reuse", retryMsMin)
   }
 
+  private readonly retries = new Set<NodeJS.Timeout>()
+
   private retryLater(familyId: string, because: string, waitMs: number): void {
     const { audit, log } = this.authority
     this.failures++
@@ -100,7 +102,17 @@ export class Families {
       if ("reply" in answer) this.pending.settle(familyId)
       else this.retryLater(familyId, because, Math.min(2 * waitMs, retryMsMax))
     }
-    setTimeout(() => void retry(), waitMs).unref()
+    const timer = setTimeout(() => {
+      this.retries.delete(timer)
+      void retry()
+    }, waitMs).unref()
+    this.retries.add(timer)
+  }
+
+  /** Gives up the retries of this process; the next start repeats them from their intents. */
+  close(): void {
+    for (const timer of this.retries) clearTimeout(timer)
+    this.retries.clear()
   }
 
   /** Writes to the store the revocations that an earlier process could not; called at start, before the first

@@ -122,8 +122,9 @@ export class DocumentRoutes {
       const ids = store.ids(DocumentJob.kind, after, 1_000)
       for (const id of ids) {
         living.add(id)
-        const job = await this.inspect(id)
-        if (job._tag === "Done") this.worker.reserve(id, job.meta, job.billed)
+        // An actor that cannot be read has failed, and keeps its files; the others go on (G-6).
+        const job = await this.inspect(id).catch(() => undefined)
+        if (job?._tag === "Done") this.worker.reserve(id, job.meta, job.billed)
       }
       if (ids.length === 0) break
       after = ids.at(-1)

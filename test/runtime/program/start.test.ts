@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Layer } from "effect"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { DocumentJob } from "../../../actors/document-job.ts"
 import { loadConfig, type Config } from "../../../runtime/program/config/config.ts"
 import { EnginePorts } from "../../../runtime/program/engines.ts"
 import { nodeLayer, parts, startNode } from "../../../runtime/program/start.ts"
@@ -185,6 +186,33 @@ describe("a start that fails", () => {
     expect(running.length).toBeGreaterThan(0)
     await expectClosed(port, before)
   })
+})
+
+it("G-6: an unreadable actor is failed and named in log and health; the node serves", async () => {
+  const id = "11111111-2222-4333-8444-555555555555"
+  const store = await openLmdb({ folder })
+  await new Promise((resolve) =>
+    store.commit(
+      [{ _tag: "snapshot", kind: DocumentJob.kind, id, seq: 1, state: new Uint8Array([0xc1]) }],
+      resolve
+    )
+  )
+  await store.close()
+  const lines: Array<string> = []
+  const spy = vi.spyOn(process.stderr, "write").mockImplementation((line) => lines.push(String(line)) > 0)
+  const node = await startNode(await configOf(0)).finally(() => spy.mockRestore())
+  try {
+    expect((await fetch(`${node.url}/livez`)).status).toBe(200)
+    const details: unknown = await (await fetch(`${node.url}/health/details`)).json()
+    expect(details).toMatchObject({
+      actors: expect.arrayContaining([
+        expect.objectContaining({ kind: DocumentJob.kind, live: 1, failed: 1 })
+      ])
+    })
+    expect(lines.filter((line) => line.includes(id))).toEqual([expect.stringContaining('"level":"error"')])
+  } finally {
+    await node.stop()
+  }
 })
 
 it("a part that is missing does not compile", () => {
