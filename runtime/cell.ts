@@ -151,7 +151,8 @@ export class Cell implements Runnable, Performer {
     // and is interrupted after the flush.
     if (this.extension?.pendingCommits.some(({ ends }) => ends) === true)
       return done(this.unavailable("storage"))
-    this.queue(command, payload, done, Infinity)
+    if (this.status === IDLE) this.ask(command, payload, done)
+    else this.queue(command, payload, done, Infinity)
   }
 
   private queue(command: string, payload: unknown, done: Done | undefined, capacity: number): boolean {

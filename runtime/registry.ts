@@ -130,8 +130,8 @@ export class ActorSystem implements Activator<HostedKind> {
         const ids = this.store.ids(kind.name, after, 1_000)
         for (const id of ids) {
           if (!mustResume(kind, id, resume)) continue
-          this.cell(kind, id)
-          resumed++
+          if (this.cell(kind, id) !== undefined) resumed++
+          else this.log("error", "no room to resume an actor", { actor: kind.name, id })
         }
         if (ids.length === 0) break
         after = ids.at(-1)
@@ -210,7 +210,7 @@ export class ActorSystem implements Activator<HostedKind> {
   }
 
   /** Runs one part of the system's own work; what it throws is logged and counted. */
-  private attempt(part: string, work: () => void): void {
+  attempt(part: string, work: () => void): void {
     try {
       work()
     } catch (defect) {
@@ -412,7 +412,7 @@ export class Actors extends Context.Service<Actors, ActorSystem>()("runtime/Acto
       })
       yield* Effect.forkScoped(
         Effect.repeat(
-          Effect.sync(() => system.tick()),
+          Effect.sync(() => system.attempt("clock", () => system.tick())),
           Schedule.spaced(tickMs)
         )
       )
