@@ -37,9 +37,13 @@ const may = (from: string, to: string): boolean => {
         target === "actors" ||
         to === "storage/store.ts" ||
         to === "storage/seal.ts" ||
-        ["runtime/http.ts", "runtime/registry.ts", "runtime/indexed-set.ts", "runtime/defined.ts"].includes(
-          to
-        )
+        [
+          "runtime/http.ts",
+          "runtime/registry.ts",
+          "runtime/indexed-set.ts",
+          "runtime/defined.ts",
+          "runtime/metrics.ts"
+        ].includes(to)
       )
     case "actors":
       return target === "runtime" ? !to.startsWith("runtime/transport/") : to === "storage/store.ts"

@@ -6,6 +6,7 @@ import { randomToken, type Sealer } from "../../storage/seal.ts"
 import type { Store } from "../../storage/store.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
+import type { Metrics } from "../../runtime/metrics.ts"
 import { administration } from "./administration.ts"
 import { Audit } from "./audit.ts"
 import type { AuthContext } from "./auth-context.ts"
@@ -35,6 +36,7 @@ export interface AuthorizationDeps {
   readonly revocationIntents: RevocationIntents
   readonly clock: () => number
   readonly log?: AuthContext["log"]
+  readonly metrics?: Metrics
   readonly lookup?: AuthContext["lookup"]
   readonly version?: string
   readonly grantable?: AuthServices["grantable"]
@@ -47,8 +49,6 @@ export interface OpenAuthorization {
   readonly service: Service
   readonly services: AuthServices
   readonly sessions: BrowserSessions
-  /** Returns the metrics in the Prometheus text format. */
-  metrics(): string
   sweep(): Promise<void>
   close(): Promise<void>
 }
@@ -89,6 +89,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     grantable: deps.grantable,
     ...deps.instead
   }
+  if (deps.metrics !== undefined) publish(deps.metrics, services)
   await keys.load()
   await families.resume()
   const seeded =
@@ -119,7 +120,6 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     services,
     sessions,
     sweep,
-    metrics: () => metricsOf(services),
     close: async () => {
       clearInterval(sweeping)
       families.close()
@@ -130,18 +130,19 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   }
 }
 
-const metricsOf = ({ audit, families, proofs }: AuthServices): string =>
-  [
-    "# HELP authorization_events_total What was audited, by action.",
-    "# TYPE authorization_events_total counter",
-    ...[...audit.counts].map(([action, count]) => `authorization_events_total{action="${action}"} ${count}`),
-    "# HELP authorization_dpop_proofs_total Proofs by outcome.",
-    "# TYPE authorization_dpop_proofs_total counter",
-    ...[...proofs.counts].map(
-      ([outcome, count]) => `authorization_dpop_proofs_total{outcome="${outcome}"} ${count}`
-    ),
-    "# HELP refresh_revocation_failures_total Families that could not be revoked in the store.",
-    "# TYPE refresh_revocation_failures_total counter",
-    `refresh_revocation_failures_total ${families.failures}`,
-    ""
-  ].join("\n")
+/** Actions and outcomes are words of ours, so each may be a series. */
+const families = {
+  events: { name: "authorization_events_total", help: "What was audited, by action." },
+  proofs: { name: "authorization_dpop_proofs_total", help: "DPoP proofs by outcome." },
+  failures: {
+    name: "refresh_revocation_failures_total",
+    help: "Token families that could not be revoked in the store."
+  }
+}
+
+const publish = (metrics: Metrics, { audit, families: tokens, proofs }: AuthServices): void =>
+  metrics.onScrape(() => {
+    for (const [action, count] of audit.counts) metrics.counter(families.events, { action }).value = count
+    for (const [outcome, count] of proofs.counts) metrics.counter(families.proofs, { outcome }).value = count
+    metrics.counter(families.failures).value = tokens.failures
+  })

@@ -1,6 +1,8 @@
-/** Chat's figures for /metrics, in Prometheus text. Guarantee: a client cannot make more than `modelsMax` label
- *  values by asking for models.
+/** Chat's figures for /metrics. Guarantee: a client cannot make more than `modelsMax` label values by asking for
+ *  models.
  *  Source: docs/spec/chat.md, section 18. */
+import type { HistogramSeries, Metrics, Series } from "../../runtime/metrics.ts"
+
 /** Bucket bounds in seconds of turns, first tokens and commits. */
 const bounds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
@@ -10,66 +12,51 @@ const overheadBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02
 /** Models beyond this many are counted as `other`. */
 const modelsMax = 200
 
-class Histogram {
-  /** Counts between one bound and the next; the last bucket is above all bounds. */
-  private readonly buckets: Array<number>
-
-  private sum = 0
-  private count = 0
-  private readonly bounds: ReadonlyArray<number>
-
-  constructor(bounds: ReadonlyArray<number>) {
-    this.bounds = bounds
-    this.buckets = [...bounds.map(() => 0), 0]
-  }
-
-  observe(seconds: number): void {
-    this.sum += seconds
-    this.count++
-    let bucket = 0
-    while (bucket < this.bounds.length && seconds > this.bounds[bucket]!) bucket++
-    this.buckets[bucket]!++
-  }
-
-  lines(name: string): ReadonlyArray<string> {
-    let cumulative = 0
-    return [
-      `# TYPE ${name} histogram`,
-      ...this.bounds.map((bound, i) => `${name}_bucket{le="${bound}"} ${(cumulative += this.buckets[i]!)}`),
-      `${name}_bucket{le="+Inf"} ${this.count}`,
-      `${name}_sum ${this.sum}`,
-      `${name}_count ${this.count}`
-    ]
-  }
+const families = {
+  requests: { name: "proxy_requests_total", help: "Answers of chat by endpoint and status." },
+  turns: { name: "proxy_turns_total", help: "Turns by upstream, model and outcome." },
+  tokens: { name: "proxy_tokens_total", help: "Tokens by direction." },
+  retries: { name: "proxy_upstream_retries_total", help: "Repeated calls, by what failed before." },
+  backpressure: { name: "proxy_stream_backpressure_total", help: "Streams paused for a slow client." },
+  duration: { name: "proxy_turn_duration_seconds", help: "Length of a turn." },
+  firstToken: { name: "proxy_ttft_seconds", help: "Time to the first event of the model." },
+  overhead: { name: "proxy_overhead_seconds", help: "Part of a turn that was not the upstream's." },
+  commit: { name: "proxy_storage_commit_seconds", help: "Time until a stored response was on disk." },
+  inFlight: { name: "proxy_inflight_turns", help: "Turns under way." },
+  sessions: { name: "proxy_sessions_active", help: "Stored sessions." },
+  ended: { name: "proxy_sessions_expired_total", help: "Sessions that ended, by reason." },
+  queued: { name: "proxy_queue_depth", help: "Turns that wait for an upstream." },
+  breaker: { name: "proxy_upstream_breaker", help: "0 closed, 1 probing, 2 open." }
 }
-
-const escape = (value: string): string =>
-  value.replace(/[\\"\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`))
-
-interface Counter {
-  value: number
-}
-
-const tokensIn = 'proxy_tokens_total{direction="input"}'
-const tokensOut = 'proxy_tokens_total{direction="output"}'
 
 interface TurnCounter {
   readonly upstream: string
   readonly label: string
   readonly outcome: string
-  readonly counter: Counter
+  readonly series: Series
 }
 
-type Gauge = readonly [name: string, value: number]
-
-const withoutLabels = (name: string): string => name.split("{")[0]!
+/** What is read from elsewhere when somebody asks. */
+export interface ChatGauges {
+  readonly turnsInFlight: number
+  readonly sessionsActive: number
+  readonly sessionsEnded: ReadonlyArray<readonly [reason: string, count: number]>
+  readonly upstreams: ReadonlyArray<{
+    readonly id: string
+    readonly queued: number
+    readonly breaker: number
+  }>
+}
 
 export class ChatMetrics {
-  readonly duration = new Histogram(bounds)
-  readonly firstToken = new Histogram(bounds)
-  readonly overhead = new Histogram(overheadBounds)
-  readonly commit = new Histogram(bounds)
-  private readonly counters = new Map<string, Counter>()
+  private readonly metrics: Metrics
+  readonly duration: HistogramSeries
+  readonly firstToken: HistogramSeries
+  readonly overhead: HistogramSeries
+  readonly commit: HistogramSeries
+  private readonly inputTokens: Series
+  private readonly outputTokens: Series
+  private readonly backpressures: Series
 
   /** The counter of the last turn, because turns of one model come in rows. */
   private lastTurn: TurnCounter | undefined = undefined
@@ -77,19 +64,19 @@ export class ChatMetrics {
   private readonly models = new Set<string>()
   lastCommitMs = 0
 
-  /** Counters of requests by status and endpoint: they come with every turn, so their names are built once. */
-  private readonly requestCounters = new Map<number, Map<string, Counter>>()
+  /** Counters of requests by status and endpoint: they come with every turn, so they are looked up without a
+   *  key that must be built. */
+  private readonly requestCounters = new Map<number, Map<string, Series>>()
 
-  private counter(name: string): Counter {
-    const existing = this.counters.get(name)
-    if (existing !== undefined) return existing
-    const counter = { value: 0 }
-    this.counters.set(name, counter)
-    return counter
-  }
-
-  private add(name: string, amount = 1): void {
-    this.counter(name).value += amount
+  constructor(metrics: Metrics) {
+    this.metrics = metrics
+    this.duration = metrics.histogram(families.duration, bounds)
+    this.firstToken = metrics.histogram(families.firstToken, bounds)
+    this.overhead = metrics.histogram(families.overhead, overheadBounds)
+    this.commit = metrics.histogram(families.commit, bounds)
+    this.inputTokens = metrics.counter(families.tokens, { direction: "input" })
+    this.outputTokens = metrics.counter(families.tokens, { direction: "output" })
+    this.backpressures = metrics.counter(families.backpressure)
   }
 
   request(endpoint: string, status: number): void {
@@ -98,12 +85,12 @@ export class ChatMetrics {
       byEndpoint = new Map()
       this.requestCounters.set(status, byEndpoint)
     }
-    let counter = byEndpoint.get(endpoint)
-    if (counter === undefined) {
-      counter = this.counter(`proxy_requests_total{endpoint="${endpoint}",status="${status}"}`)
-      byEndpoint.set(endpoint, counter)
+    let series = byEndpoint.get(endpoint)
+    if (series === undefined) {
+      series = this.metrics.counter(families.requests, { endpoint, status: String(status) })
+      byEndpoint.set(endpoint, series)
     }
-    counter.value++
+    series.value++
   }
 
   turn(upstream: string, model: string, outcome: string): void {
@@ -111,12 +98,12 @@ export class ChatMetrics {
     const last = this.lastTurn
     const isSame = last?.upstream === upstream && last.label === label && last.outcome === outcome
     const current = isSame ? last : this.turnCounter(upstream, label, outcome)
-    current.counter.value++
+    current.series.value++
   }
 
   private turnCounter(upstream: string, label: string, outcome: string): TurnCounter {
-    const name = `proxy_turns_total{upstream="${upstream}",model="${escape(label)}",outcome="${outcome}"}`
-    const current = { upstream, label, outcome, counter: this.counter(name) }
+    const series = this.metrics.counter(families.turns, { upstream, model: label, outcome })
+    const current = { upstream, label, outcome, series }
     this.lastTurn = current
     return current
   }
@@ -129,16 +116,16 @@ export class ChatMetrics {
   }
 
   tokens(input: number, output: number): void {
-    this.add(tokensIn, input)
-    this.add(tokensOut, output)
+    this.inputTokens.value += input
+    this.outputTokens.value += output
   }
 
   retry(upstream: string, reason: string): void {
-    this.add(`proxy_upstream_retries_total{upstream="${upstream}",reason="${reason}"}`)
+    this.metrics.counter(families.retries, { upstream, reason }).value++
   }
 
   backpressure(): void {
-    this.add("proxy_stream_backpressure_total")
+    this.backpressures.value++
   }
 
   committed(ms: number): void {
@@ -146,27 +133,18 @@ export class ChatMetrics {
     this.commit.observe(ms / 1_000)
   }
 
-  text(gauges: ReadonlyArray<Gauge>): string {
-    const typed = new Set<string>()
-    const lines: Array<string> = []
-    const add = (name: string, value: number, type: "counter" | "gauge"): void => {
-      const family = withoutLabels(name)
-      if (!typed.has(family)) {
-        typed.add(family)
-        lines.push(`# TYPE ${family} ${type}`)
+  /** Reads the gauges whenever the metrics are read. */
+  publish(read: () => ChatGauges): void {
+    const { metrics } = this
+    metrics.onScrape(() => {
+      const { turnsInFlight, sessionsActive, sessionsEnded, upstreams } = read()
+      metrics.gauge(families.inFlight).value = turnsInFlight
+      metrics.gauge(families.sessions).value = sessionsActive
+      for (const [reason, count] of sessionsEnded) metrics.counter(families.ended, { reason }).value = count
+      for (const { id: upstream, queued, breaker } of upstreams) {
+        metrics.gauge(families.queued, { upstream }).value = queued
+        metrics.gauge(families.breaker, { upstream }).value = breaker
       }
-      lines.push(`${name} ${value}`)
-    }
-    for (const name of [...this.counters.keys()].sort()) add(name, this.counters.get(name)!.value, "counter")
-    for (const [name, value] of gauges)
-      add(name, value, withoutLabels(name).endsWith("_total") ? "counter" : "gauge")
-    return [
-      ...lines,
-      ...this.duration.lines("proxy_turn_duration_seconds"),
-      ...this.firstToken.lines("proxy_ttft_seconds"),
-      ...this.overhead.lines("proxy_overhead_seconds"),
-      ...this.commit.lines("proxy_storage_commit_seconds"),
-      ""
-    ].join("\n")
+    })
   }
 }

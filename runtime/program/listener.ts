@@ -15,8 +15,7 @@ import { Authorization } from "./services/authorization.ts"
 import { Chat } from "./services/chat.ts"
 import { Shop } from "./services/store.ts"
 import { Translation } from "./services/translation.ts"
-import { ResponseCounter } from "./telemetry.ts"
-import { Exchanges } from "./telemetry/exchanges.ts"
+import { Telemetry } from "./telemetry/telemetry.ts"
 import { startTestProxy } from "./test-proxy.ts"
 
 const viewsOf = (engines: BuiltEngines): ReadonlyArray<EngineView> =>
@@ -61,13 +60,12 @@ export class Listener extends Context.Service<Listener, Listening>()("program/Li
       const authorization = yield* Authorization
       const shop = yield* Shop
       const chat = yield* Chat
-      const answers = new ResponseCounter()
-      const exchanges = new Exchanges({ log, countsOf: answers.countsOf })
+      const telemetry = yield* Telemetry
       let adapter = ""
       const services = [
         operations({
           actors,
-          answers,
+          metrics: telemetry.metrics,
           adapter: () => adapter,
           engines: () => viewsOf(engines),
           isOperator: (token) =>
@@ -75,19 +73,17 @@ export class Listener extends Context.Service<Listener, Listening>()("program/Li
           keys: translation.keys,
           backup: (folder) => store.backup(folder),
           check: () => store.check(),
-          probes: {
-            ...chat.probes,
-            metrics: () => `${chat.probes.metrics()}${authorization?.open.metrics() ?? ""}`
-          }
+          probes: chat.probes
         }),
         translation.service,
         chat.service,
         shop.service,
         ...(authorization === undefined ? [] : [authorization.open.service])
-      ].map((service) => exchanges.instrument(service))
+      ].map(telemetry.instrument)
 
       const server = port.server ?? (yield* bound(config))
       adapter = server.adapter
+      telemetry.observe({ actors, engines, server })
       // A reserved port is closed with its own part, which is after the services: requests must end before.
       if (port.server !== undefined)
         yield* Effect.addFinalizer(() => Effect.promise(() => server.drain(config.drainMs)))

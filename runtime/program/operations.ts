@@ -3,7 +3,8 @@
  *  contributes is passed in as functions. Source: docs/operations.md. */
 import { json, type Handler, type Headers, type Response, type Route, type Service } from "../http.ts"
 import type { ActorSystem } from "../registry.ts"
-import { metricsText, type ResponseCounter } from "./telemetry.ts"
+import { prometheusText, prometheusType } from "./telemetry/prometheus.ts"
+import type { Metrics } from "../metrics.ts"
 
 export interface EngineView {
   readonly port: string
@@ -17,7 +18,7 @@ export interface EngineView {
 
 export interface Operations {
   readonly actors: ActorSystem
-  readonly answers: ResponseCounter
+  readonly metrics: Metrics
   readonly engines: () => ReadonlyArray<EngineView>
   readonly adapter: () => string
   /** Compares the token with the operator's in constant time. */
@@ -36,7 +37,6 @@ export interface Operations {
 export interface Probes {
   readonly draining: () => boolean
   readonly details: () => Promise<Record<string, unknown>>
-  readonly metrics: () => string
   /** Returns the refusal when the caller may not read this path, otherwise undefined. */
   readonly denied: (path: string, headers: Headers) => Response | undefined
   /** Adds the headers that every response of the service carries. */
@@ -55,7 +55,7 @@ const startedMs = Date.now()
 
 export const operations = ({
   actors,
-  answers,
+  metrics,
   engines,
   adapter,
   isOperator,
@@ -160,12 +160,7 @@ export const operations = ({
           stumbles: actors.stumbles
         })
       ),
-      ...open("/metrics", () =>
-        text(
-          `${metricsText(answers, actors)}${probes?.metrics() ?? ""}`,
-          "text/plain; version=0.0.4; charset=utf-8"
-        )
-      ),
+      ...open("/metrics", () => text(prometheusText(metrics), prometheusType)),
       {
         method: "GET",
         path: "/console/api/actors",

@@ -10,7 +10,7 @@ import type { Store } from "../../storage/store.ts"
 import type { Log } from "../kind.ts"
 import { Actors } from "../registry.ts"
 import type { Config } from "./config/config.ts"
-import { logger } from "./telemetry/logger.ts"
+import { Telemetry } from "./telemetry/telemetry.ts"
 
 const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
 
@@ -42,8 +42,10 @@ export const opening = <A>(
 export class Configuration extends Context.Service<Configuration, Config>()("program/Configuration") {}
 
 export class Logging extends Context.Service<Logging, Log>()("program/Logging") {
-  static readonly layer = Layer.effect(Logging)(Effect.map(Configuration, ({ logLevel }) => logger(logLevel)))
+  static readonly layer = Layer.effect(Logging)(Effect.map(Telemetry, ({ log }) => log))
 }
+
+export const telemetryLayer = Layer.unwrap(Effect.map(Configuration, Telemetry.layer))
 
 /** Seals secrets at rest, under the master key of the data folder. */
 export class Sealing extends Context.Service<Sealing, Sealer>()("program/Sealing") {

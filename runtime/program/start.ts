@@ -6,7 +6,15 @@ import { EnginePorts } from "./engines.ts"
 import { FirstStart } from "./first-start.ts"
 import { drainingLayer, Listener, proxyLayer, resumedLayer } from "./listener.ts"
 import type { LocalSecrets } from "./local-secrets.ts"
-import { actorsLayer, Configuration, Logging, Sealing, Storage, type StartFault } from "./parts.ts"
+import {
+  actorsLayer,
+  Configuration,
+  Logging,
+  Sealing,
+  Storage,
+  telemetryLayer,
+  type StartFault
+} from "./parts.ts"
 import { Port } from "./port.ts"
 import { Authorization } from "./services/authorization.ts"
 import { Chat } from "./services/chat.ts"
@@ -105,7 +113,8 @@ export const nodeLayer = (of: typeof parts = parts): Layer.Layer<Node, StartFaul
     Layer.provideMerge(of.storage),
     Layer.provideMerge(of.sealing),
     Layer.provideMerge(stoppedLayer),
-    Layer.provideMerge(Logging.layer)
+    Layer.provideMerge(Logging.layer),
+    Layer.provideMerge(telemetryLayer)
   )
 
 /** Starts a node that its caller stops. */

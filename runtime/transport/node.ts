@@ -435,6 +435,11 @@ export const bind: Bind = async (options) => {
       ? createServer(http)
       : createTlsServer({ ...http, cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) })
   let servers: ReadonlyMap<SocketRoute<any>, WebSocketServer> = new Map()
+  let connections = 0
+  server.on("connection", (wire) => {
+    connections++
+    wire.once("close", () => connections--)
+  })
   server.on("request", (message, reply) => node.request(message, reply))
   server.on("upgrade", (message, wire, head) => node.upgrade(servers, message, wire, head))
   server.on("clientError", (cause: NodeJS.ErrnoException, wire) => {
@@ -471,6 +476,7 @@ export const bind: Bind = async (options) => {
   return {
     adapter: "node",
     port: (server.address() as AddressInfo).port,
+    load: () => ({ connections, sockets: node.sockets.size, requests: node.inFlight }),
     serve: (services) => {
       node.table = new RouteTable(services)
       servers = new Map(node.table.sockets.map((route) => [route, socketServerOf(route)]))

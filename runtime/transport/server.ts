@@ -23,9 +23,19 @@ export interface ListenOptions {
   readonly socketIdleMs?: number
 }
 
+/** What a server is busy with. */
+export interface ServerLoad {
+  /** Open TCP connections, WebSockets among them. */
+  readonly connections: number
+  readonly sockets: number
+  /** Requests whose answer has not left yet. */
+  readonly requests: number
+}
+
 export interface Server {
   readonly adapter: "uws" | "node"
   readonly port: number
+  load(): ServerLoad
   /** Begins to serve; until then every request is answered with 503. It is called once. */
   serve(services: ReadonlyArray<Service>): void
   /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. It resolves when

@@ -40,6 +40,7 @@ class Node {
   readonly reading = new IndexedSet<Exchange>()
 
   inFlight = 0
+  connections = 0
   draining = false
   private readonly always = new WeakMap<ReadonlyArray<Header>, string>()
   private readonly app: uWS.TemplatedApp
@@ -50,6 +51,10 @@ class Node {
     this.proxies = proxies
     this.secure = secure
     app.any("/*", (res, req) => this.request(res, req))
+    // It is called with 1 for each connection that opens and with -1 for each that closes.
+    app.filter((_, change) => {
+      this.connections += Number(change)
+    })
   }
 
   serve(table: RouteTable): void {
@@ -333,6 +338,7 @@ export const bind: Bind = async (options) => {
   return {
     adapter: "uws",
     port: library.us_socket_local_port(token),
+    load: () => ({ connections: node.connections, sockets: node.sockets.size, requests: node.inFlight }),
     serve: (services) => node.serve(new RouteTable(services)),
     drain: (withinMs) => (draining ??= drained(withinMs))
   }

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { chatService } from "../../../runtime/program/services/chat.ts"
 import { Actors } from "../../../runtime/registry.ts"
+import { Metrics } from "../../../runtime/metrics.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { announce } from "./shared.ts"
@@ -39,7 +40,13 @@ const serve = (upstreamPort: string) =>
   Effect.gen(function* () {
     const store = openMemory()
     const actors = yield* Actors.make({ store })
-    const chat = chatService(configOf(upstreamPort), { store, actors, engines: undefined, log: () => {} })
+    const chat = chatService(configOf(upstreamPort), {
+      store,
+      actors,
+      engines: undefined,
+      log: () => {},
+      metrics: new Metrics()
+    })
     const server = yield* Effect.promise(() =>
       listenWith("uws", () => {}, [chat.service], { host: "127.0.0.1", port: 0 })
     )

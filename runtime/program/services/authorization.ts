@@ -15,6 +15,7 @@ import { revocationIntentsInFile } from "../../../protocols/authorization/token/
 import { randomToken } from "../../../storage/seal.ts"
 import type { Log } from "../../kind.ts"
 import { Actors } from "../../registry.ts"
+import { Telemetry } from "../telemetry/telemetry.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
 import { FirstStart } from "../first-start.ts"
 import { Configuration, Logging, opening, Sealing, step, Storage } from "../parts.ts"
@@ -74,6 +75,7 @@ const opened = Effect.gen(function* () {
   const actors = yield* Actors
   const seal = yield* Sealing
   const log = yield* Logging
+  const { metrics } = yield* Telemetry
   const secrets = yield* FirstStart
   const { port } = yield* Port
   const issuer = issuerOf(config, port)
@@ -95,6 +97,7 @@ const opened = Effect.gen(function* () {
         revocationIntents: revocationIntentsInFile(join(config.data, "revocation-intents")),
         clock: actors.nowMs,
         log,
+        metrics,
         grantable: (resource, userId, scopes) =>
           resource === storeSlug ? storeGrantable(userId, scopes) : scopes,
         seed: seedOf(config)

@@ -29,16 +29,19 @@ import type { Store } from "../../../storage/store.ts"
 import { ConfigFault, type Config } from "../config/config.ts"
 import type { Headers, Response, Service } from "../../http.ts"
 import type { Log } from "../../kind.ts"
+import type { Metrics } from "../../metrics.ts"
 import { Actors, type ActorSystem } from "../../registry.ts"
 import { EnginePorts } from "../engines.ts"
 import type { Probes } from "../operations.ts"
 import { Configuration, Logging, opening, Storage } from "../parts.ts"
+import { Telemetry } from "../telemetry/telemetry.ts"
 
 export interface ChatParts {
   readonly store: Store
   readonly actors: ActorSystem
   readonly engines: Engines | undefined
   readonly log: Log
+  readonly metrics: Metrics
   /** Tests replace the model of a record by this. */
   readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
   /** Tests replace the name look-up, and the check whether an address is public, by these. */
@@ -90,6 +93,9 @@ class ChatConfigFault extends ConfigFault {
   readonly exitCode = 78
 }
 
+/** Orders the breaker's phases as the metric numbers them. */
+const breakerPhases = ["Closed", "Probing", "Open"]
+
 /** Names the breaker's phases in health details. */
 const breakerStates: Readonly<Record<string, string>> = { Open: "open", Probing: "half_open" }
 
@@ -113,7 +119,17 @@ const version = "0.1.0"
 
 export const chatService = (
   config: ChatConfig,
-  { store, actors, engines, log, modelOf, storeBytes, outside = {}, backoffMs = 250 }: ChatParts
+  {
+    store,
+    actors,
+    engines,
+    log,
+    metrics: numbers,
+    modelOf,
+    storeBytes,
+    outside = {},
+    backoffMs = 250
+  }: ChatParts
 ): ChatService => {
   const records = readRecords(config.chatUpstreams ?? builtIn)
   if (typeof records === "string") throw new ChatConfigFault([records])
@@ -152,7 +168,7 @@ export const chatService = (
     ),
     { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines }
   )
-  const metrics = new ChatMetrics()
+  const metrics = new ChatMetrics(numbers)
   const access = new Access(keys)
   const builtins = builtinTools({
     allowlist: config.builtinTools,
@@ -225,6 +241,16 @@ export const chatService = (
     bytes_used: storeBytes?.() ?? 0,
     bytes_map: mapBytesDefault
   })
+  metrics.publish(() => ({
+    turnsInFlight: turns.inFlight,
+    sessionsActive: sessions.activeCount,
+    sessionsEnded: endings.map((why) => [why, sessions.endedCount(why)]),
+    upstreams: upstreams.all.map(({ record, gate, breaker }) => ({
+      id: record.id,
+      queued: gate.queued,
+      breaker: breakerPhases.indexOf(actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed")
+    }))
+  }))
   const loop = monitorEventLoopDelay({ resolution: 20 })
   loop.enable()
   const startedMs = performance.now()
@@ -256,27 +282,7 @@ export const chatService = (
           event_loop: { lag_p99_ms: Math.round(loop.percentile(99) / 10_000) / 100 },
           tools: { bridge: "proxy", builtin_allowlist: builtins.allowed.map(({ name }) => name) }
         }
-      },
-      metrics: () =>
-        metrics.text([
-          ["proxy_inflight_turns", turns.inFlight],
-          ["proxy_sessions_active", sessions.activeCount],
-          ...endings.map(
-            (why) => [`proxy_sessions_expired_total{reason="${why}"}`, sessions.endedCount(why)] as const
-          ),
-          ...upstreams.all.map(
-            ({ record, gate }) => [`proxy_queue_depth{upstream="${record.id}"}`, gate.queued] as const
-          ),
-          ...upstreams.all.map(
-            ({ record, breaker }) =>
-              [
-                `proxy_upstream_breaker{upstream="${record.id}"}`,
-                ["Closed", "Probing", "Open"].indexOf(
-                  actors.inspect(breaker.kind, breaker.id)?.phase ?? "Closed"
-                )
-              ] as const
-          )
-        ])
+      }
     },
     resume: async () => {
       void upstreams.list()
@@ -300,6 +306,7 @@ export class Chat extends Context.Service<Chat, ChatService>()("program/Chat") {
         actors: yield* Actors,
         engines: yield* EnginePorts,
         log: yield* Logging,
+        metrics: (yield* Telemetry).metrics,
         storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
       }
       return yield* opening(

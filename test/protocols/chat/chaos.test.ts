@@ -144,10 +144,8 @@ it("each answer is of its own request; no turn, permit or socket stays", async (
       }
     })
   )
-  await until(
-    () => chatServer.chat.probes.metrics().includes("proxy_inflight_turns 0") && open.size <= permits + 1
-  )
-  expect(chatServer.chat.probes.metrics()).toContain('proxy_queue_depth{upstream="main"} 0')
+  await until(() => chatServer.metrics().includes("proxy_inflight_turns 0") && open.size <= permits + 1)
+  expect(chatServer.metrics()).toContain('proxy_queue_depth{upstream="main"} 0')
   expect(answered).toBeGreaterThan(requests / 10)
   await chatServer.close()
   chatServer.upstream.close()

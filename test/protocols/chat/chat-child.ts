@@ -3,7 +3,7 @@
 import { chatService } from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { ResponseCounter } from "../../../runtime/program/telemetry.ts"
+import { Metrics } from "../../../runtime/metrics.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import { openLmdb } from "../../../storage/lmdb.ts"
 
@@ -12,6 +12,7 @@ const store = await openLmdb({ folder: folder! })
 const system = new ActorSystem({ store, nowMs: Date.now })
 setInterval(() => system.tick(), 10)
 
+const metrics = new Metrics()
 const chat = chatService(
   {
     host: "127.0.0.1",
@@ -37,12 +38,12 @@ const chat = chatService(
     modelsCacheMs: 60_000,
     unsupportedParams: "drop"
   },
-  { store, actors: system, engines: undefined, log: () => {} }
+  { store, actors: system, engines: undefined, log: () => {}, metrics }
 )
 
 const ops = operations({
   actors: system,
-  answers: new ResponseCounter(),
+  metrics,
   engines: () => [],
   adapter: () => "",
   isOperator: () => false,

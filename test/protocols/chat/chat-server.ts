@@ -8,7 +8,8 @@ import {
 } from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
-import { ResponseCounter } from "../../../runtime/program/telemetry.ts"
+import { Metrics } from "../../../runtime/metrics.ts"
+import { prometheusText } from "../../../runtime/program/telemetry/prometheus.ts"
 import { listenWith } from "../../../runtime/transport/listen.ts"
 import type { Server } from "../../../runtime/transport/server.ts"
 import { openMemory } from "../../../storage/memory.ts"
@@ -58,6 +59,7 @@ export class ChatTestServer {
   system!: ActorSystem
   url = ""
   key: string | undefined
+  readonly numbers = new Metrics()
 
   /** Added to the clock. */
   clockOffsetMs = 0
@@ -105,13 +107,14 @@ export class ChatTestServer {
         actors: chatServer.system,
         engines: undefined,
         log: () => {},
+        metrics: chatServer.numbers,
         backoffMs: 1,
         ...parts
       }
     )
     const ops = operations({
       actors: chatServer.system,
-      answers: new ResponseCounter(),
+      metrics: chatServer.numbers,
       engines: () => [],
       adapter: () => "",
       isOperator: () => false,
@@ -127,6 +130,11 @@ export class ChatTestServer {
     chatServer.url = `http://127.0.0.1:${chatServer.server.port}`
     await chatServer.chat.resume()
     return chatServer
+  }
+
+  /** What /metrics answers. */
+  metrics(): string {
+    return prometheusText(this.numbers)
   }
 
   async close(): Promise<void> {

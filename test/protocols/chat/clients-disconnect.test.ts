@@ -76,7 +76,7 @@ afterAll(async () => {
   server.close()
 })
 
-const metric = (pattern: RegExp): number => Number(pattern.exec(chatServer.chat.probes.metrics())?.[1] ?? 0)
+const metric = (pattern: RegExp): number => Number(pattern.exec(chatServer.metrics())?.[1] ?? 0)
 
 const disconnectedCount = (): number =>
   metric(/proxy_turns_total\{upstream="main",model="m",outcome="client_disconnect"\} (\d+)/)

@@ -252,9 +252,9 @@ describe("continuing", () => {
     const own = await ChatTestServer.open()
     own.upstream.respondWith({ json: completion("a") })
     const { body } = await own.respond()
-    expect(own.chat.probes.metrics()).toContain("proxy_sessions_active 1")
+    expect(own.metrics()).toContain("proxy_sessions_active 1")
     await own.call(`/v1/responses/${body.id}`, { method: "DELETE" })
-    expect(own.chat.probes.metrics()).toContain("proxy_sessions_active 0")
+    expect(own.metrics()).toContain("proxy_sessions_active 0")
     expect(own.store.range("chat-responses", { limit: 10 })).toEqual([])
     await own.close()
   })
@@ -266,7 +266,7 @@ describe("continuing", () => {
       ids.push((await own.respond()).body.id)
       own.clockOffsetMs += 10
     }
-    await until(() => own.chat.probes.metrics().includes("proxy_sessions_active 2"))
+    await until(() => own.metrics().includes("proxy_sessions_active 2"))
     expect(await Promise.all(ids.map(async (id) => (await own.call(`/v1/responses/${id}`)).status))).toEqual([
       404, 200, 200
     ])
@@ -291,7 +291,7 @@ describe("limits and failures", () => {
     const busy = await own.respond({ previous_response_id: body.id })
     expect([...(errorOf(busy) as []), busy.headers.get("retry-after")]).toEqual([429, "session_busy", "1"])
     controller.abort()
-    await until(() => own.chat.probes.metrics().includes("proxy_inflight_turns 0"))
+    await until(() => own.metrics().includes("proxy_inflight_turns 0"))
     own.upstream.respondWith({ json: completion("free") })
     expect((await own.respond({ previous_response_id: body.id })).status).toBe(200)
     await own.close()

@@ -410,7 +410,7 @@ describe("answers that are none", () => {
     const first = own.ask().catch(() => {})
     const second = own.ask()
     await until(() => own.upstream.requests.length === 1)
-    await until(() => own.chat.probes.metrics().includes('proxy_queue_depth{upstream="main"} 1'))
+    await until(() => own.metrics().includes('proxy_queue_depth{upstream="main"} 1'))
     const third = await own.ask()
     expect(refusedOf(third)).toEqual({ status: 503, code: "overloaded" })
     expect(third.headers.get("retry-after")).toBe("1")
@@ -430,7 +430,7 @@ describe("answers that are none", () => {
 
 describe("clients that go", () => {
   const leaks = (of: ChatTestServer): ReadonlyArray<number> => {
-    const metrics = of.chat.probes.metrics()
+    const metrics = of.metrics()
     return [
       Number(/proxy_inflight_turns (\d+)/.exec(metrics)![1]),
       Number(/proxy_queue_depth\{upstream="main"\} (\d+)/.exec(metrics)![1])
@@ -462,7 +462,7 @@ describe("clients that go", () => {
       expect(own.upstream.requests[0]!.abortedAtMs - left).toBeLessThan(100)
       expect((await own.ask()).body.choices[0].message.content).toBe("free")
       await until(() => leaks(own).every((count) => count === 0))
-      expect(own.chat.probes.metrics()).toContain('outcome="client_disconnect"} 1')
+      expect(own.metrics()).toContain('outcome="client_disconnect"} 1')
       await own.close()
     }
   )
@@ -498,7 +498,7 @@ describe("clients that go", () => {
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
     )
     wire.pause()
-    await until(() => chatServer.chat.probes.metrics().includes("proxy_stream_backpressure_total 1"))
+    await until(() => chatServer.metrics().includes("proxy_stream_backpressure_total 1"))
     let sent = -1
     await until(() => {
       const before = sent
