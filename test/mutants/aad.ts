@@ -3,7 +3,6 @@
 import type { Mutant } from "./mutant.ts"
 
 const storage = ["test/storage/storage.test.ts"]
-const documents = ["test/protocols/translation/documents/life.test.ts"]
 const upstream = ["test/protocols/authorization/upstream/token-broker.test.ts"]
 
 export const aad: ReadonlyArray<Mutant> = [
@@ -41,7 +40,7 @@ export const aad: ReadonlyArray<Mutant> = [
     find: "seal.hash(secret, `authorization ${purpose}`)",
     replace: "seal.hash(secret, `authorization ${purpose === undefined}`)",
     why: "the hash of a state is the hash of a code: one secret finds the record of another kind",
-    tests: ["test/conformance/authorization/token.test.ts"]
+    tests: ["test/protocols/authorization/auth-context.test.ts"]
   },
   {
     id: "csrf-is-the-session-hash",
@@ -61,7 +60,7 @@ export const aad: ReadonlyArray<Mutant> = [
       replace: `Buffer.from(state, "base64url"), "state", "")`
     },
     why: "the state of a connection signs somebody in",
-    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+    tests: ["test/protocols/authorization/upstream/sealed-state.test.ts"]
   },
   {
     id: "credential-of-another-user",
@@ -97,7 +96,7 @@ export const aad: ReadonlyArray<Mutant> = [
       replace: `pair.privateKey.export({ format: "der", type: "pkcs8" }), "signing-key", "")`
     },
     why: "a private key that was copied to another row signs under that row's name",
-    tests: ["test/conformance/authorization/metadata.test.ts"]
+    tests: ["test/protocols/authorization/token/signing-keys.test.ts"]
   },
   {
     id: "document-truncated",
@@ -105,7 +104,7 @@ export const aad: ReadonlyArray<Mutant> = [
     find: "  nonce[11] = last ? 1 : 0\n",
     replace: "  nonce[11] = last ? 0 : 0\n",
     why: "a document that was cut off at a chunk opens as if it were whole",
-    tests: documents
+    tests: ["test/actors/documents/sealed.test.ts"]
   },
   {
     id: "document-chunks-swapped",
@@ -113,7 +112,7 @@ export const aad: ReadonlyArray<Mutant> = [
     find: "  nonce.writeUInt32BE(counter, 7)\n",
     replace: "  nonce.writeUInt32BE(Math.min(counter, 0), 7)\n",
     why: "every chunk has the same nonce: chunks can be swapped, and AES-GCM is broken",
-    tests: documents
+    tests: ["test/actors/documents/sealed.test.ts"]
   },
   {
     id: "document-label",
@@ -121,7 +120,7 @@ export const aad: ReadonlyArray<Mutant> = [
     find: "derived(key, id, label, keyBytes)",
     replace: `derived(key, id, "", keyBytes)`,
     why: "source, result and name of a document are sealed under one key",
-    tests: documents
+    tests: ["test/actors/documents/sealed.test.ts"]
   },
   {
     id: "document-id",
@@ -133,6 +132,6 @@ export const aad: ReadonlyArray<Mutant> = [
       replace: "const derived = (key: Buffer, _id: string, label"
     },
     why: "a document key opens another document that was sealed with it",
-    tests: documents
+    tests: ["test/actors/documents/sealed.test.ts"]
   }
 ]

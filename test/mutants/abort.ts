@@ -43,7 +43,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: `      if (signal.aborted) abort()\n      else signal.addEventListener("abort", abort, { once: true })`,
     replace: "      if (signal.aborted) abort()",
     why: "a client that went holds its place in the queue",
-    tests: ["test/actors/engines/chat/parts.test.ts"]
+    tests: ["test/actors/engines/chat/upstreams.test.ts"]
   },
   {
     id: "retry-after-abort",
@@ -75,7 +75,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "      interrupt()\n",
     replace: "",
     why: "after 4.5 s the engine goes on with a text that nobody waits for",
-    tests: ["test/protocols/translation/text/text.test.ts"]
+    tests: ["test/protocols/translation/text/translator-call.test.ts"]
   },
   {
     id: "translation-not-listening",
@@ -83,7 +83,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: `    signal.addEventListener("abort", onClientAbort)\n`,
     replace: "",
     why: "the engine works for a client that has left",
-    tests: ["test/protocols/translation/text/text.test.ts"]
+    tests: ["test/protocols/translation/text/translator-call.test.ts"]
   },
   {
     id: "fetch-without-signal",
@@ -108,5 +108,30 @@ export const abort: ReadonlyArray<Mutant> = [
     replace: "",
     why: "a producer that was interrupted stays in the list of those who wait for room",
     tests: ["test/runtime/lane.test.ts"]
+  },
+  {
+    id: "activity-not-interrupted",
+    file: "runtime/activity.ts",
+    find: "    this.fiber?.interruptUnsafe()\n",
+    replace: "",
+    why: "an activity works on in a phase that its actor has left",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"],
+    timeoutKills: true
+  },
+  {
+    id: "ask-keeps-its-deadline",
+    file: "runtime/reference.ts",
+    find: "        return Effect.sync(() => {\n          later = ignore\n          deadline.cancel()\n        })",
+    replace: "        return Effect.sync(() => {\n          later = ignore\n        })",
+    why: "each ask of a client that went holds its closure until the deadline",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "retry-of-a-left-phase",
+    file: "runtime/activity.ts",
+    find: "      return Effect.sync(() => retry?.cancel())\n",
+    replace: "      return Effect.sync(() => retry)\n",
+    why: "an interrupted activity stays in the timers",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

@@ -16,7 +16,7 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "if (this.waiting.length >= this.limits.queue)",
     replace: "if (this.waiting.length > this.limits.queue)",
     why: "one caller more than configured waits for a model server",
-    tests: ["test/actors/engines/chat/parts.test.ts"]
+    tests: ["test/actors/engines/chat/upstreams.test.ts"]
   },
   {
     id: "gate-permit-lost",
@@ -24,7 +24,7 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "if (next === undefined) this.running--\n    else next.admit()",
     replace: "this.running--\n    next?.admit()",
     why: "each caller that waited leaves a permit too many behind",
-    tests: ["test/actors/engines/chat/parts.test.ts"]
+    tests: ["test/actors/engines/chat/upstreams.test.ts"]
   },
   {
     id: "session-turns",
@@ -56,7 +56,7 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "    this.bytes -= this.cost(key, entry)\n",
     replace: "",
     why: "the cache counts what it dropped, and soon holds one answer",
-    tests: ["test/protocols/store/engine/listing.test.ts"]
+    tests: ["test/protocols/store/engine/cache.test.ts"]
   },
   {
     id: "answer-cache-grows",
@@ -64,7 +64,7 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "      if (this.bytes + cost <= this.bytesMax) break\n",
     replace: "      if (this.bytes <= this.bytesMax) break\n",
     why: "the cache holds one answer more than its bytes",
-    tests: ["test/protocols/store/engine/listing.test.ts"]
+    tests: ["test/protocols/store/engine/cache.test.ts"]
   },
   {
     id: "documents-of-one-account",
@@ -72,7 +72,7 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "if (count >= fewest) continue",
     replace: "if (count > fewest) continue",
     why: "one account runs more documents at once than it may",
-    tests: ["test/protocols/translation/documents/life.test.ts"]
+    tests: ["test/actors/documents/fair-scheduler.test.ts"]
   },
   {
     id: "upstream-answer",
@@ -112,6 +112,30 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "    while (this.samples > bufferedMsMax * samplesPerMs && this.parts.length > 1)\n      this.drop(this.parts[0]!.length)\n",
     replace: "",
     why: "a speaker who never pauses fills the memory",
-    tests: ["test/actors/voice-session.test.ts", "test/protocols/translation/voice/voice.test.ts"]
+    tests: ["test/actors/voice/replay-buffer.test.ts"]
+  },
+  {
+    id: "mailbox-one-more",
+    file: "runtime/cell.ts",
+    find: "if (backlog.length + 1 >= capacity) {",
+    replace: "if (backlog.length + 1 > capacity) {",
+    why: "a mailbox takes one command more than it has room for",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "residents-without-limit",
+    file: "runtime/registry.ts",
+    find: "return kind.cells.size < kind.residentMax && this.resident < this.residentMax",
+    replace: "return this.resident >= 0",
+    why: "actors at work are activated without limit",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "turn-without-budget",
+    file: "runtime/cell.ts",
+    find: "while (this.firstCommand !== undefined && handled < cellBudget) {",
+    replace: "while (this.firstCommand !== undefined) {",
+    why: "an actor with a long mailbox starves its neighbours",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

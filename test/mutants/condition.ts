@@ -27,7 +27,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: `UsedStates.put(key, { expiresMs }, "absent")`,
     replace: "UsedStates.put(key, { expiresMs })",
     why: "the answer of an identity provider can be played again",
-    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+    tests: ["test/protocols/authorization/upstream/sealed-state.test.ts"]
   },
   {
     id: "proof-replayed",
@@ -35,7 +35,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: `books.expiring(ProofIds, [id], { expiresMs: untilMs }, untilMs, "absent")`,
     replace: "books.expiring(ProofIds, [id], { expiresMs: untilMs }, untilMs)",
     why: "a proof of possession works for whoever has overheard it",
-    tests: ["test/conformance/authorization/token.test.ts"]
+    tests: ["test/protocols/authorization/token/dpop.test.ts"]
   },
   {
     id: "exchange-of-a-revoked-token",
@@ -43,7 +43,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: "    Issuances.check([parent.jti], Issuances.unchanged(parent)),\n",
     replace: "",
     why: "a subject token that is revoked while it is exchanged leaves a row behind",
-    tests: ["test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/token/grants/token-exchange.test.ts"]
   },
   {
     id: "consent-overwritten",
@@ -51,7 +51,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: `existing === undefined ? "absent" : Consents.unchanged(existing)),`,
     replace: `existing === undefined ? "absent" : "present"),`,
     why: "allowing revives a consent that was revoked in another window meanwhile",
-    tests: ["test/conformance/authorization/authorize.test.ts"]
+    tests: ["test/protocols/authorization/browser/consent.test.ts"]
   },
   {
     id: "login-of-a-spent-request",
@@ -64,7 +64,7 @@ export const condition: ReadonlyArray<Mutant> = [
             }
           )`,
     why: "of two logins for one request the later takes the request over from the earlier",
-    tests: ["test/conformance/authorization/authorize.test.ts"]
+    tests: ["test/protocols/authorization/browser/login.test.ts"]
   },
   {
     id: "subject-taken",
@@ -105,5 +105,21 @@ export const condition: ReadonlyArray<Mutant> = [
     replace: "bytes !== undefined && bytes.length === when.equals.length",
     why: "a row that changed without changing its length passes for unchanged",
     tests: both
+  },
+  {
+    id: "refused-row-answers-as-if",
+    file: "runtime/cell.ts",
+    find: "answer(decision.otherwise.answer, done)",
+    replace: "answer(decision.answer, done)",
+    why: "the caller hears success for a step whose condition did not hold",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "refused-row-keeps-the-state",
+    file: "runtime/cell.ts",
+    find: "    const { generation } = ext\n    const conflict = kind",
+    replace: "    const { generation } = ext\n    this.setState(state)\n    const conflict = kind",
+    why: "an actor goes on from a state that was never written",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

@@ -2,10 +2,6 @@
 import type { Mutant } from "./mutant.ts"
 
 const console = ["test/protocols/store/console/console.test.ts"]
-const pages = [
-  "test/conformance/authorization/authorize.test.ts",
-  "test/conformance/authorization/pages.test.ts"
-]
 
 export const csrf: ReadonlyArray<Mutant> = [
   {
@@ -79,7 +75,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: "Path=/; HttpOnly; SameSite=",
     replace: "Path=/; SameSite=",
     why: "a script reads the session of the authorization server",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/sessions.test.ts"]
   },
   {
     id: "auth-cookie-plain",
@@ -87,7 +83,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `\${this.authority.settings.session.secure ? "; Secure" : ""}`,
     replace: "",
     why: "the session travels over plain HTTP",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/sessions.test.ts"]
   },
   {
     id: "token-of-any-form",
@@ -95,7 +91,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: "[this.csrfKey, purpose, ...bound]",
     replace: "[this.csrfKey, purpose]",
     why: "the token of one browser is good in every other",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/sessions.test.ts"]
   },
   {
     id: "login-without-token",
@@ -103,7 +99,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next))`,
     replace: "if (nonce === undefined)",
     why: "another site signs its victim in as the attacker",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/login.test.ts"]
   },
   {
     id: "consent-without-token",
@@ -111,7 +107,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {`,
     replace: "if (signedIn === undefined) {",
     why: "another site presses Allow",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/consent.test.ts"]
   },
   {
     id: "prompt-without-token",
@@ -121,7 +117,7 @@ export const csrf: ReadonlyArray<Mutant> = [
   )`,
     replace: "    resource === undefined\n  )",
     why: "another site answers the prompt of a token exchange",
-    tests: [...pages, "test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/browser/consent.test.ts"]
   },
   {
     id: "logout-without-token",
@@ -129,6 +125,6 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `  if (!sessions.isCsrf(form.get("csrf"), "logout", signedIn.sessionHash))`,
     replace: `  if (form.get("csrf") === "")`,
     why: "another site signs its visitors out",
-    tests: pages
+    tests: ["test/protocols/authorization/browser/login.test.ts"]
   }
 ]

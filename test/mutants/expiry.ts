@@ -1,7 +1,6 @@
 /** Faults of ends in time: codes, tokens, sessions, jobs, handles. */
 import type { Mutant } from "./mutant.ts"
 
-const token = ["test/conformance/authorization/token.test.ts"]
 const access = ["test/protocols/store/access/access.test.ts"]
 
 export const expiry: ReadonlyArray<Mutant> = [
@@ -11,7 +10,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "  issuance.expiresMs > authority.nowMs() &&\n",
     replace: "",
     why: "lists and introspection call an expired token active",
-    tests: [...token, "test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/token/liveness.test.ts"]
   },
   {
     id: "own-token",
@@ -19,7 +18,9 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "    exp * 1_000 <= nowMs() ||\n",
     replace: "",
     why: "the claim of a token's end is not read",
-    tests: token
+    tests: ["test/protocols/authorization/token/liveness.test.ts"],
+    equivalent:
+      "mint writes exp * 1,000 into the token's row as expiresMs, and isLive, which follows, compares that with the same clock; the claim is only read to answer before the row is"
   },
   {
     id: "code",
@@ -35,10 +36,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "session === undefined || this.authority.nowMs() >= session.expiresMs",
     replace: "session === undefined",
     why: "a stolen cookie is good for ever",
-    tests: [
-      "test/conformance/authorization/authorize.test.ts",
-      "test/conformance/authorization/pages.test.ts"
-    ]
+    tests: ["test/protocols/authorization/browser/sessions.test.ts"]
   },
   {
     id: "refresh-absolute",
@@ -110,7 +108,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "        prompt.expiresMs > services.nowMs() &&\n",
     replace: "",
     why: "a question of last week can still be answered",
-    tests: ["test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/browser/consent.test.ts"]
   },
   {
     id: "nonce",
@@ -118,7 +116,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "return ageMs >= 0 && ageMs < this.authority.settings.dpop.nonceMs",
     replace: "return ageMs >= 0",
     why: "proofs that were made in advance are good for ever",
-    tests: token
+    tests: ["test/protocols/authorization/token/dpop.test.ts"]
   },
   {
     id: "state",
@@ -126,7 +124,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "return this.authority.nowMs() - value.atMs <= this.maxAgeMs ? value : undefined",
     replace: "return value",
     why: "a round trip that was begun yesterday is accepted, after its spent state was swept away",
-    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+    tests: ["test/protocols/authorization/upstream/sealed-state.test.ts"]
   },
   {
     id: "cached-answer",
@@ -134,7 +132,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "      entry.expiresMs <= nowMs ||\n",
     replace: "",
     why: "an answer that depends on the time is served for ever",
-    tests: ["test/protocols/store/engine/listing.test.ts"]
+    tests: ["test/protocols/store/engine/cache.test.ts"]
   },
   {
     id: "idempotency-key",
@@ -151,5 +149,46 @@ export const expiry: ReadonlyArray<Mutant> = [
     replace: "if ((key[1] as number) >= nowMs) break",
     why: "what ends now is not swept now",
     tests: ["test/laws/store.test.ts"]
+  },
+  {
+    id: "ask-deadline-by-the-wall-clock",
+    file: "runtime/reference.ts",
+    find: "system.timers.schedule(system.monotonicMs() + timeoutMs, () => {",
+    replace: "system.timers.schedule(system.nowMs() + timeoutMs, () => {",
+    why: "a wall clock that is set back leaves asks without a deadline",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "late-answer",
+    file: "runtime/reference.ts",
+    find: "          later = ignore\n          resume(Effect.fail(new AskTimeout(",
+    replace: "          resume(Effect.fail(new AskTimeout(",
+    why: "a late answer resumes a fiber that has gone on",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "sweep-from-the-beginning",
+    file: "runtime/registry.ts",
+    find: "this.expiryCursor = due.length === expiredPerSweep ? due.at(-1) : undefined",
+    replace: "this.expiryCursor = undefined",
+    why: "a thousand actors that cannot expire hold up all others",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "expiry-set-before-acceptance",
+    file: "runtime/cell.ts",
+    find: '        if (expiresAtMs !== ext.expiresAtMs)\n          writes.push({ _tag: "expire", kind: kind.name, id: this.id, atMs: expiresAtMs })',
+    replace:
+      '        if (expiresAtMs !== ext.expiresAtMs)\n          writes.push({ _tag: "expire", kind: kind.name, id: this.id, atMs: (ext.expiresAtMs = expiresAtMs) })',
+    why: "after a refused row the time of expiry is never written",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "expiry-after-a-restart",
+    file: "runtime/cell.ts",
+    find: "      if (expiresAtMs !== undefined) this.ensureExtension().expiresAtMs = expiresAtMs\n      else if (this.extension",
+    replace: "      if (this.extension",
+    why: "an actor that comes back does not know its time of expiry, and never clears it",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

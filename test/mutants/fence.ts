@@ -94,5 +94,21 @@ export const fence: ReadonlyArray<Mutant> = [
     replace: "Number(stored.toString()) > schemaVersion + 100",
     why: "an older build writes into the data of a newer one",
     tests: storage
+  },
+  {
+    id: "sequence-before-acceptance",
+    file: "runtime/cell.ts",
+    find: "    const { generation } = ext\n    const conflict = kind",
+    replace: "    const { generation } = ext\n    this.seq = seq\n    const conflict = kind",
+    why: "after a refused row the next commit of the actor is refused for its sequence",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "end-keeps-its-sequence",
+    file: "runtime/cell.ts",
+    find: "      state = kind.definition.initial\n      seq = 0\n",
+    replace: "      state = kind.definition.initial\n",
+    why: "the next actor of an address that was ended begins with a gap, and every commit of it is refused",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

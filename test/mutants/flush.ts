@@ -85,7 +85,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "    await spent\n",
     replace: "",
     why: "a round trip goes on before its state is spent on disk: after a crash it can be replayed",
-    tests: ["test/protocols/authorization/upstream/federation.test.ts"]
+    tests: ["test/protocols/authorization/upstream/sealed-state.test.ts"]
   },
   {
     id: "usage-written-behind",
@@ -94,5 +94,53 @@ export const flush: ReadonlyArray<Mutant> = [
     replace: "        return undefined\n      }",
     why: "with behindMs 0 a translation is answered before its booking is on disk",
     tests: ["test/protocols/translation/account/guard.test.ts"]
+  },
+  {
+    id: "answer-overtakes",
+    file: "runtime/cell.ts",
+    find: "    if (pending === undefined || pending.length === 0) this.tellOutcome(done, outcome)\n    else pending[pending.length - 1]!.answers.push(done, outcome)",
+    replace: "    if (pending !== null) this.tellOutcome(done, outcome)",
+    why: "a read is answered from a state that a power loss takes back",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "answer-with-the-oldest",
+    file: "runtime/cell.ts",
+    find: "else pending[pending.length - 1]!.answers.push(done, outcome)",
+    replace: "else pending[0]!.answers.push(done, outcome)",
+    why: "a read leaves with the oldest of several commits, and has seen the newest",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "activity-before-its-phase",
+    file: "runtime/cell.ts",
+    find: "    const enters = this.setState(state) || ends\n",
+    replace: "    const enters = this.setState(state) || ends\n    if (enters) this.enterPhase(state)\n",
+    why: "an activity works for a phase that is lost",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "passivation-forgets-commits",
+    file: "runtime/cell.ts",
+    find: "(ext === undefined || (ext.pendingCommits.length === 0 && ext.activity?.isPending !== true))",
+    replace: "(ext === undefined || ext.activity?.isPending !== true)",
+    why: "a cell leaves memory with answers that wait for their flush, and the next one may not know its commit",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "stop-waits-for-nothing",
+    file: "runtime/registry.ts",
+    find: "      Effect.promise(() => this.store.flushed())\n",
+    replace: "      Effect.void\n",
+    why: "a shutdown ends before what was accepted is on disk",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "end-told-early",
+    file: "runtime/cell.ts",
+    find: "    ext.pendingCommits.push({\n",
+    replace: "    if (ends) this.kind.system.ended(this)\n    ext.pendingCommits.push({\n",
+    why: "watchers hear of an end that the disk may refuse",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

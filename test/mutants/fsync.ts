@@ -59,6 +59,6 @@ export const fsync: ReadonlyArray<Mutant> = [
     find: "      fsyncSync(file)\n",
     replace: "",
     why: "a revocation that the store refused is forgotten by a power loss",
-    tests: ["test/protocols/authorization/admin/disk.test.ts"]
+    tests: ["test/protocols/authorization/token/pending-revocations.test.ts"]
   }
 ]

@@ -2,7 +2,6 @@
 import type { Mutant } from "./mutant.ts"
 
 const family = ["test/actors/refresh-family.test.ts"]
-const token = ["test/conformance/authorization/token.test.ts"]
 
 export const generation: ReadonlyArray<Mutant> = [
   {
@@ -51,7 +50,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "refreshTokens.encode(familyId, presentedGeneration + 1) }",
     replace: "refreshTokens.encode(familyId, presentedGeneration) }",
     why: "the answer holds the token that was just spent: the client's next refresh ends its family",
-    tests: token
+    tests: ["test/protocols/authorization/token/grants/refresh-token.test.ts"]
   },
   {
     id: "mac-without-generation",
@@ -59,7 +58,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: '`${idHex}.${generation.toString(16).padStart(2 * generationBytes, "0")}`',
     replace: "idHex",
     why: "whoever holds one token of a family can write all its others",
-    tests: token
+    tests: ["test/protocols/authorization/token/refresh-token-codec.test.ts"]
   },
   {
     id: "grace-of-any-generation",
@@ -67,7 +66,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "      answer.generation === generation &&\n",
     replace: "",
     why: "an answer is repeated for a token that it did not spend",
-    tests: token
+    tests: ["test/protocols/authorization/token/refresh-grace.test.ts"]
   },
   {
     id: "epoch-of-the-user",
@@ -75,7 +74,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: `user.status === "active" && user.epoch === epoch ? user`,
     replace: `user.status === "active" ? user`,
     why: "sessions and tokens survive the password change that was to end them",
-    tests: ["test/protocols/authorization/admin/users.test.ts"]
+    tests: ["test/protocols/authorization/token/liveness.test.ts"]
   },
   {
     id: "client-of-the-same-name",
@@ -83,7 +82,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: `client.status !== "revoked" && client.issuedMs === issuedMs`,
     replace: `client.status !== "revoked"`,
     why: "tokens of a deleted client are good for the next one with its id",
-    tests: ["test/protocols/authorization/admin/clients.test.ts", ...token]
+    tests: ["test/protocols/authorization/token/liveness.test.ts"]
   },
   {
     id: "exchanges-without-end",
@@ -91,6 +90,54 @@ export const generation: ReadonlyArray<Mutant> = [
     find: " || parent.generation >= generationsMax",
     replace: "",
     why: "a chain of exchanges grows past what isLive climbs, and every later token is dead at birth",
-    tests: ["test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/token/grants/token-exchange.test.ts"]
+  },
+  {
+    id: "callback-of-a-lost-commit",
+    file: "runtime/cell.ts",
+    find: "    if (ext.generation !== generation) return\n",
+    replace: "",
+    why: "the second of two lost commits takes back what was decided after the first",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "loss-is-no-generation",
+    file: "runtime/cell.ts",
+    find: "    ext.generation++\n",
+    replace: "",
+    why: "the callbacks of lost commits pass for those of new ones",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "start-of-a-left-phase",
+    file: "runtime/activity.ts",
+    find: "    if (turn !== this.turn) return\n    const { system } = this.performer.kind\n",
+    replace: "    const { system } = this.performer.kind\n",
+    why: "an activity starts for a phase that was left while the one before it was ending",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "end-of-an-old-activity",
+    file: "runtime/activity.ts",
+    find: "      if (turn !== this.turn) return\n      if (Exit",
+    replace: "      if (Exit",
+    why: "an interrupted activity counts as a crash of its actor",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "two-activities",
+    file: "runtime/activity.ts",
+    find: "    if (before === undefined) start()\n    else before.addObserver(start)",
+    replace: "    start()",
+    why: "the activity of the next phase begins before that of the last has let go of what it held",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "activity-after-an-end",
+    file: "runtime/cell.ts",
+    find: '    if (this.extension?.pendingCommits.some(({ ends }) => ends) === true)\n      return done(this.unavailable("storage"))\n',
+    replace: "",
+    why: "what an activity tells after its actor has ended begins a new actor",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]

@@ -2,7 +2,6 @@
 import type { Mutant } from "./mutant.ts"
 
 const access = ["test/protocols/store/access/access.test.ts"]
-const token = ["test/conformance/authorization/token.test.ts"]
 
 export const scope: ReadonlyArray<Mutant> = [
   {
@@ -11,7 +10,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: "(scope) => !granted.includes(scope) || (client",
     replace: "(scope) => (client",
     why: "a refresh asks for scopes that the user never granted, and gets them",
-    tests: token
+    tests: ["test/protocols/authorization/token/grants/grant.test.ts"]
   },
   {
     id: "more-than-the-client-has",
@@ -19,7 +18,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: "      (client.scopes.length === 0 || client.scopes.includes(scope)) && catalogHas(services, resource, scope)",
     replace: "      catalogHas(services, resource, scope)",
     why: "scopes taken from a client stay in its tokens for ever",
-    tests: token
+    tests: ["test/protocols/authorization/token/grants/grant.test.ts"]
   },
   {
     id: "machine-client",
@@ -27,7 +26,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: "(scope) => !client.scopes.includes(scope) || catalog",
     replace: "(scope) => catalog",
     why: "a machine client names its own rights",
-    tests: token
+    tests: ["test/protocols/authorization/token/grants/client-credentials.test.ts"]
   },
   {
     id: "exchange-widens",
@@ -35,7 +34,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: "(scope) => !held.includes(scope) || catalog",
     replace: "(scope) => catalog",
     why: "an exchange yields scopes that its subject token lacks",
-    tests: ["test/conformance/authorization/exchange.test.ts"]
+    tests: ["test/protocols/authorization/token/grants/token-exchange.test.ts"]
   },
   {
     id: "introspection-by-anybody",
@@ -43,7 +42,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: "?.runtimeClients.includes(clientId) === true)",
     replace: " !== undefined)",
     why: "any confidential client reads whose token it has found",
-    tests: token
+    tests: ["test/protocols/authorization/token/introspect.test.ts"]
   },
   {
     id: "second-scope",

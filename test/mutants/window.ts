@@ -72,10 +72,7 @@ export const window: ReadonlyArray<Mutant> = [
     find: "      this.fail(`login/${source}/${email.toLowerCase()}`",
     replace: "      this.fail(`login/${source}/${email}`",
     why: "a guesser who varies the case of the address is never locked out",
-    tests: [
-      "test/conformance/authorization/pages.test.ts",
-      "test/conformance/authorization/authorize.test.ts"
-    ]
+    tests: ["test/protocols/authorization/rate-limit.test.ts"]
   },
   {
     id: "period-never-ends",
@@ -111,5 +108,21 @@ export const window: ReadonlyArray<Mutant> = [
     replace: "",
     why: "passwords of the console can be guessed without limit",
     tests: ["test/protocols/store/console/console.test.ts"]
+  },
+  {
+    id: "crashes-never-age",
+    file: "runtime/supervisor.ts",
+    find: "    this.timesMs = this.timesMs.filter((at) => at > nowMs - withinMs)\n",
+    replace: "",
+    why: "four crashes in a month fail an actor",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+  },
+  {
+    id: "rest-by-the-wall-clock",
+    file: "runtime/activity.ts",
+    find: "this.restUntilMs = this.performer.kind.system.monotonicMs() + restMs",
+    replace: "this.restUntilMs = this.performer.kind.system.nowMs() + restMs",
+    why: "a wall clock that is set back holds a crashed activity for an hour",
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   }
 ]
