@@ -1,0 +1,68 @@
+/** Wraps an actor's definition so that the model hears what its rules decide, what its events fold into, and
+ *  when its activities start. The definition itself is the one that the program hosts. Each is wrapped once;
+ *  `hearing` says which run hears it. */
+import type { AnyDefinition } from "../../runtime/actor.ts"
+import type { AnyDecision, Tagged } from "./books.ts"
+import type { Model } from "./model.ts"
+
+/** The run that is under way; undefined between runs, when a killed process may still twitch. */
+export const hearing: { model: Model | undefined } = { model: undefined }
+
+type Rule = (state: Tagged, payload: unknown, facts: { readonly id: string }) => AnyDecision
+type Fold = (state: Tagged, event: Tagged) => Tagged
+type Work = (state: Tagged, self: { readonly id: string }) => unknown
+
+const mapValues = <A, B>(
+  record: Record<string, A>,
+  change: (value: A, name: string) => B
+): Record<string, B> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]))
+
+export class ProcessIsDead extends Error {}
+
+export const probed = (definition: AnyDefinition): AnyDefinition => {
+  const rule =
+    (decide: Rule, command: string): Rule =>
+    (state, payload, facts) => {
+      const { model } = hearing
+      if (model === undefined) throw new ProcessIsDead()
+      const ledger = model.ledger(definition, facts.id)
+      model.deciding(ledger, state, command)
+      try {
+        const decision = decide(state, payload, facts)
+        model.decided(ledger, payload, state, decision)
+        return decision
+      } catch (fault) {
+        model.ruleThrew(ledger)
+        model.count("rule threw")
+        throw fault
+      }
+    }
+  const fold =
+    (evolve: Fold): Fold =>
+    (state, event) => {
+      const { model } = hearing
+      if (model === undefined || !model.folds(event)) return evolve(state, event)
+      const after = evolve(state, event)
+      model.folded(state, after)
+      return after
+    }
+  const work =
+    (activity: Work, phase: string): Work =>
+    (state, self) => {
+      const { model } = hearing
+      model?.activityStarts(model.ledger(definition, self.id), phase)
+      return activity(state, self)
+    }
+  const { on, evolve, activity } = definition as unknown as {
+    readonly on: Record<string, Record<string, Rule>>
+    readonly evolve: Record<string, Fold>
+    readonly activity?: Record<string, Work>
+  }
+  return {
+    ...definition,
+    on: mapValues(on, (rules) => mapValues(rules, rule)),
+    evolve: mapValues(evolve, fold),
+    ...(activity === undefined ? {} : { activity: mapValues(activity, work) })
+  } as unknown as AnyDefinition
+}
