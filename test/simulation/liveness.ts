@@ -30,18 +30,20 @@ export class Liveness {
     this.sweptAtMs = time.monotonicMs
   }
 
-  processStarted(): void {
+  /** The kernel turns to the expiry index, or the process has started. */
+  sweepAttempted(): void {
     this.sweptAtMs = this.time.monotonicMs
     this.waitsWithoutSweep = 0
   }
 
-  /** The kernel reads the expiry index. */
+  /** The kernel reads the expiry index, and every actor that is due gets a command. */
   swept(system: ActorSystem): void {
-    this.processStarted()
     for (const ledger of this.model.ledgers.values()) {
       const atMs = expiryOf(ledger)
       if (atMs === undefined || atMs > this.time.wallMs || ledger.pending > 0) continue
-      if (++ledger.overdueSweeps <= overdueSweepsMax || statusOf(system, ledger) === "failed") continue
+      if (statusOf(system, ledger) === "failed") ledger.overdueSweeps = 0
+      else ledger.overdueSweeps++
+      if (ledger.overdueSweeps <= overdueSweepsMax) continue
       this.model.violate(
         "expiry is delivered",
         `${nameOf(ledger)} was due at ${atMs}, it is ${this.time.wallMs}, and ${overdueSweepsMax} sweeps brought nothing`

@@ -26,13 +26,13 @@ export const observedStore = ({
   loop,
   model,
   breakage,
-  onSweep
+  sweep
 }: {
   readonly disk: Disk
   readonly loop: Loop
   readonly model: Model
   readonly breakage: Breakage
-  readonly onSweep: (nowMs: number) => void
+  readonly sweep: { readonly attempted: () => void; readonly succeeded: () => void }
 }): Store => {
   const store = storeOf(new Writer(disk, loop.putOff), noFiles)
   const corrupt = (kind: string, id: string): void => {
@@ -67,14 +67,15 @@ export const observedStore = ({
       corrupt(kind, id)
       return store.readJournal(kind, id, after)
     },
-    expired: (nowMs, limit) => {
+    expired: (nowMs, limit, after) => {
+      sweep.attempted()
       if (breakage.expiryFaults > 0) {
         breakage.expiryFaults--
         model.count("expiry index unreadable")
         throw new StorageFault({ reason: "io", detail: "the expiry index cannot be read" })
       }
-      onSweep(nowMs)
-      return store.expired(nowMs, limit)
+      sweep.succeeded()
+      return store.expired(nowMs, limit, after)
     }
   }
 }

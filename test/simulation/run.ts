@@ -96,7 +96,16 @@ class Simulation {
     )
     const context = loop.context()
     let system: ActorSystem | undefined
-    const store = observedStore({ disk, loop, model, breakage, onSweep: () => this.liveness.swept(system!) })
+    const store = observedStore({
+      disk,
+      loop,
+      model,
+      breakage,
+      sweep: {
+        attempted: () => this.liveness.sweepAttempted(),
+        succeeded: () => this.liveness.swept(system!)
+      }
+    })
     const main = Effect.runForkWith(context)(
       Effect.scoped(
         Effect.gen({ self: this }, function* () {
@@ -121,7 +130,7 @@ class Simulation {
       )
     }
     this.process = { loop, system: system!, clients: new Clients(model, loop, system!, context), main }
-    this.liveness.processStarted()
+    this.liveness.sweepAttempted()
     loop.enter("the start", () => system!.resume())
   }
 
