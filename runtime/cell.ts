@@ -170,7 +170,9 @@ export class Cell implements Runnable, Performer {
         this.kind.counts.refused++
         if (done === undefined) this.kind.deadLetter(this.id, command, "full")
         else
-          this.tellOutcome(done, { fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity }) })
+          this.kind.tellOutcome(done, {
+            fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity })
+          })
         return false
       }
       backlog.push(command, payload, done)
@@ -320,26 +322,13 @@ export class Cell implements Runnable, Performer {
 
   private answer(outcome: Outcome, done: Done): void {
     const pending = this.extension?.pendingCommits
-    if (pending === undefined || pending.length === 0) this.tellOutcome(done, outcome)
+    if (pending === undefined || pending.length === 0) this.kind.tellOutcome(done, outcome)
     else pending[pending.length - 1]!.answers.push(done, outcome)
-  }
-
-  /** Calls `done`. A callback that throws is a bug of its owner, so it is logged and must not stop the run
-   *  queue. */
-  private tellOutcome(done: Done, outcome: Outcome): void {
-    try {
-      done(outcome)
-    } catch (defect) {
-      this.kind.system.log("error", "an answer's callback threw", {
-        actor: this.kind.name,
-        fault: String(defect)
-      })
-    }
   }
 
   private tellAll(answers: ReadonlyArray<Done | Outcome>, instead?: Outcome): void {
     for (let i = 0; i < answers.length; i += 2)
-      this.tellOutcome(answers[i] as Done, instead ?? (answers[i + 1] as Outcome))
+      this.kind.tellOutcome(answers[i] as Done, instead ?? (answers[i + 1] as Outcome))
   }
 
   private unavailable(reason: Unavailable["reason"]): Outcome {
@@ -349,7 +338,7 @@ export class Cell implements Runnable, Performer {
   /** Answers a command that is not handled, or counts it as a dead letter when nobody asked. */
   private decline(command: string, done: Done | undefined, reason: Unavailable["reason"]): void {
     if (done === undefined) this.kind.deadLetter(this.id, command, reason)
-    else this.tellOutcome(done, this.unavailable(reason))
+    else this.kind.tellOutcome(done, this.unavailable(reason))
   }
 
   /** Is called by storage when the oldest pending commit is flushed, or was lost to a fault. */
@@ -386,7 +375,7 @@ export class Cell implements Runnable, Performer {
    *  actors are not affected. */
   private defect(defect: unknown, done: Done | undefined): void {
     this.crash(defect)
-    if (done !== undefined) this.tellOutcome(done, this.unavailable("defect"))
+    if (done !== undefined) this.kind.tellOutcome(done, this.unavailable("defect"))
   }
 
   crash(defect: unknown): void {

@@ -5,6 +5,7 @@ import { type Context, Duration, Effect, type Fiber } from "effect"
 import { packing, type Store, type Write } from "../storage/store.ts"
 import type { AnyDefinition, Facts, Lane } from "./actor.ts"
 import { LanePipe } from "./lane.ts"
+import type { Done, Outcome } from "./mailbox.ts"
 import type { RunQueue } from "./run-queue.ts"
 import { DeadLetters, KindHealth, type DeadLetterReason, type Intensity } from "./supervisor.ts"
 import type { Timers } from "./timers.ts"
@@ -173,6 +174,16 @@ export class Kind {
   /** `depth` counts the decisions that are under way around this one. */
   factsFor(id: string, depth: number): Facts {
     return (this.facts[depth] ??= new DecisionFacts(this.system)).now(id)
+  }
+
+  /** Calls `done`. A callback that throws is a bug of its owner, so it is logged and must not stop the run
+   *  queue, nor surprise whoever asked. */
+  tellOutcome(done: Done, outcome: Outcome): void {
+    try {
+      done(outcome)
+    } catch (defect) {
+      this.system.log("error", "an answer's callback threw", { actor: this.name, fault: String(defect) })
+    }
   }
 
   /** Counts and samples what reached nobody. */

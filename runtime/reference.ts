@@ -83,10 +83,10 @@ export class Reference<K extends Kind> {
   }
 
   askNow(command: string, payload: unknown, done: Done): void {
-    if (!this.system.running) return done(this.unavailable("stopped"))
+    if (!this.system.running) return this.of.tellOutcome(done, this.unavailable("stopped"))
     if (this.system.strict) payload = this.throughSchema(command, payload)
     const cell = this.live()
-    if (cell === undefined) return done(this.unavailable("capacity"))
+    if (cell === undefined) return this.of.tellOutcome(done, this.unavailable("capacity"))
     cell.ask(command, payload, done)
   }
 

@@ -151,7 +151,9 @@ export class ActorSystem implements Activator<HostedKind> {
     const watching = this.watchers.get(address) ?? new Set()
     this.watchers.set(address, watching.add(onEnding))
     return () => {
-      if (watching.delete(onEnding) && watching.size === 0) this.watchers.delete(address)
+      watching.delete(onEnding)
+      // Those who were told already are no longer the ones who watch now.
+      if (watching.size === 0 && this.watchers.get(address) === watching) this.watchers.delete(address)
     }
   }
 

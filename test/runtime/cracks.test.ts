@@ -218,6 +218,36 @@ describe("K-2: watchers and callbacks cannot hurt the queue", () => {
         }),
       { definitions: [plain] }
     ))
+  it("a callback that throws does not reach whoever asks a system that has stopped, or is full", () =>
+    run(
+      ({ system, logged }) =>
+        Effect.gen(function* () {
+          const [a, b] = [system.ref(Forgetful, "a"), system.ref(Forgetful, "b")]
+          a.tell("Get", {})
+          b.askNow("Get", {}, broken)
+          yield* system.stop
+          a.askNow("Get", {}, broken)
+          expect(logged.filter(({ message }) => message === "an answer's callback threw")).toHaveLength(2)
+        }),
+      { residentMax: 1 }
+    ))
+  it("a watcher that was told and then stops watching leaves those who watch now", () =>
+    run(({ system }) =>
+      Effect.sync(() => {
+        const heard: Array<string> = []
+        const ref = system.ref(Forgetful, "a")
+        const fail = (): void => {
+          for (let i = 0; i < 3; i++) ref.askNow("Break", {}, () => {})
+        }
+        const stopWatching = system.watch("forgetful", "a", (ending) => heard.push(`first ${ending}`))
+        fail()
+        system.restart("forgetful", "a")
+        system.watch("forgetful", "a", (ending) => heard.push(`second ${ending}`))
+        stopWatching()
+        fail()
+        expect(heard).toEqual(["first failed", "second failed"])
+      })
+    ))
   it("a cell that throws does not stop the run queue, and nobody stands in it twice", () => {
     let ran = 0
     const work: Array<() => void> = []
