@@ -40,6 +40,17 @@ describe("rate window", () => {
     expect(take()).toEqual({ reply: { charged: 3, remaining: 0, resetMs: 5_000 } })
     expect(take()).toEqual(limited(5_000))
   })
+  it("what the caller has seen of this window counts when it is more than the actor remembers", () => {
+    const { take } = world()
+    take()
+    expect(take(1, 3, 10_000, { startMs: 20_000, charged: 2 })).toEqual({
+      reply: { charged: 3, remaining: 0, resetMs: 10_000 }
+    })
+    expect(take(1, 3, 10_000, { startMs: 20_000, charged: 1 })).toEqual(limited(10_000))
+    expect(world().take(1, 3, 10_000, { startMs: 10_000, charged: 3 })).toMatchObject({
+      reply: { charged: 1 }
+    })
+  })
   it("windows are fixed and aligned: the counter resets at k·windowMs, not a window after the first call", () => {
     const { clock, take } = world()
     clock.nowMs = 29_999

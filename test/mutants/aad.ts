@@ -48,7 +48,7 @@ export const aad: ReadonlyArray<Mutant> = [
     find: `this.secrets.hash(secret, "store csrf")`,
     replace: `this.secrets.hash(secret, "store session")`,
     why: "each form shows the key under which its session is stored",
-    tests: ["test/protocols/store/console/console.test.ts"]
+    tests: ["test/protocols/store/access/staff.test.ts"]
   },
   {
     id: "state-of-another-trip",

@@ -27,7 +27,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "    if (this.signal.aborted) {\n      this.abort()\n      return false\n    }\n",
     replace: "",
     why: "a call that was aborted before it began is sent",
-    tests: http1
+    tests: ["test/actors/engines/chat/http-client.test.ts"]
   },
   {
     id: "socket-not-abandoned",
@@ -51,7 +51,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "if (sink.firstEventSent || signal.aborted || !mayRepeat",
     replace: "if (sink.firstEventSent || !mayRepeat",
     why: "a call is repeated for a client that has left",
-    tests: faults
+    tests: ["test/actors/engines/chat/attempts.test.ts"]
   },
   {
     id: "pause-after-abort",
@@ -59,7 +59,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: `    if (signal.aborted) abort()\n    else signal.addEventListener("abort", abort, { once: true })\n  })`,
     replace: "    if (signal.aborted) abort()\n  })",
     why: "a client that goes during the pause before a retry is waited for",
-    tests: faults
+    tests: ["test/actors/engines/chat/attempts.test.ts"]
   },
   {
     id: "probe-not-released",
@@ -67,7 +67,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: `    breaker.tell("Release", {})\n`,
     replace: "",
     why: "a probe whose caller left the queue keeps the breaker half open for ten minutes",
-    tests: ["test/actors/engines/chat/parts.test.ts", ...faults]
+    tests: ["test/actors/engines/chat/attempts.test.ts"]
   },
   {
     id: "translation-not-interrupted",

@@ -72,7 +72,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: `Subjects.put([subject], { userId: id }, "absent")`,
     replace: "Subjects.put([subject], { userId: id })",
     why: "a new user takes over the name under which another signs in",
-    tests: ["test/protocols/store/access/access.test.ts"]
+    tests: ["test/protocols/store/access/staff.test.ts"]
   },
   {
     id: "deleted-app",
@@ -80,7 +80,7 @@ export const condition: ReadonlyArray<Mutant> = [
     find: `Apps.put([appId], app, "present")`,
     replace: "Apps.put([appId], app)",
     why: "a change that comes with a deletion brings the app back",
-    tests: ["test/protocols/store/access/access.test.ts"]
+    tests: ["test/protocols/store/access/apps.test.ts"]
   },
   {
     id: "own-writes-unseen",

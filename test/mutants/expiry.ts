@@ -76,7 +76,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "found === undefined || found.createdMs + sessionMs <= nowMs || found",
     replace: "found === undefined || found",
     why: "a session that is used every half hour never ends",
-    tests: [...access, "test/protocols/store/console/console.test.ts"]
+    tests: ["test/protocols/store/access/staff.test.ts"]
   },
   {
     id: "console-session-idle",
@@ -84,7 +84,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: " || found.seenMs + idleMs <= nowMs)",
     replace: ")",
     why: "a console that was left open stays open for the day",
-    tests: [...access, "test/protocols/store/console/console.test.ts"]
+    tests: ["test/protocols/store/access/staff.test.ts"]
   },
   {
     id: "chat-session",

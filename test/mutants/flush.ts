@@ -69,7 +69,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "      if (lost instanceof Conflict) return reject(conflict(",
     replace: "      resolve(value)\n      if (lost instanceof Conflict) return reject(conflict(",
     why: "the store answers 201 for a product that a full disk refused",
-    tests: ["test/protocols/store/engine/listing.test.ts", "test/protocols/store/resources/domain.test.ts"]
+    tests: ["test/protocols/store/engine/engine.test.ts"]
   },
   {
     id: "code-without-refresh",

@@ -90,7 +90,7 @@ export const scope: ReadonlyArray<Mutant> = [
     find: `  if (scopes.includes("decrypt")) faults.push(textFault("scopes", "of an admin token cannot hold decrypt"))\n`,
     replace: "",
     why: "a token without a user reads encrypted data, and no audit names who",
-    tests: access
+    tests: ["test/protocols/store/access/apps.test.ts"]
   },
   {
     id: "key-with-scopes",

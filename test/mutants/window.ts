@@ -80,7 +80,7 @@ export const window: ReadonlyArray<Mutant> = [
     find: "existing !== undefined && nowMs < existing.endMs && nowMs >= existing.startMs",
     replace: "existing !== undefined",
     why: "a quota that is used up stays used up in the next month",
-    tests: ["test/protocols/translation/account/guard.test.ts"]
+    tests: ["test/protocols/translation/account/usage.test.ts"]
   },
   {
     id: "reserved-not-counted",
@@ -88,10 +88,7 @@ export const window: ReadonlyArray<Mutant> = [
     find: "usedOf(account, quota) + account.reserved[quota] + amount > accountMax",
     replace: "usedOf(account, quota) + amount > accountMax",
     why: "requests at once pass the account's limit together",
-    tests: [
-      "test/protocols/translation/account/guard.test.ts",
-      "test/protocols/translation/text/text.test.ts"
-    ]
+    tests: ["test/protocols/translation/account/usage.test.ts"]
   },
   {
     id: "store-window-never-ends",
@@ -99,7 +96,7 @@ export const window: ReadonlyArray<Mutant> = [
     find: "bucket === undefined || bucket.startMs + windowMs <= this.options.clock() ? 0 : bucket.used",
     replace: "bucket === undefined ? 0 : bucket.used",
     why: "an address that once used up its window is refused for ever",
-    tests: ["test/protocols/store/access/access.test.ts"]
+    tests: ["test/protocols/store/access/rate-limit.test.ts"]
   },
   {
     id: "store-sign-ins",

@@ -74,6 +74,9 @@ describe("a lane", () => {
         lane.offer(1)
         const putting = yield* started(lane.put(2))
         yield* Fiber.interrupt(putting)
+        // A lane that is full for long must not gather those who have given up.
+        const { producers } = lane as unknown as { readonly producers: ReadonlyArray<unknown> }
+        expect(producers).toEqual([])
         expect(lane.takeNow()).toEqual([1])
         yield* Effect.yieldNow
         expect(lane.depth).toBe(0)

@@ -8,6 +8,9 @@ import {
   KeyHashes,
   periodOf
 } from "../../../../protocols/translation/account/records.ts"
+import { guardOf } from "../../../../protocols/translation/account/guard.ts"
+import type { KeyInUse, KeyRing } from "../../../../protocols/translation/account/keys.ts"
+import type { Request } from "../../../../runtime/http.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
 import { TranslationHarness } from "../harness.ts"
@@ -144,6 +147,23 @@ describe("1.3 permission scopes", () => {
       ])
     }
   )
+})
+
+it("1.3 a restricted key does not reach what has no scope", async () => {
+  const world = await TranslationHarness.open()
+  const using = (scopes: ReadonlyArray<string> | null) =>
+    ({ key: { keyId: "k", role: "developer", scopes }, inFlight: 0 }) as unknown as KeyInUse
+  const statusOf = async (scope: string | undefined, scopes: ReadonlyArray<string> | null) => {
+    const found = using(scopes)
+    const guard = guardOf({ find: () => found } as unknown as KeyRing, world.system)
+    const handle = guard(scope, () => ({ status: 200 }))
+    return (await handle({ headers: { get: () => undefined } } as unknown as Request)).status
+  }
+  expect(await statusOf(undefined, null)).toBe(200)
+  expect(await statusOf(undefined, [])).toBe(403)
+  expect(await statusOf(undefined, ["usage:read"])).toBe(403)
+  expect(await statusOf("usage:read", ["usage:read"])).toBe(200)
+  expect(await statusOf("usage:read", ["translate:text"])).toBe(403)
 })
 
 describe("2.5 general request rate", () => {
