@@ -2,6 +2,7 @@
  *  with demo secrets, the command line against it, its stop by a signal. */
 import { execFile, spawn, type ChildProcess } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
+import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { vi } from "vitest"
@@ -49,6 +50,16 @@ export interface ProgramOptions {
 /** A new folder below the machine's temporary one. */
 export const newHome = (): string => mkdtempSync(join(tmpdir(), "troupe-shipped-"))
 
+/** Finds a port for a program that is started again on it: on a port that the system chose for its listener
+ *  (port 0) the connections of the first process stand in the way of the second for a minute. */
+export const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address() as AddressInfo
+      probe.close(() => resolve(port))
+    })
+  })
+
 export class Program {
   readonly home: string
   readonly port: number
@@ -91,6 +102,9 @@ export class Program {
       const at = /listens on http:\/\/localhost:(\d+)/.exec(said.out)
       if (at !== null) return Number(at[1])
       throw new Error(`not listening: ${said.out}${said.err}`)
+    }).catch((cause: Error) => {
+      child.kill("SIGKILL")
+      throw cause
     })
     const program = new Program({ home, port: listening, env: whole }, child, said, exited)
     if (env["DEEPL_UPSTREAM_URL"] !== undefined)
