@@ -22,6 +22,23 @@ export interface CommitRecord {
   fate: "pending" | "durable" | "lost"
 }
 
+/** One run of an activity, and what it has told its actor so far. */
+export interface Errand {
+  readonly ledger: Ledger
+  readonly phase: string
+  readonly tokens: Array<Token>
+}
+
+/** One command of an activity. */
+export interface Token {
+  readonly errand: Errand
+  readonly command: string
+  readonly before: Token | undefined
+  decisions: number
+  /** The newest commit of the actor when it was decided last. */
+  dependsOn: CommitRecord | undefined
+}
+
 /** What is known of one address. */
 export interface Ledger {
   readonly kind: string
@@ -38,6 +55,8 @@ export interface Ledger {
   toldPhase: string
   newest: CommitRecord | undefined
   pending: number
+  /** True while the activity of its phase has to start. */
+  owesActivity: boolean
   /** How often it has ended durably, and crashed. */
   ends: number
   crashes: number
@@ -57,6 +76,7 @@ export const newLedger = (definition: AnyDefinition, id: string): Ledger => ({
   toldPhase: definition.initial._tag,
   newest: undefined,
   pending: 0,
+  owesActivity: false,
   ends: 0,
   crashes: 0,
   overdueSweeps: 0
@@ -64,6 +84,9 @@ export const newLedger = (definition: AnyDefinition, id: string): Ledger => ({
 
 export const nameOf = ({ kind, id }: { readonly kind: string; readonly id: string }): string =>
   `${kind}/${id}`
+
+export const hasActivity = ({ definition }: Ledger, phase: string): boolean =>
+  definition.activity?.[phase] !== undefined
 
 export const expiryOf = ({ definition, durable, stored, storedSeq }: Ledger): number | undefined =>
   durable && storedSeq > 0 ? definition.expiresAt?.(stored) : undefined

@@ -6,7 +6,7 @@ import { Schema } from "effect"
 import { packing, type Packing, type Store } from "../../storage/store.ts"
 import type { AnyDefinition } from "../../runtime/actor.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
-import { expiryOf, nameOf, type Ledger, type Tagged } from "./books.ts"
+import { expiryOf, hasActivity, nameOf, type Ledger, type Tagged } from "./books.ts"
 import { json, type Model } from "./model.ts"
 import type { Loop, Time } from "./loop.ts"
 
@@ -18,11 +18,15 @@ const sweepMissedMs = 10_000
 const sweepsMissedMax = 3
 const overdueSweepsMax = 3
 
+/** A queue of a simulation is much shorter than what the kernel handles in one turn. */
+const queuedTurnsMax = 3
+
 export class Liveness {
   private readonly model: Model
   private readonly time: Time
   private sweptAtMs: number
   private waitsWithoutSweep = 0
+  private queuedTurns = new Map<string, number>()
 
   constructor(model: Model, time: Time) {
     this.model = model
@@ -65,8 +69,23 @@ export class Liveness {
       this.model.violate("the sweep goes on", `there was none for ${nowMs - this.sweptAtMs} ms`)
   }
 
+  /** The event loop has turned once more: a queued actor is run within a few turns. */
+  turned(system: ActorSystem, kinds: Iterable<string>): void {
+    const queued = new Map<string, number>()
+    for (const kind of kinds)
+      for (const { id, mailbox, status } of system.list(kind, 1_000))
+        if (mailbox > 0 && status !== "failed") {
+          const name = `${kind}/${id}`
+          const turns = (this.queuedTurns.get(name) ?? 0) + 1
+          queued.set(name, turns)
+          if (turns > queuedTurnsMax) this.model.violate("nobody starves", `${name} waits for ${turns} turns`)
+        }
+    this.queuedTurns = queued
+  }
+
   /** Nothing is scheduled: nobody may have a command in its mailbox. */
   nobodyStarves(system: ActorSystem, kinds: Iterable<string>): void {
+    this.queuedTurns.clear()
     for (const kind of kinds)
       for (const { id, mailbox, status } of system.list(kind, 1_000)) {
         const ledger = this.model.ledgers.get(`${kind}/${id}`)
@@ -93,8 +112,17 @@ export class Liveness {
     }
   }
 
-  /** At the end, everybody has been answered and told. */
-  nobodyIsForgotten(): void {
+  /** At the end, everybody has been answered and told, and all work that has to be done has begun. */
+  nobodyIsForgotten(system: ActorSystem): void {
+    for (const ledger of this.model.ledgers.values()) {
+      if (!ledger.owesActivity || !hasActivity(ledger, ledger.toldPhase)) continue
+      const status = statusOf(system, ledger)
+      if (status === "failed" || (status === undefined && !resumes(ledger))) continue
+      this.model.violate(
+        "activities run",
+        `${nameOf(ledger)} is in ${ledger.toldPhase}, and nothing works for it`
+      )
+    }
     for (const ask of this.model.asks)
       this.model.violate(
         "answered in the end",
@@ -111,6 +139,8 @@ export class Liveness {
 
 const statusOf = (system: ActorSystem, { kind, id }: Ledger): string | undefined =>
   system.list(kind, 1_000).find((view) => view.id === id)?.status
+
+const resumes = ({ definition, stored }: Ledger): boolean => definition.resume?.includes(stored._tag) === true
 
 interface Packings {
   readonly event: Packing<Tagged>

@@ -5,7 +5,8 @@
  *              storage has lost is reported as lost, what is durable is not
  *  memory      a rule decides on the fold of what is stored and accepted, and on nothing else
  *  disk        rows, counters, states and expiry on disk are what the flushed commits say; conditions held
- *  activities  run only for a phase that is durable
+ *  activities  run only for a phase that is durable; what they tell is decided, in order, each when the one
+ *              before it is durable
  *  watchers    are told once, and "ended" only of an actor that has ended durably
  *  time        expiry is delivered, the sweep goes on, deadlines are met (see liveness.ts) */
 import { isDeepStrictEqual } from "node:util"
@@ -18,12 +19,15 @@ import type { Ending } from "../../runtime/registry.ts"
 import {
   Books,
   expiryOf,
+  hasActivity,
   nameOf,
   newLedger,
   type AnyDecision,
   type CommitRecord,
+  type Errand,
   type Ledger,
-  type Tagged
+  type Tagged,
+  type Token
 } from "./books.ts"
 import type { Disk } from "./disk.ts"
 import { Fingerprint } from "./random.ts"
@@ -69,6 +73,7 @@ interface Current {
   readonly ledger: Ledger
   readonly decision: AnyDecision
   readonly ask: Ask | undefined
+  readonly token: Token | undefined
   folded: number
   state: Tagged
 }
@@ -92,6 +97,14 @@ export class Model {
   constructor(tally: Tally, options: RunOptions) {
     this.tally = tally
     this.options = options
+  }
+
+  /** The kernel logs. What it calls a stumble is a bug, unless a step has thrown there. */
+  logged(message: string, fields: Record<string, unknown> | undefined): void {
+    this.log(`log ${message} ${fields === undefined ? "" : JSON.stringify(fields)}`)
+    const part = fields?.["part"]
+    if (message === "the actor system stumbled" && part !== "expiry" && part !== "watchers")
+      this.violate("nothing escapes", `${String(part)}: ${String(fields?.["fault"])}`)
   }
 
   log(line: string): void {
@@ -191,7 +204,9 @@ export class Model {
 
   decided(ledger: Ledger, payload: unknown, state: Tagged, decision: AnyDecision): void {
     const ask = this.askOf.get(payload as object)
-    this.current = { ledger, decision, ask, folded: 0, state }
+    const token = (payload as { readonly [marker]?: Token } | undefined)?.[marker]
+    this.current = { ledger, decision, ask, token, folded: 0, state }
+    if (token !== undefined) this.decidedFor(token)
     if (ask === undefined) return
     if (ask.decision !== undefined)
       this.violate(
@@ -216,6 +231,12 @@ export class Model {
     if (ledger.durable) return
     ledger.accepted = ledger.definition.initial
     ledger.toldPhase = ledger.accepted._tag
+    ledger.owesActivity = false
+  }
+
+  private entered(ledger: Ledger, phase: string): void {
+    if (phase !== ledger.toldPhase) ledger.owesActivity = hasActivity(ledger, phase)
+    ledger.toldPhase = phase
   }
 
   /** True when the event is the next of the decision that the kernel is working on. */
@@ -239,18 +260,60 @@ export class Model {
     const ends = ledger.definition.endsIn?.includes(after._tag) === true
     if (ends) ledger.ends++
     ledger.accepted = ends ? ledger.definition.initial : after
-    ledger.toldPhase = ledger.accepted._tag
+    this.entered(ledger, ledger.accepted._tag)
     this.log(`fold ${nameOf(ledger)} ${after._tag}`)
   }
 
-  activityStarts(ledger: Ledger, phase: string): void {
+  activityStarts(ledger: Ledger, phase: string): Errand {
     this.log(`activity ${nameOf(ledger)} ${phase}`)
     if (phase === ledger.definition.initial._tag) this.beginsAnew(ledger)
-    if (phase !== ledger.toldPhase)
+    if (phase === ledger.toldPhase) ledger.owesActivity = false
+    else
       this.violate(
         "activities run for durable phases",
         `${nameOf(ledger)} works for ${phase}, and the newest durable phase is ${ledger.toldPhase}`
       )
+    return { ledger, phase, tokens: [] }
+  }
+
+  /** The activity has a command for its actor, which is marked so that it is known again. */
+  emitted(errand: Errand, command: Tagged): Tagged {
+    const token: Token = {
+      errand,
+      command: command._tag,
+      before: errand.tokens.at(-1),
+      decisions: 0,
+      dependsOn: undefined
+    }
+    errand.tokens.push(token)
+    return { ...command, [marker]: token } as Tagged
+  }
+
+  private decidedFor(token: Token): void {
+    const { errand, before, command } = token
+    token.decisions++
+    token.dependsOn = errand.ledger.newest
+    if (before !== undefined && !isSettled(before))
+      this.violate(
+        "activities are heard",
+        `${nameOf(errand.ledger)} decided its activity's ${command} before ${before.command} was durable`
+      )
+  }
+
+  activityFinished({ ledger, phase, tokens }: Errand): void {
+    this.log(`finished ${nameOf(ledger)} ${phase}`)
+    for (const token of tokens)
+      if (!isSettled(token))
+        this.violate(
+          "activities are heard",
+          `the activity of ${nameOf(ledger)} told ${token.command} in vain`
+        )
+  }
+
+  activityDied({ ledger, phase }: Errand): void {
+    this.log(`died ${nameOf(ledger)} ${phase}`)
+    ledger.crashes++
+    if (phase === ledger.toldPhase) ledger.owesActivity = true
   }
 
   // The store (store.ts) and its disk
@@ -261,7 +324,7 @@ export class Model {
   }
 
   committed(current: Current, writes: ReadonlyArray<Write>): CommitRecord {
-    const { ledger, decision, state, ask } = current
+    const { ledger, decision, state, ask, token } = current
     const ends = writes.some(({ _tag }) => _tag === "forget")
     if (current.folded !== decision.events.length)
       this.violate(
@@ -303,7 +366,7 @@ export class Model {
       )
     if (fault !== undefined && fate !== "lost")
       this.violate("nothing doubled", `commit ${number} of ${nameOf(ledger)} is called lost and is ${fate}`)
-    if (fault === undefined) ledger.toldPhase = after._tag
+    if (fault === undefined) this.entered(ledger, after._tag)
   }
 
   /** A transaction leaves with everything accepted so far. */
@@ -399,6 +462,7 @@ export class Model {
       ledger.acceptedSeq = ledger.storedSeq
       ledger.newest = undefined
       ledger.toldPhase = ledger.stored._tag
+      ledger.owesActivity = ledger.durable && ledger.definition.resume?.includes(ledger.stored._tag) === true
       ledger.overdueSweeps = 0
     }
   }
@@ -407,6 +471,12 @@ export class Model {
     this.tally.count(fault)
   }
 }
+
+/** Marks a command of an activity; it is copied with the other members of a payload, and never stored. */
+const marker = Symbol("token")
+
+const isSettled = ({ decisions, dependsOn }: Token): boolean =>
+  decisions > 0 && (dependsOn === undefined || dependsOn.fate === "durable")
 
 const faultName = (fault: { readonly _tag: string; readonly reason?: string }): string =>
   fault.reason === undefined ? fault._tag : `${fault._tag} (${fault.reason})`

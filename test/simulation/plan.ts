@@ -40,6 +40,8 @@ export interface Plan {
   readonly seed: number
   readonly parts: ReadonlyArray<Part>
   readonly odds: WorkOdds
+  /** How many actors may be in memory; undefined: as many as there are. */
+  readonly residentMax: number | undefined
   readonly steps: ReadonlyArray<Step>
 }
 
@@ -138,5 +140,6 @@ export const planOf = (seed: number, count = stepsPerSeed): Plan => {
     const on = random.chance(0.5) ? random.pick(favourites) : random.int(parts.length)
     return { ...deed, on, salt: random.int(2 ** 31), rest: restOf(random, hurry) }
   })
-  return { seed, parts, odds, steps }
+  const residentMax = random.chance(0.15) ? 6 + random.int(8) : undefined
+  return { seed, parts, odds, residentMax, steps }
 }

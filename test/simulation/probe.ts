@@ -1,8 +1,9 @@
 /** Wraps an actor's definition so that the model hears what its rules decide, what its events fold into, and
  *  when its activities start. The definition itself is the one that the program hosts. Each is wrapped once;
  *  `hearing` says which run hears it. */
+import { Cause, Effect, Exit, Stream } from "effect"
 import type { AnyDefinition } from "../../runtime/actor.ts"
-import type { AnyDecision, Tagged } from "./books.ts"
+import type { AnyDecision, Ledger, Tagged } from "./books.ts"
 import type { Model } from "./model.ts"
 
 /** The run that is under way; undefined between runs, when a killed process may still twitch. */
@@ -10,7 +11,7 @@ export const hearing: { model: Model | undefined } = { model: undefined }
 
 type Rule = (state: Tagged, payload: unknown, facts: { readonly id: string }) => AnyDecision
 type Fold = (state: Tagged, event: Tagged) => Tagged
-type Work = (state: Tagged, self: { readonly id: string }) => unknown
+type Work = (state: Tagged, self: { readonly id: string }) => Stream.Stream<Tagged, never, any>
 
 const mapValues = <A, B>(
   record: Record<string, A>,
@@ -19,6 +20,27 @@ const mapValues = <A, B>(
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]))
 
 export class ProcessIsDead extends Error {}
+
+/** An activity whose commands, and whose death, the model hears. */
+const heard = (
+  model: Model,
+  ledger: Ledger,
+  phase: string,
+  commands: Stream.Stream<Tagged, never, any>
+): Stream.Stream<Tagged, never, any> => {
+  const errand = model.activityStarts(ledger, phase)
+  return commands.pipe(
+    Stream.map((command) => (hearing.model === model ? model.emitted(errand, command) : command)),
+    Stream.onExit((exit) =>
+      Effect.sync(() => {
+        if (hearing.model !== model) return
+        const died = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
+        if (died) model.activityDied(errand)
+        if (Exit.isSuccess(exit)) model.activityFinished(errand)
+      })
+    )
+  )
+}
 
 export const probed = (definition: AnyDefinition): AnyDefinition => {
   const rule =
@@ -51,8 +73,8 @@ export const probed = (definition: AnyDefinition): AnyDefinition => {
     (activity: Work, phase: string): Work =>
     (state, self) => {
       const { model } = hearing
-      model?.activityStarts(model.ledger(definition, self.id), phase)
-      return activity(state, self)
+      const commands = activity(state, self)
+      return model === undefined ? commands : heard(model, model.ledger(definition, self.id), phase, commands)
     }
   const { on, evolve, activity } = definition as unknown as {
     readonly on: Record<string, Record<string, Rule>>

@@ -39,7 +39,13 @@ const rejections: { onRejection: ((fault: unknown) => void) | undefined } = { on
 /** Makes rejections that nobody hears violations of the run under way. The program calls it once. */
 export const hearRejections = (): void => {
   process.on("unhandledRejection", (fault) => rejections.onRejection?.(fault))
+  process.on("warning", ({ message }) => {
+    if (message.startsWith("a commit's callback threw")) rejections.onRejection?.(message)
+  })
 }
+
+/** Memory is compared with the disk so often, besides at every decision. */
+const memoryEverySteps = 64
 
 class Simulation {
   private readonly plan: Plan
@@ -80,6 +86,7 @@ class Simulation {
       await this.take(step)
       await nodeTurn()
       stepsRun++
+      if (stepsRun % memoryEverySteps === 0) this.liveness.memoryIsDisk(this.process.system)
     }
     if (this.model.violation === undefined) await this.finish()
     await this.kill()
@@ -112,10 +119,10 @@ class Simulation {
           system = yield* Actors.make({
             store,
             scheduler: loop.scheduler,
+            ...(this.plan.residentMax === undefined ? {} : { residentMax: this.plan.residentMax }),
             random: () => this.random.next(),
             newId: () => `id-${++this.ids}`,
-            log: (level, message, fields) =>
-              model.log(`log ${level}: ${message} ${fields === undefined ? "" : JSON.stringify(fields)}`)
+            log: (_, message, fields) => model.logged(message, fields)
           })
           return yield* Effect.never
         })
@@ -256,7 +263,10 @@ class Simulation {
 
   private rest(loop: Loop, rest: Rest): void {
     if (rest === "soon") loop.runSoon()
-    if (rest === "turn") loop.runTurn()
+    if (rest === "turn") {
+      loop.runTurn()
+      this.liveness.turned(this.process.system, this.kinds)
+    }
     if (rest === "quiet") settleLoop(loop)
     if (loop.quiet) this.liveness.nobodyStarves(this.process.system, this.kinds)
   }
@@ -285,7 +295,7 @@ class Simulation {
     settleLoop(loop)
     this.liveness.nobodyStarves(system, this.kinds)
     this.liveness.memoryIsDisk(system)
-    this.liveness.nobodyIsForgotten()
+    this.liveness.nobodyIsForgotten(system)
     if (this.model.violation === undefined) await this.stop()
   }
 }

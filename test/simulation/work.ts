@@ -29,7 +29,8 @@ export class Work {
     this.model = model
   }
 
-  private random(name: string): Random {
+  /** A new random sequence for each call with a name. */
+  draw(name: string): Random {
     const count = (this.counts.get(name) ?? 0) + 1
     this.counts.set(name, count)
     return new Random(hashText(`${name} ${count}`, this.seed))
@@ -37,21 +38,15 @@ export class Work {
 
   /** Chooses what becomes of the next piece of work. */
   next(kind: string, id: string): { readonly outcome: WorkOutcome; readonly random: Random } {
-    const random = this.random(`${kind}/${id}`)
+    const random = this.draw(`${kind}/${id}`)
     const at = random.next()
     const { dies, hangs, fails, bursts } = this.odds
     const outcome = this.calm ? "done" : chosen(at, { dies, hangs, fails, bursts })
-    if (outcome === "dies") this.died(kind, id)
+    if (outcome === "dies") this.model.count("activity died")
     if (outcome === "hangs") this.model.count("activity hung")
     if (outcome === "fails") this.model.count("activity failed")
     if (outcome === "bursts") this.model.count("activity burst")
     return { outcome, random }
-  }
-
-  private died(kind: string, id: string): void {
-    this.model.count("activity died")
-    const ledger = this.model.ledgers.get(`${kind}/${id}`)
-    if (ledger !== undefined) ledger.crashes++
   }
 
   /** Work for a port: it takes a while, and then succeeds, fails with `failure`, dies, or never ends. */
