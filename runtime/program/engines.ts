@@ -20,6 +20,7 @@ import { sherpa } from "../../actors/engines/speech/sherpa.ts"
 import type { Config } from "./config/config.ts"
 import { Actors, type ActorSystem } from "../registry.ts"
 import { Configuration, step } from "./parts.ts"
+import { Telemetry } from "./telemetry/telemetry.ts"
 
 export interface BuiltEngines extends Engines {
   readonly warm: () => Promise<void>
@@ -114,10 +115,12 @@ export class EnginePorts extends Context.Service<EnginePorts, BuiltEngines>()("p
     Effect.gen(function* () {
       const config = yield* Configuration
       const system = yield* Actors
+      const { tracing } = yield* Telemetry
       return yield* step("engines", () => {
         const starts: EngineStartMap = new Map()
         system.host(EngineProcess, Context.make(EngineStarts, starts))
-        return buildEngines(config, system, starts)
+        const engines = buildEngines(config, system, starts)
+        return tracing?.engines(engines) ?? engines
       })
     })
   )

@@ -61,11 +61,13 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
   static readonly layer = Layer.effect(Storage)(
     Effect.gen(function* () {
       const { testMode, data: folder, durability } = yield* Configuration
-      return yield* opening(
+      const { tracing } = yield* Telemetry
+      const store = yield* opening(
         "storage",
         () => (testMode ? openMemory() : openLmdb({ folder, durability })),
-        (store) => store.close()
+        (opened) => opened.close()
       )
+      return tracing?.store(store) ?? store
     })
   )
 }
@@ -73,7 +75,13 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
 export const actorsLayer = Layer.effect(Actors)(
   Effect.gen(function* () {
     const { residentActorsMax: residentMax } = yield* Configuration
-    const system = yield* Actors.make({ store: yield* Storage, log: yield* Logging, residentMax })
+    const { tracing } = yield* Telemetry
+    const system = yield* Actors.make({
+      store: yield* Storage,
+      log: yield* Logging,
+      residentMax,
+      ...(tracing && { scheduler: tracing.scheduler })
+    })
     system.host(RateWindow, Context.empty())
     return system
   })

@@ -144,6 +144,8 @@ const crossFaults = (
     } catch {
       faults.push(`${label("storeTimeZone")}: there is no such time zone`)
     }
+  if (config.otlpUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(String(config.otlpUrl)))
+    faults.push(`${label("otlpUrl")}: wants an http or https address`)
   return faults
 }
 

@@ -1,5 +1,6 @@
 /** Declares the configuration of the process itself: listener, storage, log, how many actors stay in memory,
- *  and which operational endpoints are open. */
+ *  which operational endpoints
+ *  are open, and where traces go. */
 import { item } from "./item.ts"
 
 export const serverItems = {
@@ -91,6 +92,37 @@ export const serverItems = {
     kind: ["debug", "info", "warn", "error"],
     initial: "info",
     doc: "Least severe log line that is written."
+  }),
+  otlpUrl: item({
+    name: "telemetry.otlp_url",
+    env: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    kind: "string",
+    initial: undefined,
+    doc: "Base address of an OTLP collector (http://host:4318); without it nothing is traced."
+  }),
+  otlpHeaders: item({
+    name: "telemetry.otlp_headers",
+    env: "OTEL_EXPORTER_OTLP_HEADERS",
+    kind: "string",
+    initial: undefined,
+    secret: true,
+    doc: "Headers for the collector: name=value,name=value."
+  }),
+  traceSamplePercent: item({
+    name: "telemetry.sample_percent",
+    env: "TROUPE_TRACE_SAMPLE_PERCENT",
+    kind: "integer",
+    initial: 100,
+    min: 0,
+    max: 100,
+    doc: "Requests of a hundred that are traced."
+  }),
+  serviceName: item({
+    name: "telemetry.service_name",
+    env: "OTEL_SERVICE_NAME",
+    kind: "string",
+    initial: "troupe",
+    doc: "Name of this node in traces."
   }),
   residentActorsMax: item({
     name: "actors.resident_max",

@@ -42,6 +42,8 @@ export interface ChatParts {
   readonly engines: Engines | undefined
   readonly log: Log
   readonly metrics: Metrics
+  /** Wraps the model of an upstream where calls are traced. */
+  readonly traced?: (upstream: string, model: ChatModel) => ChatModel
   /** Tests replace the model of a record by this. */
   readonly modelOf?: (record: UpstreamRecord) => ChatModel | undefined
   /** Tests replace the name look-up, and the check whether an address is public, by these. */
@@ -125,6 +127,7 @@ export const chatService = (
     engines,
     log,
     metrics: numbers,
+    traced,
     modelOf,
     storeBytes,
     outside = {},
@@ -156,16 +159,13 @@ export const chatService = (
   }
   const fetchBytes = (url: string, signal: AbortSignal): Promise<Uint8Array> =>
     fetchImage(url, signal, outside)
+  const tracedModel = (record: UpstreamRecord): ChatModel => {
+    const model =
+      modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes })
+    return traced?.(record.id, model) ?? model
+  }
   const upstreams = new Upstreams(
-    records.map(
-      (record) =>
-        new Upstream(
-          record,
-          modelOf?.(record) ?? modelFor(record, { limits, deadlines, engines, env: process.env, fetchBytes }),
-          actors,
-          deadlines
-        )
-    ),
+    records.map((record) => new Upstream(record, tracedModel(record), actors, deadlines)),
     { cacheMs: config.modelsCacheMs, nowMs: () => actors.nowMs(), deadlines }
   )
   const metrics = new ChatMetrics(numbers)
@@ -301,12 +301,14 @@ export class Chat extends Context.Service<Chat, ChatService>()("program/Chat") {
   static readonly layer = Layer.effect(Chat)(
     Effect.gen(function* () {
       const config = yield* Configuration
+      const { metrics, tracing } = yield* Telemetry
       const parts: ChatParts = {
         store: yield* Storage,
         actors: yield* Actors,
         engines: yield* EnginePorts,
         log: yield* Logging,
-        metrics: (yield* Telemetry).metrics,
+        metrics,
+        ...(tracing && { traced: tracing.chatModel }),
         storeBytes: () => (config.testMode ? 0 : statSync(join(config.data, "store.lmdb")).size)
       }
       return yield* opening(

@@ -52,13 +52,16 @@ export interface JsonLoggerOptions {
   readonly least: LeastLevel
   readonly write?: (line: string) => void
   readonly later?: Later
+  /** Returns the trace id of the request that runs now, where that is known. */
+  readonly traceId?: () => string | undefined
 }
 
 /** Makes the Logger. Its messages are `[text]` or `[text, fields]`; the annotations of a fiber are fields. */
 export const jsonLogger = ({
   least,
   write = (line) => process.stderr.write(line),
-  later
+  later,
+  traceId
 }: JsonLoggerOptions): Logger.Logger<unknown, void> => {
   const line = (date: Date, level: LeastLevel, message: string, fields: Record<string, unknown>): void =>
     write(`${safeJson({ at: date.toISOString(), level, message, ...fields })}\n`)
@@ -78,6 +81,8 @@ export const jsonLogger = ({
       else words.push(String(part))
     for (const [name, value] of Object.entries(fiber.getRef(References.CurrentLogAnnotations)))
       fields[name] ??= plainField(name, value)
+    const requestId = fields["traceId"] === undefined ? traceId?.() : undefined
+    if (requestId !== undefined) fields["traceId"] = requestId
     if (cause.reasons.length > 0) fields["cause"] ??= describeFault(cause)
     const text = words.join(" ")
     if (severity[level] < severity.warn || storm.admits(sortOf(text, fields))) line(date, level, text, fields)

@@ -74,7 +74,8 @@ describe("keys of the YAML file", () => {
   const renamed = entries.filter(([member, { name }]) => name !== undefined && name !== member)
 
   /** A value of the key's kind that is not its default, as the file says it and as it is read. */
-  const sampleOf = ({ kind, initial, min }: Item): unknown => {
+  const sampleOf = ({ name, kind, initial, min }: Item): unknown => {
+    if (name?.endsWith("otlp_url") === true) return "http://collector:4318"
     if (Array.isArray(kind)) return kind.find((word) => word !== initial)
     const samples: Record<string, unknown> = {
       string: "Europe/Madrid",
