@@ -170,6 +170,7 @@ export const storeLaws = (name: string, open: () => Promise<Store>): void => {
         ["a", 10]
       ])
       expect(store.expired(9, 10).map(({ id }) => id)).toEqual(["b"])
+      expect(store.expired(10, 10).map(({ id }) => id)).toEqual(["b", "a"])
       expect(store.expired(100, 1).map(({ id }) => id)).toEqual(["b"])
       expect(store.expired(100, 10, store.expired(100, 1)[0]).map(({ id }) => id)).not.toContain("b")
       expect(await store.check()).toMatchObject({ ok: true })

@@ -115,8 +115,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "    this.fiber?.interruptUnsafe()\n",
     replace: "",
     why: "an activity works on in a phase that its actor has left",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"],
-    timeoutKills: true
+    tests: ["test/runtime/activity.test.ts"]
   },
   {
     id: "ask-keeps-its-deadline",
@@ -124,7 +123,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "        return Effect.sync(() => {\n          later = ignore\n          deadline.cancel()\n        })",
     replace: "        return Effect.sync(() => {\n          later = ignore\n        })",
     why: "each ask of a client that went holds its closure until the deadline",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/reference.test.ts"]
   },
   {
     id: "retry-of-a-left-phase",
@@ -132,6 +131,6 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "      return Effect.sync(() => retry?.cancel())\n",
     replace: "      return Effect.sync(() => retry)\n",
     why: "an interrupted activity stays in the timers",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   }
 ]

@@ -136,6 +136,6 @@ export const capacity: ReadonlyArray<Mutant> = [
     find: "while (this.firstCommand !== undefined && handled < cellBudget) {",
     replace: "while (this.firstCommand !== undefined) {",
     why: "an actor with a long mailbox starves its neighbours",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/cell.test.ts"]
   }
 ]

@@ -140,7 +140,7 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "earlier !== undefined && earlier.atMs + lifeMs > this.engine.clock()",
     replace: "earlier !== undefined",
     why: "a key of last month answers with last month's order",
-    tests: ["test/protocols/store/calls/many.test.ts", "test/protocols/store/resources/domain.test.ts"]
+    tests: ["test/protocols/store/engine/idempotency.test.ts"]
   },
   {
     id: "index",
@@ -164,7 +164,9 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "          later = ignore\n          resume(Effect.fail(new AskTimeout(",
     replace: "          resume(Effect.fail(new AskTimeout(",
     why: "a late answer resumes a fiber that has gone on",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"],
+    equivalent:
+      "resume of Effect.callback counts once: what a late answer resumes is a fiber that has its fault already, and cancelling a timer that has fired does nothing"
   },
   {
     id: "sweep-from-the-beginning",
@@ -189,6 +191,6 @@ export const expiry: ReadonlyArray<Mutant> = [
     find: "      if (expiresAtMs !== undefined) this.ensureExtension().expiresAtMs = expiresAtMs\n      else if (this.extension",
     replace: "      if (this.extension",
     why: "an actor that comes back does not know its time of expiry, and never clears it",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/cell.test.ts"]
   }
 ]

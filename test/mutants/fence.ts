@@ -101,7 +101,7 @@ export const fence: ReadonlyArray<Mutant> = [
     find: "    const { generation } = ext\n    const conflict = kind",
     replace: "    const { generation } = ext\n    this.seq = seq\n    const conflict = kind",
     why: "after a refused row the next commit of the actor is refused for its sequence",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/cell.test.ts"]
   },
   {
     id: "end-keeps-its-sequence",

@@ -133,7 +133,7 @@ export const flush: ReadonlyArray<Mutant> = [
     find: "      Effect.promise(() => this.store.flushed())\n",
     replace: "      Effect.void\n",
     why: "a shutdown ends before what was accepted is on disk",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/registry.test.ts"]
   },
   {
     id: "end-told-early",

@@ -98,7 +98,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "    if (ext.generation !== generation) return\n",
     replace: "",
     why: "the second of two lost commits takes back what was decided after the first",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/cell.test.ts"]
   },
   {
     id: "loss-is-no-generation",
@@ -106,7 +106,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "    ext.generation++\n",
     replace: "",
     why: "the callbacks of lost commits pass for those of new ones",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/cell.test.ts"]
   },
   {
     id: "start-of-a-left-phase",
@@ -114,7 +114,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "    if (turn !== this.turn) return\n    const { system } = this.performer.kind\n",
     replace: "    const { system } = this.performer.kind\n",
     why: "an activity starts for a phase that was left while the one before it was ending",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   },
   {
     id: "end-of-an-old-activity",
@@ -122,7 +122,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "      if (turn !== this.turn) return\n      if (Exit",
     replace: "      if (Exit",
     why: "an interrupted activity counts as a crash of its actor",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   },
   {
     id: "two-activities",
@@ -130,7 +130,7 @@ export const generation: ReadonlyArray<Mutant> = [
     find: "    if (before === undefined) start()\n    else before.addObserver(start)",
     replace: "    start()",
     why: "the activity of the next phase begins before that of the last has let go of what it held",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   },
   {
     id: "activity-after-an-end",
@@ -138,6 +138,6 @@ export const generation: ReadonlyArray<Mutant> = [
     find: '    if (this.extension?.pendingCommits.some(({ ends }) => ends) === true)\n      return done(this.unavailable("storage"))\n',
     replace: "",
     why: "what an activity tells after its actor has ended begins a new actor",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   }
 ]

@@ -112,7 +112,7 @@ export const window: ReadonlyArray<Mutant> = [
     find: "    this.timesMs = this.timesMs.filter((at) => at > nowMs - withinMs)\n",
     replace: "",
     why: "four crashes in a month fail an actor",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/supervisor.test.ts"]
   },
   {
     id: "rest-by-the-wall-clock",
@@ -120,6 +120,6 @@ export const window: ReadonlyArray<Mutant> = [
     find: "this.restUntilMs = this.performer.kind.system.monotonicMs() + restMs",
     replace: "this.restUntilMs = this.performer.kind.system.nowMs() + restMs",
     why: "a wall clock that is set back holds a crashed activity for an hour",
-    tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
+    tests: ["test/runtime/activity.test.ts"]
   }
 ]
