@@ -125,6 +125,45 @@ export type RecognitionEvent =
   /** Says that no speech will be reported before this time any more. */
   | { readonly _tag: "silence"; readonly untilMs: number }
 
+export interface RecognizeOptions {
+  readonly language: Language | undefined
+  readonly hints?: ReadonlyArray<string>
+  readonly lease?: RecognizerLease
+}
+
+/** Who wants a recognizer. Live speech has recognizers that jobs cannot take. */
+export interface RecognizerClaim {
+  readonly use: "live" | "job"
+  readonly account: string
+  /** Whoever is named here has one lease at most, and gets that when it asks again. */
+  readonly owner: string
+  readonly language: Language | undefined
+  /** Goes before all that are not urgent: it had a lease and lost it. */
+  readonly urgent?: boolean
+}
+
+/** The right to recognize one stream after the other, until it ends. */
+export interface RecognizerLease {
+  readonly ended: boolean
+  /** True while somebody waits for what this lease holds: work that can pause should let go. */
+  readonly contended: boolean
+  /** Waits until the lease ends. */
+  readonly end: Effect.Effect<void>
+  /** Ends the lease so long from now, unless it is renewed again. */
+  renew(ms: number): void
+  release(): void
+}
+
+/** What a recognizer lends. */
+export interface RecognizerPlaces {
+  /** Lends at once; undefined when nothing is free, or somebody waits. */
+  readonly reserve: (claim: RecognizerClaim) => RecognizerLease | undefined
+  /** Lends in turn, round robin by account. The caller releases the lease, whatever happens to it. */
+  readonly lease: (claim: RecognizerClaim) => Effect.Effect<RecognizerLease, EngineFault>
+  readonly held: (owner: string) => RecognizerLease | undefined
+  readonly waiting: (use: RecognizerClaim["use"]) => number
+}
+
 export interface Recognizer extends Engine {
   /** The languages it recognizes; none when it is not ready. */
   readonly languages: () => ReadonlyArray<Language>
@@ -132,12 +171,15 @@ export interface Recognizer extends Engine {
   readonly detects: boolean
   /** True when `hints` make a difference. */
   readonly takesHints?: boolean
+  /** How many live recognitions there can be at once. */
   readonly capacity: () => { readonly used: number; readonly max: number }
+  readonly places: RecognizerPlaces
   /** Recognizes one stream of PCM until the audio ends and the last final is out. A crash of its process
-   *  fails with `crashed`; the caller may recognize again from where the last final ended. */
+   *  fails with `crashed`; the caller may recognize again from where the last final ended. Without a lease it
+   *  has a live place if one is free, and fails with `overloaded` otherwise. */
   readonly recognize: (
     audio: Stream.Stream<Pcm>,
-    options: { readonly language: Language | undefined; readonly hints?: ReadonlyArray<string> }
+    options: RecognizeOptions
   ) => Stream.Stream<RecognitionEvent, EngineFault>
 }
 

@@ -9,6 +9,8 @@ import {
   type Engine,
   type Language,
   type Recognizer,
+  type RecognizerClaim,
+  type RecognizerLease,
   type EngineSegment,
   type Synthesizer,
   type Translator,
@@ -211,6 +213,35 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
         ? engine.detects || engine.languages().length > 0
         : engine.languages().includes(language)
     )
+
+  /** Whose places a lease is of. */
+  const lenders = new WeakMap<RecognizerLease, Recognizer>()
+  const lentBy = <L extends RecognizerLease | undefined>(engine: Recognizer, lease: L): L => {
+    if (lease !== undefined) lenders.set(lease, engine)
+    return lease
+  }
+
+  const held = (owner: string): RecognizerLease | undefined => {
+    for (const engine of engines) {
+      const lease = engine.places.held(owner)
+      if (lease !== undefined) return lease
+    }
+    return undefined
+  }
+
+  const reserve = (claim: RecognizerClaim): RecognizerLease | undefined => {
+    const existing = held(claim.owner)
+    if (existing !== undefined) return existing
+    for (const engine of able(claim.language)) {
+      const lease = lentBy(engine, engine.places.reserve(claim))
+      if (lease !== undefined) return lease
+    }
+    return undefined
+  }
+
+  const nothingRecognizes = (language: Language | undefined): EngineFault =>
+    unavailable("recognizer", reasons(engines) || `nothing hears ${language ?? "that"} now`)
+
   return {
     info: infoOf("recognizer"),
     readiness: readinessOf(engines),
@@ -229,24 +260,36 @@ export const recognizerRouter = (engines: ReadonlyArray<Recognizer>): Recognizer
         },
         { used: 0, max: 0 }
       ),
-    recognize: (audio, options) =>
-      Stream.unwrap(
-        Effect.sync(() => {
-          const engine =
-            able(options.language).find((candidate) => {
-              const { used, max } = candidate.capacity()
-              return used < max
-            }) ?? able(options.language)[0]
-          return engine === undefined
-            ? Stream.fail(
-                unavailable(
-                  "recognizer",
-                  reasons(engines) || `nothing hears ${options.language ?? "that"} now`
-                )
-              )
-            : engine.recognize(audio, options)
+    places: {
+      reserve,
+      held,
+      waiting: (use) => engines.reduce((sum, engine) => sum + engine.places.waiting(use), 0),
+      lease: (claim) =>
+        Effect.suspend((): Effect.Effect<RecognizerLease, EngineFault> => {
+          const lease = reserve(claim)
+          if (lease !== undefined) return Effect.succeed(lease)
+          const candidates = able(claim.language)
+          const waiting = candidates.map((engine) => engine.places.waiting(claim.use))
+          const engine = candidates[waiting.indexOf(Math.min(...waiting))]
+          if (engine === undefined) return Effect.fail(nothingRecognizes(claim.language))
+          return Effect.map(engine.places.lease(claim), (lent) => lentBy(engine, lent))
         })
-      )
+    },
+    recognize: (audio, options) =>
+      Stream.suspend(() => {
+        const { lease, language } = options
+        const candidates = able(language)
+        const engine =
+          (lease === undefined ? undefined : lenders.get(lease)) ??
+          candidates.find((candidate) => {
+            const { used, max } = candidate.capacity()
+            return used < max
+          }) ??
+          candidates[0]
+        return engine === undefined
+          ? Stream.fail(nothingRecognizes(language))
+          : engine.recognize(audio, options)
+      })
   }
 }
 

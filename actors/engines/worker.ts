@@ -4,6 +4,7 @@
  *  actors/engines/worker-port.ts. Source: docs/spec/engines.md, section 1. */
 import { fork, type ChildProcess } from "node:child_process"
 import { existsSync } from "node:fs"
+import { constants, setPriority } from "node:os"
 import { fileURLToPath } from "node:url"
 import type { UncaughtError } from "./worker-port.ts"
 
@@ -49,6 +50,19 @@ const workerEnvironment = (): Record<string, string> => {
   return environment
 }
 
+export interface WorkerOptions {
+  /** It gets the processor when nobody else wants it. */
+  readonly background?: boolean
+}
+
+const yieldProcessor = (pid: number | undefined): void => {
+  try {
+    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    /* it has ended already, or the system does not allow it */
+  }
+}
+
 class WorkerProcess<In extends object, Out extends object> implements EngineWorker<In, Out> {
   private readonly child: ChildProcess
   private listener: ((message: Out) => void) | undefined
@@ -56,7 +70,7 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
   private uncaught: string | undefined
   private readonly deathListeners: Array<(reason: string) => void> = []
 
-  constructor(name: string, options: unknown) {
+  constructor(name: string, options: unknown, { background = false }: WorkerOptions) {
     const child = fork(workerFile(name), [JSON.stringify(options ?? {})], {
       serialization: "advanced",
       // Without this the child would run with our own flags, a debugger's port included.
@@ -65,6 +79,7 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
       stdio: ["ignore", "ignore", "ignore", "ipc"]
     })
     this.child = child
+    if (background) yieldProcessor(child.pid)
     // An engine that is up does not keep a program alive that has nothing else to do.
     child.unref()
     child.channel?.unref()
@@ -111,5 +126,6 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
 /** Starts a worker with options, which it gets as JSON. */
 export const startWorker = <In extends object, Out extends object>(
   name: string,
-  options: unknown
-): EngineWorker<In, Out> => new WorkerProcess(name, options)
+  options: unknown,
+  settings: WorkerOptions = {}
+): EngineWorker<In, Out> => new WorkerProcess(name, options, settings)

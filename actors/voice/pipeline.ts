@@ -26,6 +26,8 @@ import {
   type EngineFault,
   type Pcm,
   type RecognitionEvent,
+  type RecognizerClaim,
+  type RecognizerLease,
   type TranslateRequest
 } from "../engines/ports.ts"
 import { ReplayBuffer, samplesPerMs } from "./replay-buffer.ts"
@@ -70,6 +72,7 @@ interface PipelineLanes {
 }
 
 interface PipelineParts {
+  readonly sessionId: string
   readonly state: PipelineState
   readonly lanes: PipelineLanes
   readonly engines: SessionEngines
@@ -80,6 +83,9 @@ interface PipelineParts {
 export const updateMs = 200
 
 const tentativeEveryMs = 300
+/** How long a session keeps its recognizer without a connection. */
+export const leaseMs = 15_000
+
 const recognitionAttemptsMax = 2
 const stepsMax = 64
 
@@ -99,12 +105,12 @@ const segmentText = (text: string, language: string, first: boolean): string =>
 
 export const voicePipeline = (
   state: PipelineState,
-  { lanes }: { readonly lanes: PipelineLanes }
+  { id: sessionId, lanes }: { readonly id: string; readonly lanes: PipelineLanes }
 ): Stream.Stream<PipelineCommand, never, VoiceEngines> =>
   Stream.unwrap(
     Effect.map(VoiceEngines, (engines) => {
       const steps = new LanePipe<Step>(stepsMax)
-      const pipeline = new VoicePipeline({ state, lanes, engines, steps })
+      const pipeline = new VoicePipeline({ sessionId, state, lanes, engines, steps })
       const emit = (event: SessionEvent | undefined) =>
         Stream.fromEffectDrain(event === undefined ? Effect.void : lanes.events.put(event))
       // The kernel pulls the next element when this one is durable.
@@ -115,7 +121,22 @@ export const voicePipeline = (
     })
   )
 
+/** The claim of a live session to a recognizer. */
+export const liveClaim = (
+  sessionId: string,
+  { accountId, sourceLanguage }: Pick<VoiceConfig, "accountId" | "sourceLanguage">
+): RecognizerClaim => ({
+  use: "live",
+  account: accountId,
+  owner: sessionId,
+  language: sourceLanguage === null ? undefined : baseLanguage(sourceLanguage)
+})
+
+/** How one recognition ended. "lost": its lease ended, because the client is away. */
+type RecognitionEnd = "finished" | "crashed" | "lost"
+
 class VoicePipeline {
+  private readonly sessionId: string
   private readonly state: PipelineState
   private readonly lanes: PipelineLanes
   private readonly engines: SessionEngines
@@ -132,7 +153,8 @@ class VoicePipeline {
 
   private revision = 0
 
-  constructor({ state, lanes, engines, steps }: PipelineParts) {
+  constructor({ sessionId, state, lanes, engines, steps }: PipelineParts) {
+    this.sessionId = sessionId
     this.state = state
     this.lanes = lanes
     this.engines = engines
@@ -149,7 +171,7 @@ class VoicePipeline {
       })
       if (this.state.finished) return yield* this.lanes.events.put({ _tag: "Finished" })
       if (this.state.config.targets.length > 0) yield* Effect.forkScoped(this.tentativeTranslations)
-      yield* this.recognize(1)
+      yield* this.recognize
       yield* this.steps.put({ command: { _tag: "Finish" }, after: { _tag: "Finished" } })
     })
     return Effect.catch(work, ({ fault }: SessionFailure) =>
@@ -158,6 +180,7 @@ class VoicePipeline {
   }
 
   private close(): void {
+    this.engines.recognizer.places.held(this.sessionId)?.release()
     this.decoder?.close()
     for (const encoder of this.encoders.values()) encoder.close()
   }
@@ -171,7 +194,8 @@ class VoicePipeline {
         if (ended) return Effect.succeed(undefined)
         return Effect.flatMap(this.nextChunks, (chunks) => {
           ended = chunks === undefined
-          return this.decode(chunks)
+          // Chunks that were taken are decoded, whatever ends the recognition meanwhile.
+          return Effect.uninterruptible(this.decode(chunks))
         })
       })
     )
@@ -228,36 +252,66 @@ class VoicePipeline {
       this.unreportedSamples = 0
   }
 
-  /** Recognizes to the end of the source; after a crash it begins again with the buffered sound. */
-  private recognize(attempt: number): Effect.Effect<void, SessionFailure, Scope.Scope> {
+  /** Recognizes to the end of the source. After a crash, and when the recognizer was taken from an absent client
+   *  that has returned, it begins again with the buffered sound. */
+  private get recognize(): Effect.Effect<void, SessionFailure, Scope.Scope> {
+    return Effect.gen({ self: this }, function* () {
+      let attempts = 1
+      for (let end: RecognitionEnd = "lost"; end !== "finished";) {
+        // No recognizer is started, or taken from others, before there is sound to recognize.
+        const replays = end === "crashed" || (end === "lost" && this.state.sourceEnded)
+        if (!replays) yield* this.firstSound
+        const lease = yield* this.lease
+        end = yield* Effect.raceFirst(
+          this.recognizeWith(lease, () => {
+            attempts = 1
+          }),
+          Effect.as(lease.end, "lost" as const)
+        )
+        if (end === "crashed" && attempts++ >= recognitionAttemptsMax)
+          return yield* Effect.fail(engineFailure())
+      }
+      if (this.audioFailure !== undefined) return yield* Effect.fail(this.audioFailure)
+    })
+  }
+
+  /** The session's recognizer. It has one since it was created, unless the client has been away; then it goes
+   *  before those that are new. */
+  private get lease(): Effect.Effect<RecognizerLease, SessionFailure> {
+    const claim = { ...liveClaim(this.sessionId, this.state.config), urgent: true }
+    return this.engines.recognizer.places.lease(claim).pipe(
+      Effect.tap((lease) => Effect.sync(() => lease.renew(leaseMs))),
+      Effect.mapError(engineFailure)
+    )
+  }
+
+  private recognizeWith(
+    lease: RecognizerLease,
+    onFinal: () => void
+  ): Effect.Effect<RecognitionEnd, SessionFailure, Scope.Scope> {
     const { sourceLanguage } = this.state.config
     const replayed = this.unconcluded.contents
     const fromMs = this.unconcluded.startMs
     const sound =
       replayed.length === 0 ? this.audio : Stream.concat(Stream.fromIterable(replayed), this.audio)
-    return Effect.gen({ self: this }, function* () {
-      // No recognizer is started before there is sound to recognize.
-      if (replayed.length === 0 && !this.state.sourceEnded) yield* this.firstSound
-      let attempts = attempt
-      yield* Stream.runForEachArray(
-        this.engines.recognizer.recognize(sound, {
-          language: sourceLanguage === null ? undefined : baseLanguage(sourceLanguage),
-          hints: this.engines.customizations?.hints(this.state.config, sourceLanguage ?? undefined) ?? []
-        }),
-        (events) => {
-          if (events.some(({ _tag }) => _tag === "final")) attempts = 1
-          return this.onRecognition(events, 0, fromMs)
-        }
-      ).pipe(
-        Effect.catch((fault: EngineFault | SessionFailure) => {
-          if (fault instanceof SessionFailure) return Effect.fail(fault)
-          return fault.reason === "crashed" && attempts < recognitionAttemptsMax
-            ? Effect.suspend(() => this.recognize(attempts + 1))
-            : Effect.fail(engineFailure())
-        })
-      )
-      if (this.audioFailure !== undefined) return yield* Effect.fail(this.audioFailure)
-    })
+    return Stream.runForEachArray(
+      this.engines.recognizer.recognize(sound, {
+        language: sourceLanguage === null ? undefined : baseLanguage(sourceLanguage),
+        hints: this.engines.customizations?.hints(this.state.config, sourceLanguage ?? undefined) ?? [],
+        lease
+      }),
+      (events) => {
+        if (events.some(({ _tag }) => _tag === "final")) onFinal()
+        // What is concluded is also translated, even if the lease ends meanwhile.
+        return Effect.uninterruptible(this.onRecognition(events, 0, fromMs))
+      }
+    ).pipe(
+      Effect.as("finished" as const),
+      Effect.catch((fault: EngineFault | SessionFailure): Effect.Effect<RecognitionEnd, SessionFailure> => {
+        if (fault instanceof SessionFailure) return Effect.fail(fault)
+        return fault.reason === "crashed" ? Effect.succeed("crashed") : Effect.fail(engineFailure())
+      })
+    )
   }
 
   /** Waits until the lane holds an update or has ended; takes nothing. */

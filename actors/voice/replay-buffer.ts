@@ -2,7 +2,7 @@
  *  holds 30 s at most and drops the oldest sound first. Positions are in ms of the session's audio. */
 import type { Pcm } from "../engines/ports.ts"
 
-const bufferedMsMax = 30_000
+const bufferedMsMaxDefault = 30_000
 
 /** PCM is 16 kHz mono everywhere behind the decoder. */
 export const samplesPerMs = 16
@@ -11,9 +11,11 @@ export class ReplayBuffer {
   private readonly parts: Array<Pcm> = []
   private samples = 0
   private positionMs: number
+  private readonly samplesMax: number
 
-  constructor(startMs: number) {
+  constructor(startMs: number, bufferedMsMax = bufferedMsMaxDefault) {
     this.positionMs = startMs
+    this.samplesMax = bufferedMsMax * samplesPerMs
   }
 
   /** The position of the oldest sample in the buffer. */
@@ -29,8 +31,7 @@ export class ReplayBuffer {
   push(pcm: Pcm): void {
     this.parts.push(pcm)
     this.samples += pcm.length
-    while (this.samples > bufferedMsMax * samplesPerMs && this.parts.length > 1)
-      this.drop(this.parts[0]!.length)
+    while (this.samples > this.samplesMax && this.parts.length > 1) this.drop(this.parts[0]!.length)
   }
 
   /** Drops the sound before `untilMs`; a time beyond the buffer's end empties it. */

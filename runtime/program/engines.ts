@@ -53,11 +53,10 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Engine
   const listeners: Array<Recognizer> = []
   if (config.openaiBaseUrl !== undefined && config.openaiSttModel !== undefined) {
     listeners.push(
-      openaiTranscription({
-        url: config.openaiBaseUrl,
-        key: config.openaiApiKey ?? "",
-        model: config.openaiSttModel
-      })
+      openaiTranscription(
+        { url: config.openaiBaseUrl, key: config.openaiApiKey ?? "", model: config.openaiSttModel },
+        system
+      )
     )
   }
   listeners.push(sherpa({ system, starts, folder: join(config.modelsDir, "stt") }))

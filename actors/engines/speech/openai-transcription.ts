@@ -4,6 +4,8 @@
 import { Effect, Stream } from "effect"
 import type { EngineFault, RecognitionEvent, Recognizer } from "../ports.ts"
 import { callUpstream, type OpenAiService } from "../upstream-call.ts"
+import { places, type PoolClock } from "../pool.ts"
+import { RecognizerPools } from "./recognizer-pools.ts"
 import { UtteranceSegmenter, type Utterance } from "./utterance-segmenter.ts"
 
 const id = "openai-transcription"
@@ -14,6 +16,7 @@ const languages =
   )
 
 const recognitionsMax = 64
+const jobsMax = 8
 const partialEveryMs = 2_000
 
 /** Writes 16 kHz mono sound as a WAV file. */
@@ -94,8 +97,8 @@ class Recognition {
   }
 }
 
-export const openaiTranscription = ({ url, key, model }: OpenAiService): Recognizer => {
-  let used = 0
+export const openaiTranscription = ({ url, key, model }: OpenAiService, clock: PoolClock): Recognizer => {
+  const pools = new RecognizerPools({ id, live: places(recognitionsMax), jobs: places(jobsMax), clock })
   const transcribe = (
     pcm: Int16Array,
     language: string | undefined,
@@ -117,30 +120,21 @@ export const openaiTranscription = ({ url, key, model }: OpenAiService): Recogni
         (answer) => String((answer as { readonly text?: unknown }).text ?? "").trim()
       )
     })
-  const take = Effect.sync(() => {
-    used++
-  })
-  const release = () =>
-    Effect.sync(() => {
-      used--
-    })
   return {
     info: { id, version: model, tier: "remote", licence: "service" },
     readiness: () => ({ ready: true }),
     languages: () => languages,
     detects: true,
     takesHints: true,
-    capacity: () => ({ used, max: recognitionsMax }),
-    recognize: (audio, { language, hints = [] }) =>
-      Stream.unwrap(
-        Effect.gen(function* () {
-          yield* Effect.acquireRelease(take, release)
-          const recognition = new Recognition((pcm) => transcribe(pcm, language, hints), language ?? "en")
-          return Stream.concat(
-            Stream.flatMap(audio, (pcm) => recognition.push(pcm)),
-            Stream.suspend(() => recognition.end())
-          )
-        })
-      )
+    capacity: pools.capacity,
+    places: pools,
+    recognize: (audio, { language, hints = [], lease }) =>
+      pools.recognizeWith(lease, () => {
+        const recognition = new Recognition((pcm) => transcribe(pcm, language, hints), language ?? "en")
+        return Stream.concat(
+          Stream.flatMap(audio, (pcm) => recognition.push(pcm)),
+          Stream.suspend(() => recognition.end())
+        )
+      })
   }
 }

@@ -6,8 +6,8 @@ import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Recognizer } from "../ports.ts"
-import { supervise, type EngineStartMap } from "../engine-process.ts"
-import { recognizeOn, recognizerWorker, type Canary, type Slot } from "./worker-recognizer.ts"
+import type { EngineStartMap } from "../engine-process.ts"
+import { recognizeOn, recognizerSlots, type Canary } from "./worker-recognizer.ts"
 import { phraseOf, sentenceOf } from "./transcript.ts"
 
 const id = "pocketsphinx"
@@ -35,31 +35,32 @@ export const pocketsphinx = ({
   cacheFolder,
   sessionsMax
 }: PocketsphinxOptions): Recognizer & { readonly warm: () => void } => {
-  const slots: ReadonlyArray<Slot> = Array.from({ length: sessionsMax }, (_, i) => ({
-    engine: supervise({
-      system,
-      starts,
-      id: `${id}/${i}`,
-      start: recognizerWorker({ id, name: "pocketsphinx", data: { cacheFolder }, canary })
-    }),
-    busy: false
-  }))
-  let missing: string | undefined
+  const { pools, lostReason, warm } = recognizerSlots({
+    system,
+    starts,
+    id,
+    actorId: id,
+    name: "pocketsphinx",
+    data: { cacheFolder },
+    canary,
+    liveMax: sessionsMax
+  })
   return {
     info: { id, version: "1.0.0", tier: "embedded", licence: "MIT, BSD-2-Clause (model)" },
-    readiness: () => (missing === undefined ? { ready: true } : { ready: false, reason: missing }),
-    languages: () => (missing === undefined ? ["en"] : []),
+    readiness: () => {
+      const reason = lostReason()
+      return reason === undefined ? { ready: true } : { ready: false, reason }
+    },
+    languages: () => (lostReason() === undefined ? ["en"] : []),
     detects: false,
-    capacity: () => ({ used: slots.filter(({ busy }) => busy).length, max: sessionsMax }),
+    capacity: pools.capacity,
+    places: pools,
     recognize: recognizeOn({
       id,
-      slots,
+      pools,
       language: "en",
-      wording: { phrase: phraseOf, sentence: sentenceOf },
-      onMissing: (reason) => {
-        missing = reason
-      }
+      wording: { phrase: phraseOf, sentence: sentenceOf }
     }),
-    warm: () => slots[0]?.engine.start()
+    warm
   }
 }

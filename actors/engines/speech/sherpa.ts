@@ -5,11 +5,11 @@
 import { existsSync, readdirSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
-import { Stream } from "effect"
+import { Effect, Stream } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
-import { EngineFault, type Language, type Recognizer } from "../ports.ts"
-import { supervise, type EngineStartMap } from "../engine-process.ts"
-import { recognizeOn, recognizerWorker, type Slot } from "./worker-recognizer.ts"
+import { EngineFault, type Language, type Recognizer, type RecognizerLease } from "../ports.ts"
+import type { EngineStartMap } from "../engine-process.ts"
+import { recognizeOn, recognizerSlots, type RecognizerSlots } from "./worker-recognizer.ts"
 import { phraseOf } from "./transcript.ts"
 
 const id = "sherpa-onnx"
@@ -22,6 +22,9 @@ const wording = {
     return phrase === "" ? "" : `${phrase}.`
   }
 }
+
+const noModel = (language: Language | undefined): EngineFault =>
+  new EngineFault({ reason: "unsupported", engine: id, detail: `no model for ${language ?? "any language"}` })
 
 export interface SherpaOptions {
   readonly system: ActorSystem
@@ -42,24 +45,37 @@ export const sherpa = ({ system, starts, folder }: SherpaOptions): Recognizer =>
   const found = existsSync(folder)
     ? readdirSync(folder).filter((name) => existsSync(join(folder, name, "tokens.txt")))
     : []
-  const missing = new Map<Language, string>()
-  const slots = new Map<Language, ReadonlyArray<Slot>>(
+  const recognizers = new Map<Language, RecognizerSlots>(
     found.length === 0 || !isInstalled()
       ? []
       : found.map((language) => [
           language,
-          Array.from({ length: slotsPerLanguage }, (_, i) => ({
-            engine: supervise({
-              system,
-              starts,
-              id: `${id}/${language}/${i}`,
-              start: recognizerWorker({ id, name: "sherpa", data: { folder: join(folder, language) } })
-            }),
-            busy: false
-          }))
+          recognizerSlots({
+            system,
+            starts,
+            id,
+            actorId: `${id}/${language}`,
+            name: "sherpa",
+            data: { folder: join(folder, language) },
+            liveMax: slotsPerLanguage
+          })
         ])
   )
-  const ready = (): ReadonlyArray<Language> => [...slots.keys()].filter((language) => !missing.has(language))
+  const ready = (): ReadonlyArray<Language> =>
+    [...recognizers].flatMap(([language, { lostReason }]) => (lostReason() === undefined ? [language] : []))
+  const lostReason = (): string | undefined => {
+    for (const recognizer of recognizers.values()) {
+      const reason = recognizer.lostReason()
+      if (reason !== undefined) return reason
+    }
+    return undefined
+  }
+  const all = [...recognizers.values()].map(({ pools }) => pools)
+  /** Without a language the first that works is used. */
+  const poolsOf = (language: Language | undefined) => {
+    const chosen = language ?? ready()[0]
+    return chosen === undefined ? undefined : recognizers.get(chosen)?.pools
+  }
   return {
     info: { id, version: "1", tier: "local", licence: "Apache-2.0" },
     readiness: () =>
@@ -68,36 +84,42 @@ export const sherpa = ({ system, starts, folder }: SherpaOptions): Recognizer =>
         : {
             ready: false,
             reason:
-              [...missing.values()][0] ??
+              lostReason() ??
               (found.length === 0
                 ? `no models in ${folder}`
                 : "the package is missing: npm i --no-save sherpa-onnx-node@1.13.8")
           },
     languages: ready,
     detects: false,
-    capacity: () => {
-      const all = [...slots.values()].flat()
-      return { used: all.filter(({ busy }) => busy).length, max: all.length }
+    capacity: () =>
+      all.reduce(
+        (sum, pools) => {
+          const { used, max } = pools.capacity()
+          return { used: sum.used + used, max: sum.max + max }
+        },
+        { used: 0, max: 0 }
+      ),
+    places: {
+      reserve: (claim) => poolsOf(claim.language)?.reserve(claim),
+      lease: (claim) =>
+        Effect.suspend(
+          (): Effect.Effect<RecognizerLease, EngineFault> =>
+            poolsOf(claim.language)?.lease(claim) ?? Effect.fail(noModel(claim.language))
+        ),
+      held: (owner) => {
+        for (const pools of all) {
+          const lease = pools.held(owner)
+          if (lease !== undefined) return lease
+        }
+        return undefined
+      },
+      waiting: (use) => all.reduce((sum, pools) => sum + pools.waiting(use), 0)
     },
     recognize: (audio, options) => {
       const language = options.language ?? ready()[0]
-      const slotsOfLanguage = language === undefined ? undefined : slots.get(language)
-      if (language === undefined || slotsOfLanguage === undefined)
-        return Stream.fail(
-          new EngineFault({
-            reason: "unsupported",
-            engine: id,
-            detail: `no model for ${language ?? "any language"}`
-          })
-        )
-      const recognize = recognizeOn({
-        id,
-        slots: slotsOfLanguage,
-        language,
-        wording,
-        onMissing: (reason) => missing.set(language, reason)
-      })
-      return recognize(audio, options)
+      const pools = poolsOf(language)
+      if (language === undefined || pools === undefined) return Stream.fail(noModel(language))
+      return recognizeOn({ id, pools, language, wording })(audio, options)
     }
   }
 }

@@ -4,9 +4,11 @@
  *  Source: docs/spec/engines.md, sections 4.1 and 4.3. */
 import { Effect, Stream } from "effect"
 import { LanePipe } from "../../../runtime/lane.ts"
-import type { Start, Supervised } from "../engine-process.ts"
+import { supervise, type EngineStartMap, type Start, type Supervised } from "../engine-process.ts"
+import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Pcm, type RecognitionEvent, type Recognizer } from "../ports.ts"
 import { startWorker, type EngineWorker } from "../worker.ts"
+import { RecognizerPools } from "./recognizer-pools.ts"
 
 /** What the worker is told. `End`: no more sound comes, it reports the rest and `Done`; `Abandon`: it
  *  forgets the recognition. Both leave the worker ready for the next. */
@@ -55,7 +57,9 @@ export interface RecognizerWorkerOptions {
   /** The name of its file in dist/workers. */
   readonly name: string
   readonly data: unknown
-  readonly canary?: () => Canary
+  readonly canary?: (() => Canary) | undefined
+  /** It gets the processor when nobody else wants it. */
+  readonly background?: boolean
 }
 
 const faultsOf = (id: string) => ({
@@ -89,12 +93,13 @@ export const recognizerWorker = ({
   id,
   name,
   data,
-  canary
+  canary,
+  background = false
 }: RecognizerWorkerOptions): Start<RecognizerWorker> =>
   Effect.gen(function* () {
     const { crashed, unavailable } = faultsOf(id)
     const worker = yield* Effect.acquireRelease(
-      Effect.sync(() => startWorker<ToRecognizer, FromRecognizer>(name, data)),
+      Effect.sync(() => startWorker<ToRecognizer, FromRecognizer>(name, data, { background })),
       (started) => Effect.sync(() => started.kill())
     )
     yield* Effect.callback<void, EngineFault>((resume) => {
@@ -122,10 +127,56 @@ export const recognizerWorker = ({
     }
   })
 
-/** A worker, and whether a recognition has it. */
-export interface Slot {
-  readonly engine: Supervised<RecognizerWorker>
-  busy: boolean
+/** A worker of its own for one recognition at a time. */
+export type RecognizerSlot = Supervised<RecognizerWorker>
+
+export interface RecognizerSlotsOptions extends Omit<RecognizerWorkerOptions, "background"> {
+  readonly system: ActorSystem
+  readonly starts: EngineStartMap
+  /** What the actors of the slots are called. */
+  readonly actorId: string
+  readonly liveMax: number
+}
+
+export interface RecognizerSlots {
+  readonly pools: RecognizerPools<RecognizerSlot>
+  /** Why none of them recognizes, once one was given up and no other is up. */
+  readonly lostReason: () => string | undefined
+  readonly warm: () => void
+}
+
+/** The pools of a recognizer whose every place is a worker: those of live speech, and one for jobs, which works
+ *  when the others leave the processor to it. */
+export const recognizerSlots = ({
+  system,
+  starts,
+  actorId,
+  liveMax,
+  ...options
+}: RecognizerSlotsOptions): RecognizerSlots => {
+  const slot = (part: string, background: boolean): RecognizerSlot =>
+    supervise({
+      system,
+      starts,
+      id: `${actorId}/${part}`,
+      start: recognizerWorker({ ...options, background })
+    })
+  const live = Array.from({ length: liveMax }, (_, i) => slot(String(i), false))
+  const pools = new RecognizerPools({
+    id: options.id,
+    live,
+    jobs: [slot("jobs", true)],
+    clock: system,
+    // A worker that is up recognizes at once; another has to start first.
+    prefer: (engine) => engine.readiness().ready,
+    usable: (engine) => !engine.lost()
+  })
+  const lostReason = (): string | undefined => {
+    const lost = live.find((engine) => engine.lost())?.readiness()
+    if (lost === undefined || lost.ready || live.some((engine) => engine.readiness().ready)) return undefined
+    return lost.reason
+  }
+  return { pools, lostReason, warm: () => live[0]?.start() }
 }
 
 /** How a decoder's bare words are written for a reader. */
@@ -136,10 +187,9 @@ export interface Wording {
 
 export interface RecognizeOnOptions {
   readonly id: string
-  readonly slots: ReadonlyArray<Slot>
+  readonly pools: RecognizerPools<RecognizerSlot>
   readonly language: Language
   readonly wording: Wording
-  readonly onMissing: (reason: string) => void
 }
 
 type Output =
@@ -251,53 +301,24 @@ class Recognition {
   }
 }
 
-/** Makes a recognizer's `recognize` of slots: each recognition has a slot for itself until it ends. */
+/** Makes a recognizer's `recognize` of its pools: each recognition has a worker for itself until it ends. */
 export const recognizeOn = (options: RecognizeOnOptions): Recognizer["recognize"] => {
-  const { id, slots, onMissing } = options
-  const take = Effect.suspend(() => {
-    const free = slots.filter(({ busy }) => !busy)
-    // A slot that is up already recognizes at once; another has to start first.
-    const slot = free.find(({ engine }) => engine.readiness().ready) ?? free[0]
-    if (slot === undefined)
-      return Effect.fail(
-        new EngineFault({
-          reason: "overloaded",
-          engine: id,
-          detail: `${slots.length} hearings are under way`
+  const { id, pools } = options
+  const liveWorker = (slot: RecognizerSlot) =>
+    slot.use(
+      (worker) =>
+        worker.dead ? Effect.fail(faultsOf(id).crashed("its worker has just died")) : Effect.succeed(worker),
+      workerStartMs
+    )
+  return (audio, { lease }) =>
+    pools.recognizeWith(lease, (slot) =>
+      Stream.unwrap(
+        Effect.gen(function* () {
+          const recognition = new Recognition(options, yield* liveWorker(slot))
+          yield* Effect.addFinalizer(() => Effect.sync(() => recognition.close()))
+          yield* Effect.forkScoped(recognition.feed(audio))
+          return recognition.events
         })
       )
-    slot.busy = true
-    return Effect.succeed(slot)
-  })
-  const release = (slot: Slot) =>
-    Effect.sync(() => {
-      slot.busy = false
-    })
-  const liveWorker = ({ engine }: Slot) =>
-    engine
-      .use(
-        (worker) =>
-          worker.dead
-            ? Effect.fail(faultsOf(id).crashed("its worker has just died"))
-            : Effect.succeed(worker),
-        workerStartMs
-      )
-      .pipe(
-        Effect.tapError((fault) =>
-          Effect.sync(() => {
-            if (fault.reason === "unavailable") onMissing(fault.detail)
-          })
-        )
-      )
-  return (audio) =>
-    Stream.unwrap(
-      Effect.gen(function* () {
-        const slot = yield* Effect.acquireRelease(take, release)
-        const worker = yield* liveWorker(slot)
-        const recognition = new Recognition(options, worker)
-        yield* Effect.addFinalizer(() => Effect.sync(() => recognition.close()))
-        yield* Effect.forkScoped(recognition.feed(audio))
-        return recognition.events
-      })
     )
 }

@@ -1,6 +1,8 @@
 /** Engines that do nothing, so that the server's own share becomes visible: the translator answers its text,
  *  the recognizer one partial per 200 ms of audio. */
 import { Effect, Stream } from "effect"
+import { places } from "../../../actors/engines/pool.ts"
+import { RecognizerPools } from "../../../actors/engines/speech/recognizer-pools.ts"
 import type { Engines, Pcm, RecognitionEvent } from "../../../actors/engines/ports.ts"
 import { stampOf } from "./chunk-stamp.ts"
 
@@ -48,6 +50,12 @@ export const stubEngines = (chunkSamples: number): Engines => {
     formality: () => true,
     translate: ({ segments }) => Effect.succeed({ segments, engine: info.id })
   }
+  const pools = new RecognizerPools({
+    id: "stub",
+    live: places(10_000),
+    jobs: [],
+    clock: { nowMs: Date.now, timers: { schedule: () => {} } }
+  })
   return {
     translator,
     detector: { info, readiness: ready, detect: () => ({ language: "en", confidence: 1, reliable: true }) },
@@ -56,7 +64,8 @@ export const stubEngines = (chunkSamples: number): Engines => {
       readiness: ready,
       languages: () => ["en"],
       detects: false,
-      capacity: () => ({ used: 0, max: 100_000 }),
+      capacity: pools.capacity,
+      places: pools,
       recognize: stubRecognizer(chunkSamples)
     },
     synthesizer: { info, readiness: ready, languages: () => [], speak: () => Effect.never },

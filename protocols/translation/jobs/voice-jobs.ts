@@ -46,6 +46,10 @@ const nameBytesMax = 1_024
 const targetsMax = 50
 const openMax = 10
 const largeMax = 2
+
+/** Jobs of all accounts that wait for a recognizer; beyond it none is accepted. */
+const queuedMax = 200
+
 const largeBytes = 104_857_600
 const texts = new Set(["text/plain", "application/x-subrip"])
 const jobNotFound = notFound("Job")
@@ -163,6 +167,10 @@ export class VoiceJobRoutes {
       (read.contentLength > largeBytes && open.filter(({ value }) => value > largeBytes).length >= largeMax)
     )
       return problem({ _tag: "Limited", retryAfterMs: 30_000 })
+    const { recognizer } = this.deps.engines
+    const readiness = recognizer.readiness()
+    if (!readiness.ready) return unavailable(readiness)
+    if (recognizer.places.waiting("job") >= queuedMax) return unavailable("too many jobs wait")
     const jobId = randomUUID()
     const nowMs = clock()
     const job: Job = { ...read, accountId, keyId: key.keyId, createdMs: nowMs, updatedMs: nowMs }

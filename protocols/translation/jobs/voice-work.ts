@@ -1,15 +1,11 @@
 /** The work of a voice job: decode, recognize, translate, and write one file per target. Guarantee: a target
  *  that fails does not fail the others.
  *  Source: docs/spec/translation.md, sections 13.1, 13.5. */
-import { Effect, Stream } from "effect"
-import {
-  AudioFault,
-  EngineFault,
-  type Engines,
-  type RecognitionEvent
-} from "../../../actors/engines/ports.ts"
+import { Effect } from "effect"
+import { AudioFault, EngineFault, type Engines } from "../../../actors/engines/ports.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
 import type { Job, Result, VoiceJobPort } from "../../../actors/voice-job.ts"
+import { recognizeInTurns } from "../../../actors/voice/job-recognition.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { KeyRing } from "../account/keys.ts"
 import { pairFor, targetOf } from "../languages.ts"
@@ -41,7 +37,8 @@ export const resultBlob = (jobId: string, index: number): string => `voice-${job
 export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps): VoiceJobPort => {
   const recognizeLines = (
     job: Job,
-    blob: string
+    blob: string,
+    jobId: string
   ): Effect.Effect<
     { readonly lines: ReadonlyArray<Line>; readonly language: string; readonly audioMs: number },
     EngineFault | FailureMessage
@@ -69,21 +66,14 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       }
       const language = job.sourceLanguage === null ? undefined : baseOf(job.sourceLanguage)
       const lines: Array<Line & { readonly language: string }> = []
-      return Stream.runForEach(
-        engines.recognizer.recognize(Stream.orDie(Stream.fromAsyncIterable(sound(), (cause) => cause)), {
-          language
-        }),
-        (event: RecognitionEvent) =>
-          Effect.sync(() => {
-            if (event._tag === "final" && event.text !== "")
-              lines.push({
-                text: event.text,
-                startMs: event.startMs,
-                endMs: event.endMs,
-                language: event.language
-              })
-          })
-      ).pipe(
+      return recognizeInTurns({
+        recognizer: engines.recognizer,
+        claim: { use: "job", account: job.accountId, owner: jobId, language },
+        sound: sound(),
+        onFinal: ({ text, startMs, endMs, language: heard }) => {
+          if (text !== "") lines.push({ text, startMs, endMs, language: heard })
+        }
+      }).pipe(
         Effect.flatMap(() =>
           broken !== undefined
             ? Effect.fail(broken)
@@ -159,7 +149,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
   return {
     run: (job, blob, jobId) =>
       Effect.mapError(
-        Effect.flatMap(recognizeLines(job, blob), ({ lines, language, audioMs }) =>
+        Effect.flatMap(recognizeLines(job, blob, jobId), ({ lines, language, audioMs }) =>
           Effect.map(
             Effect.forEach(
               job.targets,

@@ -108,6 +108,7 @@ export const fixtureEngines = (): Engines => {
       languages: () => [],
       detects: false,
       capacity: () => ({ used: 0, max: 0 }),
+      places: { reserve: () => undefined, lease: () => unsupported, held: () => undefined, waiting: () => 0 },
       recognize: () => Stream.empty
     },
     synthesizer: { info, readiness: () => missing, languages: () => [], speak: () => unsupported },

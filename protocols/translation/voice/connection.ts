@@ -67,11 +67,18 @@ const behindBytesMax = 262_144
 
 const billEveryMs = 10_000
 
+/** What a connection asks of and reports to those that know all sessions. */
+interface ConnectionEvents {
+  readonly paceOf: (plain: boolean) => AudioRateLimiter
+  /** All of the session's sound is recognized, and everything is sent. */
+  readonly onFinished: (config: VoiceConfig) => void
+  readonly onClosed: () => void
+}
+
 export class Connection {
   private readonly deps: VoiceDeps
   private readonly socket: Socket<SocketData>
-  private readonly onClosed: () => void
-  private readonly paceOf: (plain: boolean) => AudioRateLimiter
+  private readonly events: ConnectionEvents
   private readonly session: Ref<typeof VoiceSession>
   private readonly openedMs: number
   private early: Array<{ readonly message: Uint8Array; readonly isText: boolean }> | undefined = []
@@ -98,16 +105,10 @@ export class Connection {
 
   private readonly described = new Set<string>()
 
-  constructor(
-    deps: VoiceDeps,
-    socket: Socket<SocketData>,
-    paceOf: (plain: boolean) => AudioRateLimiter,
-    onClosed: () => void
-  ) {
+  constructor(deps: VoiceDeps, socket: Socket<SocketData>, events: ConnectionEvents) {
     this.deps = deps
     this.socket = socket
-    this.paceOf = paceOf
-    this.onClosed = onClosed
+    this.events = events
     this.openedMs = deps.clock()
     const { sessionId, token } = socket.data
     this.session = deps.actors.ref(VoiceSession, sessionId)
@@ -122,7 +123,7 @@ export class Connection {
     this.config = config
     this.codec = codecOf(config.format)
     this.pcm = pcmFormatOf(config.contentType)
-    const pace = (this.pace = this.paceOf(this.pcm !== undefined))
+    const pace = (this.pace = this.events.paceOf(this.pcm !== undefined))
     pace.join(this.openedMs)
     this.sourceEnded = sourceEnded
     this.using = this.deps.ring.byKeyId(config.accountId, config.keyId)
@@ -313,6 +314,7 @@ export class Connection {
     for (const language of mediaTargets) this.send({ end_of_target_media: { language } })
     this.send({ end_of_stream: {} })
     if (this.ended) return
+    this.events.onFinished(this.config!)
     // The session ends when the client's pong shows that it has read everything; otherwise it waits for a
     // reconnect.
     this.finishing = ++this.turn
@@ -387,7 +389,7 @@ export class Connection {
       this.pace.leave(this.deps.clock())
       this.session.lanes.events.onReadable(undefined)
     }
-    this.onClosed()
+    this.events.onClosed()
   }
 
   private disconnected(): void {

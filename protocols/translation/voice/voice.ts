@@ -2,9 +2,12 @@
  *  the order on the wire; everything else belongs to the session's actor.
  *  Source: docs/spec/translation.md, section 12. */
 import { randomUUID } from "node:crypto"
+import { Effect, Option } from "effect"
+import type { RecognizerClaim } from "../../../actors/engines/ports.ts"
 import { decoderFor } from "../../../actors/engines/speech/decoder.ts"
 import { encoderFor } from "../../../actors/engines/speech/encoder.ts"
-import { VoiceSession, VoiceTokens } from "../../../actors/voice-session.ts"
+import { connectWithinMs, VoiceSession, VoiceTokens } from "../../../actors/voice-session.ts"
+import { leaseMs, liveClaim } from "../../../actors/voice/pipeline.ts"
 import type { VoiceConfig } from "../../../actors/voice/session-types.ts"
 import { json, type Request, type Response, type Route, type SocketRoute } from "../../../runtime/http.ts"
 import { readBody, readForm } from "../../shared/body.ts"
@@ -28,6 +31,12 @@ const path = "/v3/voice/realtime"
 const messageBytesMax = 262_144
 
 const sweepMs = 1_000
+
+/** A returning session waits so long for a recognizer. */
+const reclaimMs = 5_000
+
+const down = (cause: unknown): Response => problem({ _tag: "Down", status: 503, cause })
+
 const noStore = [["Cache-Control", "no-store"]] as const
 
 const formalities = {
@@ -41,7 +50,13 @@ const formalities = {
 export class Voice {
   private readonly deps: VoiceDeps
   private readonly connections = new Map<string, Connection>()
+
+  /** Sessions that take sound, by account. */
   private readonly sessions = new Map<string, Set<string>>()
+
+  /** What the sessions that take sound claim, by session. */
+  private readonly claims = new Map<string, RecognizerClaim>()
+
   private readonly paces = new Map<string, AudioRateLimiter>()
   private readonly sweeping: NodeJS.Timeout
 
@@ -53,7 +68,12 @@ export class Voice {
 
   /** Checks every connection once a second, instead of using a timer for each. */
   sweep(): void {
-    for (const connection of this.connections.values()) connection.sweep()
+    const { places } = this.deps.engines.recognizer
+    for (const [sessionId, connection] of this.connections) {
+      connection.sweep()
+      // A client that is there keeps its recognizer.
+      places.held(sessionId)?.renew(leaseMs)
+    }
   }
 
   close(): void {
@@ -80,17 +100,17 @@ export class Voice {
       upgrade: (request) => this.upgrade(request),
       open: (socket) => {
         const { sessionId } = socket.data
-        const connection = new Connection(
-          this.deps,
-          socket,
-          (plain) => this.paceOf(sessionId, plain),
-          () => {
+        const connection = new Connection(this.deps, socket, {
+          paceOf: (plain) => this.paceOf(sessionId, plain),
+          onFinished: ({ accountId }) => this.finished(sessionId, accountId),
+          onClosed: () => {
             if (this.connections.get(sessionId) === connection) this.connections.delete(sessionId)
           }
-        )
+        })
         socket.data.connection = connection
         this.connections.get(sessionId)?.misused()
         this.connections.set(sessionId, connection)
+        this.deps.engines.recognizer.places.held(sessionId)?.renew(leaseMs)
       },
       message: (socket, message, isText) => socket.data.connection!.message(message, isText),
       pong: (socket, payload) => socket.data.connection?.pong(payload),
@@ -126,31 +146,37 @@ export class Voice {
     if (full(using.key.limits.speechToTextMs, usedOf(key, "speechToTextMs")))
       return problem({ _tag: "QuotaExceeded", owner: "key" })
     const { recognizer } = this.deps.engines
-    const { used, max } = recognizer.capacity()
     const readiness = recognizer.readiness()
-    if (!readiness.ready || used >= max)
-      return problem({
-        _tag: "Down",
-        status: 503,
-        cause: readiness.ready ? "no recognizer is free" : readiness
-      })
-
+    if (!readiness.ready) return down(readiness)
     const sessionId = randomUUID()
+    const claim = liveClaim(sessionId, config)
+    const lease = recognizer.places.reserve(claim)
+    if (lease === undefined) return down("no recognizer is free")
+    lease.renew(connectWithinMs)
+    this.claims.set(sessionId, claim)
     const token = this.deps.newToken()
     this.sessions.set(accountId, live.add(sessionId))
-    this.deps.actors.watch("voice-session", sessionId, () => {
-      live.delete(sessionId)
-      if (live.size === 0) this.sessions.delete(accountId)
-    })
+    const ended = (): void => {
+      lease.release()
+      this.finished(sessionId, accountId)
+    }
+    this.deps.actors.watch("voice-session", sessionId, ended)
     return new Promise((resolve) =>
       this.deps.actors
         .ref(VoiceSession, sessionId)
         .askNow("Create", { config, token: this.deps.hashToken(token) }, (answer) => {
           if ("reply" in answer) return resolve(this.opened(request, sessionId, token))
-          live.delete(sessionId)
-          resolve(problem({ _tag: "Down", status: 503, cause: answer }))
+          ended()
+          resolve(down(answer))
         })
     )
+  }
+
+  /** The session takes no more sound: it needs no recognizer, and is none of the account's live sessions. */
+  private finished(sessionId: string, accountId: string): void {
+    this.claims.delete(sessionId)
+    const live = this.sessions.get(accountId)
+    if (live?.delete(sessionId) === true && live.size === 0) this.sessions.delete(accountId)
   }
 
   private opened(request: Request, sessionId: string, token: string): Response {
@@ -251,7 +277,7 @@ export class Voice {
     }
   }
 
-  private readonly renew: Guarded = (request, using) => {
+  private readonly renew: Guarded = async (request, using) => {
     const query = readForm(request.query)
     if ("_tag" in query) return problem(query)
     const presented = new Params(query.bag).string("token")
@@ -259,6 +285,9 @@ export class Voice {
     const hash = this.deps.hashToken(presented)
     const row = VoiceTokens.get(this.deps.store, [hash])
     if (row === undefined || row.accountId !== using.account.accountId) return problem({ _tag: "Forbidden" })
+    const claim = this.claims.get(row.sessionId)
+    // The token stays good for another try.
+    if (claim !== undefined && !(await this.reclaimed(claim))) return down("no recognizer is free")
     const token = this.deps.newToken()
     return new Promise((resolve) =>
       this.deps.actors
@@ -270,11 +299,25 @@ export class Voice {
           }
           if ("refuse" in answer && answer.refuse._tag === "TokenMisused")
             this.connections.get(row.sessionId)?.misused()
-          resolve(
-            problem("refuse" in answer ? { _tag: "Forbidden" } : { _tag: "Down", status: 503, cause: answer })
-          )
+          resolve("refuse" in answer ? problem({ _tag: "Forbidden" }) : down(answer))
         })
     )
+  }
+
+  /** Takes the recognizer of a returning session again, before those that are new. */
+  private async reclaimed(claim: RecognizerClaim): Promise<boolean> {
+    const { places } = this.deps.engines.recognizer
+    const lease =
+      places.reserve(claim) ??
+      (await Effect.runPromise(
+        places.lease({ ...claim, urgent: true }).pipe(
+          Effect.timeoutOption(reclaimMs),
+          Effect.map(Option.getOrUndefined),
+          Effect.catch(() => Effect.succeed(undefined))
+        )
+      ))
+    lease?.renew(connectWithinMs)
+    return lease !== undefined
   }
 
   private upgrade(request: Request): { readonly accept: SocketData } | Response {

@@ -1,4 +1,7 @@
 import { Effect, Result, Stream } from "effect"
+import { places } from "../../../actors/engines/pool.ts"
+import { RecognizerPools } from "../../../actors/engines/speech/recognizer-pools.ts"
+import { stillClock } from "./scripted-recognizer.ts"
 import { describe, expect, it } from "vitest"
 import {
   EngineFault,
@@ -210,6 +213,7 @@ describe("recognizers and synthesizers", () => {
     languages: () => languages,
     detects,
     capacity: () => ({ used: 2 - free, max: 2 }),
+    places: new RecognizerPools({ id, live: places(free), jobs: places(free), clock: stillClock }),
     recognize: (_, { language }) =>
       Stream.succeed({ _tag: "final", text: id, startMs: 0, endMs: 1, language: language ?? "??" })
   })

@@ -1,13 +1,19 @@
 /** A recognizer whose words are the audio: each 200 ms block whose samples all hold the value n is heard as
  *  the word `wn`, each five words are a final. What it hears therefore depends on nothing but the bytes it
  *  was given. Failures are data. */
-import { Effect, Stream } from "effect"
+import { Stream } from "effect"
+import { places, type Lease, type PoolClock } from "../../../actors/engines/pool.ts"
+import { RecognizerPools } from "../../../actors/engines/speech/recognizer-pools.ts"
 import {
   EngineFault,
   type RecognitionEvent,
   type Pcm,
+  type RecognizeOptions,
   type Recognizer
 } from "../../../actors/engines/ports.ts"
+
+/** Leases by this clock never end by time. */
+export const stillClock: PoolClock = { nowMs: () => 0, timers: { schedule: () => {} } }
 
 export const blockSamples = 3_200
 export const blockMs = 200
@@ -25,14 +31,27 @@ export interface Script {
   /** Crashes in every hearing after this many words. */
   readonly alwaysCrashAfter?: number
   readonly capacity?: number
+  /** Places for jobs. */
+  readonly jobs?: number
   readonly partials?: boolean
 }
 
 export const scriptedRecognizer = (
-  script: Script = {}
-): Recognizer & { hearings: number; readonly hints: Array<ReadonlyArray<string>> } => {
+  script: Script = {},
+  clock: PoolClock = stillClock
+): Recognizer & {
+  hearings: number
+  readonly hints: Array<ReadonlyArray<string>>
+  /** The accounts that recognized by a lease, in their order. */
+  readonly lessees: Array<string>
+} => {
   const info = { id: "scripted", version: "1", tier: "embedded", licence: "MIT" } as const
-  let used = 0
+  const pools = new RecognizerPools({
+    id: info.id,
+    live: places(script.capacity ?? 1_000),
+    jobs: places(script.jobs ?? 1_000),
+    clock
+  })
   const recognizer = {
     info,
     readiness: () => ({ ready: true }) as const,
@@ -40,14 +59,16 @@ export const scriptedRecognizer = (
     detects: false,
     takesHints: true,
     hearings: 0,
+    lessees: [] as Array<string>,
     hints: [] as Array<ReadonlyArray<string>>,
-    capacity: () => ({ used, max: script.capacity ?? 1_000 }),
-    recognize: (audio: Stream.Stream<Pcm>, options?: { readonly hints?: ReadonlyArray<string> }) =>
-      Stream.unwrap(
-        Effect.sync(() => {
+    capacity: pools.capacity,
+    places: pools,
+    recognize: (audio: Stream.Stream<Pcm>, options?: Partial<RecognizeOptions>) =>
+      pools.recognizeWith(options?.lease, () =>
+        Stream.suspend(() => {
+          if (options?.lease !== undefined) recognizer.lessees.push((options.lease as Lease<number>).account)
           recognizer.hints.push(options?.hints ?? [])
           const hearing = ++recognizer.hearings
-          used++
           let rest = new Int16Array(0)
           let at = 0
           let heard = 0
@@ -98,12 +119,6 @@ export const scriptedRecognizer = (
           return Stream.concat(
             Stream.flatMap(audio, step),
             Stream.suspend(() => (words.length > 0 ? Stream.succeed(told(true)) : Stream.empty))
-          ).pipe(
-            Stream.ensuring(
-              Effect.sync(() => {
-                used--
-              })
-            )
           )
         })
       )

@@ -1,4 +1,6 @@
 /** The service over a memory store, a clock in hand and scripted engines; requests as values, no socket. */
+import { RecognizerPools } from "../../../actors/engines/speech/recognizer-pools.ts"
+import { stillClock } from "../../actors/engines/scripted-recognizer.ts"
 import { Context, Effect, Stream } from "effect"
 import { RateWindow } from "../../../actors/rate-window.ts"
 import {
@@ -94,6 +96,7 @@ export const scripted = (
       detects: false,
       takesHints: script.hints ?? true,
       capacity: () => ({ used: 0, max: 1 }),
+      places: new RecognizerPools({ id: "fake-ear", live: [0], jobs: [0], clock: stillClock }),
       recognize: () => Stream.empty
     },
     synthesizer: {

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net"
 import { Effect, Stream } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
 import type { RecognitionEvent, Pcm, Recognizer } from "../../../../actors/engines/ports.ts"
+import { stillClock } from "../scripted-recognizer.ts"
 import { openaiTranscription } from "../../../../actors/engines/speech/openai-transcription.ts"
 import { UtteranceSegmenter, type Utterance } from "../../../../actors/engines/speech/utterance-segmenter.ts"
 
@@ -60,11 +61,10 @@ const service = async (
   })
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve))
   return {
-    engine: openaiTranscription({
-      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`,
-      key: "k",
-      model: "ear-1"
-    }),
+    engine: openaiTranscription(
+      { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`, key: "k", model: "ear-1" },
+      stillClock
+    ),
     asked
   }
 }

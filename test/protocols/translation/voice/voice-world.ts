@@ -3,6 +3,7 @@ import { Context, Effect } from "effect"
 import { WebSocket } from "ws"
 import { pack, unpack } from "msgpackr"
 import { RateWindow } from "../../../../actors/rate-window.ts"
+import type { PoolClock } from "../../../../actors/engines/pool.ts"
 import type { Engines, Recognizer, Synthesizer } from "../../../../actors/engines/ports.ts"
 import { EngineFault } from "../../../../actors/engines/ports.ts"
 import { VoiceSession } from "../../../../actors/voice-session.ts"
@@ -50,7 +51,8 @@ export const until = async (what: () => boolean, ms = 3_000): Promise<void> => {
 }
 
 export const voiceEngines = (
-  script: VoiceScript = {}
+  script: VoiceScript = {},
+  clock?: PoolClock
 ): Engines & { readonly recognizer: ReturnType<typeof scriptedRecognizer> } => {
   const { engines } = scripted({ change: (text) => text.toUpperCase(), ...script.translating })
   const synthesizer: Synthesizer = {
@@ -61,7 +63,7 @@ export const voiceEngines = (
         ? Effect.fail(new EngineFault({ reason: "crashed", engine: "mute", detail: "scripted" }))
         : Effect.succeed({ pcm: new Int16Array(text.length * 160).fill(1_000), rate: 16_000 })
   }
-  return { ...engines, recognizer: scriptedRecognizer(script.hearing), synthesizer }
+  return { ...engines, recognizer: scriptedRecognizer(script.hearing, clock), synthesizer }
 }
 
 /** One client connection: everything it has heard, in order. */
@@ -148,7 +150,7 @@ export class VoiceWorld {
   private constructor(script: VoiceScript) {
     this.store = script.store ?? openMemory()
     this.system = new ActorSystem({ store: this.store, nowMs: () => this.nowMs })
-    const engines = voiceEngines(script)
+    const engines = voiceEngines(script, { nowMs: () => this.nowMs, timers: this.system.timers })
     this.engines =
       script.ear === undefined
         ? engines
@@ -204,6 +206,22 @@ export class VoiceWorld {
     ).secret
   }
 
+  /** The key of another customer. */
+  async stranger(): Promise<string> {
+    const account = await createAccount(this.store, { tier: "paid", nowMs: this.nowMs })
+    return (await createKey(this.store, this.hash, account, { nowMs: this.nowMs })).secret
+  }
+
+  /** Lets time pass in steps of half a second, each with a sweep of the connections. */
+  async pass(ms: number): Promise<void> {
+    for (const endMs = this.nowMs + ms; this.nowMs < endMs;) {
+      this.nowMs += 500
+      this.voice.sweep()
+      this.system.tick()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
   async close(): Promise<void> {
     clearInterval(this.ticking)
     this.voice.close()
@@ -245,9 +263,10 @@ export class VoiceWorld {
 
   /** Session made and connected. */
   async connect(
-    body: Record<string, unknown> = {}
+    body: Record<string, unknown> = {},
+    key = this.secret
   ): Promise<{ listener: Listener; token: string; session: string }> {
-    const { status, body: created } = await this.create(body)
+    const { status, body: created } = await this.create(body, key)
     if (status !== 200) throw new Error(JSON.stringify(created))
     const listener = this.listen(created, body["message_format"] === "msgpack")
     await listener.opened
