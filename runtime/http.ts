@@ -1,5 +1,6 @@
 /** HTTP as values: these types are what a protocol receives of a request and returns as a response. Both
  *  transports (runtime/transport) implement them. Source: docs/architecture.md, "Transport". */
+import { Effect } from "effect"
 
 /** Looks up request headers, whose names are in lower case; the values of a repeated header are joined by ",
  *  ". */
@@ -78,7 +79,49 @@ export interface Response {
   readonly cause?: unknown
 }
 
-export type Handler = (request: Request) => Response | Promise<Response>
+/** A value that is available now, or that something waits for. */
+export type Later<A> = A | Promise<A> | Effect.Effect<A>
+
+/** What a handler returns. A request that waits, holds something or must stop with its client is an Effect:
+ *  the transport runs it once, and interrupts it when the client goes or when the drain is over. A defect is
+ *  answered by the service's 500. A plain response starts no fiber. */
+export type Answer = Later<Response>
+
+export type Handler = (request: Request) => Answer
+
+export const effectOf = <A>(value: Later<A>): Effect.Effect<A> => {
+  if (Effect.isEffect(value)) return value as Effect.Effect<A>
+  return value instanceof Promise ? Effect.promise(() => value) : Effect.succeed(value)
+}
+
+/** Changes a value, now or when it is there. */
+export const mapLater = <A, B>(value: Later<A>, change: (value: A) => B): Later<B> => {
+  if (value instanceof Promise) return value.then(change)
+  return Effect.isEffect(value) ? Effect.map(value as Effect.Effect<A>, change) : change(value)
+}
+
+/** Goes on with a value, now or when it is there. */
+export const flatMapLater = <A, B>(value: Later<A>, next: (value: A) => Later<B>): Later<B> =>
+  value instanceof Promise || Effect.isEffect(value)
+    ? Effect.flatMap(effectOf<A>(value as Later<A>), (there) => effectOf(next(there)))
+    : next(value)
+
+/** Goes on with what `ask` answers: within this turn when it answers now, otherwise as an Effect that waits for
+ *  it. `next` runs outside of the callback that brought the answer, so it may throw. */
+export const askLater = <A>(ask: (done: (next: () => Later<A>) => void) => void): Later<A> => {
+  let now: (() => Later<A>) | undefined
+  let arrived: (() => void) | undefined
+  ask((next) => {
+    now = next
+    arrived?.()
+  })
+  if (now !== undefined) return now()
+  const waiting = Effect.callback<void>((resume) => {
+    arrived = () => resume(Effect.void)
+    if (now !== undefined) arrived()
+  })
+  return Effect.flatMap(waiting, () => effectOf(now!()))
+}
 
 /** One row of the static route table. `path`: literal parts, `:name` parts, or a last part `*`. */
 export interface Route {

@@ -1,7 +1,15 @@
 /** The authorization server's paths, the checks before them, and the headers that all answers have.
  *  Source: docs/spec/authorization.md, sections 1.2, 3 and 21. */
-import type { Handler, Request, Response, Route, Service } from "../../runtime/http.ts"
-import { mapMaybePromise } from "../shared/maybe-promise.ts"
+import {
+  flatMapLater,
+  mapLater,
+  type Handler,
+  type Later,
+  type Request,
+  type Response,
+  type Route,
+  type Service
+} from "../../runtime/http.ts"
 import { authorize } from "./browser/authorize.ts"
 import { answerPrompt, consent, showConsent, showPrompt } from "./browser/consent.ts"
 import { introspect } from "./token/introspect.ts"
@@ -29,7 +37,7 @@ const prefixes = [
   "/admin"
 ]
 
-type Answering = (request: Request) => Response | Problem | Promise<Response | Problem>
+type Answering = (request: Request) => Later<Response | Problem>
 
 export interface More {
   readonly register: Answering
@@ -64,8 +72,8 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
   const open =
     (handle: Answering, limited = true): Handler =>
     (request) => {
-      return mapMaybePromise(limited ? limits.call(request.client) : undefined, (problem) =>
-        mapMaybePromise(problem ?? handle(request), (answer) => secured(answered(request, answer), request))
+      return flatMapLater(limited ? limits.call(request.client) : undefined, (problem) =>
+        mapLater(problem ?? handle(request), (answer) => secured(answered(request, answer), request))
       )
     }
   const origins = new Set(settings.allowedOrigins)
@@ -95,7 +103,7 @@ export const authorization = (services: AuthServices, sessions: BrowserSessions,
               ? response
               : { ...response, headers: [...(response.headers ?? []), ...cors] }
           }
-          return mapMaybePromise(run(request), add)
+          return mapLater(run(request), add)
         }
       },
       ...(origins.size === 0

@@ -2,7 +2,14 @@
  *  Source: docs/spec/translation.md, sections 1.1, 1.4, 2.3. */
 import { defined } from "../../runtime/defined.ts"
 import type { Engines } from "../../actors/engines/ports.ts"
-import type { Handler, Response, Route, Service, SocketRoute } from "../../runtime/http.ts"
+import {
+  mapLater,
+  type Handler,
+  type Response,
+  type Route,
+  type Service,
+  type SocketRoute
+} from "../../runtime/http.ts"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Store } from "../../storage/store.ts"
 import type { TranslationCache } from "./text/cache.ts"
@@ -145,11 +152,8 @@ const withOrigins = (routes: ReadonlyArray<Route>, origins: ReadonlySet<string>)
   const readableByOrigins =
     (handle: Handler): Handler =>
     (request) => {
-      const response = handle(request)
       const origin = request.headers.get("origin")
-      return response instanceof Promise
-        ? response.then((later) => withOriginHeaders(later, origin))
-        : withOriginHeaders(response, origin)
+      return mapLater(handle(request), (response) => withOriginHeaders(response, origin))
     }
   const methods = new Map<string, Array<string>>()
   for (const { path, method } of routes) methods.set(path, [...(methods.get(path) ?? []), method])

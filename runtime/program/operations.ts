@@ -1,7 +1,15 @@
 /** The operational endpoints that every node answers whatever it serves: health, metrics, and for the
  *  operator (bearer token) actors, keys and backup. This module knows no service: whatever a service
  *  contributes is passed in as functions. Source: docs/operations.md. */
-import { json, type Handler, type Headers, type Response, type Route, type Service } from "../http.ts"
+import {
+  json,
+  mapLater,
+  type Handler,
+  type Headers,
+  type Response,
+  type Route,
+  type Service
+} from "../http.ts"
 import type { ActorSystem } from "../registry.ts"
 import { prometheusText, prometheusType } from "./telemetry/prometheus.ts"
 import type { Metrics } from "../metrics.ts"
@@ -92,7 +100,7 @@ export const operations = ({
         const dress = (response: Response): Response =>
           probes?.withHeaders(response, request.headers) ?? response
         const answer = probes?.denied(path, request.headers) ?? handle(request)
-        return answer instanceof Promise ? answer.then(dress) : dress(answer)
+        return mapLater(answer, dress)
       }
     }
     return probes === undefined

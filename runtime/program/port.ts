@@ -11,6 +11,7 @@ export const bound = (config: Config): Effect.Effect<Server, StartFault, Scope.S
   Effect.gen(function* () {
     const log = yield* Logging
     const options = {
+      context: yield* Effect.context<never>(),
       host: config.host,
       port: config.port,
       trustedProxies: config.trustedProxies,

@@ -7,7 +7,8 @@ import type { AddressInfo } from "node:net"
 import type { Duplex } from "node:stream"
 import { WebSocketServer, type WebSocket } from "ws"
 import {
-  BodyFault,
+  type Answer,
+  type BodyFault,
   type Header,
   type Request,
   type Response,
@@ -30,8 +31,9 @@ import {
   traceId,
   type Limits
 } from "./exchange.ts"
+import { Answering, type Interruptible } from "./answering.ts"
 import { RouteTable } from "./route-table.ts"
-import { type Bind, listenBy, opening } from "./server.ts"
+import { type Bind, listenBy, type ListenOptions, opening } from "./server.ts"
 
 type Status = 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503
 const noBytes = new Uint8Array(0)
@@ -39,7 +41,7 @@ const noBytes = new Uint8Array(0)
 /** Converts a header to what node:http accepts: it throws at characters of more than one byte. */
 const latin1Header = ([name, value]: Header): Header => [name, fieldText(value).replace(/[^\t -\xff]/g, "?")]
 
-class Exchange implements Request {
+class Exchange implements Request, Interruptible {
   readonly method: string
   readonly path: string
   readonly query: string
@@ -52,6 +54,10 @@ class Exchange implements Request {
   bodyStream: BodyStream | undefined = undefined
   aborted = false
   answered = false
+  fiber: Interruptible["fiber"] = undefined
+  /** Where it is answered and refused; a WebSocket's upgrade has neither. */
+  reply: ServerResponse | undefined = undefined
+  refuse: (status: Status) => void = () => {}
   private controller: AbortController | undefined = undefined
   private abortListener: (() => void) | undefined = undefined
 
@@ -87,6 +93,7 @@ class Exchange implements Request {
   abort(): void {
     this.aborted = true
     this.abortListener?.()
+    this.fiber?.interruptUnsafe()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
   }
@@ -169,13 +176,20 @@ class Node {
   readonly proxies: Proxies
   readonly secure: boolean
   readonly sockets = new Set<NodeSocket<any>>()
+  /** Brings the answers of handlers to their exchanges. */
+  readonly answering: Answering<Exchange>
   draining = false
   inFlight = 0
 
-  constructor(limits: Limits, proxies: Proxies, secure: boolean) {
-    this.limits = limits
-    this.proxies = proxies
-    this.secure = secure
+  constructor(options: ListenOptions) {
+    this.limits = limitsOf(options)
+    this.proxies = new Proxies(options.trustedProxies)
+    this.secure = options.tls !== undefined
+    this.answering = new Answering(
+      options.context,
+      (exchange, response) => this.answer(exchange, exchange.reply!, response),
+      (exchange, status) => exchange.refuse(status)
+    )
   }
 
   request(message: IncomingMessage, reply: ServerResponse): void {
@@ -190,6 +204,8 @@ class Node {
     exchange.params = match.params
     const refuse = (status: Status): void =>
       this.answer(exchange, reply, match.service.refused(status, exchange), status !== 500)
+    exchange.reply = reply
+    exchange.refuse = refuse
     const { headers } = exchange
     const chunked = headers.get("transfer-encoding") !== undefined
     const length = chunked ? undefined : Number(headers.get("content-length") ?? 0)
@@ -204,7 +220,7 @@ class Node {
       return refusal === undefined ? refuse(413) : this.answer(exchange, reply, refusal, true)
     const proceed = (): void => {
       if (refusal !== undefined) this.answer(exchange, reply, refusal)
-      else if (route !== undefined) this.handle(exchange, reply, route, refuse)
+      else if (route !== undefined) this.handle(exchange, route)
       else
         this.answer(
           exchange,
@@ -253,24 +269,14 @@ class Node {
     if (stream !== undefined) proceed()
   }
 
-  private handle(
-    exchange: Exchange,
-    reply: ServerResponse,
-    route: Route,
-    refuse: (status: Status) => void
-  ): void {
-    const failed = (defect: unknown): void => {
-      if (defect instanceof BodyFault) refuse(defect.reason === "too-large" ? 413 : 408)
-      else refuse(500)
-    }
-    let response: Response | Promise<Response>
+  private handle(exchange: Exchange, route: Route): void {
+    let answer: Answer
     try {
-      response = route.handle(exchange)
+      answer = route.handle(exchange)
     } catch (defect) {
-      return failed(defect)
+      return this.answering.failed(exchange, defect)
     }
-    if (response instanceof Promise) response.then((value) => this.answer(exchange, reply, value), failed)
-    else this.answer(exchange, reply, response)
+    this.answering.settle(exchange, answer)
   }
 
   answer(
@@ -422,11 +428,10 @@ const socketServerOf = ({ messageBytesMax }: SocketRoute<any>): WebSocketServer 
   })
 
 export const bind: Bind = async (options) => {
-  const limits = limitsOf(options)
   const { tls } = options
-  const node = new Node(limits, new Proxies(options.trustedProxies), tls !== undefined)
+  const node = new Node(options)
   const http = {
-    maxHeaderSize: 2 * (limits.headerBytesMax + limits.targetBytesMax),
+    maxHeaderSize: 2 * (node.limits.headerBytesMax + node.limits.targetBytesMax),
     requestTimeout: 0,
     headersTimeout: 15_000
   }
@@ -455,7 +460,7 @@ export const bind: Bind = async (options) => {
     )
     server.listen(options.port, options.host, resolve)
   })
-  const pinging = setInterval(() => node.ping(), Math.max(1_000, limits.socketIdleMs / 3))
+  const pinging = setInterval(() => node.ping(), Math.max(1_000, node.limits.socketIdleMs / 3))
   pinging.unref()
   const drained = async (withinMs: number): Promise<void> => {
     node.draining = true
@@ -468,6 +473,7 @@ export const bind: Bind = async (options) => {
     while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
       await new Promise((resolve) => setTimeout(resolve, 10))
     clearInterval(pinging)
+    await node.answering.interrupt()
     for (const socket of node.sockets) socket.terminate()
     server.closeAllConnections()
     await closed

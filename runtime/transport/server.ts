@@ -2,6 +2,7 @@
  *  node.ts (node:http and ws). The transport is responsible for limits, time-outs of slow clients, aborts,
  *  corking, back-pressure, TLS, trusted proxies, draining, Date and trace ids. Source: docs/architecture.md,
  *  "Transport". */
+import type { Context } from "effect"
 import type { Service } from "../http.ts"
 
 export interface ListenOptions {
@@ -21,6 +22,8 @@ export interface ListenOptions {
   /** A WebSocket whose peer is silent for this long, in ms, is dropped; pings are sent often enough to tell.
    *  Default: 60000. */
   readonly socketIdleMs?: number
+  /** The services (log, tracer) with which the Effects of handlers run. */
+  readonly context?: Context.Context<never>
 }
 
 /** What a server is busy with. */
@@ -38,8 +41,8 @@ export interface Server {
   load(): ServerLoad
   /** Begins to serve; until then every request is answered with 503. It is called once. */
   serve(services: ReadonlyArray<Service>): void
-  /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. It resolves when
-   *  all of them have ended, or after `withinMs`; a repeated call waits for the first. */
+  /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. Requests that run
+   *  as Effects are interrupted after `withinMs`. It resolves when all of them have ended, or soon after; a repeated call waits for the first. */
   drain(withinMs: number): Promise<void>
 }
 

@@ -15,6 +15,7 @@ import {
   type Proxies,
   traceId
 } from "./exchange.ts"
+import { type Interruptible } from "./answering.ts"
 
 const noBytes = new Uint8Array(0)
 
@@ -30,7 +31,7 @@ export interface Origin {
   readonly secure: boolean
 }
 
-export class Exchange implements Request, Indexed {
+export class Exchange implements Request, Indexed, Interruptible {
   index = -1
   readonly method: string
   readonly path: string
@@ -43,6 +44,7 @@ export class Exchange implements Request, Indexed {
   service: Service | undefined = undefined
   aborted = false
   answered = false
+  fiber: Interruptible["fiber"] = undefined
   lastByteMs = 0
   private controller: AbortController | undefined = undefined
   private abortListener: (() => void) | undefined = undefined
@@ -185,6 +187,7 @@ export class Exchange implements Request, Indexed {
     this.aborted = true
     this.res = undefined
     this.abortListener?.()
+    this.fiber?.interruptUnsafe()
     this.bodyStream?.fail("aborted")
     this.controller?.abort()
     this.wake()

@@ -7,7 +7,7 @@
  *  pipelines that way). Source: docs/architecture.md, "Transport". */
 import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
-import { BodyFault, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
+import { type Answer, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
 import { IndexedSet } from "../indexed-set.ts"
 import {
   BodyStream,
@@ -18,8 +18,9 @@ import {
   statusLine,
   type Limits
 } from "./exchange.ts"
+import { Answering } from "./answering.ts"
 import { RouteTable } from "./route-table.ts"
-import { type Bind, listenBy, opening } from "./server.ts"
+import { type Bind, listenBy, type ListenOptions, opening } from "./server.ts"
 import { Exchange, ResponseStream } from "./uws-exchange.ts"
 import { type SocketData, UwsSocket } from "./uws-socket.ts"
 
@@ -39,17 +40,25 @@ class Node {
   /** Holds the exchanges whose body is still arriving, for the time-out sweep. */
   readonly reading = new IndexedSet<Exchange>()
 
+  /** Brings the answers of handlers to their exchanges. */
+  readonly answering: Answering<Exchange>
+
   inFlight = 0
   connections = 0
   draining = false
   private readonly always = new WeakMap<ReadonlyArray<Header>, string>()
   private readonly app: uWS.TemplatedApp
 
-  constructor(app: uWS.TemplatedApp, limits: Limits, proxies: Proxies, secure: boolean) {
+  constructor(app: uWS.TemplatedApp, options: ListenOptions) {
     this.app = app
-    this.limits = limits
-    this.proxies = proxies
-    this.secure = secure
+    this.limits = limitsOf(options)
+    this.proxies = new Proxies(options.trustedProxies)
+    this.secure = options.tls !== undefined
+    this.answering = new Answering(
+      options.context,
+      (exchange, response) => this.answer(exchange, response),
+      (exchange, status) => this.refuse(exchange, status)
+    )
     app.any("/*", (res, req) => this.request(res, req))
     // It is called with 1 for each connection that opens and with -1 for each that closes.
     app.filter((_, change) => {
@@ -163,23 +172,14 @@ class Node {
   }
 
   private handle(exchange: Exchange, route: Route): void {
-    let response: Response | Promise<Response>
+    let answer: Answer
     try {
-      response = route.handle(exchange)
+      answer = route.handle(exchange)
     } catch (defect) {
-      return this.failed(exchange, defect)
+      return this.answering.failed(exchange, defect)
     }
-    if (response instanceof Promise)
-      response.then(
-        (value) => this.answer(exchange, value),
-        (defect) => this.failed(exchange, defect)
-      )
-    else this.answer(exchange, response)
-  }
-
-  private failed(exchange: Exchange, defect: unknown): void {
-    if (defect instanceof BodyFault) return this.refuse(exchange, defect.reason === "too-large" ? 413 : 408)
-    this.refuse(exchange, 500)
+    if ("status" in answer) this.answer(exchange, answer)
+    else this.answering.settle(exchange, answer)
   }
 
   /** Sends a refusal of the transport itself. The connection is closed when a body may still be on its
@@ -311,7 +311,7 @@ export const bind: Bind = async (options) => {
     tls === undefined
       ? library.App()
       : library.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile })
-  const node = new Node(app, limitsOf(options), new Proxies(options.trustedProxies), tls !== undefined)
+  const node = new Node(app, options)
   // The typings lack both the constant and the form with a host; without it two processes would share the
   // port silently.
   const { LIBUS_LISTEN_EXCLUSIVE_PORT } = library as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number }
@@ -332,6 +332,9 @@ export const bind: Bind = async (options) => {
     while ((node.inFlight > 0 || node.sockets.size > 0) && Date.now() < until)
       await new Promise((resolve) => setTimeout(resolve, 10))
     clearInterval(sweep)
+    await node.answering.interrupt()
+    // What was answered last leaves the library with the turn.
+    await new Promise((resolve) => setImmediate(resolve))
     app.close()
   }
   let draining: Promise<void> | undefined

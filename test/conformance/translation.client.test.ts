@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { listenWith } from "../../runtime/transport/listen.ts"
 import type { Server } from "../../runtime/transport/server.ts"
 import { TranslationHarness } from "../protocols/translation/harness.ts"
+import { answerOf } from "../answer.ts"
 
 /** Upper case is the translation. */
 const script = {
@@ -133,7 +134,7 @@ describe.each(["uws", "node"] as const)("deepl-node over %s", (adapter) => {
       routes: crowded.service.routes.map((route) => ({
         ...route,
         handle: async (request: Parameters<typeof route.handle>[0]) => {
-          const response = await route.handle(request)
+          const response = await answerOf(route.handle(request), request.signal)
           statuses.push(response.status)
           if (statuses.length > 2) crowded.nowMs += 2_000
           return response

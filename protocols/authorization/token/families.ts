@@ -23,6 +23,7 @@ const retryMsMax = 60_000
 export class Families {
   private readonly authority: AuthContext
   private readonly pending: PendingRevocations
+  private readonly retries = new Set<NodeJS.Timeout>()
 
   /** Counts revocations that could not be written to the store, for /metrics. */
   failures = 0
@@ -84,8 +85,6 @@ export class Families {
     if ("refuse" in answer) this.pending.settle(familyId)
     else this.retryLater(familyId, "reuse", retryMsMin)
   }
-
-  private readonly retries = new Set<NodeJS.Timeout>()
 
   private retryLater(familyId: string, because: string, waitMs: number): void {
     const { audit, log } = this.authority

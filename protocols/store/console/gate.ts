@@ -85,7 +85,7 @@ export class Gate {
   }
 
   /** Wraps a public page; transport and host are checked first, as everywhere. */
-  open(handle: Handler): Handler {
+  open(handle: (request: Request) => Response | Promise<Response>): Handler {
     return (request) => {
       const problem = this.guard.checkTransport(request)
       if (problem !== undefined) return refusalPage("Refused")(problem)

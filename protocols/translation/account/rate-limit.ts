@@ -3,9 +3,9 @@
  *  that answers 429 says so by the same refusal, `Limited`.
  *  Source: docs/spec/translation.md, section 2.5 "general request rate". */
 import { RateWindow } from "../../../actors/rate-window.ts"
-import type { Response } from "../../../runtime/http.ts"
+import { Effect } from "effect"
+import { askLater, type Answer, type Response } from "../../../runtime/http.ts"
 import type { ActorSystem, Ref } from "../../../runtime/registry.ts"
-import { askMaybeSync } from "../../shared/maybe-promise.ts"
 import { problem } from "../problems.ts"
 import type { KeyInUse } from "./keys.ts"
 
@@ -20,8 +20,6 @@ export interface Limits {
 export const limitsDefault: Limits = { calls: 200, windowMs: 2_000, inFlight: 64 }
 
 const tooManyAtOnce = { _tag: "Limited", retryAfterMs: 1_000 } as const
-
-type Answer = Response | Promise<Response>
 
 /** Runs a call when its key's window and its count of calls under way allow it. */
 export class RateLimiter {
@@ -38,12 +36,12 @@ export class RateLimiter {
 
   /** The window answers in the caller's own turn when it is idle, so that most calls allocate no promise. */
   run(using: KeyInUse, handle: () => Answer): Answer {
-    return askMaybeSync<Answer>((done) =>
+    return askLater<Response>((done) =>
       this.windowOf(using).askNow("Take", this.call, (answer) => {
-        if ("reply" in answer) done(this.counted(using, handle))
-        else done(problem("refuse" in answer ? answer.refuse : { _tag: "Overloaded", cause: answer }))
+        if ("reply" in answer) done(() => this.counted(using, handle))
+        else done(() => problem("refuse" in answer ? answer.refuse : { _tag: "Overloaded", cause: answer }))
       })
-    ) as Answer
+    )
   }
 
   private windowOf(using: KeyInUse): Ref<typeof RateWindow> {
@@ -56,16 +54,19 @@ export class RateLimiter {
   private counted(using: KeyInUse, handle: () => Answer): Answer {
     if (using.inFlight >= this.inFlightMax) return problem(tooManyAtOnce)
     using.inFlight++
-    let pending = false
-    try {
-      const response = handle()
-      if (!(response instanceof Promise)) return response
-      pending = true
-      return response.finally(() => {
-        using.inFlight--
-      })
-    } finally {
-      if (!pending) using.inFlight--
+    const leave = (): void => {
+      using.inFlight--
     }
+    let answer: Answer
+    try {
+      answer = handle()
+    } catch (defect) {
+      leave()
+      throw defect
+    }
+    if (Effect.isEffect(answer)) return Effect.ensuring(answer, Effect.sync(leave))
+    if (answer instanceof Promise) return answer.finally(leave)
+    leave()
+    return answer
   }
 }

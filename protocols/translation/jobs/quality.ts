@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { QualityJob, type QualityView, type QualityPort } from "../../../actors/quality-job.ts"
 import { RateWindow } from "../../../actors/rate-window.ts"
-import { json, type Request, type Response, type Route } from "../../../runtime/http.ts"
+import { askLater, json, type Request, type Response, type Route } from "../../../runtime/http.ts"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import type { Store } from "../../../storage/store.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
@@ -148,14 +148,14 @@ export class QualityRoutes {
     return (request, using) =>
       using.account.tier === "free"
         ? refused(403, "Forbidden")
-        : new Promise((resolve, reject) =>
+        : askLater<Response>((done) =>
             this.deps.actors
               .ref(RateWindow, `quality-${what}/${using.key.keyId}`)
               .askNow("Take", { cost: 1, limit, windowMs: minuteMs }, (answer) => {
-                if ("refuse" in answer)
-                  return resolve(problem({ ...answer.refuse, message: "Too many requests." }))
-                if ("fault" in answer) return resolve(problem({ _tag: "Overloaded", cause: answer }))
-                Promise.resolve(handle(request, using)).then(resolve, reject)
+                if ("reply" in answer) done(() => handle(request, using))
+                else if ("refuse" in answer)
+                  done(() => problem({ ...answer.refuse, message: "Too many requests." }))
+                else done(() => problem({ _tag: "Overloaded", cause: answer }))
               })
           )
   }

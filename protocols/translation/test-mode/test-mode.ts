@@ -4,6 +4,7 @@
  *  Source: docs/spec/translation.md, section 18. */
 import { randomUUID } from "node:crypto"
 import {
+  effectOf,
   json,
   type Handler,
   type Request,
@@ -170,7 +171,7 @@ export const testMode = async ({ documents: makeDocuments, ...deps }: TestModeDe
   const settled = async (route: Route, request: Request, session: Session | undefined): Promise<Response> => {
     const slow = session !== undefined && session.documentQueueMs + session.documentTranslateMs > 0
     for (let looks = 0; ; looks++) {
-      const response = await route.handle(request)
+      const response = await Effect.runPromise(effectOf(route.handle(request)), { signal: request.signal })
       const unfinished =
         route.path === "/v2/document/:id" &&
         typeof response.body === "string" &&

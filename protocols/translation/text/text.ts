@@ -1,20 +1,21 @@
 /** POST /v2/translate: parameters, quota, language detection, then memory, glossaries and the engine for
  *  each sentence, and billing. Guarantee: nothing is billed unless the answer is 200.
  *  Source: docs/spec/translation.md, section 3. */
-import {
-  EngineFault,
-  type Engines,
-  type EngineSegment,
-  type TranslateRequest,
-  type TranslateResult
+import { Effect } from "effect"
+import type {
+  Engines,
+  EngineSegment,
+  TranslateRequest,
+  TranslateResult
 } from "../../../actors/engines/ports.ts"
-import type { Request, Response } from "../../../runtime/http.ts"
+import type { Answer, Request, Response } from "../../../runtime/http.ts"
 import type { Store } from "../../../storage/store.ts"
 import { readBody } from "../../shared/body.ts"
 import type { Customization, Customizations } from "./customizations.ts"
 import { TranslationCache } from "./cache.ts"
 import { refusalOfEngineFault, callTranslator } from "./translator-call.ts"
 import type { KeyInUse } from "../account/keys.ts"
+import { answerReserved } from "../account/reserved-work.ts"
 import type { MemorySearch } from "../memories/search.ts"
 import { durable } from "../endpoint.ts"
 import { piecesOfText, TranslationUnit } from "./translation-unit.ts"
@@ -80,7 +81,7 @@ export class TextTranslation {
     this.cache = deps.cache ?? new TranslationCache()
   }
 
-  handle(request: Request, using: KeyInUse): Response | Promise<Response> {
+  handle(request: Request, using: KeyInUse): Answer {
     const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
     if (isRefusal(tag)) return problem(tag)
     const body = readBody(request.headers.get("content-type"), request.body)
@@ -111,28 +112,26 @@ export class TextTranslation {
       engineIds: new Set(),
       cachePrefix: cachePrefix(using.account.accountId, options, customization)
     }
-    const finish = (refusal: Refusal | undefined): Response | Promise<Response> => {
-      if (refusal !== undefined) {
-        reservation.release()
-        return problem(refusal)
-      }
+    const finish = (): Response | Promise<Response> => {
       const booked = reservation.book(characters, tag)
       const respond = (): Response | Promise<Response> => this.recordMemoryUse(run, () => answer(run))
       return booked === undefined
         ? respond()
         : booked.then(respond, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
     }
-    const release = (defect: unknown): never => {
+    let jobs: ReadonlyArray<PendingText> | Refusal
+    try {
+      jobs = this.plan(run)
+    } catch (defect) {
       reservation.release()
       throw defect
     }
-    try {
-      const jobs = this.plan(run)
-      if (isRefusal(jobs)) return finish(jobs)
-      return jobs.length === 0 ? finish(undefined) : this.work(run, jobs, request).then(finish).catch(release)
-    } catch (defect) {
-      return release(defect)
+    if (isRefusal(jobs)) {
+      reservation.release()
+      return problem(jobs)
     }
+    if (jobs.length === 0) return finish()
+    return answerReserved({ reservation, work: this.work(run, jobs), finish })
   }
 
   /** Refuses a requested source language that cannot be translated to the target. */
@@ -233,18 +232,34 @@ export class TextTranslation {
   }
 
   /** Applies the memory, then the glossaries, then calls the engine once per source language. */
-  private async work(
-    run: TranslateRun,
-    jobs: ReadonlyArray<PendingText>,
-    client: Pick<Request, "signal">
-  ): Promise<Refusal | undefined> {
-    const { memory, terms } = run.customization
-    if (memory !== undefined)
-      for (const { unit, source } of jobs) {
-        if (source.base === memory.memory.source)
-          run.applied.push(...(await unit.applyMemory(memory, this.deps.memories)))
-        if (terms !== undefined) unit.protect(terms)
-      }
+  private work(run: TranslateRun, jobs: ReadonlyArray<PendingText>): Effect.Effect<void, Refusal> {
+    const { memory } = run.customization
+    return memory === undefined
+      ? this.translateGroups(run, jobs)
+      : Effect.andThen(
+          this.applyMemory(run, memory, jobs),
+          Effect.suspend(() => this.translateGroups(run, jobs))
+        )
+  }
+
+  private applyMemory(
+    { applied, customization: { terms } }: TranslateRun,
+    memory: NonNullable<Customization["memory"]>,
+    jobs: ReadonlyArray<PendingText>
+  ): Effect.Effect<void> {
+    return Effect.forEach(
+      jobs,
+      ({ unit, source }) =>
+        Effect.promise(async () => {
+          if (source.base === memory.memory.source)
+            applied.push(...(await unit.applyMemory(memory, this.deps.memories)))
+          if (terms !== undefined) unit.protect(terms)
+        }),
+      { discard: true }
+    )
+  }
+
+  private translateGroups(run: TranslateRun, jobs: ReadonlyArray<PendingText>): Effect.Effect<void, Refusal> {
     const groups = new Map<string, Array<PendingText>>()
     for (const job of jobs) {
       if (job.unit.done) {
@@ -255,15 +270,12 @@ export class TextTranslation {
       if (group === undefined) groups.set(job.source.base, [job])
       else group.push(job)
     }
-    const refusals = await Promise.all(
-      [...groups.values()].map(async (group) => {
-        const result = await callTranslator(this.engines.translator, requestFor(group, run), client)
-        if (result instanceof EngineFault) return refusalOfEngineFault(result)
-        this.settle(run, group, result)
-        return undefined
+    const translated = (group: ReadonlyArray<PendingText>): Effect.Effect<void, Refusal> =>
+      Effect.mapBoth(callTranslator(this.engines.translator, requestFor(group, run)), {
+        onFailure: refusalOfEngineFault,
+        onSuccess: (result) => this.settle(run, group, result)
       })
-    )
-    return refusals.find((refusal) => refusal !== undefined)
+    return Effect.forEach(groups.values(), translated, { concurrency: "unbounded", discard: true })
   }
 
   private settle(

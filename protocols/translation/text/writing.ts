@@ -1,12 +1,13 @@
 /** Rephrasing and correction, for paid accounts: one language per text, a style or a tone; billed as text
  *  improvement.
  *  Source: docs/spec/translation.md, section 5. */
-import { Effect, Result } from "effect"
+import { Effect } from "effect"
 import type { EngineFault, Engines } from "../../../actors/engines/ports.ts"
 import { edited } from "../../../actors/engines/correction/worker-corrector.ts"
 import type { Response, Route } from "../../../runtime/http.ts"
 import { refusalOfEngineFault } from "./translator-call.ts"
 import type { Guard, Guarded } from "../account/guard.ts"
+import { answerReserved } from "../account/reserved-work.ts"
 import { languageOf, writeLanguages, writeStyled, type SupportedLanguage } from "../languages.ts"
 import { isRefusal, problem, type Refusal } from "../problems.ts"
 import { bodyOf, buffered, faultOf, isResponse, ok } from "../endpoint.ts"
@@ -77,7 +78,7 @@ export class Writing {
   }
 
   private improve(operation: Operation): Guarded {
-    return (request, using): Response | Promise<Response> => {
+    return (request, using) => {
       if (using.account.tier === "free") return problem({ _tag: "Forbidden" })
       const tag = readReportingTag(request.headers.get("x-deepl-reporting-tag"))
       if (isRefusal(tag)) return problem(tag)
@@ -110,30 +111,21 @@ export class Writing {
       const reservation = this.usage.reserve(using, "write", characters)
       if (isRefusal(reservation)) return problem(reservation)
       const work = Effect.forEach(jobs, (job) => this.improved(operation, job), { concurrency: 4 })
-      return Effect.runPromise(Effect.result(work)).then(
-        async (result) => {
-          if (!Result.isSuccess(result)) {
-            reservation.release()
-            return problem(refusalOfEngineFault(result.failure as EngineFault))
-          }
-          const answer = (): Response =>
-            ok({
-              improvements: jobs.map(({ detected, target: { code: language } }, i) => ({
-                text: result.success[i]!,
-                detected_source_language: detected,
-                target_language: language
-              }))
-            })
-          const booked = reservation.book(characters, tag)
-          return booked === undefined
-            ? answer()
-            : booked.then(answer, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
-        },
-        (defect: unknown) => {
-          reservation.release()
-          throw defect
-        }
-      )
+      const finish = (improved: ReadonlyArray<string>): Response | Promise<Response> => {
+        const answer = (): Response =>
+          ok({
+            improvements: jobs.map(({ detected, target: { code: language } }, i) => ({
+              text: improved[i]!,
+              detected_source_language: detected,
+              target_language: language
+            }))
+          })
+        const booked = reservation.book(characters, tag)
+        return booked === undefined
+          ? answer()
+          : booked.then(answer, (cause: unknown) => problem({ _tag: "Down", status: 504, cause }))
+      }
+      return answerReserved({ reservation, work: Effect.mapError(work, refusalOfEngineFault), finish })
     }
   }
 

@@ -1,8 +1,10 @@
 /** Hears of every answer of every service: counts it, and logs each 5xx with its trace id and cause (G-13).
  *  It is the one place where that happens: a handler carries the cause in `Response.cause`, or throws.
  *  Guarantee: a service behaves as it does without it. Source: docs/operations.md, "Logs". */
+import { Cause, Effect } from "effect"
 import {
   BodyFault,
+  type Answer,
   type Request,
   type Response,
   type Route,
@@ -65,18 +67,19 @@ class HeardService {
         }
       }),
       handle: (request) => {
-        let response: Response | Promise<Response>
+        let answer: Answer
         try {
-          response = handle(request)
+          answer = handle(request)
         } catch (cause) {
           return this.threw(request, path, cause)
         }
-        return response instanceof Promise
-          ? response.then(
-              (later) => this.answered(request, path, later),
+        if ("status" in answer) return this.answered(request, path, answer)
+        return answer instanceof Promise
+          ? answer.then(
+              (response) => this.answered(request, path, response),
               (cause: unknown) => this.threw(request, path, cause)
             )
-          : this.answered(request, path, response)
+          : this.heard(request, path, answer)
       }
     }
   }
@@ -100,6 +103,17 @@ class HeardService {
 
   readonly refused: Service["refused"] = (status, request, allow) =>
     this.answered(request, undefined, this.service.refused(status, request, allow))
+
+  /** An interruption passes: the client went, or the transport words that the node stops. */
+  private heard(request: Request, path: string, effect: Effect.Effect<Response>): Effect.Effect<Response> {
+    return Effect.matchCauseEffect(effect, {
+      onSuccess: (response) => Effect.sync(() => this.answered(request, path, response)),
+      onFailure: (cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.failCause(cause)
+          : Effect.sync(() => this.threw(request, path, Cause.squash(cause)))
+    })
+  }
 
   private answered(request: RefusedRequest, route: string | undefined, response: Response): Response {
     const { status, body } = response

@@ -3,11 +3,11 @@
  *  configured: switched off it costs nothing. Guarantee: a wrapped part behaves as the part itself.
  *  Source: docs/operations.md, "Tracing". */
 import { AsyncLocalStorage } from "node:async_hooks"
-import { Context, Effect, Exit, Option, type Tracer } from "effect"
+import { Context, Effect, Exit, Fiber, Option, type Tracer } from "effect"
 import type { ChatModel } from "../../../actors/engines/chat/model.ts"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import type { Store } from "../../../storage/store.ts"
-import type { Request, Response, Route, Service, Sink } from "../../http.ts"
+import type { Answer, Request, Response, Route, Service, Sink } from "../../http.ts"
 import { eventLoop, type Scheduler } from "../../run-queue.ts"
 import { RecordedSpan, recordingTracer } from "./spans.ts"
 
@@ -106,15 +106,16 @@ export class Tracing {
         if (!this.samples(request.traceId)) return handle(request)
         const span = this.requestSpan(request, service, path)
         return this.current.run(span, () => {
-          let response: Response | Promise<Response>
+          let answer: Answer
           try {
-            response = handle(request)
+            answer = handle(request)
           } catch (cause) {
             this.end(span, Exit.die(cause))
             throw cause
           }
-          if (!(response instanceof Promise)) return this.answered(span, response)
-          return response.then(
+          if ("status" in answer) return this.answered(span, answer)
+          if (!(answer instanceof Promise)) return this.traced(span, answer)
+          return answer.then(
             (later) => this.answered(span, later),
             (cause: unknown) => {
               this.end(span, Exit.die(cause))
@@ -124,6 +125,22 @@ export class Tracing {
         })
       }
     }
+  }
+
+  /** Runs in a fiber of its own, which begins inside of the span: what it resumes from stays inside. */
+  private traced(span: RecordedSpan, effect: Effect.Effect<Response>): Effect.Effect<Response> {
+    const inside = Effect.withFiber<Response>(({ context }) =>
+      Effect.callback((resume) => {
+        const fiber = this.current.run(span, () => Effect.runForkWith(context)(effect))
+        fiber.addObserver(resume)
+        return Fiber.interrupt(fiber)
+      })
+    )
+    return Effect.onExit(inside, (exit) =>
+      Effect.sync(() => {
+        if (Exit.isFailure(exit)) this.end(span, exit)
+      })
+    ).pipe(Effect.map((response) => this.answered(span, response)))
   }
 
   /** Ends the request's span with its answer, or with the end of its stream. */

@@ -14,6 +14,7 @@ import { RouteTable } from "../../../runtime/transport/route-table.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { randomToken, sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
+import { answerOf } from "../../answer.ts"
 
 export interface Call {
   readonly method?: string
@@ -190,7 +191,7 @@ export class StoreHarness {
     const response: Response =
       match.route === undefined
         ? this.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
-        : await match.route.handle(asked)
+        : await answerOf(match.route.handle(asked))
     const text = typeof response.body === "string" ? response.body : ""
     return {
       status: response.status,

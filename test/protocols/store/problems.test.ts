@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { expect, it } from "vitest"
 import { BodyFault, type Request } from "../../../runtime/http.ts"
 import { minimal, StoreHarness } from "./harness.ts"
+import { answerOf } from "../../answer.ts"
 
 const traceId = "0".repeat(32)
 
@@ -85,7 +86,7 @@ it("a body that breaks off is 408, one that the transport cuts is 413; neither i
       stream: { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new BodyFault(reason)) }) }
     }
     const post = harness.service.routes.find(({ method, path }) => method === "POST" && path === "/api/v1/*")!
-    return (await post.handle(request)).status
+    return (await answerOf(post.handle(request))).status
   }
   expect(await statusOf("timeout")).toBe(408)
   expect(await statusOf("aborted")).toBe(408)

@@ -26,6 +26,7 @@ import { RouteTable } from "../../../runtime/transport/route-table.ts"
 import { openMemory } from "../../../storage/memory.ts"
 import { sealer } from "../../../storage/seal.ts"
 import type { Store } from "../../../storage/store.ts"
+import { answerOf } from "../../answer.ts"
 
 export interface Script {
   readonly pairs?: ReadonlyArray<readonly [Language, Language]>
@@ -39,6 +40,8 @@ export interface Script {
   /** Languages that are corrected ("teh" → "the") and rephrased ("style tone: text"); styles in all but
    *  French. */
   readonly writes?: ReadonlyArray<Language>
+  /** Is called when the rephrasing of "wait", which never ends, is interrupted. */
+  readonly interrupted?: () => void
   /** Text → reliable language; what is absent is not detected. */
   readonly detects?: Readonly<Record<string, Language>>
 }
@@ -133,10 +136,12 @@ export const scripted = (
               readiness: ready,
               languages: () => writes,
               styles: (language) => !language.startsWith("fr"),
-              rephrase: (text, { language, style, tone }) =>
-                text === "fail"
-                  ? Effect.fail(fault("timeout"))
+              rephrase: (text, { language, style, tone }) => {
+                if (text === "fail") return Effect.fail(fault("timeout"))
+                return text === "wait"
+                  ? Effect.onInterrupt(Effect.never, () => Effect.sync(() => script.interrupted?.()))
                   : Effect.succeed(`${language} ${style ?? ""} ${tone ?? ""}: ${text}`)
+              }
             }
           },
     asked
@@ -303,7 +308,7 @@ export class TranslationHarness {
       }
     }
     const response: Response =
-      route === undefined ? this.service.refused(404, request) : await route.handle(request)
+      route === undefined ? this.service.refused(404, request) : await answerOf(route.handle(request), signal)
     const text =
       typeof response.body === "function" ? await streamed(response.body, signal) : textOf(response.body)
     return {

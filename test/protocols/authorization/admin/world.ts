@@ -35,6 +35,7 @@ import {
   settingsOf,
   type SettingsInput
 } from "../../../../protocols/authorization/settings.ts"
+import { answerOf } from "../../../answer.ts"
 
 export const adminKey = "an-admin-key-of-enough-length"
 
@@ -217,7 +218,7 @@ export class World {
     return this.answered(
       route === undefined
         ? refusedBy(this.authority.settings)(allow === undefined ? 404 : 405, request, allow)
-        : await route.handle({ ...request, params })
+        : await answerOf(route.handle({ ...request, params }))
     )
   }
 

@@ -14,6 +14,7 @@ import { ActorSystem } from "../../../../runtime/registry.ts"
 import { openMemory } from "../../../../storage/memory.ts"
 import { randomToken, sealer } from "../../../../storage/seal.ts"
 import type { Store } from "../../../../storage/store.ts"
+import { answerOf } from "../../../answer.ts"
 
 export { heldStore, turned } from "../../../storage/held-commits.ts"
 
@@ -179,7 +180,7 @@ export const routed = async (
         part.startsWith(":") ? [[part.slice(1), decodeURIComponent(parts[index]!)]] : []
       )
     )
-    return route.handle(requestOf({ method, path: bare, query, params, headers }))
+    return answerOf(route.handle(requestOf({ method, path: bare, query, params, headers })))
   }
   throw new Error(`no route ${method} ${path}`)
 }

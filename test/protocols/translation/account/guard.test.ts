@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
+import { answerOf } from "../../../answer.ts"
 import {
   Accounts,
   createAccount,
@@ -157,7 +158,7 @@ it("1.3 a restricted key does not reach what has no scope", async () => {
     const found = using(scopes)
     const guard = guardOf({ find: () => found } as unknown as KeyRing, world.system)
     const handle = guard(scope, () => ({ status: 200 }))
-    return (await handle({ headers: { get: () => undefined } } as unknown as Request)).status
+    return (await answerOf(handle({ headers: { get: () => undefined } } as unknown as Request))).status
   }
   expect(await statusOf(undefined, null)).toBe(200)
   expect(await statusOf(undefined, [])).toBe(403)

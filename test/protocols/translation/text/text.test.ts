@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
+import { unheard } from "../../../answer.ts"
 import { fault, TranslationHarness, type Call } from "../harness.ts"
 
 const id = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -417,8 +418,9 @@ describe("translate 3.3 behaviour", () => {
     const first = world.translate({ text: "abcdefgh" }, { signal: away.signal })
     expect((await world.translate({ text: "123" })).status).toBe(456)
     away.abort()
-    expect((await first).status).toBe(504)
+    expect((await first).status).toBe(unheard)
     expect(await characters(world)).toBe(0)
+    expect((await world.translate({ text: "123" }, { signal: AbortSignal.abort() })).status).toBe(unheard)
   })
   it("3.3.6 xml v2: not well-formed → 400 `Tag handling parsing failed, please check input.`, nothing billed", async () => {
     const world = await TranslationHarness.open()

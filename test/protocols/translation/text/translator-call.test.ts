@@ -1,13 +1,10 @@
 /** Whoever does not wait any longer interrupts the engine. Source: docs/spec/translation.md, sections 2.3 and
  *  2.4. */
-import { Effect } from "effect"
-import { afterEach, expect, it, vi } from "vitest"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { expect, it } from "vitest"
 import type { TranslateRequest, Translator } from "../../../../actors/engines/ports.ts"
 import { callTranslator } from "../../../../protocols/translation/text/translator-call.ts"
-
-afterEach(() => {
-  vi.useRealTimers()
-})
 
 /** An engine that never answers and notes that it was interrupted. */
 const silent = () => {
@@ -27,31 +24,29 @@ const silent = () => {
 
 const request = {} as TranslateRequest
 
-it("a client that disconnects interrupts the engine", async () => {
+it("an interruption, because the client went, interrupts the engine", async () => {
   const { engine, translator } = silent()
-  const client = new AbortController()
-  const answer = callTranslator(translator, request, client)
+  const call = Effect.runFork(callTranslator(translator, request))
   expect(engine).toEqual({ started: 1, interrupted: 0 })
-  client.abort()
-  expect(engine.interrupted).toBe(1)
-  expect(await answer).toMatchObject({ reason: "unavailable" })
-})
-
-it("a client that has disconnected before the engine could answer interrupts it too", async () => {
-  const { engine, translator } = silent()
-  const client = new AbortController()
-  client.abort()
-  expect(await callTranslator(translator, request, client)).toMatchObject({ reason: "unavailable" })
+  await Effect.runPromise(Fiber.interrupt(call))
   expect(engine).toEqual({ started: 1, interrupted: 1 })
 })
 
-it("the time limit interrupts the engine", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
-  const { engine, translator } = silent()
-  const answer = callTranslator(translator, request, new AbortController())
-  vi.advanceTimersByTime(4_499)
-  expect(engine.interrupted).toBe(0)
-  vi.advanceTimersByTime(1)
-  expect(engine.interrupted).toBe(1)
-  expect(await answer).toMatchObject({ reason: "timeout" })
+it("the time limit interrupts the engine", () =>
+  Effect.runPromise(
+    Effect.gen(function* () {
+      const { engine, translator } = silent()
+      const call = yield* Effect.forkChild(Effect.flip(callTranslator(translator, request)))
+      yield* TestClock.adjust(4_499)
+      expect(engine.interrupted).toBe(0)
+      yield* TestClock.adjust(1)
+      expect(engine.interrupted).toBe(1)
+      expect(yield* Fiber.join(call)).toMatchObject({ reason: "timeout" })
+    }).pipe(Effect.provide(TestClock.layer()))
+  ))
+
+it("an answer that is there is returned as it is", () => {
+  const answer = Effect.succeed({ segments: [], engine: "ready" })
+  const translator = { translate: () => answer } as unknown as Translator
+  expect(callTranslator(translator, request)).toBe(answer)
 })

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest"
+import { unheard } from "../../../answer.ts"
 import { TranslationHarness, type Answer } from "../harness.ts"
 
 const languages = ["de", "en", "es", "fr", "it", "ja", "ko", "pt", "zh"]
@@ -128,6 +129,22 @@ describe("rephrase (translation 5.1)", () => {
     expect(world.route("POST", "/v2/write/rephrase")!.body).toEqual({ as: "buffer", bytesMax: 10_240 })
     expect((await rephrase({ text: ["fail"] })).status).toBe(504)
     expect((await world.call({ method: "GET", path: "/v2/usage" })).body.character_count).toBe(0)
+  })
+  it("a client that goes away stops the engine; nothing is billed or stays reserved", async () => {
+    let interrupted = 0
+    const waiting = await TranslationHarness.open(
+      { writes: languages, detects, interrupted: () => interrupted++ },
+      { account: { tier: "paid", limits: { characters: 11 } } }
+    )
+    const path = "/v2/write/rephrase"
+    const away = new AbortController()
+    const body = { text: ["wait", "wait"], target_lang: "en-GB" }
+    const answer = waiting.call({ path, body, signal: away.signal })
+    expect((await waiting.call({ path, body: { text: ["Hello world"] } })).status).toBe(456)
+    away.abort()
+    expect((await answer).status).toBe(unheard)
+    expect(interrupted).toBe(2)
+    expect((await waiting.call({ path, body: { text: ["Hello world"] } })).status).toBe(200)
   })
   it("without an engine for the language: 400, and absent from /v3/languages", async () => {
     world = await TranslationHarness.open({ writes: ["en"], detects })

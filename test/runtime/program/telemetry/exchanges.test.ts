@@ -1,6 +1,7 @@
 /** G-13: every 5xx of ours is one log line with trace id and cause, whichever way the service failed, over
  *  both adapters. */
 import { request as httpRequest } from "node:http"
+import { Effect } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { BodyFault, json, type Response, type Route, type Service } from "../../../../runtime/http.ts"
 import { Exchanges } from "../../../../runtime/program/telemetry/exchanges.ts"
@@ -30,6 +31,10 @@ const service: Service = {
     get("/fine", () => json(200, {})),
     get("/throws/:id", thrown),
     get("/rejects", () => Promise.reject(ours)),
+    get("/dies", () => Effect.andThen(Effect.yieldNow, Effect.die(ours))),
+    get("/effect-carries", () =>
+      Effect.as(Effect.yieldNow, { ...json(503, { message: "later" }), cause: ours })
+    ),
     get("/carries", () => ({ ...json(503, { message: "later" }), cause: ours })),
     get("/carries-later", async (): Promise<Response> => ({ ...json(504, {}), cause: ours })),
     get("/streams", () => ({
@@ -101,6 +106,8 @@ describe.each(["uws", "node"] as const)("over %s", (adapter) => {
   it.each([
     ["/throws/7", 500, "/throws/:id"],
     ["/rejects", 500, "/rejects"],
+    ["/dies", 500, "/dies"],
+    ["/effect-carries", 503, "/effect-carries"],
     ["/carries", 503, "/carries"],
     ["/carries-later", 504, "/carries-later"],
     ["/refused-early", 503, "/refused-early"]

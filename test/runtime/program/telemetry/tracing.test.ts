@@ -5,14 +5,16 @@ import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { effectOf, type Answer } from "../../../../runtime/http.ts"
 import { loadConfig } from "../../../../runtime/program/config/config.ts"
 import { startNode, type RunningNode } from "../../../../runtime/program/start.ts"
 import { RecordedSpan } from "../../../../runtime/program/telemetry/spans.ts"
 import { Telemetry } from "../../../../runtime/program/telemetry/telemetry.ts"
 import { Tracing } from "../../../../runtime/program/telemetry/tracing.ts"
 import { openMemory } from "../../../../storage/memory.ts"
+import { answerOf } from "../../../answer.ts"
 
 interface Received {
   readonly traceId: string
@@ -157,7 +159,7 @@ it("a commit belongs to the request that makes it, and to none that is over; a f
     refused: () => ({ status: 404 }),
     routes
   }).routes
-  await route!.handle(request("0".repeat(32)))
+  await answerOf(route!.handle(request("0".repeat(32))))
   await later
   const root = ended.find(({ name }) => name === "GET /a")!
   expect(ended.map(({ name }) => name)).toEqual(["storage commit", "by hand", "GET /a"])
@@ -165,6 +167,24 @@ it("a commit belongs to the request that makes it, and to none that is over; a f
     expect(span.parent).toMatchObject({ value: { spanId: root.spanId, traceId: root.traceId } })
   store.commit([], () => {})
   expect(ended).toHaveLength(3)
+})
+
+it("a handler's Effect is inside of its request, and its span ends with it, interrupted or not", async () => {
+  const { tracing, ended } = tracingOf(100)
+  const store = tracing.store(openMemory())
+  const commit = Effect.callback<void>((resume) => void store.commit([], () => resume(Effect.void)))
+  const of = (handle: () => Answer): Answer => {
+    const routes = [{ method: "GET", path: "/e", handle }]
+    const service = { name: "s", prefixes: [], refused: () => ({ status: 404 }), routes }
+    return tracing.instrument(service).routes[0]!.handle(request("0".repeat(32)))
+  }
+  const response = { status: 200 }
+  const later = Effect.as(Effect.andThen(Effect.yieldNow, commit), response)
+  expect(await answerOf(of(() => later))).toBe(response)
+  expect(ended.map(({ name }) => name)).toEqual(["storage commit", "GET /e"])
+  const fiber = Effect.runFork(effectOf(of(() => Effect.never)))
+  await Effect.runPromise(Fiber.interrupt(fiber))
+  expect(ended.map(({ name }) => name)).toEqual(["storage commit", "GET /e", "GET /e"])
 })
 
 it("the actors' turns run outside of the request that woke them", async () => {
