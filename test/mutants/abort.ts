@@ -132,5 +132,23 @@ export const abort: ReadonlyArray<Mutant> = [
     replace: "      return Effect.sync(() => retry)\n",
     why: "an interrupted activity stays in the timers",
     tests: ["test/runtime/activity.test.ts"]
+  },
+  {
+    id: "node-client-goes",
+    file: "runtime/transport/node.ts",
+    find: "      if (!message.complete) exchange.abort()\n",
+    replace: "",
+    why: "a client that goes in the middle of its upload is waited for",
+    tests: ["test/runtime/transport/server.test.ts"],
+    only: "413|streamed body|client that goes"
+  },
+  {
+    id: "signal-after-the-fact",
+    file: "runtime/transport/node.ts",
+    find: "    if (this.aborted) this.controller.abort()\n",
+    replace: "",
+    why: "a handler that asks for the signal late never hears that its client has gone",
+    tests: ["test/runtime/transport/server.test.ts"],
+    only: "413|streamed body|client that goes"
   }
 ]

@@ -137,5 +137,32 @@ export const capacity: ReadonlyArray<Mutant> = [
     replace: "while (this.firstCommand !== undefined) {",
     why: "an actor with a long mailbox starves its neighbours",
     tests: ["test/runtime/cell.test.ts"]
+  },
+  {
+    id: "body-of-node",
+    file: "runtime/transport/node.ts",
+    find: '      if (bytes > bytesMax) return stop("too-large", 413)\n',
+    replace: "",
+    why: "a chunked body without end fills the memory of the fallback adapter",
+    tests: ["test/runtime/transport/server.test.ts"],
+    only: "413|streamed body|client that goes"
+  },
+  {
+    id: "body-of-uws",
+    file: "runtime/transport/uws.ts",
+    find: "      if (bytes > bytesMax) {\n        this.reading.delete(exchange)\n        return this.refuse(exchange, 413)\n      }\n",
+    replace: "",
+    why: "a chunked body without end fills the memory",
+    tests: ["test/runtime/transport/server.test.ts"],
+    only: "413|streamed body|client that goes"
+  },
+  {
+    id: "stream-of-uws",
+    file: "runtime/transport/uws.ts",
+    find: '      if (bytes > bytesMax) {\n        this.reading.delete(exchange)\n        return body.fail("too-large")\n      }\n',
+    replace: "",
+    why: "a streamed upload has no limit",
+    tests: ["test/runtime/transport/server.test.ts"],
+    only: "413|streamed body|client that goes"
   }
 ]

@@ -192,5 +192,45 @@ export const expiry: ReadonlyArray<Mutant> = [
     replace: "      if (this.extension",
     why: "an actor that comes back does not know its time of expiry, and never clears it",
     tests: ["test/runtime/cell.test.ts"]
+  },
+  {
+    id: "voice-token",
+    file: "actors/voice-session.ts",
+    find: "  if (facts.nowMs > state.issuedMs + connectWithinMs) return sessionGone()\n",
+    replace: "",
+    why: "a token of a voice session can be used for as long as the session lives",
+    tests: ["test/actors/voice-session.test.ts"]
+  },
+  {
+    id: "voice-session",
+    file: "actors/voice-session.ts",
+    find: "Math.min(state.createdMs + sessionMsMax, waitsUntilMs(state))",
+    replace: "waitsUntilMs(state)",
+    why: "a voice session that is renewed often enough never ends",
+    tests: ["test/actors/voice-session.test.ts"]
+  },
+  {
+    id: "quality-job",
+    file: "actors/quality-job.ts",
+    find: "  if (nowMs < endedMs + retentionMs) return reply(undefined)\n",
+    replace: "  if (nowMs <= endedMs + retentionMs) return reply(undefined)\n",
+    why: "the sweep comes at the very time, is refused, and the job stays for ever",
+    tests: ["test/actors/quality-job.test.ts"]
+  },
+  {
+    id: "memory-job",
+    file: "actors/memory-job.ts",
+    find: "nowMs >= (expiresAt(state) ?? Infinity) ? forget",
+    replace: "nowMs > (expiresAt(state) ?? Infinity) ? forget",
+    why: "the sweep comes at the very time, is refused, and the record stays for ever",
+    tests: ["test/actors/memory-job.test.ts"]
+  },
+  {
+    id: "running-chat-turn",
+    file: "actors/proxy-session.ts",
+    find: "Math.max(expiresAtMs, heldUntilMs)",
+    replace: "expiresAtMs",
+    why: "a session expires under a turn that is running",
+    tests: ["test/actors/proxy-session.test.ts"]
   }
 ]

@@ -139,5 +139,21 @@ export const generation: ReadonlyArray<Mutant> = [
     replace: "",
     why: "what an activity tells after its actor has ended begins a new actor",
     tests: ["test/runtime/activity.test.ts"]
+  },
+  {
+    id: "voice-token-twice",
+    file: "actors/voice-session.ts",
+    find: 'if (token !== state.token || state.connection !== "") return',
+    replace: "if (token !== state.token) return",
+    why: "one token opens two connections to a session",
+    tests: ["test/actors/voice-session.test.ts"]
+  },
+  {
+    id: "voice-token-outdated",
+    file: "actors/voice-session.ts",
+    find: "  presented !== state.token || state.tokens",
+    replace: "  !state.tokens.includes(presented) || state.tokens",
+    why: "a token that was exchanged before is exchanged again",
+    tests: ["test/actors/voice-session.test.ts"]
   }
 ]
