@@ -72,17 +72,17 @@ export const abort: ReadonlyArray<Mutant> = [
   {
     id: "translation-not-interrupted",
     file: "protocols/translation/text/translator-call.ts",
-    find: "      interrupt()\n",
-    replace: "",
-    why: "after 4.5 s the engine goes on with a text that nobody waits for",
+    find: "return Effect.timeoutOrElse(work, {",
+    replace: "return Effect.timeoutOrElse(Effect.uninterruptible(work), {",
+    why: "after 4.5 s, or when its client has left, the engine goes on with a text that nobody waits for",
     tests: ["test/protocols/translation/text/translator-call.test.ts"]
   },
   {
-    id: "translation-not-listening",
-    file: "protocols/translation/text/translator-call.ts",
-    find: `    signal.addEventListener("abort", onClientAbort)\n`,
-    replace: "",
-    why: "the engine works for a client that has left",
+    id: "effect-never-leaves",
+    file: "protocols/translation/account/rate-limit.ts",
+    find: "    if (Effect.isEffect(answer)) return Effect.ensuring(answer, Effect.sync(leave))\n",
+    replace: "    if (Effect.isEffect(answer)) return answer\n",
+    why: "a call that was interrupted counts as under way for ever",
     tests: ["test/protocols/translation/text/translator-call.test.ts"]
   },
   {
@@ -150,5 +150,45 @@ export const abort: ReadonlyArray<Mutant> = [
     why: "a handler that asks for the signal late never hears that its client has gone",
     tests: ["test/runtime/transport/server.test.ts"],
     only: "413|streamed body|client that goes"
+  },
+  {
+    id: "lease-of-a-waiter-that-left",
+    file: "actors/engines/pool.ts",
+    find: "          if (waiter.lease === undefined) this.remove(waiter)\n          else waiter.lease.release()\n",
+    replace: "          if (waiter.lease === undefined) this.remove(waiter)\n",
+    why: "a place that was given to somebody who has just left is lost for good",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "waiter-that-left",
+    file: "actors/engines/pool.ts",
+    find: "          if (waiter.lease === undefined) this.remove(waiter)\n          else waiter.lease.release()\n",
+    replace: "          if (waiter.lease !== undefined) waiter.lease.release()\n",
+    why: "a client that has left holds its place in the queue, and gets a lease that nobody ends",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "lease-of-interrupted-work",
+    file: "actors/engines/pool.ts",
+    find: "Effect.onExit(restore(work(lease.resource)), () => Effect.sync(() => lease.release()))",
+    replace: "Effect.tap(restore(work(lease.resource)), () => Effect.sync(() => lease.release()))",
+    why: "work that fails or is interrupted holds its place for good",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "reservation-of-a-client-that-left",
+    file: "protocols/translation/account/reserved-work.ts",
+    find: "Effect.onError(restore(work), () => Effect.sync(() => reservation.release()))",
+    replace: "Effect.tapError(restore(work), () => Effect.sync(() => reservation.release()))",
+    why: "each client that leaves takes its text off the quota until the server is started again",
+    tests: ["test/protocols/translation/text/text.test.ts"]
+  },
+  {
+    id: "drain-waits-for-requests",
+    file: "runtime/transport/answering.ts",
+    find: "    await Promise.race([Effect.runPromise(Fiber.interruptAll([...this.running])), late])\n",
+    replace: "    await late\n",
+    why: "a shutdown cuts the requests that it should have interrupted",
+    tests: ["test/runtime/transport/answering.test.ts"]
   }
 ]

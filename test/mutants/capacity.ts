@@ -93,8 +93,8 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "call-never-leaves",
     file: "protocols/translation/account/rate-limit.ts",
-    find: "      if (!pending) using.inFlight--\n",
-    replace: "",
+    find: "    leave()\n    return answer",
+    replace: "    return answer",
     why: "after 64 calls that were answered at once a key is refused for ever",
     tests: ["test/protocols/translation/account/guard.test.ts"]
   },
@@ -109,7 +109,7 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "replay-buffer",
     file: "actors/voice/replay-buffer.ts",
-    find: "    while (this.samples > bufferedMsMax * samplesPerMs && this.parts.length > 1)\n      this.drop(this.parts[0]!.length)\n",
+    find: "    while (this.samples > this.samplesMax && this.parts.length > 1) this.drop(this.parts[0]!.length)\n",
     replace: "",
     why: "a speaker who never pauses fills the memory",
     tests: ["test/actors/voice/replay-buffer.test.ts"]
@@ -164,5 +164,29 @@ export const capacity: ReadonlyArray<Mutant> = [
     why: "a streamed upload has no limit",
     tests: ["test/runtime/transport/server.test.ts"],
     only: "413|streamed body|client that goes"
+  },
+  {
+    id: "pool-queue",
+    file: "actors/engines/pool.ts",
+    find: "if (this.waiters < this.waitersMax) return true",
+    replace: "if (this.waiters <= this.waitersMax) return true",
+    why: "one waiter more than configured waits for a place",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "pool-unfair",
+    file: "actors/engines/pool.ts",
+    find: "      this.queues.delete(account)\n      if (queue.length > 0) this.queues.set(account, queue)\n",
+    replace: "      if (queue.length === 0) this.queues.delete(account)\n",
+    why: "an account with many requests is served to its last before the next has its turn",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "pool-lends-what-is-in-use",
+    file: "actors/engines/pool.ts",
+    find: "if (!this.isEnded || this.uses > 0 || this.isReturned) return",
+    replace: "if (!this.isEnded || this.isReturned) return",
+    why: "two speakers share one recognizer when a lease ends in the middle of its use",
+    tests: ["test/actors/engines/pool.test.ts"]
   }
 ]

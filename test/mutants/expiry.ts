@@ -232,5 +232,29 @@ export const expiry: ReadonlyArray<Mutant> = [
     replace: "expiresAtMs",
     why: "a session expires under a turn that is running",
     tests: ["test/actors/proxy-session.test.ts"]
+  },
+  {
+    id: "renewed-lease",
+    file: "actors/engines/pool.ts",
+    find: "      if (this.pool.clock.nowMs() >= this.expiresMs) this.release()\n      else this.schedule()\n",
+    replace: "      this.release()\n",
+    why: "a live session loses its recognizer in the middle of a word",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "lease-without-timer",
+    file: "actors/engines/pool.ts",
+    find: "    if (this.expiresMs < this.timerMs) this.schedule()\n",
+    replace: "    if (this.timerMs === this.expiresMs) this.schedule()\n",
+    why: "a client that was lost holds the recognizer for ever",
+    tests: ["test/actors/engines/pool.test.ts"]
+  },
+  {
+    id: "lease-ends-twice",
+    file: "actors/engines/pool.ts",
+    find: "  release(): void {\n    if (this.isEnded) return\n",
+    replace: "  release(): void {\n",
+    why: "the second end of a lease ends that of the next owner of the same name",
+    tests: ["test/actors/engines/pool.test.ts"]
   }
 ]
