@@ -158,6 +158,7 @@ class NodeSocket<Data> implements Socket<Data> {
 /** Says how one request's body is read. When `as` is undefined it is discarded. */
 interface BodyReading {
   readonly message: IncomingMessage
+  readonly reply: ServerResponse
   readonly bytesMax: number
   readonly as: "buffer" | "stream" | undefined
   readonly refuse: (status: Status) => void
@@ -230,10 +231,10 @@ class Node {
     }
     if (length === 0) return proceed()
     const body = refusal === undefined ? route?.body : undefined
-    this.read(exchange, { message, bytesMax, as: body?.as, refuse, proceed })
+    this.read(exchange, { message, reply, bytesMax, as: body?.as, refuse, proceed })
   }
 
-  private read(exchange: Exchange, { message, bytesMax, as, refuse, proceed }: BodyReading): void {
+  private read(exchange: Exchange, { message, reply, bytesMax, as, refuse, proceed }: BodyReading): void {
     const stream = as === "stream" ? streamOf(message) : undefined
     exchange.bodyStream = stream
     const parts: Array<Uint8Array> = []
@@ -242,10 +243,13 @@ class Node {
     const stop = (reason: BodyFault["reason"], status: Status): void => {
       stopped = true
       clearTimeout(timer)
-      if (stream !== undefined) stream.fail(reason)
+      // Behind its answer a body is only discarded: what is too much or too slow of it is cut.
+      if (reply.writableFinished) message.socket.destroy()
+      else if (stream !== undefined) stream.fail(reason)
       else refuse(status)
     }
-    const timer = setTimeout(() => stop("timeout", 408), this.limits.bodyTimeoutMs)
+    // A message that is answered does not hear of its connection's end, so its timer must not hold the process.
+    const timer = setTimeout(() => stop("timeout", 408), this.limits.bodyTimeoutMs).unref()
 
     message.on("data", (chunk: Uint8Array) => {
       if (stopped) return

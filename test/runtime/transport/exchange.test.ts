@@ -153,6 +153,14 @@ const upload = ({
     void send()
   })
 
+/** A client that sends a head and less than the body it announced; resolves with the status. */
+const begin = (port: number, path: string): Promise<readonly [net.Socket, string]> =>
+  new Promise((resolve) => {
+    const wire = net.connect(port, "127.0.0.1").on("error", () => {})
+    wire.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nbegin`)
+    wire.once("data", (data) => resolve([wire, data.toString("latin1").slice(9, 12)]))
+  })
+
 const adapters: ReadonlyArray<readonly [string, Listen]> = [
   ["uws", listenUws],
   ["node", listenNode]
@@ -219,3 +227,37 @@ for (const [name, listen] of adapters)
         }
     })
   })
+
+describe("a body that goes on behind its answer, over node", () => {
+  const listenFor = (bodyTimeoutMs: number): Promise<Server> =>
+    listenNode([service], { host: "127.0.0.1", port: 0, bodyTimeoutMs })
+
+  it("is cut when it exceeds its route's limit", async () => {
+    const server = await listenFor(30_000)
+    const wire = net.connect(server.port, "127.0.0.1").on("error", () => {})
+    wire.write("POST /later HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    const piece = Buffer.alloc(1_000_000, "a")
+    wire.resume()
+    for (let i = 0; i < 200 && !wire.destroyed; i++) {
+      wire.write(`${piece.length.toString(16)}\r\n`)
+      await new Promise((next) => wire.write(piece, next))
+      wire.write("\r\n")
+    }
+    expect(wire.destroyed).toBe(true)
+    await server.drain(100)
+  })
+  it("leaves no timer that holds the process when its client disconnects", async () => {
+    const server = await listenFor(30_000)
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length
+    const before = timers()
+    await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const [wire] = await begin(server.port, "/at-once")
+        wire.destroy()
+        await new Promise((resolve) => wire.once("close", resolve))
+      })
+    )
+    await server.drain(100)
+    expect(timers()).toBeLessThan(before + 25)
+  })
+})
