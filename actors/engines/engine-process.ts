@@ -262,7 +262,7 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
   /** Ends a start that has missed a deadline, unless it answers somebody within a little longer. */
   private endIfSilent(late: Lease<Handle>): void {
     const { answers } = late
-    this.system.timers.schedule(this.system.nowMs() + overdueMs, () => {
+    this.system.timers.schedule(this.system.monotonicMs() + overdueMs, () => {
       if (late.answers === answers) late.end(this.fault("crashed", "it answered nobody any more"))
     })
   }

@@ -11,7 +11,7 @@ import { EngineFault } from "./ports.ts"
 
 /** The part of the actor system that ends leases in time. */
 export interface PoolClock {
-  readonly nowMs: () => number
+  readonly monotonicMs: () => number
   readonly timers: { schedule(atMs: number, fire: () => void): void }
 }
 
@@ -75,7 +75,7 @@ export class Lease<out Resource> {
 
   /** Ends the lease so long from now, unless it is renewed again. */
   renew(ms: number): void {
-    this.expiresMs = this.pool.clock.nowMs() + ms
+    this.expiresMs = this.pool.clock.monotonicMs() + ms
     if (this.expiresMs < this.timerMs) this.schedule()
   }
 
@@ -86,7 +86,7 @@ export class Lease<out Resource> {
       // An earlier timer may have taken its place.
       if (this.isEnded || this.timerMs !== atMs) return
       this.timerMs = Infinity
-      if (this.pool.clock.nowMs() >= this.expiresMs) this.release()
+      if (this.pool.clock.monotonicMs() >= this.expiresMs) this.release()
       else this.schedule()
     })
   }

@@ -3,8 +3,9 @@
  *  Source: docs/spec/chat.md, section 17. */
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 
+/** The clock of the timers. Durations are never measured by wall time, which can be set (K-8). */
 export interface Clock {
-  nowMs(): number
+  monotonicMs(): number
   readonly timers: { schedule(atMs: number, fire: () => void): void }
 }
 
@@ -20,7 +21,7 @@ export class Deadlines {
   }
 
   start(ms: number, fire: () => void): Deadline {
-    const deadline = new Deadline(this, this.clock.nowMs() + ms, fire)
+    const deadline = new Deadline(this, this.clock.monotonicMs() + ms, fire)
     this.waiting.add(deadline)
     if (!this.armed) this.arm()
     return deadline
@@ -36,9 +37,9 @@ export class Deadlines {
 
   private arm(): void {
     this.armed = true
-    this.clock.timers.schedule(this.clock.nowMs() + sweepMs, () => {
+    this.clock.timers.schedule(this.clock.monotonicMs() + sweepMs, () => {
       this.armed = false
-      const now = this.clock.nowMs()
+      const now = this.clock.monotonicMs()
       this.waiting.forEach((deadline) => {
         if (deadline.due(now)) {
           this.waiting.delete(deadline)
@@ -67,7 +68,7 @@ export class Deadline implements Indexed {
 
   renew(ms: number): void {
     this.touchedMs = undefined
-    this.atMs = this.owner.clock.nowMs() + ms
+    this.atMs = this.owner.clock.monotonicMs() + ms
   }
 
   /** Renews the deadline as of the next sweep, so that the clock is not read for each chunk of a stream. */

@@ -59,13 +59,13 @@ export class Http1Pool implements ConnectionOwner {
 
   /** Closes connections that have been idle for too long, and returns the time. */
   private closeExpired(): number {
-    const nowMs = this.deadlines.clock.nowMs()
+    const nowMs = this.deadlines.clock.monotonicMs()
     while (this.idle.length > 0 && this.idle[0]!.idleUntilMs <= nowMs) this.idle[0]!.destroy()
     return nowMs
   }
 
   release(connection: Http1Connection, keepAliveMs: number): void {
-    connection.idleUntilMs = this.deadlines.clock.nowMs() + keepAliveMs
+    connection.idleUntilMs = this.deadlines.clock.monotonicMs() + keepAliveMs
     this.idle.push(connection)
     this.sweepDeadline ??= this.deadlines.start(keepAliveMsDefault, this.sweep)
   }

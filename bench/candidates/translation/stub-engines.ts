@@ -54,7 +54,7 @@ export const stubEngines = (chunkSamples: number): Engines => {
     id: "stub",
     live: places(10_000),
     jobs: [],
-    clock: { nowMs: Date.now, timers: { schedule: () => {} } }
+    clock: { monotonicMs: () => performance.now(), timers: { schedule: () => {} } }
   })
   return {
     translator,

@@ -3,7 +3,7 @@
  *  Guarantee: a turn that was begun is ended once, whatever becomes of it.
  *  Source: docs/spec/chat.md, sections 1.3, 17 and 18. */
 import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
-import { Deadlines, type Clock, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
+import { Deadlines, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
 import { publicId, type Target, type Upstreams } from "../../../actors/engines/chat/upstreams.ts"
 import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
@@ -42,7 +42,8 @@ export interface TurnsDeps {
   readonly upstreams: Upstreams
   readonly builtins: BuiltinTools
   readonly metrics: ChatMetrics
-  readonly clock: Clock
+  /** Wall time, for what is stored and told. */
+  readonly clock: { nowMs(): number }
   readonly deadlines: Deadlines
   readonly log: (level: "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void
 }

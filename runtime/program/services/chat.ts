@@ -148,8 +148,7 @@ export const chatService = (
         upstream: id,
         variable: name
       })
-  const clock: Clock = actors
-  const deadlines = new Deadlines(clock)
+  const deadlines = new Deadlines(actors)
   actors.host(CircuitBreaker, Context.empty())
   actors.host(ProxySession, Context.empty())
   const limits = {
@@ -189,7 +188,7 @@ export const chatService = (
     unsupported: config.unsupportedParams,
     backoffMs
   }
-  const turns = new Turns({ settings, upstreams, builtins, metrics, clock, deadlines, log })
+  const turns = new Turns({ settings, upstreams, builtins, metrics, clock: actors, deadlines, log })
   const sessions = new Sessions({
     store,
     actors,

@@ -6,7 +6,7 @@ import { Timers } from "../../../runtime/timers.ts"
 class Clock implements PoolClock {
   private atMs = 1_000_000
   readonly timers = new Timers(this.atMs)
-  readonly nowMs = () => this.atMs
+  readonly monotonicMs = () => this.atMs
 
   advance(ms: number): void {
     this.atMs += ms

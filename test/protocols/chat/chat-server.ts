@@ -89,7 +89,9 @@ export class ChatTestServer {
       parts.upstream === undefined
     )
     const nowMs = (): number => Date.now() + chatServer.clockOffsetMs
-    chatServer.system = parts.actors ?? new ActorSystem({ store: chatServer.store, nowMs })
+    // As in a real node, the clock of durations is another than the one of the wall (K-8).
+    const monotonicMs = (): number => performance.now() + chatServer.clockOffsetMs
+    chatServer.system = parts.actors ?? new ActorSystem({ store: chatServer.store, nowMs, monotonicMs })
     chatServer.ticking = setInterval(() => chatServer.system.tick(), 5)
     chatServer.key = rest.chatKeys?.split(",")[0]
     chatServer.chat = chatService(

@@ -20,7 +20,7 @@ const pass = (ms: number): void => {
 }
 
 const deadlines = new Deadlines({
-  nowMs: () => clock.nowMs,
+  monotonicMs: () => clock.nowMs,
   timers: {
     schedule: (atMs, fire) => {
       clock.due.push({ atMs, fire })

@@ -10,7 +10,7 @@ const waitMs = 1_000
 const opened = (max: number, queue: number) => {
   const clock = { nowMs: 0 }
   const timers = new Timers(0)
-  const deadlines = new Deadlines({ nowMs: () => clock.nowMs, timers })
+  const deadlines = new Deadlines({ monotonicMs: () => clock.nowMs, timers })
   const gate = new Gate({ max, queue, waitMs }, deadlines)
   const advance = (ms: number): void => {
     for (const endMs = clock.nowMs + ms; clock.nowMs < endMs;) {
