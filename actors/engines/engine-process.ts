@@ -141,7 +141,8 @@ interface Lease<Handle> {
   readonly handle: Handle
   /** How many users it has answered. */
   answers: number
-  readonly end: (fault: EngineFault) => void
+  /** Ends it because it is silent. */
+  readonly end: () => void
 }
 
 class SupervisedEngine<Handle> implements Supervised<Handle> {
@@ -170,26 +171,30 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
     start: Start<Handle>,
     announceUp: () => Effect.Effect<void>
   ): Effect.Effect<never, EngineFault> {
+    // An end for its silence is ours and no crash: it is followed by the next start.
     const life = Effect.scoped(
       Effect.gen({ self: this }, function* () {
         this.lostFault = undefined
         const { handle, death } = yield* start
-        const ended = Deferred.makeUnsafe<never, EngineFault>()
+        const ended = Deferred.makeUnsafe<void>()
         const lease = {
           handle,
           answers: 0,
-          end: (fault: EngineFault) => Deferred.doneUnsafe(ended, Exit.fail(fault))
+          end: () => {
+            this.reason = "it answered nobody any more"
+            Deferred.doneUnsafe(ended, Exit.void)
+          }
         }
         this.live = lease
         this.settle(Exit.succeed(lease))
         yield* announceUp()
-        return yield* Effect.raceFirst(death, Deferred.await(ended))
+        yield* Effect.raceFirst(death, Deferred.await(ended))
       })
     )
-    return Effect.onExit(life, (exit) => Effect.sync(() => this.onExit(exit)))
+    return Effect.forever(Effect.onExit(life, (exit) => Effect.sync(() => this.onExit(exit))))
   }
 
-  private onExit(exit: Exit.Exit<never, EngineFault>): void {
+  private onExit(exit: Exit.Exit<void, EngineFault>): void {
     this.live = undefined
     const fault = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
     if (!(fault instanceof EngineFault)) return
@@ -259,11 +264,12 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
     )
   })
 
-  /** Ends a start that has missed a deadline, unless it answers somebody within a little longer. */
+  /** Ends a start that has missed a deadline, its users' or its own, unless it answers somebody within a little
+   *  longer. */
   private endIfSilent(late: Lease<Handle>): void {
     const { answers } = late
     this.system.timers.schedule(this.system.monotonicMs() + overdueMs, () => {
-      if (late.answers === answers) late.end(this.fault("crashed", "it answered nobody any more"))
+      if (late.answers === answers) late.end()
     })
   }
 
@@ -281,9 +287,12 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
   ): Effect.Effect<A, EngineFault> =>
     Effect.suspend(() => {
       let current: Lease<Handle> | undefined
+      let answers = 0
+      const startedMs = this.system.monotonicMs()
       this.users++
       const once = Effect.flatMap(this.lease, (lease) => {
         current = lease
+        answers = lease.answers
         return Effect.onExit(work(lease.handle), (exit) => Effect.sync(() => this.onAnswer(lease, exit)))
       })
       return once.pipe(
@@ -296,6 +305,14 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
               return Effect.fail(this.fault("timeout", `no answer within ${deadlineMs} ms`))
             })
         }),
+        // Users have deadlines of their own, mostly shorter: one that goes after it has waited in vain tells the
+        // same of the engine.
+        Effect.onInterrupt(() =>
+          Effect.sync(() => {
+            const waitedMs = this.system.monotonicMs() - startedMs
+            if (current?.answers === answers && waitedMs >= overdueMs) this.endIfSilent(current)
+          })
+        ),
         Effect.ensuring(
           Effect.sync(() => {
             this.users--

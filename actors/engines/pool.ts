@@ -5,7 +5,7 @@
  *  - a lease ends once: when it is released, when its time is up, or when the fiber that waits for it or uses it
  *    is interrupted;
  *  - a free resource that nobody waits for is lent in the same turn, without a fiber.
- *  Source: docs/spec/engines.md, section 11.2. */
+ *  Source: docs/spec/engines.md, section 11.1. */
 import { Effect } from "effect"
 import { EngineFault } from "./ports.ts"
 

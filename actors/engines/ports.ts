@@ -57,6 +57,8 @@ export interface EngineSegment {
 export type Formality = "default" | "more" | "less"
 
 export interface TranslateRequest {
+  /** Whose request it is: engines that have a queue serve accounts in turn. */
+  readonly account?: string
   readonly source: Language
   readonly target: Language
   readonly segments: ReadonlyArray<EngineSegment>

@@ -2,7 +2,7 @@
  *  after each half minute of sound, where nothing is being said, and continues when its turn has come again. One
  *  crash of the recognizer in a row is survived: the sound since the last final is recognized again. It is
  *  guaranteed that no sound is lost between turns, and that no lease outlives the work.
- *  Source: docs/spec/translation.md, section 13.5; docs/spec/engines.md, section 11.2. */
+ *  Source: docs/spec/translation.md, section 13.5; docs/spec/engines.md, section 11.1. */
 import { Data, Effect, Stream } from "effect"
 import { batches } from "../../runtime/lane.ts"
 import type {

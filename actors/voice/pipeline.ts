@@ -409,6 +409,7 @@ class VoicePipeline {
         ? translator.translate
         : (request: TranslateRequest) => customizations.translate(this.state.config, request)
     const once = translate({
+      account: this.state.config.accountId,
       source,
       target: target.toLowerCase(),
       segments: [{ units: [{ _tag: "text", text: utterance.text.trim() }] }],

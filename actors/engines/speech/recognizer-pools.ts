@@ -1,5 +1,5 @@
 /** What a recognizer lends: places for live speech, and others for jobs. It is guaranteed that jobs never hold a
- *  place of live speech, so that neither can starve the other. Source: docs/spec/engines.md, section 11.2. */
+ *  place of live speech, so that neither can starve the other. Source: docs/spec/engines.md, section 11.1. */
 import { Effect, Stream } from "effect"
 import { Pool, type Lease, type PoolClock } from "../pool.ts"
 import {

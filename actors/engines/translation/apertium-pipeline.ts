@@ -8,21 +8,41 @@ import type { Start } from "../engine-process.ts"
 import { EngineFault } from "../ports.ts"
 import { escape } from "./apertium-stream.ts"
 
-/** Texts of all requests that are in one pipeline at a time. */
-const inFlightMax = 512
-
 /** An unread answer has at most so many characters: more means that the pipeline has lost the thread. */
 const pendingCharsMax = 4 * 1_048_576
 
 const canaryMs = 15_000
 
 export interface Pipeline {
-  readonly run: (text: string) => Effect.Effect<string, EngineFault>
+  /** Hands a text to the programs, at once, and returns the wait for its answer. `onSettled` is called when they
+   *  are done with it, whether somebody still waits or not. */
+  readonly start: (text: string, onSettled?: () => void) => Effect.Effect<string, EngineFault>
 }
 
-interface PendingText {
+class PendingText {
   readonly marker: string
-  readonly settle: (exit: Effect.Effect<string, EngineFault>) => void
+  private readonly onSettled: (() => void) | undefined
+  private answer: Effect.Effect<string, EngineFault> | undefined
+  private resume: ((answer: Effect.Effect<string, EngineFault>) => void) | undefined
+
+  constructor(marker: string, onSettled: (() => void) | undefined) {
+    this.marker = marker
+    this.onSettled = onSettled
+  }
+
+  settle(answer: Effect.Effect<string, EngineFault>): void {
+    this.answer = answer
+    this.onSettled?.()
+    this.resume?.(answer)
+  }
+
+  readonly wait: Effect.Effect<string, EngineFault> = Effect.callback((resume) => {
+    if (this.answer !== undefined) return resume(this.answer)
+    this.resume = resume
+    return Effect.sync(() => {
+      this.resume = undefined
+    })
+  })
 }
 
 const killGroup = (pid: number | undefined): void => {
@@ -71,7 +91,7 @@ class PipelineProcess implements Pipeline {
     if (this.fault !== undefined) return
     const fault = this.crashed(detail)
     this.fault = fault
-    for (const { settle } of this.pending.splice(0)) settle(Effect.fail(fault))
+    for (const text of this.pending.splice(0)) text.settle(Effect.fail(fault))
     this.onDeath?.(fault)
   }
 
@@ -88,19 +108,14 @@ class PipelineProcess implements Pipeline {
     if (this.output.length > pendingCharsMax) killGroup(this.child.pid)
   }
 
-  readonly run = (text: string): Effect.Effect<string, EngineFault> =>
-    Effect.callback((resume) => {
-      if (this.fault !== undefined) return resume(Effect.fail(this.fault))
-      if (this.pending.length >= inFlightMax)
-        return resume(
-          Effect.fail(
-            new EngineFault({ reason: "overloaded", engine: this.id, detail: "too many sentences at once" })
-          )
-        )
-      const marker = `[/N${++this.lastMarker}]`
-      this.pending.push({ marker, settle: resume })
-      this.child.stdin!.write(`${text}\0${marker}\0`)
-    })
+  readonly start = (text: string, onSettled?: () => void): Effect.Effect<string, EngineFault> => {
+    const pending = new PendingText(`[/N${++this.lastMarker}]`, onSettled)
+    if (this.fault === undefined) {
+      this.pending.push(pending)
+      this.child.stdin!.write(`${text}\0${pending.marker}\0`)
+    } else pending.settle(Effect.fail(this.fault))
+    return pending.wait
+  }
 
   /** Fails when the pipeline dies; it never succeeds. */
   readonly death: Effect.Effect<never, EngineFault> = Effect.callback((resume) => {
@@ -116,7 +131,7 @@ export const pipeline = (id: string, command: string, canary: string | undefined
       ({ child }) => Effect.sync(() => killGroup(child.pid))
     )
     if (canary !== undefined) {
-      const answer = yield* Effect.timeoutOrElse(running.run(escape(canary)), {
+      const answer = yield* Effect.timeoutOrElse(running.start(escape(canary)), {
         duration: canaryMs,
         orElse: () => Effect.fail(running.crashed("no answer to its canary"))
       })

@@ -4,6 +4,7 @@
 import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { supervise, type EngineStartMap, type Supervised } from "../engine-process.ts"
+import { places, Pool } from "../pool.ts"
 import {
   EngineFault,
   type EngineSegment,
@@ -14,13 +15,28 @@ import {
 import { canaries, directionsIn, type InstalledDirections } from "./apertium-modes.ts"
 import { pipeline, type Pipeline } from "./apertium-pipeline.ts"
 import { segmentOf, streamOf } from "./apertium-stream.ts"
+import { repaired } from "../router.ts"
 import { Routes, translateAlong } from "./routes.ts"
+import { isSmall, piecesOf } from "./segment-pieces.ts"
 
 const modesFolderDefault = "/usr/share/apertium/modes"
 const warmMaxDefault = 6
 
-/** Segments of one request that are in one pipeline at a time. */
+/** Segments of one request that are in one pipeline, or wait for it, at a time. */
 const segmentsAtOnce = 32
+
+/** Texts of all requests that are in one pipeline at a time: enough to keep its programs busy, and few enough that
+ *  one who comes later does not wait long. */
+const inPipelineMax = 32
+
+/** Texts that wait for one pipeline. */
+const waitingMax = 480
+
+/** A direction: its pipeline and the places in it. */
+interface Direction {
+  readonly engine: Supervised<Pipeline>
+  readonly pool: Pool<number>
+}
 
 export interface ApertiumOptions {
   readonly system: ActorSystem
@@ -48,13 +64,34 @@ const whyNotReady = ({ modes, lacking }: InstalledDirections, enabled: boolean):
 const fail = (reason: EngineFault["reason"], detail: string) =>
   Effect.fail(new EngineFault({ reason, engine: "apertium", detail }))
 
-const translateSegment = (engine: Supervised<Pipeline>, segment: EngineSegment) => {
-  if (segment.units.every((unit) => unit._tag === "opaque" || unit.text.trim() === ""))
-    return Effect.succeed(segment)
-  const stream = streamOf(segment)
+/** Translates one text. Its place in the pipeline is free when the programs are done with it, even if nobody waits
+ *  for the answer any more, so that nobody can fill the pipeline by going away. */
+const translateText = ({ engine, pool }: Direction, text: string, account: string) =>
+  engine.use(({ start }) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(restore(pool.take({ account })), (lease) => restore(start(text, () => lease.release())))
+    )
+  )
+
+const translatePiece = (direction: Direction, piece: EngineSegment, account: string) => {
+  if (piece.units.every((unit) => unit._tag === "opaque" || unit.text.trim() === ""))
+    return Effect.succeed(piece)
+  const stream = streamOf(piece)
+  return Effect.map(translateText(direction, stream.text, account), (answer) => segmentOf(answer, stream))
+}
+
+const translateSegment = (
+  direction: Direction,
+  segment: EngineSegment,
+  account: string
+): Effect.Effect<EngineSegment, EngineFault> => {
+  if (isSmall(segment)) return translatePiece(direction, segment, account)
+  const { pieces, join } = piecesOf(segment)
   return Effect.map(
-    engine.use(({ run }) => run(stream.text)),
-    (answer) => segmentOf(answer, stream)
+    Effect.forEach(pieces, (piece) =>
+      Effect.map(translatePiece(direction, piece, account), (translated) => repaired(piece, translated))
+    ),
+    join
   )
 }
 
@@ -71,34 +108,38 @@ export const apertium = ({
   warmMax = warmMaxDefault
 }: ApertiumOptions): Apertium => {
   const { modes, lacking } = enabled ? directionsIn(modesFolder) : nothingInstalled
-  const engines = new Map<string, Supervised<Pipeline>>()
+  const directions = new Map<string, Direction>()
 
-  const engineOf = (name: string): Supervised<Pipeline> => {
-    const existing = engines.get(name)
+  const directionOf = (name: string): Direction => {
+    const existing = directions.get(name)
     if (existing !== undefined) return existing
+    const id = `apertium/${name}`
     const start = pipeline(`apertium ${name}`, modes.get(name)!, canaries[name.split(">")[0]!])
-    const engine = supervise({ system, starts, id: `apertium/${name}`, start })
-    engines.set(name, engine)
-    return engine
+    const direction = {
+      engine: supervise({ system, starts, id, start }),
+      pool: new Pool({ id, resources: places(inPipelineMax), waitersMax: waitingMax, clock: system })
+    }
+    directions.set(name, direction)
+    return direction
   }
 
   /** The running directions, least recently used first. */
-  const running = new Map<string, Supervised<Pipeline>>()
+  const running = new Map<string, Direction>()
 
   /** Returns the running direction; undefined when too many others are busy. */
-  const runningDirection = (name: string): Supervised<Pipeline> | undefined => {
-    const engine = engineOf(name)
+  const runningDirection = (name: string): Direction | undefined => {
+    const direction = directionOf(name)
     if (!running.delete(name) && running.size >= warmMax) {
-      const idle = [...running].find(([, other]) => !other.busy())
+      const idle = [...running].find(([, { engine }]) => !engine.busy())
       if (idle === undefined) return undefined
       running.delete(idle[0])
-      idle[1].stop()
+      idle[1].engine.stop()
     }
-    running.set(name, engine)
-    return engine
+    running.set(name, direction)
+    return direction
   }
 
-  const works = (name: string): boolean => modes.has(name) && engines.get(name)?.lost() !== true
+  const works = (name: string): boolean => modes.has(name) && directions.get(name)?.engine.lost() !== true
 
   /** Two directions go through the hub that comes first: the one most pairs share. */
   const routes = new Routes([...modes.keys()], works)
@@ -110,11 +151,12 @@ export const apertium = ({
 
   const translateBy = (
     name: string,
-    segments: ReadonlyArray<EngineSegment>
+    segments: ReadonlyArray<EngineSegment>,
+    account: string
   ): Effect.Effect<ReadonlyArray<EngineSegment>, EngineFault> => {
-    const engine = runningDirection(name)
-    if (engine === undefined) return fail("overloaded", `${warmMax} other directions are at work`)
-    return Effect.forEach(segments, (segment) => translateSegment(engine, segment), {
+    const direction = runningDirection(name)
+    if (direction === undefined) return fail("overloaded", `${warmMax} other directions are at work`)
+    return Effect.forEach(segments, (segment) => translateSegment(direction, segment, account), {
       concurrency: segmentsAtOnce
     })
   }
@@ -126,16 +168,16 @@ export const apertium = ({
     pairs: () => routes.pairs(),
     formality: () => false,
     warm: () => {
-      for (const name of pairsWarm) if (works(name)) runningDirection(name)?.start()
+      for (const name of pairsWarm) if (works(name)) runningDirection(name)?.engine.start()
     },
-    translate: ({ source, target, segments }: TranslateRequest) =>
+    translate: ({ account = "", source, target, segments }: TranslateRequest) =>
       Effect.suspend(() => {
         const route = routes.find(source, target)
         if (route === undefined) return fail("unsupported", `no pair ${source}-${target}`)
-        return Effect.map(translateAlong(route, segments, translateBy), (translated) => ({
-          segments: translated,
-          engine: "apertium"
-        }))
+        const translated = translateAlong(route, segments, (name, untranslated) =>
+          translateBy(name, untranslated, account)
+        )
+        return Effect.map(translated, (answers) => ({ segments: answers, engine: "apertium" }))
       })
   }
 }

@@ -76,6 +76,8 @@ export const translateBatch = (
         })
       )
     return translateWithMemory({ translator, memories: aids?.memories ?? noMemories }, customization, {
+      // A customer's document does not hold up the same customer's texts.
+      account: `${batch.accountId} documents`,
       texts,
       source: languageOf(source)!,
       target: targetLanguage,

@@ -86,6 +86,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       )
     })
   const translateLines = (
+    { accountId }: Job,
     lines: ReadonlyArray<Line>,
     source: string,
     target: string
@@ -101,6 +102,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
       Effect.forEach(parts, (part) =>
         Effect.map(
           engines.translator.translate({
+            account: accountId,
             source,
             target: code,
             segments: part.map(({ text }) => ({ units: [{ _tag: "text" as const, text }] }))
@@ -154,7 +156,7 @@ export const voiceWork = ({ store, engines, ring, usage, clean }: VoiceWorkDeps)
             Effect.forEach(
               job.targets,
               (target, index): Effect.Effect<Result> =>
-                translateLines(lines, language, target.language).pipe(
+                translateLines(job, lines, language, target.language).pipe(
                   Effect.flatMap((translatedLines) =>
                     encodeResult(translatedLines, target.language, target.type)
                   ),

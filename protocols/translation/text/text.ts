@@ -56,6 +56,7 @@ interface PendingText {
 
 /** State of one request in progress. */
 interface TranslateRun {
+  readonly accountId: string
   readonly options: TextOptions
   readonly customization: Customization
   /** Places of the memory's segments that were applied. */
@@ -104,6 +105,7 @@ export class TextTranslation {
     if (isRefusal(reservation)) return problem(reservation)
 
     const run: TranslateRun = {
+      accountId: using.account.accountId,
       options,
       customization,
       applied: [],
@@ -333,12 +335,13 @@ const plainHeaders = [
 
 const requestFor = (
   group: ReadonlyArray<PendingText>,
-  { options: { formality, context, instructions: own }, customization }: TranslateRun
+  { accountId, options: { formality, context, instructions: own }, customization }: TranslateRun
 ): TranslateRequest => {
   const segments: Array<EngineSegment> = []
   const instructions = customization.instructions.length === 0 ? own : [...own, ...customization.instructions]
   for (const { unit } of group) for (const segment of unit.untranslated) segments.push(segment)
   return {
+    account: accountId,
     source: group[0]!.source.base,
     target: group[0]!.pair,
     segments,

@@ -16,6 +16,8 @@ import { splitIntoSentences, Draft, type Piece, type Split } from "./segments.ts
 import { piecesOfText, TranslationUnit } from "./translation-unit.ts"
 
 export interface TranslateWithMemoryRequest {
+  /** Whose texts they are. */
+  readonly account: string
   readonly texts: ReadonlyArray<string>
   readonly source: SupportedLanguage
   readonly target: SupportedLanguage
@@ -47,6 +49,7 @@ export const translateWithMemory = (
   }: { readonly translator: Translator; readonly memories: Pick<MemorySearch, "find"> },
   customization: Customization,
   {
+    account,
     texts,
     source,
     target,
@@ -78,6 +81,7 @@ export const translateWithMemory = (
       segments.length === 0
         ? { segments, engine: "" }
         : yield* translator.translate({
+            account,
             source: source.base,
             target: pair,
             segments,

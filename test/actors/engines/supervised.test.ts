@@ -175,6 +175,22 @@ describe("an engine's process", () => {
     await turns()
     expect(all).toHaveLength(2)
   })
+  it("T-1: its users go after they have waited in vain, and nobody is answered for 2 s more: it starts again, and never counts as crashed", async () => {
+    const { all, engine } = supervised({ answers: false })
+    for (let round = 1; round <= 8; round++) {
+      const user = Effect.runFork(engine.use(ask))
+      await turns()
+      host.advance(2_500)
+      await Effect.runPromise(Fiber.interrupt(user))
+      host.advance(1_900)
+      await turns()
+      expect([all.length, all.at(-1)!.ended]).toEqual([round, false])
+      host.advance(200)
+      await turns()
+      expect([all.length, all[round - 1]!.ended]).toEqual([round + 1, true])
+    }
+    expect([engine.lost(), engine.readiness()]).toEqual([false, { ready: true }])
+  })
   it("misses a deadline but goes on answering others: it lives", async () => {
     const { all, engine } = supervised({ answers: false })
     expect(reasonOf(await Effect.runPromise(Effect.result(engine.use(ask, 5))))).toBe("timeout")

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Result } from "effect"
+import { Effect, Fiber, Result } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
 import { expectLinear } from "../../../linear.ts"
 import type { EngineFault, EngineSegment, SegmentUnit } from "../../../../actors/engines/ports.ts"
@@ -17,6 +17,9 @@ import { hosted, type Hosted } from "../hosted.ts"
 import { fakePipelines, type FakePipelines } from "./fake-pipeline.ts"
 
 const text = (of: string): EngineSegment => ({ units: [{ _tag: "text", text: of }] })
+/** Processes start late on a busy machine. */
+const patience = { timeout: 15_000 }
+
 const mark = (id: number): SegmentUnit => ({ _tag: "opaque", id })
 
 const plain = ({ units }: EngineSegment): string =>
@@ -233,6 +236,42 @@ describe("a pipeline", () => {
       Array.from({ length: 88 }, () => "overloaded")
     )
   })
+  it("T-1: a run without blanks does not reach the programs, and comes back as it was; marks and words around it are as ever", async () => {
+    const engine = faking({ "eng-spa": ["a"] })
+    const run = "a1".repeat(50_000)
+    const segment: EngineSegment = {
+      units: [{ _tag: "text", text: `before ${run} after ` }, mark(1), { _tag: "text", text: `and ${run}.` }]
+    }
+    expect(plain((await translate(engine, segment))[0]!)).toBe(`BEFORE ${run} AFTER ‹1›AND ${run}.`)
+    expect(plain((await translate(engine, [text(run)]))[0]!)).toBe(run)
+  })
+  it("T-1: a text without end goes in pieces that end at blanks, and is whole again", async () => {
+    const engine = faking({ "eng-spa": ["a"] })
+    const long = Array.from({ length: 9_000 }, (_, i) => `word${i} `).join("")
+    expect(plain((await translate(engine, [text(long)]))[0]!)).toBe(long.toUpperCase())
+  })
+  it("T-1: one account's flood does not hold up another's sentence, and a client that goes frees its places", async () => {
+    const engine = faking({ "eng-spa": ["a"] })
+    await translate(engine, "warm")
+    const told: Array<string> = []
+    const ask = (account: string, segments: ReadonlyArray<EngineSegment>) =>
+      Effect.tap(engine.translate({ account, source: "en", target: "es", segments }), () =>
+        Effect.sync(() => told.push(account))
+      )
+    const flood = Array.from({ length: 10 }, (_, i) =>
+      Effect.runFork(
+        ask(
+          "hostile",
+          Array.from({ length: 200 }, () => text(`flood ${i}`))
+        )
+      )
+    )
+    const leaving = Effect.runFork(ask("leaving", [text("leaving")]))
+    const quiet = Effect.runFork(ask("quiet", [text("quiet")]))
+    await Effect.runPromise(Fiber.interrupt(leaving))
+    for (const fiber of [quiet, ...flood]) await Effect.runPromise(Fiber.await(fiber))
+    expect(told).toEqual(["quiet", ...Array.from({ length: 10 }, () => "hostile")])
+  })
   it("leaves segments without words alone", async () => {
     const engine = faking({ "eng-spa": ["a"] })
     expect(
@@ -265,19 +304,19 @@ describe("a pipeline", () => {
     await translate(engine, "one")
     await translate(engine, "dos", "es", "en")
     await translate(engine, "tres", "es", "fr")
-    await vi.waitFor(() => expect(living()).toBe(2))
+    await vi.waitFor(() => expect(living()).toBe(2), patience)
     expect(plain((await translate(engine, "four"))[0]!)).toBe("FOUR")
-    await vi.waitFor(() => expect(living()).toBe(2))
+    await vi.waitFor(() => expect(living()).toBe(2), patience)
     expect([fakes!.starts("a"), fakes!.starts("b"), fakes!.starts("c")]).toEqual([2, 1, 1])
   })
   it("warm starts the pairs of the configuration; the end of the system leaves no process behind", async () => {
     const engine = faking({ "eng-spa": ["a", "b"], "spa-eng": ["c"] }, { pairsWarm: ["en>es", "xx>yy"] })
     expect(fakes!.starts()).toBe(0)
     engine.warm()
-    await vi.waitFor(() => expect(fakes!.starts()).toBe(2))
+    await vi.waitFor(() => expect(fakes!.starts()).toBe(2), patience)
     await translate(engine, "hello")
     await host!.close()
-    await vi.waitFor(() => expect(fakes!.pids().filter(alive)).toEqual([]))
+    await vi.waitFor(() => expect(fakes!.pids().filter(alive)).toEqual([]), patience)
   })
 })
 
@@ -374,7 +413,7 @@ describe("Apertium itself", () => {
       for (const { pid } of programs()) seen.add(pid)
       expect(seen.size).toBeGreaterThan(30)
       await host!.close()
-      await vi.waitFor(() => expect([...seen].filter(alive)).toEqual([]))
+      await vi.waitFor(() => expect([...seen].filter(alive)).toEqual([]), patience)
     }
   )
 })

@@ -54,6 +54,7 @@ it("texts that others bring: whole lines and terms from the glossary, the style'
   if ("_tag" in aid) throw new Error(aid._tag)
   const result = await Effect.runPromise(
     translateWithMemory({ translator: engines.translator, memories }, aid, {
+      account: world.account.accountId,
       texts: ["First. Second.", "a cat... {x}", "", "cat"],
       source,
       target,
