@@ -82,6 +82,23 @@ interface ReceivedUpload {
   bytes: number | undefined
 }
 
+interface FoundDocument {
+  readonly id: string
+  readonly keys: DocumentKeys
+}
+
+/** Marks the part of an upload that is interrupted when the client goes. */
+type Interruptible = <A, E>(work: Effect.Effect<A, E>) => Effect.Effect<A, E>
+
+interface UploadCall extends FoundDocument {
+  readonly upload: ReceivedUpload
+  readonly using: KeyInUse
+  readonly tag: string | null
+  readonly interruptible: Interruptible
+}
+
+const down = (cause: unknown): Refusal => ({ _tag: "Down", status: 504, cause })
+
 export class DocumentRoutes {
   readonly worker: DocumentWorker
   private readonly deps: DocumentDeps
@@ -123,7 +140,7 @@ export class DocumentRoutes {
       for (const id of ids) {
         living.add(id)
         // An actor that cannot be read has failed, and keeps its files; the others go on (G-6).
-        const job = await this.inspect(id).catch(() => undefined)
+        const job = await Effect.runPromise(Effect.orElseSucceed(this.inspect(id), () => undefined))
         if (job?._tag === "Done") this.worker.reserve(id, job.meta, job.billed)
       }
       if (ids.length === 0) break
@@ -135,11 +152,13 @@ export class DocumentRoutes {
     }
   }
 
-  private inspect(id: string): Promise<typeof DocumentStatus.Type> {
-    return Effect.runPromise(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}))
+  private inspect(id: string): Effect.Effect<typeof DocumentStatus.Type, Refusal> {
+    return Effect.mapError(this.deps.actors.ref(DocumentJob, id).ask("Inspect", {}), down)
   }
 
-  private readonly upload: Guarded = async (request, using) => {
+  /** Only the queue of inspections and the inspection itself are interrupted when the client goes: a body ends
+   *  by itself then, and what has been accepted stays accepted. Whatever is refused leaves nothing. */
+  private readonly upload: Guarded = (request, using) => {
     const boundary = boundaryOf(request.headers.get("content-type"))
     if (boundary === undefined)
       return problem({
@@ -151,24 +170,34 @@ export class DocumentRoutes {
     const id = newDocumentId()
     const key = newDocumentKey()
     const keys = keysOf(key, id)!
-    const remove = (): Promise<void> => this.deps.store.blobs.delete(blobOf.source(id))
-    try {
-      const upload = await this.receiveParts(request, using, boundary, id, keys)
-      let refused: Refusal | undefined
-      if (isRefusal(tag)) refused = tag
-      else if (isRefusal(upload)) refused = upload
-      else refused = await this.accept(upload, using, id, keys, tag ?? null)
-      if (refused === undefined) return json(200, documentHandle(id, key), [noStore])
-      await remove()
+    const discard = Effect.promise(async () => {
+      await this.deps.store.blobs.delete(blobOf.source(id))
       this.worker.release(id)
-      return problem(refused)
-    } catch (cause) {
-      await remove()
-      this.worker.release(id)
-      if (cause instanceof MultipartFault)
-        return problem({ _tag: "Refused", message: "The multipart body is not acceptable." })
-      throw cause
-    }
+    })
+    return Effect.uninterruptibleMask((interruptible) => {
+      const accepted = Effect.flatMap(this.received(request, using, boundary, id, keys), (upload) =>
+        isRefusal(tag)
+          ? Effect.fail(tag)
+          : this.accept({ upload, using, id, keys, tag: tag ?? null, interruptible })
+      )
+      return Effect.match(
+        Effect.onError(accepted, () => discard),
+        { onFailure: problem, onSuccess: () => json(200, documentHandle(id, key), [noStore]) }
+      )
+    })
+  }
+
+  private received(
+    ...upload: Parameters<DocumentRoutes["receiveParts"]>
+  ): Effect.Effect<ReceivedUpload, Refusal> {
+    const parts = Effect.tryPromise({ try: () => this.receiveParts(...upload), catch: (cause) => cause })
+    return Effect.matchEffect(parts, {
+      onFailure: (cause) =>
+        cause instanceof MultipartFault
+          ? Effect.fail<Refusal>({ _tag: "Refused", message: "The multipart body is not acceptable." })
+          : Effect.die(cause),
+      onSuccess: (result) => (isRefusal(result) ? Effect.fail(result) : Effect.succeed(result))
+    })
   }
 
   /** Receives the parts in any order; the file is encrypted to disk as it arrives. */
@@ -215,36 +244,45 @@ export class DocumentRoutes {
     return refused ?? upload
   }
 
-  private async accept(
-    upload: ReceivedUpload,
-    using: KeyInUse,
-    id: string,
-    keys: DocumentKeys,
-    tag: string | null
-  ): Promise<Refusal | undefined> {
-    const { engines, store, usage, references = unknownReferences } = this.deps
-    const { account, key } = using
-    if (upload.bytes === undefined) return noFile
+  private accept(call: UploadCall): Effect.Effect<void, Refusal> {
+    const { upload, using, id, keys, interruptible } = call
+    const { engines, store, references = unknownReferences } = this.deps
+    const { account } = using
+    const { bytes } = upload
+    if (bytes === undefined) return Effect.fail(noFile)
     const options = readDocumentOptions(
       Object.assign(Object.create(null), upload.fields) as RawParams,
       upload.fileName,
       engines.translator
     )
-    if (isRefusal(options)) return options
-    const { type, source, target } = options
-    if (upload.bytes > bytesMaxOf(`.${options.extension}`, account.tier)) return { _tag: "TooLarge" }
+    if (isRefusal(options)) return Effect.fail(options)
+    const { source, target, extension } = options
+    if (bytes > bytesMaxOf(`.${extension}`, account.tier)) return Effect.fail({ _tag: "TooLarge" })
     const missing = references(account.accountId, options)
-    if (missing !== undefined) return missing
+    if (missing !== undefined) return Effect.fail(missing)
     if (store.counter(documentCounts, openCount(account.accountId)) >= openMax)
-      return { _tag: "Limited", retryAfterMs: 60_000 }
-    const bad = await this.worker.threads.inspect(
+      return Effect.fail({ _tag: "Limited", retryAfterMs: 60_000 })
+    const inspection = this.worker.threads.inspect(
       () => opened(store.blobs.read(blobOf.source(id))!, keys, "source"),
-      options.extension,
+      extension,
       source?.code.toLowerCase(),
       target.code.toLowerCase()
     )
-    if (bad !== undefined) return { _tag: "Refused", message: bad }
-    const meta: DocumentMeta = {
+    return interruptible(inspection).pipe(
+      Effect.mapError(({ text }): Refusal => ({ _tag: "Refused", message: text })),
+      Effect.andThen(Effect.promise(() => this.metaOf(call, options, bytes))),
+      Effect.flatMap((meta) => this.receive(call, meta))
+    )
+  }
+
+  private async metaOf(
+    { using, keys, tag }: UploadCall,
+    options: DocumentOptions,
+    sourceBytes: number
+  ): Promise<DocumentMeta> {
+    const { account, key } = using
+    const { type, source, target } = options
+    return {
       accountId: account.accountId,
       keyId: key.keyId,
       format: options.extension,
@@ -252,40 +290,41 @@ export class DocumentRoutes {
       convertTo: options.outType.id === type.id ? null : options.outType.id,
       sealedName: await sealedText(options.baseName, keys),
       check: keys.check,
-      sourceBytes: upload.bytes,
+      sourceBytes,
       source: source?.base ?? null,
       target: target.code,
       options: options.steering,
       watermark: options.watermark,
       tag,
       charactersMax: charactersMax[account.tier],
-      periodMs: usage.read(using).account.startMs
+      periodMs: this.deps.usage.read(using).account.startMs
     }
+  }
+
+  /** Reserves the quota and hands the document over to its actor. */
+  private receive(
+    { id, keys, using: { account } }: UploadCall,
+    meta: DocumentMeta
+  ): Effect.Effect<void, Refusal> {
+    const { keyring } = this.worker
     if (!this.worker.reserve(id, meta, Math.max(1, this.worker.billed(meta, 0))))
-      return { _tag: "QuotaExceeded", owner: "account" }
-    this.worker.keyring.put(id, keys)
-    const received = await Effect.runPromise(
-      Effect.result(
-        this.deps.actors
-          .ref(DocumentJob, id)
-          .ask("Receive", {
-            meta,
-            documentsMax: leastOf(account.limits.documents, account.limits.teamDocuments)
-          })
+      return Effect.fail({ _tag: "QuotaExceeded", owner: "account" })
+    keyring.put(id, keys)
+    const documentsMax = leastOf(account.limits.documents, account.limits.teamDocuments)
+    return this.deps.actors
+      .ref(DocumentJob, id)
+      .ask("Receive", { meta, documentsMax })
+      .pipe(
+        Effect.tapError(() => Effect.sync(() => keyring.drop(id))),
+        Effect.mapError((fault): Refusal =>
+          fault._tag === "DocumentsUsedUp" ? { _tag: "QuotaExceeded", owner: "account" } : down(fault)
+        )
       )
-    )
-    if (received._tag === "Success") return undefined
-    this.worker.keyring.drop(id)
-    if (received.failure._tag === "DocumentsUsedUp") return { _tag: "QuotaExceeded", owner: "account" }
-    return { _tag: "Down", status: 504, cause: received.failure }
   }
 
   /** Finds the document of a request: it must belong to the account, and the document key must match.
    *  Anything else is the same 404 after the same amount of work. */
-  private find(
-    request: Request,
-    { account: { accountId } }: KeyInUse
-  ): { readonly id: string; readonly keys: DocumentKeys } | Refusal {
+  private find(request: Request, { account: { accountId } }: KeyInUse): FoundDocument | Refusal {
     const bag = bagOf(request)
     if (isRefusal(bag)) return bag
     const params = new Params(bag.bag)
@@ -299,13 +338,18 @@ export class DocumentRoutes {
       : notFound
   }
 
-  private readonly status: Guarded = async (request, using) => {
+  private readonly status: Guarded = (request, using) => {
     const found = this.find(request, using)
     if (isRefusal(found)) return problem(found)
-    const { id, keys } = found
+    return Effect.match(this.inspect(found.id), {
+      onFailure: problem,
+      onSuccess: (job) => this.statusOf(found, job)
+    })
+  }
+
+  private statusOf({ id, keys }: FoundDocument, job: typeof DocumentStatus.Type): Response {
     const ok = (...status: Parameters<typeof documentStatus>): Response =>
       json(200, documentStatus(...status), [noStore])
-    const job = await this.inspect(id)
     switch (job._tag) {
       case "Unknown":
         return problem(notFound)
@@ -328,11 +372,16 @@ export class DocumentRoutes {
     this.deps.actors.ref(DocumentJob, id).tell("Unlock", {})
   }
 
-  private readonly result: Guarded = async (request, using) => {
+  private readonly result: Guarded = (request, using) => {
     const found = this.find(request, using)
     if (isRefusal(found)) return problem(found)
-    const { id, keys } = found
-    const job = await this.inspect(id)
+    return Effect.matchEffect(this.inspect(found.id), {
+      onFailure: (refusal) => Effect.succeed(problem(refusal)),
+      onSuccess: (job) => Effect.promise(() => this.resultOf(found, job))
+    })
+  }
+
+  private async resultOf({ id, keys }: FoundDocument, job: typeof DocumentStatus.Type): Promise<Response> {
     if (job._tag === "Locked") this.unlock(id, keys)
     if (job._tag === "Unknown" || job._tag === "Failed") return problem(notFound)
     if (job._tag !== "Done") return problem({ _tag: "DocumentNotReady" })

@@ -2,12 +2,12 @@
  *  that thread, as a refusal or a failed job. Concurrent inspections, heap and running time of a thread are
  *  limited.
  *  Source: docs/spec/documents.md, sections 10, 11. */
-import { Effect, type Scope } from "effect"
+import { Effect, Semaphore, type Scope } from "effect"
 import { JobFault, type ExtractedDocument } from "../../../actors/documents/ports.ts"
 import { yieldToEventLoop } from "../../shared/event-loop.ts"
 import type { ExtractOptions, Segment } from "../../formats/document.ts"
 import type { FromDocument, ToDocument } from "../../formats/workers/documents.ts"
-import { startThread, type WorkerThread } from "./worker-thread.ts"
+import { endedByUs, startThread, type WorkerThread } from "./worker-thread.ts"
 
 const heapMiBMax = 1_024
 const inspectMsMax = 10_000
@@ -62,7 +62,7 @@ const askThread = <A>(
     }, msMax)
     thread.onDeath((reason) => {
       if (!settled) {
-        log("warn", "a document's thread ended", { reason })
+        if (reason !== endedByUs) log("warn", "a document's thread ended", { reason })
         fail(tooLarge)
       }
     })
@@ -83,31 +83,23 @@ const askThread = <A>(
 
 export class DocumentThreads {
   private readonly log: Log
-  private inspecting = 0
-  private readonly waiting: Array<() => void> = []
+  private readonly inspections = Semaphore.makeUnsafe(inspectionsAtOnce)
 
   constructor(log: Log) {
     this.log = log
   }
 
-  /** Resolves with the text of the refusal, or undefined when the document is accepted. `read` is called
-   *  when the inspection starts. */
-  async inspect(
+  /** Fails with the text of the refusal. `read` is called when the inspection starts. An interruption leaves
+   *  the queue, or ends the thread. */
+  inspect(
     read: () => Promise<Buffer>,
     extension: string,
     source: string | undefined,
     target: string
-  ): Promise<string | undefined> {
-    if (this.inspecting >= inspectionsAtOnce)
-      await new Promise<void>((resolve) => {
-        this.waiting.push(resolve)
-      })
-    else this.inspecting++
-    let thread: Thread | undefined
-    try {
-      thread = start()
+  ): Effect.Effect<void, JobFault> {
+    const inspected = async (thread: Thread): Promise<void> => {
       const { bytes, transfer } = transferable(await read())
-      return await askThread<undefined>(
+      await askThread<undefined>(
         thread,
         this.log,
         inspectMsMax,
@@ -115,15 +107,17 @@ export class DocumentThreads {
         transfer,
         (message) => (message.is === "inspected" ? { value: undefined } : undefined)
       )
-    } catch (cause) {
-      if (cause instanceof JobFault) return cause.text
-      throw cause
-    } finally {
-      thread?.kill()
-      const next = this.waiting.shift()
-      if (next === undefined) this.inspecting--
-      else next()
     }
+    const inspection = Effect.acquireUseRelease(
+      Effect.sync(start),
+      (thread) => Effect.tryPromise({ try: () => inspected(thread), catch: (cause) => cause }),
+      (thread) => Effect.sync(() => thread.kill())
+    )
+    return this.inspections.withPermit(
+      Effect.catch(inspection, (cause) =>
+        cause instanceof JobFault ? Effect.fail(cause) : Effect.die(cause)
+      )
+    )
   }
 
   work(

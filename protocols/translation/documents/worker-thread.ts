@@ -10,6 +10,9 @@ export interface WorkerThread<In, Out> extends EngineWorker<In, Out> {
   send(message: In, transfer?: ReadonlyArray<TransferListItem>): void
 }
 
+/** The reason of the death of a thread that was killed. */
+export const endedByUs = "killed"
+
 export const startThread = <In, Out>(name: string, heapMiBMax: number): WorkerThread<In, Out> => {
   const worker = new Worker(workerFile(name), {
     stdout: true,
@@ -43,7 +46,7 @@ export const startThread = <In, Out>(name: string, heapMiBMax: number): WorkerTh
       return reason !== undefined
     },
     kill: () => {
-      die("killed")
+      die(endedByUs)
       void worker.terminate()
     }
   }
