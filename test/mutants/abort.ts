@@ -83,7 +83,7 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "    if (Effect.isEffect(answer)) return Effect.ensuring(answer, Effect.sync(leave))\n",
     replace: "    if (Effect.isEffect(answer)) return answer\n",
     why: "a call that was interrupted counts as under way for ever",
-    tests: ["test/protocols/translation/text/translator-call.test.ts"]
+    tests: ["test/protocols/translation/account/guard.test.ts"]
   },
   {
     id: "fetch-without-signal",
@@ -140,7 +140,9 @@ export const abort: ReadonlyArray<Mutant> = [
     replace: "",
     why: "a client that goes in the middle of its upload is waited for",
     tests: ["test/runtime/transport/server.test.ts"],
-    only: "413|streamed body|client that goes"
+    only: "413|streamed body|client that goes",
+    equivalent:
+      "the reply closes with the connection too, and its listener aborts the exchange; what this line adds is that a listener hears it a second time"
   },
   {
     id: "signal-after-the-fact",
@@ -157,7 +159,9 @@ export const abort: ReadonlyArray<Mutant> = [
     find: "          if (waiter.lease === undefined) this.remove(waiter)\n          else waiter.lease.release()\n",
     replace: "          if (waiter.lease === undefined) this.remove(waiter)\n",
     why: "a place that was given to somebody who has just left is lost for good",
-    tests: ["test/actors/engines/pool.test.ts"]
+    tests: ["test/actors/engines/pool.test.ts"],
+    equivalent:
+      "resume runs the waiter's fiber before it returns, so no interruption comes between the lease and its waiter: an interrupted waiter never has one; the branch is for a scheduler that would put that off"
   },
   {
     id: "waiter-that-left",

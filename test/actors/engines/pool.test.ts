@@ -72,6 +72,15 @@ it("who is interrupted while waiting leaves the queue; while working, frees its 
   expect([one.used, one.waiting]).toEqual([0, 0])
 })
 
+it("a lease that is released twice does not end the next one of its owner", () => {
+  const one = pool(1)
+  const first = one.tryTake({ account: "a", owner: "o" })!
+  first.release()
+  const second = one.tryTake({ account: "a", owner: "o" })!
+  first.release()
+  expect([one.held("o"), second.ended, one.used]).toEqual([second, false, 1])
+})
+
 it("a deadline frees what it held, and whoever waits has it", async () => {
   const one = pool(1)
   const told: Array<string> = []
