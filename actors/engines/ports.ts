@@ -29,6 +29,8 @@ export class EngineFault extends Data.TaggedError("EngineFault")<{
     | "unavailable"
   readonly engine: string
   readonly detail: string
+  /** What was thrown below, for the log. */
+  readonly cause?: unknown
 }> {
   override get message(): string {
     return `${this.engine} (${this.reason}): ${this.detail}`

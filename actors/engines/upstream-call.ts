@@ -53,8 +53,8 @@ export const callUpstream = ({
   body,
   tryMs = tryMsDefault
 }: UpstreamCall): Effect.Effect<object, EngineFault> => {
-  const fault = (reason: EngineFault["reason"], detail: string): EngineFault =>
-    new EngineFault({ reason, engine, detail })
+  const fault = (reason: EngineFault["reason"], detail: string, cause?: unknown): EngineFault =>
+    new EngineFault({ reason, engine, detail, ...(cause === undefined ? {} : { cause }) })
   const once = Effect.tryPromise({
     try: async (signal): Promise<object> => {
       const answer = await fetch(url, { method: "POST", headers, body, signal })
@@ -68,7 +68,8 @@ export const callUpstream = ({
       await answer.body?.cancel()
       throw fault(reasonOf(answer.status), `HTTP ${answer.status}`)
     },
-    catch: (cause) => (cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message))
+    catch: (cause) =>
+      cause instanceof EngineFault ? cause : fault("upstream", (cause as Error).message, cause)
   }).pipe(
     Effect.timeoutOrElse({
       duration: tryMs,

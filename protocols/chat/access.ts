@@ -69,13 +69,14 @@ export const preflight = (headers: Headers | undefined): Response => {
 }
 
 export const withHeaders = (
-  { status, headers = [], body, close }: Response,
+  { status, headers = [], body, close, cause }: Response,
   requestId: string,
   startedMs: number
 ): Response => ({
   status,
   body,
   close,
+  cause,
   always: cors,
   headers: [
     ...headers,
