@@ -236,7 +236,7 @@ export const expiry: ReadonlyArray<Mutant> = [
   {
     id: "renewed-lease",
     file: "actors/engines/pool.ts",
-    find: "      if (this.pool.clock.nowMs() >= this.expiresMs) this.release()\n      else this.schedule()\n",
+    find: "      if (this.pool.clock.monotonicMs() >= this.expiresMs) this.release()\n      else this.schedule()\n",
     replace: "      this.release()\n",
     why: "a live session loses its recognizer in the middle of a word",
     tests: ["test/actors/engines/pool.test.ts"]
