@@ -72,9 +72,12 @@ const turn = (
   const leave = Effect.sync(() => scheduler.leave(id))
   const entered = Effect.callback<void>((resume) => {
     scheduler.enter(id, accountId, () => resume(Effect.void))
-    return leave
   })
-  return Effect.acquireRelease(entered, () => leave)
+  // Not `acquireRelease`, whose wait cannot be interrupted: a document that is removed leaves the queue at once.
+  return Effect.andThen(
+    Effect.addFinalizer(() => leave),
+    entered
+  )
 }
 
 const outcome = (run: Run): Effect.Effect<DocumentCommand, never, Scope.Scope> =>

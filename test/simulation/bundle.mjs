@@ -64,7 +64,7 @@ await build({
     js: `import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);`
   }
 })
-const child = spawn(process.execPath, [outfile, ...args], { stdio: "inherit" })
+const child = spawn(process.execPath, ["--max-semi-space-size=32", outfile, ...args], { stdio: "inherit" })
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
 child.on("exit", (code) => {
   rmSync(folder, { recursive: true, force: true })

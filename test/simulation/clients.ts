@@ -30,20 +30,30 @@ interface Waiting {
 const timeoutsMs = [500, 5_000]
 const sound = new Uint8Array(6_400)
 
+interface ClientOptions {
+  readonly model: Model
+  readonly loop: Loop
+  readonly system: ActorSystem
+  readonly parts: ReadonlyArray<Part>
+  readonly context: Context.Context<never>
+}
+
 export class Clients {
   private readonly model: Model
   private readonly loop: Loop
   private readonly system: ActorSystem
+  private readonly parts: ReadonlyArray<Part>
   private readonly fork: (effect: Effect.Effect<unknown, unknown>) => Fiber.Fiber<unknown, unknown>
   private readonly refs = new Map<Part, AnyRef>()
   private waiting: Array<Waiting> = []
   private unwatches: Array<{ readonly watch: Watch; readonly stop: () => void }> = []
   private asks = 0
 
-  constructor(model: Model, loop: Loop, system: ActorSystem, context: Context.Context<never>) {
+  constructor({ model, loop, system, parts, context }: ClientOptions) {
     this.model = model
     this.loop = loop
     this.system = system
+    this.parts = parts
     this.fork = Effect.runForkWith(context)
   }
 
@@ -58,13 +68,20 @@ export class Clients {
   say(part: Part, step: Saying): void {
     const random = new Random(step.salt)
     for (let i = 0; i < step.times; i++) {
-      const ledger = this.model.ledger(part.role.definition, part.id)
-      const nowMs = this.loop.time.wallMs
-      const message = part.role.say({ id: part.id, state: ledger.accepted, nowMs, random })
+      const message = this.wordsFor(part, random)
       if (step.via === "tell") this.tell(part, message)
       else if (step.via === "fiber") this.askByFiber(part, message, random.pick(timeoutsMs))
       else this.askByCallback(part, message, step, step.repeats)
     }
+  }
+
+  tellSomething(part: Part, random: Random): void {
+    this.tell(part, this.wordsFor(part, random))
+  }
+
+  private wordsFor({ role, id }: Part, random: Random): Message {
+    const { accepted: state } = this.model.ledger(role.definition, id)
+    return role.say({ id, state, nowMs: this.loop.time.wallMs, random })
   }
 
   private newAsk(part: Part, message: Message, deadlineMs: number | undefined): Ask {
@@ -100,7 +117,11 @@ export class Clients {
       if (isFault && outcome.fault._tag === "MailboxFull") this.model.count("mailbox full")
       if (repeats > 0 && this.model.violation === undefined && (isFault || !step.onlyFaults)) {
         this.model.count(isFault ? "repeat from a fault" : "repeat from an answer")
-        this.askByCallback(part, { ...message, payload: { ...message.payload } }, step, repeats - 1)
+        if (step.elsewhere) {
+          const random = new Random(step.salt + repeats)
+          const other = random.pick(this.parts)
+          this.askByCallback(other, this.wordsFor(other, random), step, repeats - 1)
+        } else this.askByCallback(part, { ...message, payload: { ...message.payload } }, step, repeats - 1)
       }
       if (!step.throws) return
       this.model.count("callback threw")

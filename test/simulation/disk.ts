@@ -17,9 +17,10 @@ export interface DiskObserver {
   readonly lost: () => void
 }
 
+const byKey = (a: Row, b: Row): number => compareKeys(a.key, b.key)
+
 export class Disk implements Backend {
   private readonly rows = new Map<string, Row>()
-  private sorted: Array<Row> | undefined
   private transaction: Transaction | undefined
   private readonly observer: DiskObserver
 
@@ -32,14 +33,12 @@ export class Disk implements Backend {
   }
 
   range(prefix: Key, after: Key | undefined, limit: number, reverse: boolean): ReadonlyArray<Row> {
-    this.sorted ??= [...this.rows.values()].sort((a, b) => compareKeys(a.key, b.key))
-    const rows = this.sorted.filter(
-      ({ key }) =>
-        key.length > prefix.length &&
-        startsWith(key, prefix) &&
-        (after === undefined || (reverse ? compareKeys(key, after) < 0 : compareKeys(key, after) > 0))
-    )
-    return (reverse ? rows.toReversed() : rows).slice(0, limit)
+    const order = reverse ? (a: Row, b: Row) => compareKeys(b.key, a.key) : byKey
+    const rows: Array<Row> = []
+    for (const row of this.rows.values())
+      if (row.key[0] === prefix[0] && row.key.length > prefix.length && startsWith(row.key, prefix))
+        if (after === undefined || order(row, { key: after, value: row.value }) > 0) rows.push(row)
+    return rows.sort(order).slice(0, limit)
   }
 
   /** Is pending until a step settles it. */
@@ -82,7 +81,6 @@ export class Disk implements Backend {
       if (value === undefined) this.rows.delete(name)
       else this.rows.set(name, { key, value })
     }
-    this.sorted = undefined
     this.observer.written(changes)
   }
 }

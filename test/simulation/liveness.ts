@@ -24,13 +24,15 @@ const queuedTurnsMax = 3
 export class Liveness {
   private readonly model: Model
   private readonly time: Time
+  private readonly residentMax: number
   private sweptAtMs: number
   private waitsWithoutSweep = 0
   private queuedTurns = new Map<string, number>()
 
-  constructor(model: Model, time: Time) {
+  constructor(model: Model, time: Time, residentMax: number | undefined) {
     this.model = model
     this.time = time
+    this.residentMax = residentMax ?? Infinity
     this.sweptAtMs = time.monotonicMs
   }
 
@@ -42,10 +44,12 @@ export class Liveness {
 
   /** The kernel reads the expiry index, and every actor that is due gets a command. */
   swept(system: ActorSystem): void {
+    const isFull = system.residents >= this.residentMax
     for (const ledger of this.model.ledgers.values()) {
       const atMs = expiryOf(ledger)
       if (atMs === undefined || atMs > this.time.wallMs || ledger.pending > 0) continue
-      if (statusOf(system, ledger) === "failed") ledger.overdueSweeps = 0
+      const status = statusOf(system, ledger)
+      if (status === "failed" || (status === undefined && isFull)) ledger.overdueSweeps = 0
       else ledger.overdueSweeps++
       if (ledger.overdueSweeps <= overdueSweepsMax) continue
       this.model.violate(
@@ -161,27 +165,44 @@ const packingsOf = (definition: AnyDefinition): Packings => {
   return created
 }
 
-/** Reads every actor from disk by itself, and compares it with what was durable. */
+interface Loaded {
+  readonly state: Tagged
+  readonly seq: number
+}
+
+/** Reads an actor from disk without the kernel; throws what the codecs and the fold throw. */
+const loadFrom = (store: Store, { definition, kind, id }: Ledger): Loaded => {
+  const { event, state: packedState } = packingsOf(definition)
+  const snapshot = store.readSnapshot(kind, id)
+  let state = snapshot === undefined ? (definition.initial as Tagged) : packedState.unpack(snapshot.state)
+  let seq = snapshot?.seq ?? 0
+  for (const entry of store.readJournal(kind, id, seq)) {
+    if (entry.seq !== seq + 1) throw new Error(`event ${entry.seq} follows event ${seq}`)
+    const fact = event.unpack(entry.event)
+    state = definition.evolve[fact._tag]!(state, fact)
+    seq = entry.seq
+  }
+  return { state, seq }
+}
+
+/** Reads every actor from disk, and compares it with what was durable. */
 export const diskIsTrue = (model: Model, store: Store): void => {
   for (const ledger of model.ledgers.values()) {
     if (!ledger.durable) continue
-    const { definition, kind, id } = ledger
-    const { event, state: packedState } = packingsOf(definition)
-    const snapshot = store.readSnapshot(kind, id)
-    let state = snapshot === undefined ? (definition.initial as Tagged) : packedState.unpack(snapshot.state)
-    let seq = snapshot?.seq ?? 0
-    for (const entry of store.readJournal(kind, id, seq)) {
-      const fact = event.unpack(entry.event)
-      state = definition.evolve[fact._tag]!(state, fact)
-      if (entry.seq !== seq + 1)
-        model.violate("nothing durable lost", `${nameOf(ledger)}: event ${entry.seq} follows event ${seq}`)
-      seq = entry.seq
-    }
-    if (seq !== ledger.storedSeq || !isDeepStrictEqual(state, ledger.stored))
+    const durable = `durable was ${json(ledger.stored)} (${ledger.storedSeq})`
+    try {
+      const { state, seq } = loadFrom(store, ledger)
+      if (seq !== ledger.storedSeq || !isDeepStrictEqual(state, ledger.stored))
+        model.violate(
+          "nothing durable lost",
+          `${nameOf(ledger)} on disk is ${json(state)} (${seq}), and ${durable}`
+        )
+    } catch (fault) {
       model.violate(
         "nothing durable lost",
-        `${nameOf(ledger)} on disk is ${json(state)} (${seq}), and durable was ${json(ledger.stored)} (${ledger.storedSeq})`
+        `${nameOf(ledger)} cannot be read (${String(fault)}), and ${durable}`
       )
+    }
   }
 }
 

@@ -38,6 +38,7 @@ export class Loop {
   private readonly onEscape: (where: string, fault: unknown) => void
   private soon: Array<Task> = []
   private later: Array<Task> = []
+  private fibers: Array<Task> = []
   private timers: Array<Timer> = []
   private killed = false
 
@@ -109,6 +110,17 @@ export class Loop {
     }
   }
 
+  /** As Effect does: the fibers that wait for a turn run in it together, with no microtask in between. */
+  private putOffFiber(task: Task): void {
+    if (this.fibers.length === 0)
+      this.putOff(() => {
+        const tasks = this.fibers
+        this.fibers = []
+        for (const run of tasks) this.enter("a fiber", run)
+      })
+    this.fibers.push(task)
+  }
+
   private sleep(ms: number): Effect.Effect<void> {
     return Effect.callback((resume) => {
       if (this.killed) return
@@ -133,7 +145,10 @@ export class Loop {
       monotonicTimeNanos: Effect.sync(() => nanos(time.monotonicMs)),
       sleep: (duration) => this.sleep(Duration.toMillis(duration))
     }
-    const dispatcher: EffectScheduler.SchedulerDispatcher = { scheduleTask: this.putOff, flush: () => {} }
+    const dispatcher: EffectScheduler.SchedulerDispatcher = {
+      scheduleTask: (task) => this.putOffFiber(task),
+      flush: () => {}
+    }
     const scheduler: EffectScheduler.Scheduler = {
       executionMode: "async",
       shouldYield: (fiber) => fiber.currentOpCount >= fiber.cache.maxOpsBeforeYield,

@@ -107,9 +107,14 @@ export class Model {
       this.violate("nothing escapes", `${String(part)}: ${String(fields?.["fault"])}`)
   }
 
+  /** Keeps a line for the reader that is no part of the run's fingerprint. */
+  note(line: string): void {
+    if (this.options.keepsLines === true) this.lines.push(line)
+  }
+
   log(line: string): void {
     this.fingerprint.add(line)
-    if (this.options.keepsLines === true) this.lines.push(line)
+    this.note(line)
   }
 
   /** Names the first broken promise; later ones may only follow from it. */
@@ -351,6 +356,7 @@ export class Model {
       ask.own = record
       ask.dependsOn = record
     }
+    if (token !== undefined) token.dependsOn = record
     this.current = undefined
     this.log(`commit ${record.number} ${nameOf(ledger)} ${decision.events.map(({ _tag }) => _tag).join("+")}`)
     return record

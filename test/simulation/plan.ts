@@ -17,6 +17,8 @@ export type Deed =
       /** So often the client says it again from within the answer, or from within a fault. */
       readonly repeats: number
       readonly onlyFaults: boolean
+      /** It says something else, to somebody else, instead. */
+      readonly elsewhere: boolean
       readonly throws: boolean
     }
   | { readonly act: "watch"; readonly throws: boolean; readonly restarts: boolean }
@@ -27,10 +29,13 @@ export type Deed =
   | { readonly act: "settle"; readonly fault: "full" | "io" | undefined }
   | { readonly act: "wait"; readonly ms: number }
   | { readonly act: "jump"; readonly ms: number }
-  | { readonly act: "spoil record" }
+  | { readonly act: "spoil record"; readonly restarts: boolean }
   | { readonly act: "mend records" }
   | { readonly act: "spoil expiry" }
-  | { readonly act: "restart" }
+  | { readonly act: "restart"; readonly mends: boolean }
+  /** Within one turn, somebody tells it and others, and an operator restarts it while it cannot be read and
+   *  when it can. */
+  | { readonly act: "crowd"; readonly size: number }
   | { readonly act: "crash"; readonly landed: boolean }
   | { readonly act: "stop" }
 
@@ -52,9 +57,9 @@ const waitsMs = [10, 50, 60, 200, 500, 1_000, 1_100, 1_500, 6_000, 31_000, hourM
 
 type Chooser = (random: Random) => Deed
 
-const viaOf = (at: number, fibers: number): "callback" | "fiber" | "tell" => {
+const viaOf = (at: number, fibers: number, tells: number): "callback" | "fiber" | "tell" => {
   if (at < fibers) return "fiber"
-  return at < fibers + 0.15 ? "tell" : "callback"
+  return at < fibers + tells ? "tell" : "callback"
 }
 
 /** The deeds of one seed, by weight. */
@@ -65,6 +70,7 @@ const deedsOf = (random: Random): ReadonlyArray<readonly [weight: number, choose
   const restartOdds = sometimes(0.3, 0.4)
   const faultOdds = sometimes(0.6, 0.25)
   const fibers = sometimes(0.7, 0.4)
+  const tells = random.pick([0.1, 0.4])
   const floods = sometimes(0.4, 0.15)
   const long = random.chance(0.4)
   const watcherThrows = sometimes(0.3, 0.5)
@@ -72,10 +78,11 @@ const deedsOf = (random: Random): ReadonlyArray<readonly [weight: number, choose
     const repeating = r.chance(repeatOdds)
     return {
       act: "say",
-      via: viaOf(r.next(), fibers),
+      via: viaOf(r.next(), fibers, tells),
       times: r.chance(floods) ? 6 : 1,
       repeats: repeating ? 1 + r.int(2) : 0,
       onlyFaults: r.chance(0.5),
+      elsewhere: r.chance(0.3),
       throws: r.chance(throwsOdds)
     }
   }
@@ -95,20 +102,19 @@ const deedsOf = (random: Random): ReadonlyArray<readonly [weight: number, choose
     ],
     [12, (r) => ({ act: "wait", ms: waitsMs[r.int(long ? waitsMs.length : waitsMs.length - 3)]! })],
     [sometimes(0.25, 1), (r) => ({ act: "jump", ms: r.chance(0.5) ? -hourMs : hourMs })],
-    [sometimes(0.3, 2), () => ({ act: "spoil record" })],
+    [sometimes(0.3, 2), (r) => ({ act: "spoil record", restarts: r.chance(0.5) })],
     [3, () => ({ act: "mend records" })],
     [sometimes(0.2, 1), () => ({ act: "spoil expiry" })],
-    [sometimes(0.5, 3), () => ({ act: "restart" })],
+    [sometimes(0.5, 3), (r) => ({ act: "restart", mends: r.chance(0.5) })],
+    [sometimes(0.4, 3), (r) => ({ act: "crowd", size: 6 + r.int(10) })],
     [sometimes(0.4, 1), (r) => ({ act: "crash", landed: r.chance(0.5) })],
     [sometimes(0.3, 0.7), () => ({ act: "stop" })]
   ]
 }
 
 const restOf = (random: Random, hurry: number): Rest => {
-  const at = random.next()
-  if (at < hurry) return "none"
-  if (at < hurry + 0.15) return "soon"
-  return at < hurry + 0.35 ? "turn" : "quiet"
+  if (random.chance(hurry)) return "none"
+  return random.pick(["soon", "turn", "quiet", "quiet", "quiet"])
 }
 
 const pickDeed = (random: Random, deeds: ReadonlyArray<readonly [number, Chooser]>, total: number): Deed => {
@@ -132,7 +138,7 @@ export const planOf = (seed: number, count = stepsPerSeed): Plan => {
   }
   const deeds = deedsOf(random)
   const total = deeds.reduce((sum, [weight]) => sum + weight, 0)
-  const hurry = random.pick([0.1, 0.3, 0.5])
+  const hurry = random.pick([0.1, 0.3, 0.5, 0.85])
   // A few actors get most of the attention, so that their stories become long.
   const favourites = Array.from({ length: 3 }, () => random.int(parts.length))
   const steps = Array.from({ length: count }, (): Step => {

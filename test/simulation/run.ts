@@ -49,6 +49,7 @@ const memoryEverySteps = 64
 
 class Simulation {
   private readonly plan: Plan
+  private readonly options: RunOptions
   private readonly tally = new Tally()
   private readonly model: Model
   private readonly time = new Time()
@@ -63,6 +64,7 @@ class Simulation {
 
   constructor(plan: Plan, options: RunOptions) {
     this.plan = plan
+    this.options = options
     this.model = new Model(this.tally, options)
     this.disk = new Disk({
       leaving: this.model.leave,
@@ -70,7 +72,7 @@ class Simulation {
       lost: this.model.lose
     })
     this.work = new Work(plan.seed, plan.odds, this.model)
-    this.liveness = new Liveness(this.model, this.time)
+    this.liveness = new Liveness(this.model, this.time, plan.residentMax)
     this.random = new Random(plan.seed ^ 0x5eed)
     this.kinds = new Set(plan.parts.map(({ role }) => role.definition.kind))
   }
@@ -82,7 +84,8 @@ class Simulation {
     let stepsRun = 0
     for (const step of this.plan.steps) {
       if (this.model.violation !== undefined) break
-      this.model.log(`step ${stepsRun} ${describe(step, this.plan.parts)}`)
+      if (this.options.keepsLines === true)
+        this.model.note(`step ${stepsRun} ${describe(step, this.plan.parts)}`)
       await this.take(step)
       await nodeTurn()
       stepsRun++
@@ -136,7 +139,12 @@ class Simulation {
         (services === undefined ? context : Context.merge(context, services)) as Context.Context<any>
       )
     }
-    this.process = { loop, system: system!, clients: new Clients(model, loop, system!, context), main }
+    this.process = {
+      loop,
+      system: system!,
+      clients: new Clients({ model, loop, system: system!, parts: this.plan.parts, context }),
+      main
+    }
     this.liveness.sweepAttempted()
     loop.enter("the start", () => system!.resume())
   }
@@ -221,6 +229,7 @@ class Simulation {
         break
       case "spoil record":
         this.breakage.unreadable.add(`${part.role.definition.kind}/${part.id}`)
+        if (step.restarts) clients.restart(part)
         break
       case "mend records":
         this.breakage.unreadable.clear()
@@ -229,7 +238,11 @@ class Simulation {
         this.breakage.expiryFaults++
         break
       case "restart":
+        if (step.mends) this.breakage.unreadable.clear()
         clients.restart(part)
+        break
+      case "crowd":
+        this.crowd(part, step.size, new Random(step.salt))
         break
       case "crash":
         return this.crash(step.landed)
@@ -238,6 +251,21 @@ class Simulation {
       case "rest":
     }
     this.rest(loop, step.rest)
+  }
+
+  private crowd(part: Part, size: number, random: Random): void {
+    const { clients } = this.process
+    const name = `${part.role.definition.kind}/${part.id}`
+    for (let i = 0; i < size; i++) {
+      const at = random.next()
+      if (at < 0.4) clients.tellSomething(part, random)
+      else if (at < 0.7) clients.tellSomething(random.pick(this.plan.parts), random)
+      else {
+        if (at < 0.85) this.breakage.unreadable.add(name)
+        else this.breakage.unreadable.delete(name)
+        clients.restart(part)
+      }
+    }
   }
 
   /** The disk answers, and the writer hears it. */
