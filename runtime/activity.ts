@@ -96,8 +96,9 @@ export class PhaseActivity {
   private startAfterRest(state: Tagged, turn: number): void {
     if (turn !== this.turn) return
     const { system } = this.performer.kind
-    if (system.monotonicMs() >= this.restUntilMs) return this.start(state, turn)
-    this.rest = system.timers.schedule(this.restUntilMs, () => {
+    const restMs = this.restUntilMs - system.monotonicMs()
+    if (restMs <= 0) return this.start(state, turn)
+    this.rest = system.timers.after(restMs, () => {
       this.rest = undefined
       this.start(state, turn)
     })
@@ -137,9 +138,7 @@ export class PhaseActivity {
         if (!("fault" in outcome)) return resume(Effect.void)
         if (outcome.fault._tag !== "Unavailable" || outcome.fault.reason !== "storage") return
         const restMs = backoffOf(attempt, retryRest, system)
-        retry = system.timers.schedule(system.monotonicMs() + restMs, () =>
-          resume(this.tellSelf(command, payload, attempt + 1))
-        )
+        retry = system.timers.after(restMs, () => resume(this.tellSelf(command, payload, attempt + 1)))
       })
       return Effect.sync(() => retry?.cancel())
     })

@@ -112,7 +112,7 @@ export class Reference<K extends Kind> {
         // The fiber may have yielded meanwhile.
         if (now !== undefined) return resume(asEffect(now))
         const { system } = this
-        const deadline = system.timers.schedule(system.monotonicMs() + timeoutMs, () => {
+        const deadline = system.timers.after(timeoutMs, () => {
           later = ignore
           resume(Effect.fail(new AskTimeout({ kind: this.of.name, id: this.id, afterMs: timeoutMs })))
         })

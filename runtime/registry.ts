@@ -107,7 +107,7 @@ export class ActorSystem implements Activator<HostedKind> {
     this.log = options.log ?? (() => {})
     this.residentMax = options.residentMax ?? 200_000
     this.strict = options.strict ?? false
-    this.timers = new Timers(this.monotonicMs(), (defect) => this.stumbled("timers", defect))
+    this.timers = new Timers(this.monotonicMs, (defect) => this.stumbled("timers", defect))
     this.sweptAtMs = this.monotonicMs()
   }
 
@@ -232,7 +232,7 @@ export class ActorSystem implements Activator<HostedKind> {
    *  tests call it with a clock of their own. */
   tick(): void {
     const nowMs = this.monotonicMs()
-    this.timers.tick(nowMs)
+    this.timers.tick()
     if (nowMs - this.sweptAtMs < sweepEveryMs) return
     const elapsed = Math.max(1, Math.round((nowMs - this.sweptAtMs) / sweepEveryMs))
     this.sweptAtMs = nowMs

@@ -1,6 +1,7 @@
 /** One timer wheel serves every deadline of the kernel: buckets of 50 ms in a map and one tick for all, so
- *  that no ask and no actor needs a timer of its own. Time is monotonic and passed in from outside, so tests
- *  control it and a wall clock that is set back delays nothing. Guarantee: a timer fires once or is
+ *  that no ask and no actor needs a timer of its own. Its clock is monotonic and comes from outside, so tests
+ *  control it and a wall clock that is set back delays nothing; callers give durations, so that nobody can
+ *  mix the two clocks. Guarantee: a timer fires once or is
  *  cancelled, a cancelled one holds nothing, and one that throws does not hold up the others. */
 
 export const tickMs = 50
@@ -27,17 +28,19 @@ class Scheduled implements Timer {
 export class Timers {
   private readonly buckets = new Map<number, Set<Scheduled>>()
   private currentBucket: number
+  private readonly monotonicMs: () => number
   private readonly onDefect: (defect: unknown) => void
 
   /** `onDefect` hears of a timer that threw. */
-  constructor(nowMs: number, onDefect: (defect: unknown) => void = () => {}) {
-    this.currentBucket = Math.floor(nowMs / tickMs)
+  constructor(monotonicMs: () => number, onDefect: (defect: unknown) => void = () => {}) {
+    this.monotonicMs = monotonicMs
+    this.currentBucket = Math.floor(monotonicMs() / tickMs)
     this.onDefect = onDefect
   }
 
-  /** Calls `fire` in the first tick at or after `atMs`. */
-  schedule(atMs: number, fire: () => void): Timer {
-    const at = Math.max(Math.ceil(atMs / tickMs), this.currentBucket + 1)
+  /** Calls `fire` in the first tick when `ms` have passed. */
+  after(ms: number, fire: () => void): Timer {
+    const at = Math.max(Math.ceil((this.monotonicMs() + ms) / tickMs), this.currentBucket + 1)
     let bucket = this.buckets.get(at)
     if (bucket === undefined) {
       bucket = new Set()
@@ -48,9 +51,9 @@ export class Timers {
     return timer
   }
 
-  /** Fires what is due at `nowMs`, in order of time. */
-  tick(nowMs: number): void {
-    const now = Math.floor(nowMs / tickMs)
+  /** Fires what is due, in order of time. */
+  tick(): void {
+    const now = Math.floor(this.monotonicMs() / tickMs)
     if (now <= this.currentBucket) return
     const elapsed = now - this.currentBucket
     const due =

@@ -268,8 +268,8 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
    *  longer. */
   private endIfSilent(late: Lease<Handle>): void {
     const { answers } = late
-    this.system.timers.schedule(this.system.monotonicMs() + overdueMs, () => {
-      if (late.answers === answers) late.end()
+    this.system.timers.after(overdueMs, () => {
+      if (late.answers === answers) late.end(this.fault("crashed", "it answered nobody any more"))
     })
   }
 

@@ -12,7 +12,7 @@ import { EngineFault } from "./ports.ts"
 /** The part of the actor system that ends leases in time. */
 export interface PoolClock {
   readonly monotonicMs: () => number
-  readonly timers: { schedule(atMs: number, fire: () => void): void }
+  readonly timers: { after(ms: number, fire: () => void): unknown }
 }
 
 export interface PoolOptions<Resource> {
@@ -82,7 +82,7 @@ export class Lease<out Resource> {
   private schedule(): void {
     const atMs = this.expiresMs
     this.timerMs = atMs
-    this.pool.clock.timers.schedule(atMs, () => {
+    this.pool.clock.timers.after(atMs - this.pool.clock.monotonicMs(), () => {
       // An earlier timer may have taken its place.
       if (this.isEnded || this.timerMs !== atMs) return
       this.timerMs = Infinity

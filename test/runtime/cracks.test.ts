@@ -163,12 +163,17 @@ describe("K-1: what stumbles does not stop time", () => {
   })
   it("a timer that throws does not hold up the others", () => {
     const defects: Array<unknown> = []
-    const timers = new Timers(0, (defect) => defects.push(defect))
+    let nowMs = 0
+    const timers = new Timers(
+      () => nowMs,
+      (defect) => defects.push(defect)
+    )
     const fired: Array<number> = []
-    timers.schedule(100, () => broken())
-    timers.schedule(100, () => fired.push(1))
-    timers.schedule(150, () => fired.push(2))
-    timers.tick(200)
+    timers.after(100, () => broken())
+    timers.after(100, () => fired.push(1))
+    timers.after(150, () => fired.push(2))
+    nowMs = 200
+    timers.tick()
     expect([fired, defects.length]).toEqual([[1, 2], 1])
   })
 })
@@ -679,11 +684,13 @@ describe("K-11", () => {
     )
   })
   it("a settled ask holds nothing in the timers", () => {
-    const timers = new Timers(0)
+    let nowMs = 0
+    const timers = new Timers(() => nowMs)
     let fired = 0
-    const timer = timers.schedule(5_000, () => fired++)
+    const timer = timers.after(5_000, () => fired++)
     timer.cancel()
-    timers.tick(10_000)
+    nowMs = 10_000
+    timers.tick()
     expect(fired).toBe(0)
   })
   it("an item that nobody takes does not keep its actor in memory, and is counted", () =>

@@ -6,7 +6,7 @@ import { IndexedSet, type Indexed } from "../../../runtime/indexed-set.ts"
 /** The clock of the timers. Durations are never measured by wall time, which can be set (K-8). */
 export interface Clock {
   monotonicMs(): number
-  readonly timers: { schedule(atMs: number, fire: () => void): void }
+  readonly timers: { after(ms: number, fire: () => void): unknown }
 }
 
 const sweepMs = 50
@@ -37,7 +37,7 @@ export class Deadlines {
 
   private arm(): void {
     this.armed = true
-    this.clock.timers.schedule(this.clock.monotonicMs() + sweepMs, () => {
+    this.clock.timers.after(sweepMs, () => {
       this.armed = false
       const now = this.clock.monotonicMs()
       this.waiting.forEach((deadline) => {
@@ -76,9 +76,9 @@ export class Deadline implements Indexed {
     this.touchedMs = ms
   }
 
-  due(nowMs: number): boolean {
+  due(monotonicMs: number): boolean {
     if (this.touchedMs !== undefined) this.renew(this.touchedMs)
-    return this.atMs <= nowMs
+    return this.atMs <= monotonicMs
   }
 
   stop(): void {

@@ -54,7 +54,7 @@ export const stubEngines = (chunkSamples: number): Engines => {
     id: "stub",
     live: places(10_000),
     jobs: [],
-    clock: { monotonicMs: () => performance.now(), timers: { schedule: () => {} } }
+    clock: { monotonicMs: () => performance.now(), timers: { after: () => {} } }
   })
   return {
     translator,

@@ -33,7 +33,7 @@ export class UpstreamSessionCleanup {
 
   private schedule(): void {
     const { actors } = this.deps
-    actors.timers.schedule(actors.monotonicMs() + periodMs, () => {
+    actors.timers.after(periodMs, () => {
       if (this.closed || !actors.running) return
       this.sweep()
       this.schedule()

@@ -42,7 +42,7 @@ export interface TurnsDeps {
   readonly upstreams: Upstreams
   readonly builtins: BuiltinTools
   readonly metrics: ChatMetrics
-  /** Wall time, for what is stored and told. */
+  /** Wall time, epoch ms. */
   readonly clock: { nowMs(): number }
   readonly deadlines: Deadlines
   readonly log: (level: "info" | "warn" | "error", message: string, fields?: Record<string, unknown>) => void

@@ -5,12 +5,12 @@ import { Timers } from "../../../runtime/timers.ts"
 
 class Clock implements PoolClock {
   private atMs = 1_000_000
-  readonly timers = new Timers(this.atMs)
   readonly monotonicMs = () => this.atMs
+  readonly timers = new Timers(this.monotonicMs)
 
   advance(ms: number): void {
     this.atMs += ms
-    this.timers.tick(this.atMs)
+    this.timers.tick()
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from "../../../actors/engines/ports.ts"
 
 /** Leases by this clock never end by time. */
-export const stillClock: PoolClock = { monotonicMs: () => 0, timers: { schedule: () => {} } }
+export const stillClock: PoolClock = { monotonicMs: () => 0, timers: { after: () => {} } }
 
 export const blockSamples = 3_200
 export const blockMs = 200

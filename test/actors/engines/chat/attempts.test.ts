@@ -21,7 +21,7 @@ const opened = (generate: Generate, record: Partial<UpstreamRecord> = {}) => {
   const nowMs = () => clock.nowMs
   const system = new ActorSystem({ store: openMemory(), nowMs })
   system.host(CircuitBreaker, Context.empty())
-  const deadlines = new Deadlines({ monotonicMs: nowMs, timers: system.timers })
+  const deadlines = new Deadlines(system)
   const asked: Array<string> = []
   const upstreamOf = (id: string, more: Partial<UpstreamRecord>) =>
     new Upstream(

@@ -24,7 +24,7 @@ beforeAll(async () => {
     base: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     headers: {},
     limits: { connectMs: 10_000, firstMs: 10_000, idleMs: 10_000 },
-    deadlines: new Deadlines({ monotonicMs: () => 0, timers: new Timers(0) })
+    deadlines: new Deadlines({ monotonicMs: () => 0, timers: new Timers(() => 0) })
   })
 })
 afterAll(() => {

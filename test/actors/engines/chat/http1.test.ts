@@ -22,8 +22,8 @@ const pass = (ms: number): void => {
 const deadlines = new Deadlines({
   monotonicMs: () => clock.nowMs,
   timers: {
-    schedule: (atMs, fire) => {
-      clock.due.push({ atMs, fire })
+    after: (ms, fire) => {
+      clock.due.push({ atMs: clock.nowMs + ms, fire })
     }
   }
 })

@@ -9,13 +9,13 @@ const waitMs = 1_000
 
 const opened = (max: number, queue: number) => {
   const clock = { nowMs: 0 }
-  const timers = new Timers(0)
+  const timers = new Timers(() => clock.nowMs)
   const deadlines = new Deadlines({ monotonicMs: () => clock.nowMs, timers })
   const gate = new Gate({ max, queue, waitMs }, deadlines)
   const advance = (ms: number): void => {
     for (const endMs = clock.nowMs + ms; clock.nowMs < endMs;) {
       clock.nowMs += 50
-      timers.tick(clock.nowMs)
+      timers.tick()
     }
   }
   /** What becomes of a caller: "in", or the reason of its refusal. */

@@ -171,7 +171,7 @@ it("messages that pass as they are written say what they would say written anew"
       base: "http://x",
       headers: {},
       limits: { connectMs: 1, firstMs: 1, idleMs: 1 },
-      deadlines: new Deadlines({ monotonicMs: () => 0, timers: { schedule: () => {} } })
+      deadlines: new Deadlines({ monotonicMs: () => 0, timers: { after: () => {} } })
     }
   }
   const plain = {

@@ -150,7 +150,7 @@ export class VoiceWorld {
   private constructor(script: VoiceScript) {
     this.store = script.store ?? openMemory()
     this.system = new ActorSystem({ store: this.store, nowMs: () => this.nowMs })
-    const engines = voiceEngines(script, { monotonicMs: () => this.nowMs, timers: this.system.timers })
+    const engines = voiceEngines(script, this.system)
     this.engines =
       script.ear === undefined
         ? engines
