@@ -153,8 +153,8 @@ export const expiry: ReadonlyArray<Mutant> = [
   {
     id: "ask-deadline-by-the-wall-clock",
     file: "runtime/reference.ts",
-    find: "system.timers.schedule(system.monotonicMs() + timeoutMs, () => {",
-    replace: "system.timers.schedule(system.nowMs() + timeoutMs, () => {",
+    find: "system.timers.after(timeoutMs, () => {",
+    replace: "system.timers.after(system.nowMs() + timeoutMs, () => {",
     why: "a wall clock that is set back leaves asks without a deadline",
     tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   },
