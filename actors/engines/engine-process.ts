@@ -269,7 +269,7 @@ class SupervisedEngine<Handle> implements Supervised<Handle> {
   private endIfSilent(late: Lease<Handle>): void {
     const { answers } = late
     this.system.timers.after(overdueMs, () => {
-      if (late.answers === answers) late.end(this.fault("crashed", "it answered nobody any more"))
+      if (late.answers === answers) late.end()
     })
   }
 
