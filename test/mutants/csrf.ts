@@ -1,7 +1,7 @@
 /** Faults of forms and cookies: another site acts with the browser of somebody who is signed in. */
 import type { Mutant } from "./mutant.ts"
 
-const console = ["test/protocols/store/console/console.test.ts"]
+const consoleTests = ["test/protocols/store/console/console.test.ts"]
 
 export const csrf: ReadonlyArray<Mutant> = [
   {
@@ -27,7 +27,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `if (!sameOrigin(visit.request) || textOf(form, "csrf") !== visit.csrf)`,
     replace: "if (!sameOrigin(visit.request))",
     why: "a form of the console needs no token",
-    tests: console
+    tests: consoleTests
   },
   {
     id: "call-without-token",
@@ -35,7 +35,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `(!sameOrigin(request) || request.headers.get("x-csrf-token") !== visit.csrf)`,
     replace: "!sameOrigin(request)",
     why: "a JSON call of the console needs no token",
-    tests: console
+    tests: consoleTests
   },
   {
     id: "foreign-sign-in",
@@ -43,7 +43,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: "      if (!sameOrigin(request)) return loginPage(foreignForm)\n",
     replace: "",
     why: "another site signs a member of the staff in as somebody else",
-    tests: console
+    tests: consoleTests
   },
   {
     id: "console-cookie-script",
@@ -51,7 +51,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: "Path=/; HttpOnly; SameSite=Lax",
     replace: "Path=/; SameSite=Lax",
     why: "a script reads the session of the console",
-    tests: console
+    tests: consoleTests
   },
   {
     id: "console-cookie-plain",
@@ -59,7 +59,7 @@ export const csrf: ReadonlyArray<Mutant> = [
     find: `\${request.scheme === "https" ? "; Secure" : ""}`,
     replace: "",
     why: "a browser refuses a __Host- cookie without Secure: nobody can sign in",
-    tests: console
+    tests: consoleTests
   },
   {
     id: "session-read-cross-site",
