@@ -1,6 +1,7 @@
 /** Authenticates callers by bearer keys, compared in constant time over their SHA-256. A key's digest is
  *  also the owner of everything that the key creates. The module also has the headers of every answer.
  *  Source: docs/spec/chat.md, sections 3.2, 3.3, 3.7 and 4. */
+import type { Effect } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
 import type { Header, Headers, Response, Request } from "../../runtime/http.ts"
 import { newRequestId } from "./wire.ts"
@@ -86,4 +87,8 @@ export const withHeaders = (
 })
 
 /** A handler of a request whose owner is established. */
-export type OwnerHandler = (request: Request, owner: string) => Response | Promise<Response>
+/** What an Effect fails with is worded like what a handler throws. */
+export type OwnerHandler = (
+  request: Request,
+  owner: string
+) => Response | Promise<Response> | Effect.Effect<Response, unknown>

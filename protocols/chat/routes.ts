@@ -1,6 +1,7 @@
 /** The chat service: its paths, the checks before them, and their handlers. This is the only place that
  *  converts exceptions of a request to answers.
  *  Source: docs/spec/chat.md, sections 3, 4, 6 and 18. */
+import { Cause, Effect } from "effect"
 import type { Handler, Headers, Request, Response, Route, Service } from "../../runtime/http.ts"
 import { type Access, type OwnerHandler, preflight, requestIdOf, withHeaders } from "./access.ts"
 import { completions } from "./answer/completions.ts"
@@ -112,7 +113,16 @@ class ChatRoutes {
       try {
         if (request.method === "POST") checkMediaType(request)
         const response = handle(request, owner)
-        return response instanceof Promise ? response.then(answered, failed) : answered(response)
+        if ("status" in response) return answered(response)
+        if (response instanceof Promise) return response.then(answered, failed)
+        return Effect.matchCauseEffect(response, {
+          onSuccess: (later) => Effect.sync(() => answered(later)),
+          onFailure: (cause) => {
+            if (!Cause.hasInterruptsOnly(cause)) return Effect.sync(() => failed(Cause.squash(cause)))
+            answered(problemResponse({ _tag: "ClientDisconnected" }))
+            return Effect.interrupt
+          }
+        })
       } catch (thrown) {
         return failed(thrown)
       }

@@ -1,5 +1,6 @@
 /** POST /v1/chat/completions, as one answer or as a stream. Guarantee: nothing of it is stored.
  *  Source: docs/spec/chat.md, sections 7 and 8. */
+import type { Effect } from "effect"
 import { badResponse } from "../../../actors/engines/chat/model.ts"
 import type { Header, Request, Response } from "../../../runtime/http.ts"
 import { errorBodyOf } from "../problems.ts"
@@ -16,11 +17,11 @@ const estimatedUsage: Header = ["x-proxy-usage", "estimated"]
 
 export const completions =
   (turns: Turns) =>
-  (request: Request): Promise<Response> => {
+  (request: Request): Effect.Effect<Response, unknown> => {
     const { object, text } = readBody(request.body)
     const spec = readCompletions(object, text)
     const turn = turns.beginTurn(request)
-    return spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn)
+    return turn.answered(spec.request.stream ? streamed(turns, spec, turn) : whole(turns, spec, turn))
   }
 
 const isIncomplete = ({ finish }: Choice): boolean => finish === "length" || finish === "content_filter"

@@ -1,5 +1,6 @@
 /** /v1/responses and the paths below it: create, retrieve, delete, cancel, list the input items.
  *  Source: docs/spec/chat.md, sections 9, 10, 15 and 16. */
+import { Effect } from "effect"
 import type { Request, Response } from "../../../runtime/http.ts"
 import type { OwnerHandler } from "../access.ts"
 import { notSupported, Refusal, wrongType } from "../problems.ts"
@@ -50,14 +51,21 @@ export class ResponsesApi {
     this.background = background
   }
 
-  readonly create: OwnerHandler = async (request, owner) => {
+  readonly create: OwnerHandler = (request, owner) => {
     const { object: body } = readBody(request.body)
-    const accepted = await this.runs.accept(body, owner)
-    if (accepted.spec.background) return this.background.accept(accepted, body, request)
-    const turn = this.beginTurn(accepted, request)
-    return accepted.spec.request.stream
-      ? new StreamedResponse(this.runs, accepted, turn).start()
-      : wholeResponse(this.runs, accepted, turn)
+    const { runs, background } = this
+    const acceptance = Effect.tryPromise({ try: () => runs.accept(body, owner), catch: (thrown) => thrown })
+    // A place in a session is taken here: its turn, or the background, gives it back.
+    return Effect.uninterruptible(
+      Effect.flatMap(acceptance, (accepted): Effect.Effect<Response, unknown> => {
+        if (accepted.spec.background) return Effect.promise(() => background.accept(accepted, body, request))
+        const turn = this.beginTurn(accepted, request)
+        const answer = accepted.spec.request.stream
+          ? new StreamedResponse(runs, accepted, turn).start()
+          : wholeResponse(runs, accepted, turn)
+        return turn.answered(answer)
+      })
+    )
   }
 
   /** Begins the turn, or leaves the session that was entered for it. */

@@ -2,6 +2,7 @@
  *  client that disconnects, a limit or a shutdown abort the same signal; `problem` tells them apart.
  *  Guarantee: a turn that was begun is ended once, whatever becomes of it.
  *  Source: docs/spec/chat.md, sections 1.3, 17 and 18. */
+import { Effect } from "effect"
 import { Aborter, type Abort } from "../../../actors/engines/chat/abort.ts"
 import { Deadlines, type Deadline } from "../../../actors/engines/chat/deadlines.ts"
 import { UpstreamFault, type Usage } from "../../../actors/engines/chat/model.ts"
@@ -157,6 +158,18 @@ export class Turn implements Indexed, TurnCaller {
 
   get interrupted(): boolean {
     return this.stopReason === "shutdown"
+  }
+
+  /** Answers by this turn. An interruption, at the end of the drain or because the client went, stops it and
+   *  waits until its upstream is free. */
+  answered(answer: Promise<Response>): Effect.Effect<Response, unknown> {
+    return Effect.onInterrupt(
+      Effect.interruptible(Effect.tryPromise({ try: () => answer, catch: (thrown) => thrown })),
+      () => {
+        this.stop("shutdown")
+        return Effect.promise(() => answer.catch(() => {}))
+      }
+    ).pipe(Effect.uninterruptible)
   }
 
   attempted(target: Target, retryOf: UpstreamFault | undefined): void {

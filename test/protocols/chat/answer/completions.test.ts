@@ -238,3 +238,21 @@ it("figures that are no counts are none", async () => {
     completion_tokens_details: { reasoning_tokens: 0 }
   })
 })
+
+it.each(["chat/completions", "responses"])(
+  "the end of a drain interrupts %s, whole and before the first event: 503, the upstream is freed",
+  async (path) => {
+    for (const stream of [false, true]) {
+      const server = await ChatTestServer.open()
+      server.upstream.respondWith({ chunks: [], hang: true })
+      const body = { model: "main/m", stream, input: "hi", messages: [{ role: "user", content: "hi" }] }
+      const answer = server.call(`/v1/${path}`, { body: JSON.stringify(body) })
+      await expect.poll(() => server.upstream.requests.length).toBe(1)
+      await server.server.drain(0)
+      await server.upstream.last.closed
+      expect(server.upstream.last.aborted).toBe(true)
+      expect((await answer).status).toBe(503)
+      await server.close()
+    }
+  }
+)
