@@ -90,9 +90,13 @@ const recognitionAttemptsMax = 2
 const stepsMax = 64
 
 /** The session cannot continue. */
-class SessionFailure extends Data.TaggedError("SessionFailure")<{ readonly fault: VoiceFault }> {}
+class SessionFailure extends Data.TaggedError("SessionFailure")<{
+  readonly fault: VoiceFault
+  readonly cause?: unknown
+}> {}
 
-const engineFailure = (): SessionFailure => new SessionFailure({ fault: "engine" })
+const engineFailure = (cause: EngineFault | string): SessionFailure =>
+  new SessionFailure({ fault: "engine", cause })
 const baseLanguage = (language: string): string => language.split("-", 1)[0]!.toLowerCase()
 
 /** Languages written without blanks between sentences. */
@@ -174,8 +178,8 @@ class VoicePipeline {
       yield* this.recognize
       yield* this.steps.put({ command: { _tag: "Finish" }, after: { _tag: "Finished" } })
     })
-    return Effect.catch(work, ({ fault }: SessionFailure) =>
-      this.steps.put({ before: { _tag: "Fault", fault }, command: { _tag: "End" } })
+    return Effect.catch(work, ({ fault, cause }: SessionFailure) =>
+      this.steps.put({ before: { _tag: "Fault", fault, cause }, command: { _tag: "End" } })
     ).pipe(Effect.ensuring(Effect.sync(() => this.close())))
   }
 
@@ -269,7 +273,7 @@ class VoicePipeline {
           Effect.as(lease.end, "lost" as const)
         )
         if (end === "crashed" && attempts++ >= recognitionAttemptsMax)
-          return yield* Effect.fail(engineFailure())
+          return yield* Effect.fail(engineFailure("the recognizer crashed again and again"))
       }
       if (this.audioFailure !== undefined) return yield* Effect.fail(this.audioFailure)
     })
@@ -309,7 +313,7 @@ class VoicePipeline {
       Effect.as("finished" as const),
       Effect.catch((fault: EngineFault | SessionFailure): Effect.Effect<RecognitionEnd, SessionFailure> => {
         if (fault instanceof SessionFailure) return Effect.fail(fault)
-        return fault.reason === "crashed" ? Effect.succeed("crashed") : Effect.fail(engineFailure())
+        return fault.reason === "crashed" ? Effect.succeed("crashed") : Effect.fail(engineFailure(fault))
       })
     )
   }

@@ -64,7 +64,7 @@ export type SessionEvent =
   | { readonly _tag: "Decoded"; readonly ms: number }
   /** The last bell: any text that is left waits in the actor, and no event follows this one. */
   | { readonly _tag: "Finished" }
-  | { readonly _tag: "Fault"; readonly fault: VoiceFault }
+  | { readonly _tag: "Fault"; readonly fault: VoiceFault; readonly cause?: unknown }
 
 /** The service implements this above the engines, for sessions that name a glossary or spoken terms. */
 export interface VoiceCustomizations {

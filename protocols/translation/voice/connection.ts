@@ -29,10 +29,13 @@ export interface VoiceDeps {
   readonly clock: () => number
   /** Public base address `https://host[:port]`; by default taken from the request. */
   readonly publicBase?: string
+  readonly log?: (level: "warn" | "error", message: string, fields: Record<string, unknown>) => void
 }
 
 export interface SocketData {
   readonly sessionId: string
+  /** The trace id of the handshake. */
+  readonly traceId: string
   readonly token: string
   connection: Connection | undefined
 }
@@ -113,7 +116,7 @@ export class Connection {
     const { sessionId, token } = socket.data
     this.session = deps.actors.ref(VoiceSession, sessionId)
     this.session.askNow("Connect", { token }, (answer) => {
-      if (!("reply" in answer)) return this.fail("refuse" in answer ? "token" : "internal", "session")
+      if (!("reply" in answer)) return this.fail("refuse" in answer ? "token" : "internal", "session", answer)
       this.begin(answer.reply.config, answer.reply.sourceEnded)
     })
   }
@@ -214,7 +217,7 @@ export class Connection {
           this.fail("tooFast", "source_media_chunk")
         return
       case "Fault":
-        return this.fail(event.fault, event.fault === "audio" ? "source_media_chunk" : "session")
+        return this.fail(event.fault, event.fault === "audio" ? "source_media_chunk" : "session", event.cause)
       case "Concluded":
       case "Finished":
         this.busy = true
@@ -228,7 +231,7 @@ export class Connection {
                 this.unread.push({ turn: this.turn, to, spoken })
             return this.restore()
           }
-          if (!("reply" in answer)) return this.fail("internal", "session")
+          if (!("reply" in answer)) return this.fail("internal", "session", answer)
           this.socket.cork(() => {
             this.deliver(answer.reply.undelivered)
             if ((event._tag === "Finished" || answer.reply.finished) && this.finishing === 0) this.finish()
@@ -331,10 +334,15 @@ export class Connection {
     }
   }
 
-  private fail(fault: Fault, request: string): void {
+  private fail(fault: Fault, request: string, cause?: unknown): void {
     if (this.ended) return
     this.leave()
     const [error_code, reason_code, close, error_message] = faults[fault]
+    if (error_code >= 500) {
+      const { traceId, sessionId: session } = this.socket.data
+      const level = error_code === 500 ? "error" : "warn"
+      this.deps.log?.(level, "a voice session failed", { traceId, session, status: error_code, cause })
+    }
     this.socket.send(
       this.codec.encode({ error: { request_type: request, error_code, reason_code, error_message } })
     )

@@ -333,6 +333,8 @@ export class Voice {
       this.connections.get(row.sessionId)?.misused()
       return problem({ _tag: "Forbidden" })
     }
-    return { accept: { sessionId: row.sessionId, token, connection: undefined } }
+    // The transport's ids are slices of a large block, which a session must not keep in memory.
+    const traceId = Buffer.from(request.traceId).toString()
+    return { accept: { sessionId: row.sessionId, traceId, token, connection: undefined } }
   }
 }

@@ -105,6 +105,7 @@ export class Translation extends Context.Service<Translation, StartedTranslation
             usage,
             ring,
             clock,
+            log,
             hashToken: (token) => seal.hash(token, "voice token"),
             newToken: randomToken,
             ...(publicBase === undefined ? {} : { publicBase })

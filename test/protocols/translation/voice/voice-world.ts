@@ -146,6 +146,7 @@ export class VoiceWorld {
   private readonly hash = (secret: string): string => sealer(new Uint8Array(32)).hash(secret, "test")
   private readonly ticking: NodeJS.Timeout
   private tokens = 0
+  readonly logged: Array<{ level: string; message: string; fields: Record<string, unknown> }> = []
 
   private constructor(script: VoiceScript) {
     this.store = script.store ?? openMemory()
@@ -173,7 +174,8 @@ export class VoiceWorld {
       ring: this.ring,
       hashToken: this.hash,
       newToken: () => `token${++this.tokens}-${crypto.randomUUID()}`,
-      clock: () => this.nowMs
+      clock: () => this.nowMs,
+      log: (level, message, fields) => this.logged.push({ level, message, fields })
     })
     this.ticking = setInterval(() => this.system.tick(), 5)
   }

@@ -481,6 +481,19 @@ describe("12.5, 12.8 errors and closes", () => {
     listener.words(1, 5)
     await until(() => listener.code === 1013)
     expect(listener.error).toMatchObject({ reason_code: 5030401 })
+    // G-13: a failure of ours that a WebSocket tells is logged like any other.
+    expect(world.logged).toMatchObject([
+      {
+        level: "warn",
+        message: "a voice session failed",
+        fields: {
+          traceId: expect.stringMatching(/^[0-9a-f]{32}$/),
+          session: expect.any(String),
+          status: 503,
+          cause: { reason: "crashed", engine: "fake" }
+        }
+      }
+    ])
   })
 })
 
