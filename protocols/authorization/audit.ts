@@ -25,8 +25,12 @@ export class Audit {
   /** Counts each action since the process started, for /metrics. */
   readonly counts = new Map<string, number>()
 
-  constructor(books: CachedTables) {
+  /** Hears of rows of a batch that could not be written. */
+  private readonly lost: (cause: unknown) => void
+
+  constructor(books: CachedTables, lost: (cause: unknown) => void = () => {}) {
     this.books = books
+    this.lost = lost
   }
 
   /** Builds the audit row, to be committed in the transaction that it describes. */
@@ -52,9 +56,9 @@ export class Audit {
   /** Writes the event in a batch within half a second. A crash may lose it, so it is for successes only. */
   later(action: string, details: AuditDetails = {}): void {
     this.gathered.push(this.event(action, details))
-    if (this.gathered.length >= gatheredMax) void this.settle().catch(() => {})
+    if (this.gathered.length >= gatheredMax) void this.settle().catch(this.lost)
     else if (this.timer === undefined) {
-      this.timer = setTimeout(() => void this.settle().catch(() => {}), gatherMs)
+      this.timer = setTimeout(() => void this.settle().catch(this.lost), gatherMs)
       this.timer.unref()
     }
   }

@@ -63,7 +63,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     books,
     actors,
     seal,
-    audit: new Audit(books),
+    audit: new Audit(books, (cause) => log("error", "audit rows could not be kept", { cause })),
     nowMs: clock,
     newToken: randomToken,
     local: isLocalIssuer(settings.issuer),
