@@ -25,6 +25,8 @@ export interface PoolOptions<Resource> {
   readonly prefer?: ((resource: Resource) => boolean) | undefined
   /** False for a resource that is lost: it is not lent. */
   readonly usable?: ((resource: Resource) => boolean) | undefined
+  /** Is told of each resource that is lent, before it is used. */
+  readonly onLend?: ((resource: Resource) => void) | undefined
 }
 
 const waitersMaxDefault = 256
@@ -141,6 +143,7 @@ export class Pool<Resource> implements LeasePool {
   private readonly waitersMax: number
   private readonly prefer: ((resource: Resource) => boolean) | undefined
   private readonly usable: (resource: Resource) => boolean
+  private readonly onLend: ((resource: Resource) => void) | undefined
   private readonly resources: ReadonlyArray<Resource>
   private readonly free: Array<Resource>
   private readonly owners = new Map<string, Lease<Resource>>()
@@ -158,11 +161,13 @@ export class Pool<Resource> implements LeasePool {
     waitersMax = waitersMaxDefault,
     clock,
     prefer,
-    usable = () => true
+    usable = () => true,
+    onLend
   }: PoolOptions<Resource>) {
     this.id = id
     this.resources = resources
     this.usable = usable
+    this.onLend = onLend
     this.free = [...resources]
     this.waitersMax = waitersMax
     this.clock = clock
@@ -250,6 +255,7 @@ export class Pool<Resource> implements LeasePool {
     const index = preferred >= 0 ? preferred : this.free.findIndex(usable)
     if (index < 0) return undefined
     const [resource] = this.free.splice(index, 1)
+    this.onLend?.(resource!)
     const lease = new Lease(this, resource!, options)
     if (options.owner !== undefined) this.owners.set(options.owner, lease)
     return lease

@@ -25,6 +25,8 @@ export interface EngineWorker<In, Out> {
   onDeath(listener: (reason: string) => void): void
   readonly dead: boolean
   kill(): void
+  /** From now on it gets the processor when nobody else wants it. */
+  stepBack(): void
 }
 
 /** What a worker's environment has of ours: where things lie and how to speak, but no setting of the service,
@@ -50,19 +52,6 @@ const workerEnvironment = (): Record<string, string> => {
   return environment
 }
 
-export interface WorkerOptions {
-  /** It gets the processor when nobody else wants it. */
-  readonly background?: boolean
-}
-
-const yieldProcessor = (pid: number | undefined): void => {
-  try {
-    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
-  } catch {
-    /* it has ended already, or the system does not allow it */
-  }
-}
-
 class WorkerProcess<In extends object, Out extends object> implements EngineWorker<In, Out> {
   private readonly child: ChildProcess
   private listener: ((message: Out) => void) | undefined
@@ -70,7 +59,7 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
   private uncaught: string | undefined
   private readonly deathListeners: Array<(reason: string) => void> = []
 
-  constructor(name: string, options: unknown, { background = false }: WorkerOptions) {
+  constructor(name: string, options: unknown) {
     const child = fork(workerFile(name), [JSON.stringify(options ?? {})], {
       serialization: "advanced",
       // Without this the child would run with our own flags, a debugger's port included.
@@ -79,7 +68,6 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
       stdio: ["ignore", "ignore", "ignore", "ipc"]
     })
     this.child = child
-    if (background) yieldProcessor(child.pid)
     // An engine that is up does not keep a program alive that has nothing else to do.
     child.unref()
     child.channel?.unref()
@@ -121,11 +109,18 @@ class WorkerProcess<In extends object, Out extends object> implements EngineWork
   kill(): void {
     this.die("killed")
   }
+
+  stepBack(): void {
+    try {
+      if (this.child.pid !== undefined) setPriority(this.child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
+    } catch {
+      /* it has ended already, or the system does not allow it */
+    }
+  }
 }
 
 /** Starts a worker with options, which it gets as JSON. */
 export const startWorker = <In extends object, Out extends object>(
   name: string,
-  options: unknown,
-  settings: WorkerOptions = {}
-): EngineWorker<In, Out> => new WorkerProcess(name, options, settings)
+  options: unknown
+): EngineWorker<In, Out> => new WorkerProcess(name, options)

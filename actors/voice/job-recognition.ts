@@ -1,6 +1,6 @@
 /** Recognizes the sound of a job from beginning to end, in turns: while others wait for its recognizer it lets go
- *  after each half minute of sound, where nothing is being said, and continues when its turn has come again. One
- *  crash of the recognizer in a row is survived: the sound since the last final is recognized again. It is
+ *  after each half minute of sound, where nothing is being said, and continues when its turn has come again. Two
+ *  crashes of the recognizer in a row are survived: the sound since the last final is recognized again. It is
  *  guaranteed that no sound is lost between turns, and that no lease outlives the work.
  *  Source: docs/spec/translation.md, section 13.5; docs/spec/engines.md, section 11.1. */
 import { Data, Effect, Stream } from "effect"
@@ -21,7 +21,7 @@ export const turnMs = 30_000
 /** A compressed file may hold this much sound in one piece. */
 const bufferedMsMax = 300_000
 
-const attemptsMax = 2
+const attemptsMax = 3
 
 export interface JobRecognitionOptions {
   readonly recognizer: Recognizer
@@ -31,7 +31,7 @@ export interface JobRecognitionOptions {
   readonly onFinal: (final: Extract<RecognitionEvent, { _tag: "final" }>) => void
 }
 
-type TurnEnd = "finished" | "crashed" | "over"
+type TurnEnd = "finished" | "interrupted" | "over"
 
 /** The turn is over, because others wait. */
 class TurnOver extends Data.TaggedError("TurnOver") {}
@@ -96,8 +96,9 @@ class JobRecognition {
       Effect.as("finished" as const),
       Effect.catch((fault: EngineFault | TurnOver): Effect.Effect<TurnEnd, EngineFault> => {
         if (fault._tag === "TurnOver") return Effect.succeed("over")
-        if (fault.reason !== "crashed" || this.attempts++ >= attemptsMax) return Effect.fail(fault)
-        return Effect.succeed("crashed")
+        // A busy machine may start a recognizer late: a job has the time to ask again.
+        const again = fault.reason === "crashed" || fault.reason === "timeout"
+        return again && this.attempts++ < attemptsMax ? Effect.succeed("interrupted") : Effect.fail(fault)
       })
     )
   }

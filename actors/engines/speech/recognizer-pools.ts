@@ -23,6 +23,7 @@ export interface RecognizerPoolsOptions<Resource> {
   readonly prefer?: (resource: Resource) => boolean
   /** False for a resource that is lost: it is not lent. */
   readonly usable?: (resource: Resource) => boolean
+  readonly onLend?: (resource: Resource) => void
 }
 
 export class RecognizerPools<Resource> implements RecognizerPlaces {
@@ -30,9 +31,9 @@ export class RecognizerPools<Resource> implements RecognizerPlaces {
   private readonly live: Pool<Resource>
   private readonly jobs: Pool<Resource>
 
-  constructor({ id, live, jobs, clock, prefer, usable }: RecognizerPoolsOptions<Resource>) {
+  constructor({ id, live, jobs, clock, prefer, usable, onLend }: RecognizerPoolsOptions<Resource>) {
     this.id = id
-    const shared = { id, clock, prefer, usable }
+    const shared = { id, clock, prefer, usable, onLend }
     this.live = new Pool({ ...shared, resources: live })
     this.jobs = new Pool({ ...shared, resources: jobs, waitersMax: jobsWaitingMax })
   }

@@ -99,7 +99,7 @@ export const recognizerWorker = ({
   Effect.gen(function* () {
     const { crashed, unavailable } = faultsOf(id)
     const worker = yield* Effect.acquireRelease(
-      Effect.sync(() => startWorker<ToRecognizer, FromRecognizer>(name, data, { background })),
+      Effect.sync(() => startWorker<ToRecognizer, FromRecognizer>(name, data)),
       (started) => Effect.sync(() => started.kill())
     )
     yield* Effect.callback<void, EngineFault>((resume) => {
@@ -119,6 +119,8 @@ export const recognizerWorker = ({
       const text = yield* recognizeCanary(id, worker, pcm)
       if (!text.includes(word)) return yield* Effect.fail(unavailable("it does not understand its canary"))
     }
+    // It starts as fast as the others: one that starts slowly looks like one that does not start.
+    if (background) worker.stepBack()
     return {
       handle: worker,
       death: Effect.callback<never, EngineFault>((resume) =>
@@ -169,7 +171,9 @@ export const recognizerSlots = ({
     clock: system,
     // A worker that is up recognizes at once; another has to start first.
     prefer: (engine) => engine.readiness().ready,
-    usable: (engine) => !engine.lost()
+    usable: (engine) => !engine.lost(),
+    // It starts while its session is still being connected.
+    onLend: (engine) => engine.start()
   })
   const lostReason = (): string | undefined => {
     const lost = live.find((engine) => engine.lost())?.readiness()

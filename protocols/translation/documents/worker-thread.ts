@@ -6,7 +6,7 @@
 import { Worker, type TransferListItem } from "node:worker_threads"
 import { workerFile, type EngineWorker } from "../../../actors/engines/worker.ts"
 
-export interface WorkerThread<In, Out> extends EngineWorker<In, Out> {
+export interface WorkerThread<In, Out> extends Omit<EngineWorker<In, Out>, "send" | "stepBack"> {
   send(message: In, transfer?: ReadonlyArray<TransferListItem>): void
 }
 

@@ -166,6 +166,14 @@ it("whoever stops as soon as its lease ends gives the resource back once", () =>
   expect([two.used, two.size]).toEqual([0, 2])
 })
 
+it("each resource is announced when it is lent, so that it can start", () => {
+  const lent: Array<number> = []
+  const two = pool(2, { onLend: (place) => lent.push(place) })
+  leaseOf(two).release()
+  leaseOf(two)
+  expect(lent).toEqual([0, 1])
+})
+
 it("a lost resource is not lent; when none is left, those that wait are told", async () => {
   const lost = new Set([0])
   const two = pool(2, { usable: (place) => !lost.has(place), prefer: (place) => place === 0 })
