@@ -1,6 +1,7 @@
 /** Passwords: normalized to NFKC and hashed with scrypt, a bounded number at a time behind a bounded queue.
  *  An unknown account costs the same time as a known one.
  *  Source: docs/spec/authorization.md, section 7.5. */
+import { Data, Effect, Exit, Fiber, Semaphore } from "effect"
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
 import { codePointsOf } from "./fields.ts"
 
@@ -73,41 +74,51 @@ const derive = (password: string, salt: Uint8Array, bytes: number, { log2N, r, p
     )
   })
 
+/** Too many passwords are waiting. */
+export class PasswordsBusy extends Data.TaggedError("PasswordsBusy")<{}> {}
+
 export interface Passwords {
   /** Returns undefined when too many passwords are waiting. */
   hash(password: string): Promise<string> | undefined
   /** Compares a password with a stored hash. An undefined `stored` (no such account, or no password) costs
-   *  the same work and resolves to false. Returns undefined when too many passwords are waiting. */
-  verify(stored: string | undefined, password: string): Promise<boolean> | undefined
+   *  the same work and succeeds with false. An interruption leaves the queue; a hash that has begun goes on, and
+   *  its verdict with it, so that a client that goes cannot keep a wrong password from being counted. */
+  verify(stored: string | undefined, password: string): Effect.Effect<boolean, PasswordsBusy>
 }
 
 export const passwordsOf = (concurrency: number): Passwords => {
-  const waiting: Array<() => void> = []
-  let running = 0
-  const limited = <A>(work: () => Promise<A>): Promise<A> | undefined => {
-    if (running >= concurrency && waiting.length >= queueMax) return undefined
-    const run = async (): Promise<A> => {
-      if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve))
-      else running++
-      // The finished task passes its place on to the task that has waited longest.
-      try {
-        return await work()
-      } finally {
-        const next = waiting.shift()
-        if (next === undefined) running--
-        else next()
-      }
-    }
-    return run()
-  }
+  const places = Semaphore.makeUnsafe(concurrency)
+  let present = 0
+  const limited = <A>(work: () => Promise<A>): Effect.Effect<A, PasswordsBusy> =>
+    Effect.suspend(() => {
+      if (present >= concurrency + queueMax) return Effect.fail(new PasswordsBusy())
+      present++
+      let result: { readonly value: A } | undefined
+      const begun = Effect.promise(async () => {
+        result = { value: await work() }
+      })
+      const waiting = Effect.interruptible(places.withPermit(Effect.uninterruptible(begun)))
+      return Effect.exit(waiting).pipe(
+        Effect.ensuring(Effect.sync(() => void present--)),
+        Effect.flatMap((exit) =>
+          Exit.isFailure(exit) && result === undefined
+            ? Effect.failCause(exit.cause)
+            : Effect.succeed(result!.value)
+        )
+      )
+    }).pipe(Effect.uninterruptible)
   const nobody: Stored = { ...cost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes) }
   return {
-    hash: (password) =>
-      limited(async () => {
+    hash: (password) => {
+      const hashing = limited(async () => {
         const salt = randomBytes(saltBytes)
         const hash = await derive(password, salt, hashBytes, cost)
         return `scrypt$${cost.log2N}$${cost.r}$${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`
-      }),
+      })
+      const fiber = Effect.runFork(hashing)
+      const refused = fiber.pollUnsafe()
+      return refused === undefined ? Effect.runPromise(Fiber.join(fiber)) : undefined
+    },
     verify: (stored, password) =>
       limited(async () => {
         const storedHash = stored === undefined ? undefined : parsed(stored)

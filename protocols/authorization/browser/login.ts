@@ -1,5 +1,6 @@
 /** Login with a local account, the continuation of the request after it, and logout.
  *  Source: docs/spec/authorization.md, section 7.5. */
+import { Effect } from "effect"
 import type { Request, Response } from "../../../runtime/http.ts"
 import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
 import { goTo, proceed, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
@@ -14,7 +15,7 @@ import {
   wordingOf
 } from "../problems.ts"
 import { oauthConfig, providerBySlug, resourcesOf } from "../upstream/providers.ts"
-import { Clients, Requests, UserEmails, Users } from "../records.ts"
+import { Clients, Requests, UserEmails, Users, type User } from "../records.ts"
 import { formTargetOf } from "../redirect-uris.ts"
 import type { AuthServices } from "../services.ts"
 import type { BrowserSessions } from "./sessions.ts"
@@ -100,12 +101,45 @@ export const showLogin = (services: AuthServices, sessions: BrowserSessions, req
   })
 }
 
-export const login = async (
+/** What an attempt to sign in has in hand when its password is checked. */
+interface LoginAttempt {
+  readonly nonce: string
+  readonly req: string
+  readonly next: string
+  readonly email: string
+  readonly pending: ReturnType<typeof requestOf>
+  readonly user: User | undefined
+  readonly password: string
+}
+
+/** An attempt whose client goes leaves the queue of the password hash. One whose hash has begun goes on to its
+ *  end, so that it is counted. */
+export const login = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Promise<Response> => {
-  const { settings, books, limits, audit } = services
+): Effect.Effect<Response> => {
+  const checked = Effect.gen(function* () {
+    const attempt = yield* Effect.promise(() => checkedForm(services, sessions, request))
+    if ("status" in attempt) return attempt
+    const { user } = attempt
+    const stored = user?.status === "active" ? (user.passwordHash ?? undefined) : undefined
+    const right = yield* services.passwords.verify(stored, attempt.password)
+    return yield* Effect.promise(() => answered(services, sessions, request, attempt, right))
+  })
+  return Effect.uninterruptible(
+    Effect.catchTag(checked, "PasswordsBusy", () =>
+      Effect.sync(() => problemPageOrJson(services, request, slowDown(1_000)))
+    )
+  )
+}
+
+const checkedForm = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response | LoginAttempt> => {
+  const { settings, books, limits } = services
   const ip = request.client
   if (!settings.federation.showLocalLogin)
     return problemPageOrJson(services, request, problemOf("not_found", "there is no local sign-in"))
@@ -130,12 +164,18 @@ export const login = async (
 
   const id = UserEmails.get(books.store, [email.toLowerCase()])
   const user = id === undefined ? undefined : books.get(Users, [id.id])
-  const checking = services.passwords.verify(
-    user?.status === "active" ? (user.passwordHash ?? undefined) : undefined,
-    form.get("password") ?? ""
-  )
-  if (checking === undefined) return problemPageOrJson(services, request, slowDown(1_000))
-  const right = await checking
+  return { nonce, req, next, email, pending, user, password: form.get("password") ?? "" }
+}
+
+const answered = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request,
+  { nonce, req, next, email, pending, user }: LoginAttempt,
+  right: boolean
+): Promise<Response> => {
+  const { settings, books, limits, audit } = services
+  const ip = request.client
   if (!right || user === undefined) {
     const lockedNow = await limits.loginFailed(ip, email)
     await books.write([
