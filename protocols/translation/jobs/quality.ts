@@ -1,7 +1,7 @@
 /** Quality evaluation over HTTP: segments are uploaded, a job evaluates them, and the findings of each are
  *  returned. Errors have a message only.
  *  Source: docs/spec/translation.md, section 14. */
-import { Effect, Result } from "effect"
+import { Cause, Effect, Result } from "effect"
 import { randomUUID } from "node:crypto"
 import type { Engines } from "../../../actors/engines/ports.ts"
 import { QualityJob, type QualityView, type QualityPort } from "../../../actors/quality-job.ts"
@@ -65,34 +65,18 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
             }))
     )
   }
-  const evaluate = async (
-    { source, target, blob }: { readonly source: string; readonly target: string; readonly blob: string },
-    jobId: string
-  ): Promise<string> => {
+  const segmentsOf = async (blob: string): Promise<ReadonlyArray<Pair>> => {
     const bytes = store.blobs.read(blob)
     const parts: Array<Uint8Array> = []
     if (bytes === undefined) throw new Error("the segments are gone")
     for await (const part of bytes) parts.push(part)
-    const segments = JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>
-    const twice = inconsistentTargets(segments)
-    const found: Array<ReadonlyArray<Issue>> = []
-    for (const [i, segment] of segments.entries()) {
-      const detection = engines.detector.detect(segment.target)
-      const issues = checkPair(
-        segment,
-        { source, target },
-        detection.reliable ? detection.language?.split("-")[0] : undefined
-      )
-      found.push([
-        ...issues,
-        ...(issues.some(({ severity }) => severity === "Critical")
-          ? []
-          : await Effect.runPromise(spelling(segment.target, target))),
-        ...(twice.has(i) ? [twice.get(i)!] : [])
-      ])
-      await yieldToEventLoop()
-    }
-    const report = `quality-${jobId}-report`
+    return JSON.parse(Buffer.concat(parts).toString()) as ReadonlyArray<Pair>
+  }
+  const write = async (
+    report: string,
+    segments: ReadonlyArray<Pair>,
+    found: ReadonlyArray<ReadonlyArray<Issue>>
+  ): Promise<string> => {
     await store.blobs.write(
       report,
       (async function* () {
@@ -104,11 +88,34 @@ export const qualityWork = (store: Store, engines: Engines, clean: Effect.Effect
     )
     return report
   }
+  const attempt = <A>(work: () => Promise<A>): Effect.Effect<A, unknown> =>
+    Effect.tryPromise({ try: work, catch: (cause) => cause })
+  const evaluate = (
+    { source, target, blob }: { readonly source: string; readonly target: string; readonly blob: string },
+    jobId: string
+  ): Effect.Effect<string, unknown> =>
+    Effect.gen(function* () {
+      const segments = yield* attempt(() => segmentsOf(blob))
+      const twice = inconsistentTargets(segments)
+      const found: Array<ReadonlyArray<Issue>> = []
+      for (const [i, segment] of segments.entries()) {
+        const detection = engines.detector.detect(segment.target)
+        const issues = checkPair(
+          segment,
+          { source, target },
+          detection.reliable ? detection.language?.split("-")[0] : undefined
+        )
+        const isCritical = issues.some(({ severity }) => severity === "Critical")
+        const spelled = isCritical ? [] : yield* spelling(segment.target, target)
+        found.push([...issues, ...spelled, ...(twice.has(i) ? [twice.get(i)!] : [])])
+        yield* Effect.promise(yieldToEventLoop)
+      }
+      return yield* attempt(() => write(`quality-${jobId}-report`, segments, found))
+    })
   return {
     evaluate: (job, jobId) =>
-      Effect.mapError(
-        Effect.tryPromise({ try: () => evaluate(job, jobId), catch: (cause) => cause }),
-        () => ({ message: "The evaluation failed." })
+      Effect.catchCause(evaluate(job, jobId), (cause) =>
+        Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail({ message: "The evaluation failed." })
       ),
     clean
   }

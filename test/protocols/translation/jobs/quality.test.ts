@@ -1,7 +1,10 @@
+import { Deferred, Effect, Fiber } from "effect"
+import { openMemory } from "../../../../storage/memory.ts"
+import { qualityWork } from "../../../../protocols/translation/jobs/quality.ts"
 import { beforeEach, describe, expect, it } from "vitest"
 import { checkPair, summaryOf } from "../../../../protocols/translation/jobs/quality-checks.ts"
 import { until } from "../memories/tmx-files.ts"
-import { TranslationHarness, type Answer } from "../harness.ts"
+import { TranslationHarness, type Answer, scripted } from "../harness.ts"
 
 let world: TranslationHarness
 
@@ -225,4 +228,35 @@ describe("checks (translation 14.2)", () => {
       score(1, ..."CCCCC".split("").map(() => "Critical"))
     ]).toEqual([100, 99, 70, 88, 0])
   })
+})
+
+it("an evaluation that is interrupted stops its corrector, and writes no report", async () => {
+  const store = openMemory()
+  const begun = Deferred.makeUnsafe<void>()
+  let interrupted = 0
+  const { engines } = scripted({ writes: ["de"] })
+  const corrector: NonNullable<typeof engines.corrector> = {
+    ...engines.corrector!,
+    correct: () =>
+      Effect.onInterrupt(
+        Effect.suspend(() => {
+          Deferred.doneUnsafe(begun, Effect.void)
+          return Effect.never
+        }),
+        () => Effect.sync(() => interrupted++)
+      )
+  }
+  const segments = [{ source: "A house.", target: "Ein Haus." }]
+  await store.blobs.write(
+    "segments",
+    (async function* () {
+      yield Buffer.from(JSON.stringify(segments))
+    })()
+  )
+  const { evaluate } = qualityWork(store, { ...engines, corrector }, Effect.void)
+  const job = Effect.runFork(evaluate({ source: "en", target: "de", blob: "segments" }, "j"))
+  await Effect.runPromise(Deferred.await(begun))
+  await Effect.runPromise(Fiber.interrupt(job))
+  expect(interrupted).toBe(1)
+  expect(await store.blobs.ids()).toEqual(["segments"])
 })
