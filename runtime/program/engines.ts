@@ -70,7 +70,7 @@ export const buildEngines = (config: Config, system: ActorSystem, starts: Engine
           sessionsMax: config.sttMaxSessions
         })
   if (embedded !== undefined) listeners.push(embedded)
-  const espeaking = espeak()
+  const espeaking = espeak(system)
   const speakers: ReadonlyArray<Synthesizer> = [flite(system, starts), espeaking]
   const detector = eldDetector()
   const correctors = [harper(system, starts), hunspell(system, starts)]

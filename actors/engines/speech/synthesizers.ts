@@ -7,10 +7,15 @@ import { Effect } from "effect"
 import type { ActorSystem } from "../../../runtime/registry.ts"
 import { EngineFault, type Language, type Speech, type Synthesizer } from "../ports.ts"
 import { supervise, type EngineStartMap, type Start } from "../engine-process.ts"
+import { places, Pool, type PoolClock } from "../pool.ts"
 import { startWorker } from "../worker.ts"
 import type { FromFlite, ToFlite } from "../workers/flite.ts"
 
 const textMax = 2_000
+
+/** Texts that wait for one synthesizer. */
+const waitingMax = 64
+
 /** Samples below this are silence. */
 const silenceMax = 200
 
@@ -40,7 +45,7 @@ const fliteWorker: Start<Flite> = Effect.gen(function* () {
     Effect.sync(() => startWorker<ToFlite, FromFlite>("flite", {})),
     (started) => Effect.sync(() => started.kill())
   )
-  const fault = (reason: "crashed" | "bad-input", detail: string) =>
+  const fault = (reason: "crashed" | "bad-input" | "overloaded", detail: string) =>
     new EngineFault({ reason, engine: "flite", detail })
   const waiting = new Map<number, (effect: Effect.Effect<Uint8Array, EngineFault>) => void>()
   let next = 0
@@ -62,6 +67,7 @@ const fliteWorker: Start<Flite> = Effect.gen(function* () {
   })
   const speak = (text: string, voice: string) =>
     Effect.callback<Uint8Array, EngineFault>((resume) => {
+      if (waiting.size >= waitingMax) return resume(Effect.fail(fault("overloaded", "too many texts wait")))
       const id = next++
       waiting.set(id, resume)
       worker.send({ id, text, voice })
@@ -100,7 +106,11 @@ const run = promisify(execFile)
 const wavBytesMax = 64 * 1_048_576
 const speakMs = 10_000
 
-export const espeak = (): Synthesizer & { readonly warm: () => Promise<void> } => {
+/** Processes of espeak-ng at once. */
+const speakersMax = 2
+
+export const espeak = (clock: PoolClock): Synthesizer & { readonly warm: () => Promise<void> } => {
+  const pool = new Pool({ id: "espeak-ng", resources: places(speakersMax), waitersMax: waitingMax, clock })
   let voices: ReadonlyArray<Language> = []
   let version = ""
   let reason = "espeak-ng is not installed: apt-get install --no-install-recommends espeak-ng"
@@ -133,20 +143,25 @@ export const espeak = (): Synthesizer & { readonly warm: () => Promise<void> } =
     languages: () => voices,
     warm: loadVoices,
     speak: (text, { language, voice }) =>
-      Effect.tryPromise({
-        try: (signal) =>
-          run(
-            "espeak-ng",
-            [
-              "-v",
-              `${language.split("-")[0]!}${voice === "male" ? "" : "+f2"}`,
-              "--stdout",
-              "--",
-              text.slice(0, textMax)
-            ],
-            { encoding: "buffer", maxBuffer: wavBytesMax, timeout: speakMs, signal }
-          ),
-        catch: (cause) => new EngineFault({ reason: "crashed", engine: "espeak-ng", detail: String(cause) })
-      }).pipe(Effect.map(({ stdout }) => speechOf(stdout)))
+      pool
+        .use({ account: "" }, () =>
+          Effect.tryPromise({
+            try: (signal) =>
+              run(
+                "espeak-ng",
+                [
+                  "-v",
+                  `${language.split("-")[0]!}${voice === "male" ? "" : "+f2"}`,
+                  "--stdout",
+                  "--",
+                  text.slice(0, textMax)
+                ],
+                { encoding: "buffer", maxBuffer: wavBytesMax, timeout: speakMs, signal }
+              ),
+            catch: (cause) =>
+              new EngineFault({ reason: "crashed", engine: "espeak-ng", detail: String(cause) })
+          })
+        )
+        .pipe(Effect.map(({ stdout }) => speechOf(stdout)))
   }
 }

@@ -3,12 +3,13 @@ import { execFileSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { afterAll, describe, expect, it } from "vitest"
 import type { Speech } from "../../../../actors/engines/ports.ts"
 import { wavOf } from "../../../../actors/engines/speech/openai-transcription.ts"
 import { espeak, flite, speechOf } from "../../../../actors/engines/speech/synthesizers.ts"
 import { hosted } from "../hosted.ts"
+import { stillClock } from "../scripted-recognizer.ts"
 import { endBySignal, workerProcesses } from "../worker-processes.ts"
 
 const workers = workerProcesses()
@@ -91,7 +92,7 @@ describe.skipIf(!installed && process.env["CI"] === undefined)(
   "espeak-ng, the real one (skipped only where it is not installed and not CI)",
   () => {
     it("knows nothing before it has been looked for; then its languages and version", async () => {
-      const mouth = espeak()
+      const mouth = espeak(stillClock)
       expect([mouth.languages(), mouth.readiness().ready]).toEqual([[], false])
       await mouth.warm()
       expect(mouth.readiness()).toEqual({ ready: true })
@@ -104,18 +105,26 @@ describe.skipIf(!installed && process.env["CI"] === undefined)(
       ["fr", "Le train part dans vingt minutes."],
       ["en-GB", "The train leaves in twenty minutes."]
     ])("%s: %s", async (language, text) => {
-      const mouth = espeak()
+      const mouth = espeak(stillClock)
       const female = await Effect.runPromise(mouth.speak(text, { language, voice: "female" }))
       const male = await Effect.runPromise(mouth.speak(text, { language, voice: "male" }))
       isSpeech(female, 1_000, 8_000)
       isSpeech(male, 1_000, 8_000)
       expect(same(male, female)).toBe(false)
     })
+    it("sixty-six at once are spoken by two processes in turn; one more is refused, and so is none after them", async () => {
+      const mouth = espeak(stillClock)
+      const speak = () => Effect.runPromise(Effect.result(mouth.speak("go", { language: "en" })))
+      const all = await Promise.all(Array.from({ length: 67 }, speak))
+      expect(all.filter(Result.isSuccess)).toHaveLength(66)
+      expect(all[66]).toMatchObject({ failure: { reason: "overloaded", engine: "espeak-ng" } })
+      expect(Result.isSuccess(await speak())).toBe(true)
+    }, 60_000)
     it("text that looks like an option is spoken; a language it lacks is a fault", async () => {
-      isSpeech(await Effect.runPromise(espeak().speak("--version", { language: "en" })), 300, 8_000)
-      expect(await Effect.runPromise(Effect.result(espeak().speak("x", { language: "qq" })))).toMatchObject({
-        failure: { reason: "crashed", engine: "espeak-ng" }
-      })
+      isSpeech(await Effect.runPromise(espeak(stillClock).speak("--version", { language: "en" })), 300, 8_000)
+      expect(
+        await Effect.runPromise(Effect.result(espeak(stillClock).speak("x", { language: "qq" })))
+      ).toMatchObject({ failure: { reason: "crashed", engine: "espeak-ng" } })
     })
   }
 )
@@ -126,7 +135,7 @@ describe("espeak-ng, where it is not installed", () => {
     const empty = mkdtempSync(join(tmpdir(), "troupe-mute-"))
     process.env["PATH"] = empty
     try {
-      const mouth = espeak()
+      const mouth = espeak(stillClock)
       await mouth.warm()
       expect(mouth.readiness()).toEqual({
         ready: false,
