@@ -36,6 +36,8 @@ interface Extension {
   lanes: Record<string, LanePipe<unknown>> | undefined
   activity: PhaseActivity | undefined
   crashes: CrashRecord | undefined
+  /** True while a flush, or a loss, is told: the actor must not leave memory before its phase is entered. */
+  isSettling: boolean
   /** The time of expiry that storage has accepted. */
   expiresAtMs: number | undefined
   /** True from the actor's end until the cell leaves memory, which it does as soon as it is idle. */
@@ -115,8 +117,15 @@ export class Cell implements Runnable, Performer {
     return (
       this.status === IDLE &&
       this.firstCommand === undefined &&
-      (ext === undefined || (ext.pendingCommits.length === 0 && ext.activity?.isPending !== true))
+      (ext === undefined ||
+        (ext.pendingCommits.length === 0 && !ext.isSettling && ext.activity?.isPending !== true))
     )
+  }
+
+  /** True when it may be evicted: it is idle, or failed with nothing of it on its way to the disk. */
+  get evictable(): boolean {
+    const ext = this.extension
+    return this.idle || (this.failed && ext!.pendingCommits.length === 0 && !ext!.isSettling)
   }
 
   /** True when it would run its activity a second time if it left memory and came back. */
@@ -347,9 +356,11 @@ export class Cell implements Runnable, Performer {
     if (ext.generation !== generation) return
     if (fault !== undefined) return this.lose(ext, fault)
     const { answers, enteredState, ends } = ext.pendingCommits.shift()!
+    ext.isSettling = true
     if (ends) this.endForGood()
     this.tellAll(answers)
     if (enteredState !== undefined) this.enterPhase(enteredState)
+    ext.isSettling = false
     if (ext.hasEnded) this.leaveAfterEnd()
   }
 
@@ -360,12 +371,14 @@ export class Cell implements Runnable, Performer {
     const lost = ext.pendingCommits
     ext.pendingCommits = []
     ext.generation++
+    ext.isSettling = true
     const { system, name } = this.kind
     system.log("error", "storage lost a commit", { actor: name, id: this.id, reason: fault.reason })
     const isReadable = this.failed || this.restore()
     system.runQueue.soon(() => {
       const unavailable = this.unavailable("storage")
       for (const { answers } of lost) this.tellAll(answers, unavailable)
+      ext.isSettling = false
       if (isReadable) this.continueActivity()
       else this.announceFailure()
     })
@@ -537,6 +550,7 @@ export class Cell implements Runnable, Performer {
       lanes: undefined,
       activity: undefined,
       crashes: undefined,
+      isSettling: false,
       expiresAtMs: undefined,
       hasEnded: false
     })

@@ -286,7 +286,7 @@ export class ActorSystem implements Activator<HostedKind> {
   private evictIdle(kinds: Iterable<HostedKind>, limit: number): void {
     const candidates: Array<Cell> = []
     for (const kind of kinds)
-      for (const cell of kind.cells.values()) if (cell.idle || cell.failed) candidates.push(cell)
+      for (const cell of kind.cells.values()) if (cell.evictable) candidates.push(cell)
     candidates.sort((a, b) => evictionRank(a) - evictionRank(b) || a.lastActiveSweep - b.lastActiveSweep)
     for (const cell of candidates.slice(0, Math.ceil(limit / 10))) this.passivate(cell)
   }

@@ -178,6 +178,40 @@ describe("K-1: what stumbles does not stop time", () => {
   })
 })
 
+describe("K-7: nobody leaves memory with something on its way", () => {
+  it("an answer whose callback needs room does not evict the actor before its phase is entered", () =>
+    run(
+      ({ system, held }) =>
+        Effect.gen(function* () {
+          held.auto = false
+          const other = system.ref(Journaled, "b")
+          system.ref(Echo, "a").askNow("Open", { forMs: 1_000 }, () => other.askNow("Get", {}, () => {}))
+          held.flush()
+          expect(system.list("echo", 1)).toMatchObject([{ id: "a", status: "working" }])
+          yield* Effect.void
+        }),
+      { residentMax: 1 }
+    ))
+  it("a failed actor whose commit is not flushed stays until it is", () =>
+    run(
+      ({ system, held }) =>
+        Effect.gen(function* () {
+          held.auto = false
+          const heard: Array<any> = []
+          const failing = system.ref(Journaled, "a")
+          failing.askNow("Add", { by: 1 }, () => {})
+          for (let i = 0; i < 3; i++) failing.askNow("Break", {}, () => {})
+          const get = () => system.ref(Journaled, "b").askNow("Get", {}, (answer) => heard.push(answer))
+          get()
+          held.flush()
+          get()
+          expect(reasonsOf(heard)).toEqual(["capacity", 0])
+          yield* Effect.void
+        }),
+      { residentMax: 1 }
+    ))
+})
+
 describe("K-2: watchers and callbacks cannot hurt the queue", () => {
   it("a watcher that throws on 'failed' leaves the run queue to the others", () =>
     run(({ system, logged }) =>

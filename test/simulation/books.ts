@@ -55,8 +55,9 @@ export interface Ledger {
   toldPhase: string
   newest: CommitRecord | undefined
   pending: number
-  /** True while the activity of its phase has to start. */
+  /** True while the activity of its phase has to start, unless that phase is at work. */
   owesActivity: boolean
+  workingPhase: string | undefined
   /** How often it has ended durably, and crashed. */
   ends: number
   crashes: number
@@ -77,6 +78,7 @@ export const newLedger = (definition: AnyDefinition, id: string): Ledger => ({
   newest: undefined,
   pending: 0,
   owesActivity: false,
+  workingPhase: undefined,
   ends: 0,
   crashes: 0,
   overdueSweeps: 0

@@ -120,6 +120,7 @@ export class Liveness {
   nobodyIsForgotten(system: ActorSystem): void {
     for (const ledger of this.model.ledgers.values()) {
       if (!ledger.owesActivity || !hasActivity(ledger, ledger.toldPhase)) continue
+      if (ledger.workingPhase === ledger.toldPhase) continue
       const status = statusOf(system, ledger)
       if (status === "failed" || (status === undefined && !resumes(ledger))) continue
       this.model.violate(

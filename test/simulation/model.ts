@@ -272,6 +272,7 @@ export class Model {
   activityStarts(ledger: Ledger, phase: string): Errand {
     this.log(`activity ${nameOf(ledger)} ${phase}`)
     if (phase === ledger.definition.initial._tag) this.beginsAnew(ledger)
+    ledger.workingPhase = phase
     if (phase === ledger.toldPhase) ledger.owesActivity = false
     else
       this.violate(
@@ -303,6 +304,10 @@ export class Model {
         "activities are heard",
         `${nameOf(errand.ledger)} decided its activity's ${command} before ${before.command} was durable`
       )
+  }
+
+  activityEnded({ ledger, phase }: Errand): void {
+    if (ledger.workingPhase === phase) ledger.workingPhase = undefined
   }
 
   activityFinished({ ledger, phase, tokens }: Errand): void {
@@ -468,6 +473,7 @@ export class Model {
       ledger.acceptedSeq = ledger.storedSeq
       ledger.newest = undefined
       ledger.toldPhase = ledger.stored._tag
+      ledger.workingPhase = undefined
       ledger.owesActivity = ledger.durable && ledger.definition.resume?.includes(ledger.stored._tag) === true
       ledger.overdueSweeps = 0
     }

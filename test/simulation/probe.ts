@@ -35,6 +35,7 @@ const heard = (
       Effect.sync(() => {
         if (hearing.model !== model) return
         const died = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
+        model.activityEnded(errand)
         if (died) model.activityDied(errand)
         if (Exit.isSuccess(exit)) model.activityFinished(errand)
       })
