@@ -122,8 +122,8 @@ export const flush: ReadonlyArray<Mutant> = [
   {
     id: "passivation-forgets-commits",
     file: "runtime/cell.ts",
-    find: "(ext === undefined || (ext.pendingCommits.length === 0 && ext.activity?.isPending !== true))",
-    replace: "(ext === undefined || ext.activity?.isPending !== true)",
+    find: "(ext.pendingCommits.length === 0 && !ext.isSettling && ext.activity?.isPending !== true))",
+    replace: "(!ext.isSettling && ext.activity?.isPending !== true))",
     why: "a cell leaves memory with answers that wait for their flush, and the next one may not know its commit",
     tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   },

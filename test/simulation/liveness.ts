@@ -122,7 +122,9 @@ export class Liveness {
       if (!ledger.owesActivity || !hasActivity(ledger, ledger.toldPhase)) continue
       if (ledger.workingPhase === ledger.toldPhase) continue
       const status = statusOf(system, ledger)
-      if (status === "failed" || (status === undefined && !resumes(ledger))) continue
+      // At the limit of residents a failed job may be evicted; it works again when it is asked, or after a start.
+      const mayBeAway = !resumes(ledger) || this.residentMax < Infinity
+      if (status === "failed" || (status === undefined && mayBeAway)) continue
       this.model.violate(
         "activities run",
         `${nameOf(ledger)} is in ${ledger.toldPhase}, and nothing works for it`
