@@ -175,15 +175,7 @@ export class Cell implements Runnable, Performer {
       this.firstDone = done
     } else {
       const backlog = (this.backlog ??= Backlog.borrow())
-      if (backlog.length + 1 >= capacity) {
-        this.kind.counts.refused++
-        if (done === undefined) this.kind.deadLetter(this.id, command, "full")
-        else
-          this.kind.tellOutcome(done, {
-            fault: new MailboxFull({ kind: this.kind.name, id: this.id, capacity })
-          })
-        return false
-      }
+      if (backlog.length + 1 >= capacity) return this.refuse(command, done, capacity)
       backlog.push(command, payload, done)
     }
     if (this.status === IDLE) {
@@ -191,6 +183,15 @@ export class Cell implements Runnable, Performer {
       this.kind.system.runQueue.enqueue(this)
     }
     return true
+  }
+
+  /** Answers a command for which the mailbox has no room. */
+  private refuse(command: string, done: Done | undefined, capacity: number): false {
+    const { kind, id } = this
+    kind.counts.refused++
+    if (done === undefined) kind.deadLetter(id, command, "full")
+    else kind.tellOutcome(done, { fault: new MailboxFull({ kind: kind.name, id, capacity }) })
+    return false
   }
 
   run(): number {
@@ -243,7 +244,7 @@ export class Cell implements Runnable, Performer {
     try {
       const facts = kind.factsFor(this.id, inlineDepth)
       const rule = this.rules[command]
-      if (rule === undefined) throw new Error(`no command ${command} in phase ${this.state._tag}`)
+      if (rule === undefined) throw this.noRule(command)
       decision = rule(this.state, payload, facts)
       if (decision.events.length > 0 || decision.rows.length > 0) {
         if (!kind.durable && decision.rows.length === 0) this.fold(decision.events)
@@ -255,21 +256,25 @@ export class Cell implements Runnable, Performer {
     if (done !== undefined) this.answer(decision.answer, done)
   }
 
+  // What is rare stands in functions of its own: the compiler joins the short ones on the way of a message
+  // (bench/tell).
+  private noRule(command: string): Error {
+    return new Error(`no command ${command} in phase ${this.state._tag}`)
+  }
+
   /** Applies the events of an actor that is not durable: the state changes at once, and nothing is
    *  written. */
   private fold(events: ReadonlyArray<Tagged>): void {
-    let { state } = this
-    for (let i = 0; i < events.length; i++) state = this.kind.evolve(state, events[i]!)
-    if (this.endsIn(state)) {
-      this.setState(this.kind.definition.initial)
-      return this.endForGood()
-    }
-    if (this.extension !== undefined) this.extension.hasEnded = false
-    if (this.setState(state)) this.enterPhase(state)
+    const kind = this.kind
+    let state = this.state
+    for (let i = 0; i < events.length; i++) state = kind.evolve(state, events[i]!)
+    if (kind.endsIn !== undefined && kind.endsIn.has(state._tag)) this.endInMemory()
+    else if (this.setState(state)) this.enterPhase(state)
   }
 
-  private endsIn(state: Tagged): boolean {
-    return this.kind.endsIn?.has(state._tag) === true
+  private endInMemory(): void {
+    this.setState(this.kind.definition.initial)
+    this.endForGood()
   }
 
   /** Replaces the state and returns true when its phase differs from the one before. */
@@ -285,7 +290,7 @@ export class Cell implements Runnable, Performer {
     const { events } = decision
     let state = this.state
     for (let i = 0; i < events.length; i++) state = kind.evolve(state, events[i]!)
-    const ends = this.endsIn(state)
+    const ends = kind.endsIn?.has(state._tag) === true
     const ext = this.ensureExtension()
     const writes: Array<Write> = decision.rows.length === 0 ? [] : [...decision.rows]
     let seq = this.seq + events.length
@@ -501,7 +506,7 @@ export class Cell implements Runnable, Performer {
   private leaveAfterEnd(): void {
     const ext = this.extension!
     if (ext.pendingCommits.length > 0 || !(this.idle || this.failed)) return
-    if (this.seq === 0) this.kind.system.leave(this)
+    if (this.seq === 0 && this.state === this.kind.definition.initial) this.kind.system.leave(this)
     else ext.hasEnded = false
   }
 

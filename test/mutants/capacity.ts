@@ -117,8 +117,8 @@ export const capacity: ReadonlyArray<Mutant> = [
   {
     id: "mailbox-one-more",
     file: "runtime/cell.ts",
-    find: "if (backlog.length + 1 >= capacity) {",
-    replace: "if (backlog.length + 1 > capacity) {",
+    find: "if (backlog.length + 1 >= capacity) return",
+    replace: "if (backlog.length + 1 > capacity) return",
     why: "a mailbox takes one command more than it has room for",
     tests: ["test/runtime/kernel.test.ts", "test/runtime/cracks.test.ts"]
   },
