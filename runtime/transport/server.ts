@@ -42,7 +42,8 @@ export interface Server {
   /** Begins to serve; until then every request is answered with 503. It is called once. */
   serve(services: ReadonlyArray<Service>): void
   /** Stops accepting, lets the requests in flight finish, and closes WebSockets with 1001. Requests that run
-   *  as Effects are interrupted after `withinMs`. It resolves when all of them have ended, or soon after; a repeated call waits for the first. */
+   *  as Effects are interrupted after `withinMs`. It resolves when all of them have ended, or soon after; a
+   *  repeated call waits for the first. */
   drain(withinMs: number): Promise<void>
 }
 
