@@ -98,7 +98,7 @@ const Stale = Schema.TaggedStruct("Stale", {})
 /** Rows that commit together with the step or not at all: issuance, spent code, audit. The edge makes them,
  *  and their conditions are checked with the commit. */
 const Rows = Schema.Array(
-  Schema.declare((row): row is Write => typeof row === "object" && row !== null && "op" in row)
+  Schema.declare((row): row is Write => typeof row === "object" && row !== null && "_tag" in row)
 )
 
 /** [familyId]: families that have ended, for readers that do not ask the actor. */

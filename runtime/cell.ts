@@ -128,9 +128,17 @@ export class Cell implements Runnable, Performer {
     return this.idle || (this.failed && ext!.pendingCommits.length === 0 && !ext!.isSettling)
   }
 
-  /** True when it would run its activity a second time if it left memory and came back. */
-  get hasFinishedActivity(): boolean {
-    return this.extension?.activity?.hasFinished === true
+  /** True when it may leave memory only because it rests: it would neither run a finished activity a second
+   *  time nor be forgiven its crashes when it came back. */
+  get mayPassivate(): boolean {
+    const ext = this.extension
+    if (ext === undefined) return this.idle
+    const { system, intensity } = this.kind
+    return (
+      this.idle &&
+      ext.activity?.hasFinished !== true &&
+      ext.crashes?.counts(system.monotonicMs(), intensity) !== true
+    )
   }
 
   /** Handles the command in this very turn when the cell is idle; otherwise queues it. `done` is then called

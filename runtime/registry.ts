@@ -263,8 +263,7 @@ export class ActorSystem implements Activator<HostedKind> {
       let visited = 0
       for (const cell of kind.cells.values()) {
         if (++visited > cellsPerSweep) break
-        if (this.sweeps - cell.lastActiveSweep >= restSweeps && cell.idle && !cell.hasFinishedActivity)
-          this.passivate(cell)
+        if (this.sweeps - cell.lastActiveSweep >= restSweeps && cell.mayPassivate) this.passivate(cell)
         else if (kind.cells.size > cellsPerSweep) {
           kind.cells.delete(cell.id)
           kind.cells.set(cell.id, cell)

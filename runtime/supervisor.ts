@@ -59,6 +59,12 @@ class Recent {
     return this.timesMs.length
   }
 
+  /** True when one of them lies within the last `withinMs`. */
+  any(nowMs: number, withinMs: number): boolean {
+    const newest = this.timesMs.at(-1)
+    return newest !== undefined && newest > nowMs - withinMs
+  }
+
   clear(): void {
     this.timesMs = []
   }
@@ -79,6 +85,11 @@ export class CrashRecord {
     const recent = this.recent.add(surroundings.monotonicMs(), withinMs)
     if (recent > times) return undefined
     return backoffOf(recent, { firstMs: backoffMs, maxMs: backoffMsMax }, surroundings)
+  }
+
+  /** True while a further crash would be counted together with the last one. */
+  counts(monotonicMs: number, { withinMs }: Intensity): boolean {
+    return this.recent.any(monotonicMs, withinMs)
   }
 
   reset(): void {

@@ -717,6 +717,21 @@ describe("K-11", () => {
       { definitions: [once] }
     )
   })
+  it("passivation does not forgive crashes: three within a minute fail the actor, at rest between them or not", () =>
+    run(({ system }) =>
+      Effect.gen(function* () {
+        const ref = system.ref(Journaled, "a")
+        for (let i = 0; i < 3; i++) {
+          yield* faultOf(ref.ask("Break", {}))
+          yield* TestClock.adjust("15 seconds")
+        }
+        expect(yield* faultOf(ref.ask("Get", {}))).toMatchObject({ reason: "failed" })
+        yield* system.ref(Journaled, "b").ask("Get", {})
+        yield* faultOf(system.ref(Journaled, "b").ask("Break", {}))
+        yield* TestClock.adjust("2 minutes")
+        expect(system.inspect("journaled", "b")).toBeUndefined()
+      })
+    ))
   it("a settled ask holds nothing in the timers", () => {
     let nowMs = 0
     const timers = new Timers(() => nowMs)
