@@ -38,6 +38,8 @@ export class PhaseActivity {
   /** Counts what was asked of it. A start that is no longer the newest does nothing. */
   private turn = 0
 
+  /** The phase that rests after a crash, and until when. Another phase begins at once. */
+  private restPhase: string | undefined
   private restUntilMs = -Infinity
   private rest: Timer | undefined
 
@@ -71,6 +73,7 @@ export class PhaseActivity {
     this.stop()
     if (this.performer.kind.activityOf(state) === undefined) return
     this.phase = state._tag
+    if (state._tag !== this.restPhase) this.restUntilMs = -Infinity
     const { turn } = this
     const start = (): void => this.startAfterRest(state, turn)
     if (before === undefined) start()
@@ -87,8 +90,9 @@ export class PhaseActivity {
     this.fiber?.interruptUnsafe()
   }
 
-  /** Interrupts the activity. The next one waits `restMs` besides. */
+  /** Interrupts the activity. The next one of its phase waits `restMs` besides. */
   stopFor(restMs: number): void {
+    this.restPhase = this.phase
     this.stop()
     this.restUntilMs = this.performer.kind.system.monotonicMs() + restMs
   }

@@ -732,6 +732,35 @@ describe("K-11", () => {
         expect(system.inspect("journaled", "b")).toBeUndefined()
       })
     ))
+  it("a rest after a crash is its phase's: who leaves the phase works in the next one at once", () => {
+    const starts: Array<string> = []
+    const restless = defineActor("restless", { ...phases, keep: "snapshot", endsIn: [] }).behaves({
+      ...phasesRules,
+      activity: {
+        Busy: () => {
+          starts.push("Busy")
+          return Stream.fromEffect(Effect.die(new Error("a bug")))
+        },
+        Over: () => {
+          starts.push("Over")
+          return Stream.never
+        }
+      }
+    })
+    return run(
+      ({ system }) =>
+        Effect.gen(function* () {
+          const ref = system.ref(restless, "a")
+          yield* ref.ask("Begin", {})
+          yield* turn
+          expect(starts).toEqual(["Busy"])
+          yield* ref.ask("End", {})
+          yield* turn
+          expect(starts).toEqual(["Busy", "Over"])
+        }),
+      { definitions: [restless] }
+    )
+  })
   it("a settled ask holds nothing in the timers", () => {
     let nowMs = 0
     const timers = new Timers(() => nowMs)
