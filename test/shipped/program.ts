@@ -15,9 +15,10 @@ const patienceMs = 60_000
 
 vi.setConfig({ testTimeout: 2 * patienceMs, hookTimeout: 2 * patienceMs })
 
-/** Waits until the probe does not throw, and resolves with what it returned. */
+/** Waits until the probe does not throw, and resolves with what it returned. It asks seldom enough for the rate
+ *  limit of a key. */
 export const until = <A>(probe: () => A | Promise<A>): Promise<A> =>
-  vi.waitFor(probe, { timeout: patienceMs, interval: 20 })
+  vi.waitFor(probe, { timeout: patienceMs, interval: 50 })
 
 export interface Secrets {
   readonly developerKey: string

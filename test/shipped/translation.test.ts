@@ -101,7 +101,8 @@ it("documents keep their texts and names", async () => {
     await client.downloadDocument(handle, createWriteStream(output))
     expect(readFileSync(output, "utf8")).toBe(text.replaceAll("⟦", "[").replaceAll("⟧", "]").toUpperCase())
   }
-  await Promise.all(names.map(walk))
+  // One after the other: on a quick machine all of them asking at once pass the key's 100 requests a second.
+  for (const [i, name] of names.entries()) await walk(name, i)
 })
 
 it("the command line translates a document to a name beside it", async () => {
