@@ -460,7 +460,9 @@ export class Cell implements Runnable, Performer {
     if (!this.kind.hasActivity) return
     const pending = this.extension?.pendingCommits
     if (pending === undefined || pending.length === 0) return this.enterPhase(this.state)
-    // Phases on the way there were never the actor's for longer than a moment.
+    // Phases on the way there were never the actor's for longer than a moment; but the one before them is left,
+    // so what has finished in it begins anew when the actor comes back to it.
+    if (pending.some(({ enteredState }) => enteredState !== undefined)) this.extension!.activity?.stop()
     for (const commit of pending) commit.enteredState = undefined
     pending[pending.length - 1]!.enteredState = this.state
   }

@@ -761,6 +761,39 @@ describe("K-11", () => {
       { definitions: [restless] }
     )
   })
+  it("a phase that is left and entered again on the way to the disk begins its finished activity anew, though a rule crashes", () => {
+    let starts = 0
+    const twice = defineActor("twice", { ...phases, keep: "snapshot", endsIn: [] }).behaves({
+      ...phasesRules,
+      on: {
+        ...phasesRules.on,
+        Over: { ...phasesRules.on.Over, Begin: () => persist({ _tag: "Begun" }).reply(undefined) }
+      },
+      activity: {
+        Busy: () => {
+          starts++
+          return Stream.empty
+        }
+      }
+    })
+    return run(
+      ({ system, held }) =>
+        Effect.gen(function* () {
+          const ref = system.ref(twice, "a")
+          yield* ref.ask("Begin", {})
+          yield* turn
+          expect(starts).toBe(1)
+          held.auto = false
+          for (const name of ["End", "Begin", "Break"] as const) ref.tell(name, {})
+          yield* turn
+          held.flush()
+          yield* TestClock.adjust("5 seconds")
+          yield* turn
+          expect(starts).toBe(2)
+        }),
+      { definitions: [twice] }
+    )
+  })
   it("a settled ask holds nothing in the timers", () => {
     let nowMs = 0
     const timers = new Timers(() => nowMs)
