@@ -38,7 +38,10 @@ export const observedStore = ({
   const corrupt = (kind: string, id: string): void => {
     if (!breakage.unreadable.has(`${kind}/${id}`)) return
     model.count("record unreadable")
-    model.ledgers.get(`${kind}/${id}`)!.crashes++
+    const ledger = model.ledgers.get(`${kind}/${id}`)!
+    ledger.crashes++
+    // Somebody has tried to tell it: it fails, and may be evicted as failed before the next sweep.
+    ledger.overdueSweeps = 0
     throw new StorageFault({ reason: "corrupt", detail: `${kind}/${id} cannot be decoded` })
   }
   return {
