@@ -4,7 +4,7 @@
 import { build } from "esbuild"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
+import { fileURLToPath, pathToFileURL } from "node:url"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
@@ -75,9 +75,27 @@ const bundle = (entryPoints, outdir, minify) =>
         }
       })
 
+/** Leaves the copies of uWebSockets.js for older C libraries in dist/native: that for this Node, or with
+ *  --pack those for every Node and processor. */
+const libraries = async () => {
+  const file = join(root, "runtime/transport/uws-library.ts")
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: [file],
+    format: "esm",
+    sourcemap: false,
+    write: false,
+    define: { "import.meta.url": JSON.stringify(pathToFileURL(file).href) }
+  })
+  const source = Buffer.from(outputFiles[0].contents).toString("base64")
+  const { buildCopies, pins } = await import(`data:text/javascript;base64,${source}`)
+  buildCopies(join(root, "dist/native"), process.argv.includes("--pack") ? Object.keys(pins) : undefined)
+}
+
 rmSync(join(root, "dist"), { recursive: true, force: true })
 
 await Promise.all([
+  libraries(),
   // What a start runs, as one script: only scripts can be kept compiled (runtime/program/cli/precompiled.ts).
   build({
     ...common,

@@ -1,10 +1,10 @@
 /** A model server that costs little. It sends whole answers, or streams of TOKENS words at RATE a second
  *  each, and every word carries the time at which it was sent: node chat-upstream.js RATE TOKENS. It prints
  *  its port. */
-import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
+import { loadLibrary } from "../../runtime/transport/uws-library.ts"
 
-const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
+const { App, us_socket_local_port } = loadLibrary()
 const [rate, tokens] = process.argv.slice(2).map(Number) as [number, number]
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
 

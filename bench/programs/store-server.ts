@@ -5,7 +5,6 @@
 import { Context, Effect } from "effect"
 import { open } from "lmdb"
 import { mkdtempSync, rmSync } from "node:fs"
-import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type uWS from "uWebSockets.js"
@@ -16,6 +15,7 @@ import { Actors } from "../../runtime/registry.ts"
 import { listenWith } from "../../runtime/transport/listen.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { randomToken, sealer } from "../../storage/seal.ts"
+import { loadLibrary } from "../../runtime/transport/uws-library.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "troupe-bench-store-"))
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }))
@@ -71,7 +71,7 @@ await Effect.runPromise(
         .all("products", 25)
         .map((row) => shop.engine.text("products", row))
         .join(",")}]}`
-      const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
+      const { App, us_socket_local_port } = loadLibrary()
       const head = (res: uWS.HttpResponse): uWS.HttpResponse =>
         res
           .writeHeader("Content-Type", "application/json; charset=utf-8")

@@ -4,6 +4,16 @@ import { type Listen, listenBy, type ListenOptions, type Server } from "./server
 
 export type Adapter = "auto" | "uws" | "node"
 
+/** Returns why the library does not load. */
+const faultOf = (load: () => unknown): Error | undefined => {
+  try {
+    load()
+  } catch (cause) {
+    return cause as Error
+  }
+  return undefined
+}
+
 /** Takes the port; the server that it returns answers 503 until it is told what to serve. */
 export const bindWith = async (
   adapter: Adapter,
@@ -11,16 +21,11 @@ export const bindWith = async (
   options: ListenOptions
 ): Promise<Server> => {
   if (adapter !== "node") {
-    const uws = await import("./uws.ts")
-    const loaded = await uws.load().then(
-      () => true,
-      (cause: Error) => {
-        if (adapter === "uws") throw cause
-        log(`uWebSockets.js does not load here (${cause.message.split("\n")[0]}): serving with node:http`)
-        return false
-      }
-    )
-    if (loaded) return uws.bind(options)
+    const { loadLibrary } = await import("./uws-library.ts")
+    const fault = faultOf(() => loadLibrary(options.cacheFolder))
+    if (fault === undefined) return (await import("./uws.ts")).bind(options)
+    if (adapter === "uws") throw fault
+    log(`uWebSockets.js does not load here (${fault.message.split("\n")[0]}): serving with node:http`)
   }
   return (await import("./node.ts")).bind(options)
 }

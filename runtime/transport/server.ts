@@ -22,6 +22,9 @@ export interface ListenOptions {
   /** A WebSocket whose peer is silent for this long, in ms, is dropped; pings are sent often enough to tell.
    *  Default: 60000. */
   readonly socketIdleMs?: number
+  /** Holds a rewritten copy of uWebSockets.js where the C library needs one. Default: a folder beside the
+   *  installed packages. */
+  readonly cacheFolder?: string
   /** The services (log, tracer) with which the Effects of handlers run. */
   readonly context?: Context.Context<never>
 }

@@ -5,7 +5,6 @@
  *  it cannot parse with a 400 of its own, or cuts the connection; and it cuts a connection on which another
  *  request arrives before the current one is answered, unless both happen in one turn (no client in use
  *  pipelines that way). Source: docs/architecture.md, "Transport". */
-import { createRequire } from "node:module"
 import type uWS from "uWebSockets.js"
 import { type Answer, type Header, type Response, type Route, type Sink, type SocketRoute } from "../http.ts"
 import { IndexedSet } from "../indexed-set.ts"
@@ -22,6 +21,7 @@ import { Answering } from "./answering.ts"
 import { RouteTable } from "./route-table.ts"
 import { type Bind, listenBy, type ListenOptions, opening } from "./server.ts"
 import { Exchange, ResponseStream } from "./uws-exchange.ts"
+import { loadLibrary } from "./uws-library.ts"
 import { type SocketData, UwsSocket } from "./uws-socket.ts"
 
 const linesOf = (fields: ReadonlyArray<Header>): string => {
@@ -296,16 +296,8 @@ class Node {
   }
 }
 
-/** Loads the library; rejects where the native binary does not load (another libc, another Node). */
-export const load = async (): Promise<typeof uWS> => {
-  // The native library reads this when it loads; it limits the request line and headers together. Our own
-  // limits are lower and answer first.
-  process.env["UWS_HTTP_MAX_HEADERS_SIZE"] ??= "65536"
-  return createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
-}
-
 export const bind: Bind = async (options) => {
-  const library = await load()
+  const library = loadLibrary(options.cacheFolder)
   const { tls } = options
   const app =
     tls === undefined

@@ -1,9 +1,9 @@
 /** The floor of the gateways: an HTTP/1.1 client by hand over node:net, whose bytes go into uWebSockets.js
  *  unread. It understands no more of HTTP than the scripted model server uses. */
-import { createRequire } from "node:module"
 import net from "node:net"
 import type uWS from "uWebSockets.js"
 import { announce, collectBody, eventStream, json } from "./shared.ts"
+import { loadLibrary } from "../../../runtime/transport/uws-library.ts"
 
 type UpstreamSocket = net.Socket & { receive?: (data: Buffer) => void }
 
@@ -126,7 +126,7 @@ class Relay {
 }
 
 export const rawPipe = (upstreamPort: string): void => {
-  const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
+  const { App, us_socket_local_port } = loadLibrary()
   const sockets = new UpstreamSockets(Number(upstreamPort))
   App()
     .post("/*", (res, req) => {

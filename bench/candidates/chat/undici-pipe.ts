@@ -1,11 +1,10 @@
 /** A gateway that copies bytes from undici into uWebSockets.js, unread. */
-import { createRequire } from "node:module"
 import { Pool } from "undici"
-import type uWS from "uWebSockets.js"
 import { announce, collectBody, eventStream, json } from "./shared.ts"
+import { loadLibrary } from "../../../runtime/transport/uws-library.ts"
 
 export const undiciPipe = (upstreamPort: string): void => {
-  const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
+  const { App, us_socket_local_port } = loadLibrary()
   const pool = new Pool(`http://127.0.0.1:${upstreamPort}`, { connections: 1_024, pipelining: 1 })
   App()
     .post("/*", (res, req) => {

@@ -1,7 +1,6 @@
 /** The floor of authorization: uWebSockets.js, node:crypto and durable LMDB in the code of one file. It has
  *  one client, no limits, no worded errors and no audit. */
 import crypto from "node:crypto"
-import { createRequire } from "node:module"
 import { join } from "node:path"
 import { open } from "lmdb"
 import type uWS from "uWebSockets.js"
@@ -19,6 +18,7 @@ import {
   temporaryFolder,
   type Seeds
 } from "./shared.ts"
+import { loadLibrary } from "../../../runtime/transport/uws-library.ts"
 
 interface RefreshRow {
   readonly sub: string
@@ -181,7 +181,7 @@ const post =
 
 /** Runs the floor; `introspected` selects whether its JWTs or opaque tokens are introspected. */
 export const floor = (introspected: string | undefined): void => {
-  const { App, us_socket_local_port } = createRequire(import.meta.url)("uWebSockets.js") as typeof uWS
+  const { App, us_socket_local_port } = loadLibrary()
   const tokens = new FloorTokens()
   let port = 0
 

@@ -3,8 +3,8 @@
 import { createServer } from "node:http"
 import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"
-import type uWS from "uWebSockets.js"
 import { announce } from "./announce.ts"
+import { loadLibrary } from "../../../runtime/transport/uws-library.ts"
 
 const require = createRequire(import.meta.url)
 const trace = "0123456789abcdef0123456789abcdef"
@@ -17,7 +17,7 @@ const answer = ({ text: texts }: TranslationRequest): string =>
   JSON.stringify({ translations: texts.map((text) => ({ detected_source_language: "EN", text })) })
 
 export const httpUws = (): void => {
-  const { App, us_socket_local_port } = require("uWebSockets.js") as typeof uWS
+  const { App, us_socket_local_port } = loadLibrary()
   App()
     .post("/v2/translate", (res) => {
       let received: Buffer | undefined

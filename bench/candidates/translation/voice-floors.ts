@@ -2,10 +2,10 @@
  *  audio. */
 import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"
-import type uWS from "uWebSockets.js"
 import type { WebSocketServer as Ws } from "ws"
 import { announce } from "./announce.ts"
 import { stampOf } from "./chunk-stamp.ts"
+import { loadLibrary } from "../../../runtime/transport/uws-library.ts"
 
 const require = createRequire(import.meta.url)
 const updateBytes = 6_400
@@ -47,7 +47,7 @@ const newReceiver = (): Receive => {
 }
 
 export const voiceUws = (): void => {
-  const { App, us_socket_local_port } = require("uWebSockets.js") as typeof uWS
+  const { App, us_socket_local_port } = loadLibrary()
   App()
     .ws<{ receive: Receive }>("/*", {
       compression: 0,

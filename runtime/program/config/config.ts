@@ -2,6 +2,7 @@
  *  one before. Every key has one name, type, unit, default and description; all faults are reported at once.
  *  Source: docs/operations.md, "Configuration". */
 import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { authorizationItems } from "./authorization.ts"
 import { chatItems } from "./chat.ts"
 import type { Item } from "./item.ts"
@@ -38,6 +39,9 @@ type ValueOf<I extends Item> = I["kind"] extends "string"
             : never
 
 export type Config = { readonly [N in keyof Items]: ValueOf<Items[N]> }
+
+export const cacheFolderOf = ({ cache, data }: Pick<Config, "cache" | "data">): string =>
+  cache ?? join(data, "cache")
 
 export class ConfigFault extends Error {
   readonly faults: ReadonlyArray<string>

@@ -71,6 +71,13 @@ export const serverItems = {
     initial: "./data",
     doc: "Folder of everything durable."
   }),
+  cache: item({
+    name: "storage.cache",
+    env: "TROUPE_CACHE",
+    kind: "string",
+    initial: undefined,
+    doc: "Folder of what can be made anew; else the folder cache of the data folder."
+  }),
   durability: item({
     name: "storage.durability",
     env: "TROUPE_DURABILITY",
