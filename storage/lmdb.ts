@@ -3,13 +3,15 @@
  *  documentation. The data folder holds store.lmdb, store.lmdb-lock, blobs/ and writer.pid. Source:
  *  docs/architecture.md, "Storage". */
 import { cp, mkdir, readdir } from "node:fs/promises"
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { open, type RootDatabase } from "lmdb"
 import { fileBlobs } from "./blobs.ts"
+import { makeFolder } from "./files.ts"
+import { lockFolder } from "./folder-lock.ts"
 import { schemaKey, schemaVersion } from "./keys.ts"
 import { integrityOf } from "./integrity.ts"
-import { StorageFault, type Key, type Row, type Store } from "./store.ts"
+import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
 import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
 export interface LmdbOptions {
@@ -86,64 +88,15 @@ class Lmdb implements Backend {
 
 const sameKey = (a: Key, b: Key): boolean => a.length === b.length && a.every((part, i) => part === b[i])
 
-/** Locks the folder for this process, because a folder has one writer. A lock file is ignored when its
- *  process has ended, or when its process id now belongs to another process. Returns the function that
- *  unlocks. */
-const lock = (folder: string): (() => void) => {
-  const path = join(folder, "writer.pid")
-  for (let attempt = 0; attempt < 2; attempt++) {
-    try {
-      const file = openSync(path, "wx", 0o600)
-      writeSync(file, `${process.pid} ${startOf(process.pid)}`)
-      closeSync(file)
-      return () => rmSync(path, { force: true })
-    } catch {
-      const [pid, start] = existsSync(path) ? readFileSync(path, "utf8").split(" ") : []
-      if (
-        pid !== undefined &&
-        Number(pid) !== process.pid &&
-        isAlive(Number(pid)) &&
-        startOf(Number(pid)) === start
-      )
-        break
-      rmSync(path, { force: true })
-    }
-  }
-  throw new StorageFault({ reason: "locked", detail: `another process writes ${folder}` })
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code === "EPERM"
-  }
-}
-
-/** Returns a process's start time in clock ticks where /proc reports it (proc(5), stat, field 22), and ""
- *  elsewhere. */
-const startOf = (pid: number): string => {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? ""
-  } catch {
-    return ""
-  }
-}
-
-const openFolders = new Set<string>()
-
 export const openLmdb = async ({
   folder,
   durability = "full",
   mapBytes = mapBytesDefault
 }: LmdbOptions): Promise<Store> => {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  if (openFolders.has(folder))
-    throw new StorageFault({ reason: "locked", detail: `this process has ${folder} open already` })
-  const unlock = lock(folder)
+  makeFolder(folder)
+  const unlock = lockFolder(folder)
   let db: RootDatabase<Buffer, any>
+  let blobs: Blobs
   try {
     db = open({
       path: join(folder, "store.lmdb"),
@@ -160,13 +113,12 @@ export const openLmdb = async ({
       })
     }
     if (stored === undefined) await db.put(schemaKey, Buffer.from(String(schemaVersion)))
+    blobs = fileBlobs(join(folder, "blobs"))
   } catch (cause) {
     unlock()
     throw cause instanceof StorageFault ? cause : faultOf(cause)
   }
-  openFolders.add(folder)
   const writer = new Writer(new Lmdb(db, durability === "full"))
-  const blobs = fileBlobs(join(folder, "blobs"))
   return storeOf(writer, {
     blobs,
     durability,
@@ -193,7 +145,6 @@ export const openLmdb = async ({
     close: async () => {
       await writer.flushed()
       await db.close()
-      openFolders.delete(folder)
       unlock()
     }
   })

@@ -9,8 +9,9 @@ import {
   randomBytes,
   timingSafeEqual
 } from "node:crypto"
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { makeFolder } from "./files.ts"
 
 const keyBytes = 32
 const nonceBytes = 12
@@ -34,7 +35,7 @@ export const masterKey = (folder: string, configured: string | undefined): Buffe
   }
   const path = join(folder, "master.key")
   if (!existsSync(path)) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     writeFileSync(path, `${randomBytes(keyBytes).toString("base64")}\n`, { mode: 0o600, flag: "wx" })
   }
   const key = Buffer.from(readFileSync(path, "utf8"), "base64")

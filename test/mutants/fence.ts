@@ -3,6 +3,7 @@
 import type { Mutant } from "./mutant.ts"
 
 const lmdb = ["test/storage/lmdb.test.ts"]
+const lock = ["test/storage/folder-lock.test.ts"]
 const storage = ["test/storage/storage.test.ts"]
 const both = ["test/storage/storage.test.ts", "test/laws/store.test.ts"]
 
@@ -56,28 +57,32 @@ export const fence: ReadonlyArray<Mutant> = [
     tests: storage
   },
   {
-    id: "second-opening",
-    file: "storage/lmdb.ts",
-    find: "  if (openFolders.has(folder))\n",
-    replace: "  if (openFolders.size > 1_000)\n",
-    why: "one process opens a folder twice, and two writers check conditions apart",
-    tests: storage
+    id: "shared-lock",
+    file: "storage/folder-lock.ts",
+    find: "tryLock(file, 0, 0, true)",
+    replace: "tryLock(file, 0, 0, false)",
+    why: "two writers hold one folder, and check conditions apart",
+    tests: lock
   },
   {
-    id: "living-writer",
-    file: "storage/lmdb.ts",
-    find: "        Number(pid) !== process.pid &&\n",
-    replace: "        Number(pid) === process.pid &&\n",
-    why: "the lock of a living process is taken away",
-    tests: lmdb
+    id: "lock-by-process",
+    file: "storage/folder-lock.ts",
+    find: "tryLock(file, 0, 0, true)",
+    replace: "tryLock(file, process.pid, 1, true)",
+    why: "each process locks a part of its own, and a second writer is not refused",
+    tests: lock
   },
   {
-    id: "lock-without-start",
-    file: "storage/lmdb.ts",
-    find: "writeSync(file, `${process.pid} ${startOf(process.pid)}`)",
-    replace: "writeSync(file, String(process.pid))",
-    why: "another process takes a living lock for one whose process id was used again",
-    tests: lmdb
+    id: "lock-file-removed",
+    file: "storage/folder-lock.ts",
+    find: "  return () => closeSync(file)\n",
+    replace: "  rmSync(join(folder, lockFile))\n  return () => closeSync(file)\n",
+    also: {
+      find: "import { closeSync, ftruncateSync, openSync, readFileSync, writeSync }",
+      replace: "import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync }"
+    },
+    why: "the next process locks a file of its own",
+    tests: lock
   },
   {
     id: "lock-outlives-a-refusal",

@@ -53,17 +53,6 @@ describe("LMDB on disk", () => {
     await expect(openLmdb({ folder: at })).rejects.toMatchObject({ reason: "newer-schema" })
     await expect(openLmdb({ folder: at })).rejects.toMatchObject({ reason: "newer-schema" })
   })
-  it("one writer per folder: a second is refused, a dead one's lock is not", async () => {
-    const at = folder()
-    const store = await openLmdb({ folder: at })
-    await expect(openLmdb({ folder: at })).rejects.toMatchObject({ reason: "locked" })
-    await store.close()
-    writeFileSync(join(at, "writer.pid"), "999999 1")
-    await (await openLmdb({ folder: at })).close()
-    writeFileSync(join(at, "writer.pid"), `${process.ppid} 1`)
-    await (await openLmdb({ folder: at })).close()
-    expect(existsSync(join(at, "writer.pid"))).toBe(false)
-  })
   it("a full disk is a clear fault, corrupts nothing, and passes when there is room", async () => {
     const at = folder()
     const store = await openLmdb({ folder: at })

@@ -1,0 +1,68 @@
+/** The lock of a data folder: the kernel's, on its file writer.pid. Guarantee: one holder at a time, in whatever
+ *  container, PID namespace or mount path, because the lock belongs to the open file; the kernel frees it when its
+ *  process ends, however that ends. The file stays: whoever removed it could remove another's lock. Source:
+ *  fcntl(2), open file description locks; flock(2) on macOS. */
+import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs"
+import { createRequire } from "node:module"
+import { join } from "node:path"
+import { StorageFault } from "./store.ts"
+
+export const lockFile = "writer.pid"
+
+interface Binding {
+  /** Throws EAGAIN when another open file holds the lock. */
+  readonly tryLock: (file: number, offset: number, length: number, exclusive: boolean) => void
+}
+
+const textOf = (cause: unknown): string => (cause as Error).message.split("\n")[0]!
+
+/** Loads the prebuilt binary itself: the package's own search for it costs a start some ten milliseconds. */
+const binding = (platform: string): Binding => {
+  try {
+    return createRequire(import.meta.url)(
+      `fs-native-extensions/prebuilds/${platform}/fs-native-extensions.node`
+    ) as Binding
+  } catch (cause) {
+    throw new StorageFault({
+      reason: "io",
+      detail: `no data folder can be locked on this platform (${platform}): ${textOf(cause)}`
+    })
+  }
+}
+
+const openFile = (folder: string): number => {
+  try {
+    return openSync(join(folder, lockFile), "a+", 0o600)
+  } catch (cause) {
+    throw new StorageFault({ reason: "io", detail: `${folder} cannot be written: ${textOf(cause)}` })
+  }
+}
+
+/** The holder's own number, which another PID namespace may count differently. */
+const holderOf = (folder: string): string => {
+  const text = readFileSync(join(folder, lockFile), "latin1").split(" ")[0]!.trim()
+  return /^\d+$/.test(text) ? ` (process ${text})` : ""
+}
+
+/** Locks the folder for this process, because a folder has one writer. Returns the function that unlocks. */
+export const lockFolder = (
+  folder: string,
+  platform = `${process.platform}-${process.arch}`
+): (() => void) => {
+  const { tryLock } = binding(platform)
+  const file = openFile(folder)
+  try {
+    tryLock(file, 0, 0, true)
+    ftruncateSync(file)
+    writeSync(file, String(process.pid))
+  } catch (cause) {
+    closeSync(file)
+    if ((cause as NodeJS.ErrnoException).code !== "EAGAIN")
+      throw new StorageFault({ reason: "io", detail: `${folder} cannot be locked: ${textOf(cause)}` })
+    throw new StorageFault({
+      reason: "locked",
+      detail: `another process writes ${folder}${holderOf(folder)}`
+    })
+  }
+  return () => closeSync(file)
+}
