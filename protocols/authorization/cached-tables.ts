@@ -4,6 +4,7 @@
  *  Source: docs/spec/authorization.md, sections 19.1 and 19.2. */
 import { randomFillSync } from "node:crypto"
 import type { Conflict, Key, Store, Table, Write } from "../../storage/store.ts"
+import { flatText } from "../shared/flat-text.ts"
 import {
   AssertionIds,
   AuditEvents,
@@ -104,11 +105,20 @@ export class CachedTables {
     if (rows === undefined) this.cached.set(table.name, (rows = new Map()))
     const address = addressOf(key)
     const existing = rows.get(address)
-    if (existing !== undefined || rows.has(address)) return existing as A | undefined
+    if (existing !== undefined) return existing as A
     const row = table.get(this.store, key)
+    // An absent row is not remembered: strangers would fill the cache with names that they invent.
+    if (row === undefined) return undefined
     if (rows.size >= keptMax) rows.delete(rows.keys().next().value!)
-    rows.set(address, row)
+    rows.set(flatText(address), row)
     return row
+  }
+
+  /** The number of rows that memory holds. */
+  get cachedRows(): number {
+    let rows = 0
+    for (const table of this.cached.values()) rows += table.size
+    return rows
   }
 
   resources(): ReadonlyArray<Resource> {

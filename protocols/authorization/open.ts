@@ -102,6 +102,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
   const removeUnused = unusedClients(authority)
   const sweep = async (): Promise<void> => {
+    services.limits.sweep()
     await books.sweep()
     await removeUnused()
     await keys.age()

@@ -1,51 +1,70 @@
-/** Rate limits by source address, and lockouts after repeated failures. Each window and each lock is an
- *  actor.
+/** Rate limits by source address, and lockouts after repeated failures. What is judged in one turn is counted in
+ *  bounded tables; a sign-in, whose password takes time to judge, has an actor.
  *  Source: docs/spec/authorization.md, section 3.5. */
 import { Lockout } from "../../actors/lockout.ts"
-import { RateWindow } from "../../actors/rate-window.ts"
 import { sourceOf } from "../shared/addresses.ts"
 import { askMaybeSync } from "../shared/maybe-promise.ts"
 import type { AuthContext } from "./auth-context.ts"
+import { CallCounts, FailureCounts, identityOf, type CallRule } from "./identity-counts.ts"
 import { type Problem, slowDown } from "./problems.ts"
 
-const bucket = (callsPerSecond: number, burst: number) => ({
-  cost: 1,
-  limit: burst,
-  windowMs: Math.max(1, Math.round((burst / callsPerSecond) * 1_000))
-})
+const ruleOf = ({
+  callsPerSecond,
+  burst
+}: {
+  readonly callsPerSecond: number
+  readonly burst: number
+}): CallRule => ({ limit: burst, windowMs: Math.max(1, Math.round((burst / callsPerSecond) * 1_000)) })
+
+const clientFailures = { max: 20, windowMs: 60_000, lockMs: 60_000 }
+const adminFailures = { max: 10, windowMs: 60_000, lockMs: 60_000 }
 
 export class Limits {
   private readonly authority: AuthContext
+  private readonly calls: CallCounts
+  private readonly registrations: CallCounts
+  private readonly clients: FailureCounts
+  private readonly administrators: FailureCounts
 
   constructor(authority: AuthContext) {
+    const { rate, registration } = authority.settings
+    const { identitiesMax } = rate
+    const { nowMs } = authority
     this.authority = authority
+    this.calls = new CallCounts(ruleOf(rate), identitiesMax, nowMs)
+    this.registrations = new CallCounts(ruleOf(registration), identitiesMax, nowMs)
+    this.clients = new FailureCounts(clientFailures, identitiesMax, nowMs)
+    this.administrators = new FailureCounts(adminFailures, identitiesMax, nowMs)
   }
 
-  private taken(
-    name: string,
-    call: { readonly cost: number; readonly limit: number; readonly windowMs: number }
-  ): Problem | undefined | Promise<Problem | undefined> {
+  /** The number of sources and identities that are counted, by table. */
+  get tracked(): Readonly<Record<string, number>> {
+    return {
+      calls: this.calls.size,
+      registrations: this.registrations.size,
+      clients: this.clients.size,
+      administrators: this.administrators.size
+    }
+  }
+
+  /** Forgets the windows and locks that have ended. */
+  sweep(): void {
+    for (const counts of [this.calls, this.registrations, this.clients, this.administrators]) counts.sweep()
+  }
+
+  private charged(counts: CallCounts, ip: string): Problem | undefined {
     if (!this.authority.settings.rate.enabled) return undefined
-    return askMaybeSync((done) =>
-      this.authority.actors
-        .ref(RateWindow, `authorization/${name}`)
-        .askNow("Take", call, (answer) =>
-          done(
-            "reply" in answer ? undefined : slowDown("refuse" in answer ? answer.refuse.retryAfterMs : 1_000)
-          )
-        )
-    )
+    const waitMs = counts.take(sourceOf(ip))
+    return waitMs === 0 ? undefined : slowDown(waitMs)
   }
 
   /** Counts one public request of the source. */
-  call(ip: string): Problem | undefined | Promise<Problem | undefined> {
-    const { callsPerSecond, burst } = this.authority.settings.rate
-    return this.taken(`call/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
+  call(ip: string): Problem | undefined {
+    return this.charged(this.calls, ip)
   }
 
-  registration(ip: string): Problem | undefined | Promise<Problem | undefined> {
-    const { callsPerSecond, burst } = this.authority.settings.registration
-    return this.taken(`register/${sourceOf(ip)}`, bucket(callsPerSecond, burst))
+  registration(ip: string): Problem | undefined {
+    return this.charged(this.registrations, ip)
   }
 
   private lock(name: string) {
@@ -92,26 +111,26 @@ export class Limits {
     this.lock(`login/${sourceOf(ip)}/${email.toLowerCase()}`).tell("Clear", {})
   }
 
-  clientAllowed(ip: string, clientId: string): Problem | undefined | Promise<Problem | undefined> {
-    return this.check(`client/${sourceOf(ip)}/${clientId}`)
+  clientAllowed(ip: string, clientId: string): Problem | undefined {
+    if (!this.clients.anyLocked) return undefined
+    const waitMs = this.clients.retryAfterMs(identityOf(sourceOf(ip), clientId))
+    return waitMs === 0 ? undefined : slowDown(waitMs)
   }
 
-  async clientFailed(ip: string, clientId: string): Promise<void> {
-    if (this.authority.settings.rate.enabled)
-      await this.fail(`client/${sourceOf(ip)}/${clientId}`, 20, 60_000, 60_000)
+  /** Counts a client that could not prove who it is, and returns whether it is locked out now. */
+  clientFailed(ip: string, clientId: string): boolean {
+    return this.authority.settings.rate.enabled && this.clients.fail(identityOf(sourceOf(ip), clientId))
   }
 
-  /** Returns how many ms the source must wait, 0 when it may try now. Locks are in memory, so the answer
-   *  comes in the same turn. */
+  /** Returns how many ms the source must wait, 0 when it may try now. */
   adminRetryAfterMs(ip: string): number {
-    let waitMs = 0
-    this.lock(`admin/${sourceOf(ip)}`).askNow("Check", {}, (answer) => {
-      if ("refuse" in answer) waitMs = answer.refuse.retryAfterMs
-    })
-    return waitMs
+    return this.administrators.anyLocked
+      ? this.administrators.retryAfterMs(identityOf(sourceOf(ip), "admin"))
+      : 0
   }
 
-  adminFailed(ip: string): void {
-    if (this.authority.settings.rate.enabled) void this.fail(`admin/${sourceOf(ip)}`, 10, 60_000, 60_000)
+  /** Counts a wrong admin key, and returns whether the source is locked out now. */
+  adminFailed(ip: string): boolean {
+    return this.authority.settings.rate.enabled && this.administrators.fail(identityOf(sourceOf(ip), "admin"))
   }
 }

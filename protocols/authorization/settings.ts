@@ -91,7 +91,8 @@ export const settingsDefault = {
     failuresMax: 10,
     failureWindowMs: 10 * minuteMs,
     lockMs: 15 * minuteMs,
-    sourceFailuresMax: 50
+    sourceFailuresMax: 50,
+    identitiesMax: 250_000
   }
 }
 
@@ -291,6 +292,7 @@ export const settingsFaults = (settings: Settings): ReadonlyArray<string> => {
     rate.failuresMax < 0 || (rate.sourceFailuresMax !== 0 && rate.sourceFailuresMax < rate.failuresMax),
     "rate_limit.auth_fail_source_max: below rate_limit.auth_fail_max"
   )
+  refuse(rate.identitiesMax < 10_000, "rate_limit.max_tracked_identities: 10000 at least")
   return faults
 }
 

@@ -2,11 +2,11 @@
  *  for an identifier that breaks a rule, one URL has one fetch in flight, and a stale document is never used
  *  when it could not be fetched again.
  *  Source: docs/spec/authorization.md, section 11. */
-import { RateWindow } from "../../../actors/rate-window.ts"
 import { literalAddress, sourceOf } from "../../shared/addresses.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Documents, freshMs } from "../upstream/document-cache.ts"
 import { Fields } from "../fields.ts"
+import { CallCounts } from "../identity-counts.ts"
 import {
   authenticationFailed,
   isProblem,
@@ -28,7 +28,7 @@ const nameLengthMax = 200
 const redirectUrisMax = 20
 const documentBytesMax = 1_048_576
 const failedKeptMs = 30_000
-const newUrlsPerMinute = 20
+const newUrls = { limit: 20, windowMs: 60_000 }
 
 /** Checks the rules of section 11.1 on the text as sent, because the URL parser would silently repair most of
  *  what they forbid. Returns the rule that is broken, or undefined. */
@@ -122,6 +122,7 @@ export class ClientDocuments {
   private readonly fetcher: SafeFetch
   private readonly documents = new Documents<Client | Problem>()
   private readonly inFlight = new Map<string, Promise<Client | Problem>>()
+  private readonly newUrls: CallCounts
 
   /** Counts fetches by outcome ("ok", "document", or the fetch fault's reason), for /metrics. */
   readonly counts = new Map<string, number>()
@@ -129,6 +130,7 @@ export class ClientDocuments {
   constructor(authority: AuthContext, fetcher: SafeFetch) {
     this.authority = authority
     this.fetcher = fetcher
+    this.newUrls = new CallCounts(newUrls, authority.settings.rate.identitiesMax, authority.nowMs)
   }
 
   /** Returns a client of source "cimd", which need not be active. `sourceIp` is the address whose rate limit
@@ -146,8 +148,8 @@ export class ClientDocuments {
       sourceIp !== undefined &&
       this.authority.books.get(Clients, [url]) === undefined
     ) {
-      const waitMs = this.counted(sourceOf(sourceIp))
-      if (waitMs !== undefined) return slowDown(waitMs)
+      const waitMs = this.newUrls.take(sourceOf(sourceIp))
+      if (waitMs > 0) return slowDown(waitMs)
     }
     const issuedMs = cached?.firstMs ?? nowMs
     const flight = this.fetch(url, issuedMs)
@@ -182,19 +184,6 @@ export class ClientDocuments {
           agent: stored.agent,
           agentDescription: stored.agentDescription
         }
-  }
-
-  /** Returns how many ms this source must wait before it may name another new URL; undefined when it may
-   *  now. */
-  private counted(source: string): number | undefined {
-    let waitMs: number | undefined
-    this.authority.actors
-      .ref(RateWindow, `authorization/documents/${source}`)
-      .askNow("Take", { cost: 1, limit: newUrlsPerMinute, windowMs: 60_000 }, (answer) => {
-        if ("refuse" in answer) waitMs = answer.refuse.retryAfterMs
-        else if ("fault" in answer) waitMs = 1_000
-      })
-    return waitMs
   }
 
   private async fetch(url: string, issuedMs: number): Promise<Outcome> {

@@ -71,13 +71,12 @@ export const authenticate = (
     return problemOf("invalid_request", "client_id is missing")
   if (clientId === undefined) return failed()
   const requestedId = clientId
-  return mapMaybePromise(
-    settings.rate.enabled ? services.limits.clientAllowed(ip, requestedId) : undefined,
-    (limited): Authenticated | Problem | Promise<Authenticated | Problem> =>
-      limited ??
-      mapMaybePromise(findClient(services, requestedId, ip), (client) =>
-        proved(services, client, requestedId, secret, ip)
-      )
+  const limited = settings.rate.enabled ? services.limits.clientAllowed(ip, requestedId) : undefined
+  return (
+    limited ??
+    mapMaybePromise(findClient(services, requestedId, ip), (client) =>
+      proved(services, client, requestedId, secret, ip)
+    )
   )
 }
 
@@ -87,9 +86,9 @@ const proved = (
   clientId: string,
   secret: string | undefined,
   ip: string
-): Authenticated | Problem | Promise<Problem> => {
-  const refuse = async (): Promise<Problem> => {
-    await services.limits.clientFailed(ip, clientId)
+): Authenticated | Problem => {
+  const refuse = (): Problem => {
+    services.limits.clientFailed(ip, clientId)
     return failed()
   }
   if (isProblem(client)) return client

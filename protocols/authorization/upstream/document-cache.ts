@@ -2,6 +2,7 @@
  *  how long HTTP allows a document to be fresh.
  *  Source: docs/spec/authorization.md, section 11.4; RFC 9111 section 5. */
 import type { IncomingHttpHeaders } from "node:http"
+import { flatText } from "../../shared/flat-text.ts"
 
 export interface CacheEntry<A> {
   readonly value: A
@@ -13,7 +14,7 @@ export interface CacheEntry<A> {
 }
 
 const entriesMax = 10_000
-const bytesMax = 64 * 1_048_576
+const bytesMax = 16 * 1_048_576
 
 export class Documents<A> {
   private readonly entries = new Map<string, CacheEntry<A>>()
@@ -31,14 +32,14 @@ export class Documents<A> {
     const entry = this.entries.get(name)
     if (entry !== undefined) {
       this.entries.delete(name)
-      this.entries.set(name, entry)
+      this.entries.set(flatText(name), entry)
     }
     return entry
   }
 
   put(name: string, entry: CacheEntry<A>): void {
     this.drop(name)
-    this.entries.set(name, entry)
+    this.entries.set(flatText(name), entry)
     this.bytes += sizeOf(name, entry)
     while (this.entries.size > this.entriesMax || this.bytes > this.bytesMax)
       this.drop(this.entries.keys().next().value!)

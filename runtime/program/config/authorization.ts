@@ -287,6 +287,11 @@ export const authorizationItems = {
     50,
     "Failed sign-ins of one source."
   ),
+  "rate_limit.max_tracked_identities": count(
+    "SERVICE_RATE_LIMIT_MAX_TRACKED_IDENTITIES",
+    250_000,
+    "Sources, and identities that failed, counted at once in each table; 10000 at least."
+  ),
   "seed.resources": rows("SERVICE_SEED_RESOURCES", "Bodies of the admin API, made at start where absent."),
   "seed.clients": rows("SERVICE_SEED_CLIENTS", "The same for clients."),
   "seed.users": rows("SERVICE_SEED_USERS", "The same for users."),

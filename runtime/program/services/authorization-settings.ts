@@ -102,6 +102,7 @@ export const authorizationSettings = (config: Config, issuer: string, adminApiKe
       failuresMax: config["rate_limit.auth_fail_max"],
       failureWindowMs: config["rate_limit.auth_fail_window"],
       lockMs: config["rate_limit.auth_lockout"],
-      sourceFailuresMax: config["rate_limit.auth_fail_source_max"]
+      sourceFailuresMax: config["rate_limit.auth_fail_source_max"],
+      identitiesMax: config["rate_limit.max_tracked_identities"]
     }
   })
