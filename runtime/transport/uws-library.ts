@@ -91,17 +91,21 @@ export const copyOf = (binary: string, original: Uint8Array): Buffer => {
   return copy
 }
 
-/** Tells whether a file is the pinned copy. It is read in pieces, since a start should not take 7 MB for
- *  that. */
+/** Tells whether a file can be read and is the pinned copy. It is read in pieces, since a start should not
+ *  take 7 MB for that. */
 const isCopy = (file: string, binary: string): boolean => {
   if (!existsSync(file)) return false
   const hash = createHash("sha256")
-  const piece = Buffer.allocUnsafe(262_144)
-  const from = openSync(file, "r")
   try {
-    for (let bytes; (bytes = readSync(from, piece)) > 0;) hash.update(piece.subarray(0, bytes))
-  } finally {
-    closeSync(from)
+    const from = openSync(file, "r")
+    try {
+      const piece = Buffer.allocUnsafe(262_144)
+      for (let bytes; (bytes = readSync(from, piece)) > 0;) hash.update(piece.subarray(0, bytes))
+    } finally {
+      closeSync(from)
+    }
+  } catch {
+    return false
   }
   return hash.digest("hex") === pins[binary]?.copy
 }

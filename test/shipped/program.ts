@@ -46,6 +46,8 @@ export interface ProgramOptions {
   /** The folder of an earlier program. */
   readonly home?: string
   readonly port?: number
+  /** What runs the program; default: Node with the built program's script. */
+  readonly command?: ReadonlyArray<string>
 }
 
 /** A new folder below the machine's temporary one. */
@@ -70,7 +72,7 @@ export class Program {
   private readonly said: { out: string; err: string }
 
   private constructor(
-    { home, port, env }: Required<ProgramOptions>,
+    { home, port, env }: Required<Omit<ProgramOptions, "command">>,
     child: ChildProcess,
     said: { out: string; err: string },
     exited: Promise<number | null>
@@ -83,14 +85,19 @@ export class Program {
     this.exited = exited
   }
 
-  static async start({ env = {}, home = newHome(), port = 0 }: ProgramOptions = {}): Promise<Program> {
+  static async start({
+    env = {},
+    home = newHome(),
+    port = 0,
+    command = [process.execPath, script]
+  }: ProgramOptions = {}): Promise<Program> {
     const whole = {
       PATH: process.env["PATH"] ?? "",
       TROUPE_DATA: join(home, "data"),
       TROUPE_PORT: String(port),
       ...env
     }
-    const child = spawn(process.execPath, [script, "serve"], { env: whole, cwd: home })
+    const child = spawn(command[0]!, [...command.slice(1), "serve"], { env: whole, cwd: home })
     const said = { out: "", err: "" }
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       said.out += text
