@@ -79,8 +79,8 @@ export interface Response {
   readonly cause?: unknown
 }
 
-/** A value that is available now, or that something waits for. */
-export type Later<A> = A | Promise<A> | Effect.Effect<A>
+/** A value that is available now, or that something waits for, which may fail with `E`. */
+export type Later<A, E = never> = A | Promise<A> | Effect.Effect<A, E>
 
 /** What a handler returns. A request that waits, holds something or must stop with its client is an Effect:
  *  the transport runs it once, and interrupts it when the client goes or when the drain is over. A defect is
@@ -89,27 +89,32 @@ export type Answer = Later<Response>
 
 export type Handler = (request: Request) => Answer
 
-export const effectOf = <A>(value: Later<A>): Effect.Effect<A> => {
-  if (Effect.isEffect(value)) return value as Effect.Effect<A>
+export const effectOf = <A, E = never>(value: Later<A, E>): Effect.Effect<A, E> => {
+  if (Effect.isEffect(value)) return value as Effect.Effect<A, E>
   return value instanceof Promise ? Effect.promise(() => value) : Effect.succeed(value)
 }
 
 /** Changes a value, now or when it is there. */
-export const mapLater = <A, B>(value: Later<A>, change: (value: A) => B): Later<B> => {
+export const mapLater = <A, B, E = never>(value: Later<A, E>, change: (value: A) => B): Later<B, E> => {
   if (value instanceof Promise) return value.then(change)
-  return Effect.isEffect(value) ? Effect.map(value as Effect.Effect<A>, change) : change(value)
+  return Effect.isEffect(value) ? Effect.map(value as Effect.Effect<A, E>, change) : change(value)
 }
 
 /** Goes on with a value, now or when it is there. */
-export const flatMapLater = <A, B>(value: Later<A>, next: (value: A) => Later<B>): Later<B> =>
+export const flatMapLater = <A, B, E = never>(
+  value: Later<A, E>,
+  next: (value: A) => Later<B, E>
+): Later<B, E> =>
   value instanceof Promise || Effect.isEffect(value)
-    ? Effect.flatMap(effectOf<A>(value as Later<A>), (there) => effectOf(next(there)))
+    ? Effect.flatMap(effectOf<A, E>(value as Later<A, E>), (there) => effectOf<B, E>(next(there)))
     : next(value)
 
 /** Goes on with what `ask` answers: within this turn when it answers now, otherwise as an Effect that waits for
  *  it. `next` runs outside of the callback that brought the answer, so it may throw. */
-export const askLater = <A>(ask: (done: (next: () => Later<A>) => void) => void): Later<A> => {
-  let now: (() => Later<A>) | undefined
+export const askLater = <A, E = never>(
+  ask: (done: (next: () => Later<A, E>) => void) => void
+): Later<A, E> => {
+  let now: (() => Later<A, E>) | undefined
   let arrived: (() => void) | undefined
   ask((next) => {
     now = next
@@ -120,7 +125,7 @@ export const askLater = <A>(ask: (done: (next: () => Later<A>) => void) => void)
     arrived = () => resume(Effect.void)
     if (now !== undefined) arrived()
   })
-  return Effect.flatMap(waiting, () => effectOf(now!()))
+  return Effect.flatMap(waiting, () => effectOf<A, E>(now!()))
 }
 
 /** One row of the static route table. `path`: literal parts, `:name` parts, or a last part `*`. */

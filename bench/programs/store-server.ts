@@ -41,7 +41,7 @@ await Effect.runPromise(
       system.host(shop.delivery, Context.make(Deliveries, shop.webhooks))
       const token = yield* Effect.promise(async () => {
         await shop.begin()
-        await shop.engine.write((tx) => {
+        const inserted = shop.engine.write((tx) => {
           for (let i = 0; i < products; i++)
             tx.insert("products", {
               item_name: `Product ${i}`,
@@ -51,6 +51,7 @@ await Effect.runPromise(
               price: 10_000 * i
             })
         })
+        await Effect.runPromise(inserted)
         const { app } = await shop.apps.create({ name: "bench", scopes: ["catalog"] })
         return (await shop.apps.createToken(app.appId, { scopes: ["catalog"] })).token
       })

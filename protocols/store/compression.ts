@@ -2,6 +2,7 @@
  *  otherwise on a thread.
  *  Source: docs/spec/store.md, section 2.7. */
 import { gzip, gzipSync } from "node:zlib"
+import { Effect } from "effect"
 import type { Header, Request, Response } from "../../runtime/http.ts"
 import type { Answer } from "./target.ts"
 
@@ -22,16 +23,19 @@ export const responseOf = (
   request: Request,
   { status, body, headers = [] }: Answer,
   more: ReadonlyArray<Header>
-): Response | Promise<Response> => {
+): Response | Effect.Effect<Response> => {
   const all = [...headers, ...more]
   if (body === undefined) return { status, headers: all }
   if (body.length <= bytesMin || !takesGzip(request)) return { status, headers: all, body }
   if (body.length <= inTurnBytesMax || request.method === "HEAD")
     return { status, headers: [...all, gzipHeader], body: gzipSync(body, { level }) }
-  return new Promise((resolve, reject) => {
-    gzip(body, { level }, (cause, bytes) => {
-      if (cause === null) resolve({ status, headers: [...all, gzipHeader], body: bytes })
-      else reject(cause)
-    })
+  return Effect.callback((resume) => {
+    gzip(body, { level }, (cause, bytes) =>
+      resume(
+        cause === null
+          ? Effect.succeed({ status, headers: [...all, gzipHeader], body: bytes })
+          : Effect.die(cause)
+      )
+    )
   })
 }

@@ -1,5 +1,6 @@
 /** The handlers of the store, for each kind of target and method, as one table.
  *  Source: docs/spec/store.md, section 6. */
+import { Effect } from "effect"
 import type { Header, Request } from "../../runtime/http.ts"
 import { noStore } from "../shared/headers.ts"
 import { readNeed, writeNeed, type Need } from "./access/scopes.ts"
@@ -14,7 +15,8 @@ import {
   type Validation,
   type WriteAnswer
 } from "./engine/writes.ts"
-import { forbidden, invalid, jsonType } from "./problems.ts"
+import { ruled, type Later } from "./later.ts"
+import { forbidden, invalid, jsonType, type Refusal } from "./problems.ts"
 import { discardBody, jsonOf, objectOf, readBody, uploadBytesMax } from "./request-body.ts"
 import {
   base,
@@ -32,11 +34,7 @@ import type { JsonObject } from "./wire.ts"
 
 const importEntriesMax = 500
 
-type Handler<T extends Target> = (
-  request: Request,
-  target: T,
-  principal: Principal
-) => Answer | Promise<Answer>
+type Handler<T extends Target> = (request: Request, target: T, principal: Principal) => Later<Answer>
 
 type HandlersByMethod<T extends Target> = { readonly [M in Method]?: Handler<T> }
 
@@ -119,12 +117,12 @@ export class Handlers {
   }
 
   /** Handles a request. Positional parameters: this runs once per request. */
-  handle(request: Request, target: Target, method: Method, principal: Principal): Answer | Promise<Answer> {
+  handle(request: Request, target: Target, method: Method, principal: Principal): Later<Answer> {
     const handlers: HandlersByMethod<any> = this.table[target._tag]
     return handlers[method]!(request, target, principal)
   }
 
-  private read(request: Request, target: ReadTarget): Answer | Promise<Answer> {
+  private read(request: Request, target: ReadTarget): Later<Answer> {
     const origin = this.options.origin ?? `${request.scheme}://${request.headers.get("host") ?? ""}`
     return this.reads.answer(target, request, {
       url: origin + request.path.replace(/\/$/, ""),
@@ -132,19 +130,32 @@ export class Handlers {
     })
   }
 
-  private async create(request: Request, target: CollectionTarget, principal: Principal): Promise<Answer> {
+  private create(
+    request: Request,
+    target: CollectionTarget,
+    principal: Principal
+  ): Effect.Effect<Answer, Refusal> {
     const { resource } = target
-    const bytes = await readBody(request, this.options.bodyBytesMax)
-    const body = objectOf(request, bytes)
-    checkScopes(target, body, principal)
-    const key = request.headers.get("idempotency-key")
-    if (key === undefined) return this.createdAnswer(target, await this.writes.create(resource, body))
-    if (!Idempotency.isWellFormed(key)) throw invalid("Idempotency-Key must have 1 to 255 visible characters")
-    const { replayed, ...answer } = await this.idempotency.once(
-      { appId: principal.app?.appId ?? "", key, path: resource.name, bytes },
-      (keep) => this.writes.create(resource, body, keep)
+    return Effect.flatMap(readBody(request, this.options.bodyBytesMax), (bytes) =>
+      ruled(() => {
+        const body = objectOf(request, bytes)
+        checkScopes(target, body, principal)
+        const key = request.headers.get("idempotency-key")
+        if (key === undefined)
+          return Effect.map(this.writes.create(resource, body), (written) =>
+            this.createdAnswer(target, written)
+          )
+        if (!Idempotency.isWellFormed(key))
+          throw invalid("Idempotency-Key must have 1 to 255 visible characters")
+        const once = this.idempotency.once(
+          { appId: principal.app?.appId ?? "", key, path: resource.name, bytes },
+          (keep) => this.writes.create(resource, body, keep)
+        )
+        return Effect.map(once, ({ replayed, ...answer }) =>
+          this.createdAnswer(target, answer, replayed ? [["Idempotency-Replayed", "true"]] : [])
+        )
+      })
     )
-    return this.createdAnswer(target, answer, replayed ? [["Idempotency-Replayed", "true"]] : [])
   }
 
   private createdAnswer(
@@ -158,31 +169,47 @@ export class Handlers {
     return { ...answer, headers: [...answer.headers!, ["Location", location]] }
   }
 
-  private async update(request: Request, target: RecordTarget, principal: Principal): Promise<Answer> {
-    const body = objectOf(request, await readBody(request, this.options.bodyBytesMax))
-    checkScopes(target, body, principal)
-    return writeAnswer(await this.writes.update(target, body, preconditionsOf(request)))
+  private update(
+    request: Request,
+    target: RecordTarget,
+    principal: Principal
+  ): Effect.Effect<Answer, Refusal> {
+    return Effect.flatMap(readBody(request, this.options.bodyBytesMax), (bytes) =>
+      ruled(() => {
+        const body = objectOf(request, bytes)
+        checkScopes(target, body, principal)
+        const written = this.writes.update(target, body, preconditionsOf(request))
+        return Effect.map(written, (answer) => writeAnswer(answer))
+      })
+    )
   }
 
-  private async remove(request: Request, target: RecordTarget): Promise<Answer> {
-    await discardBody(request)
-    await this.writes.remove(target, preconditionsOf(request))
-    return { status: 204, headers: [noStore] }
+  private remove(request: Request, target: RecordTarget): Effect.Effect<Answer, Refusal> {
+    return Effect.flatMap(discardBody(request), () =>
+      Effect.as(this.writes.remove(target, preconditionsOf(request)), { status: 204, headers: [noStore] })
+    )
   }
 
-  private async importMany(request: Request, { resource }: ImportTarget): Promise<Answer> {
-    const entries = jsonOf(request, await readBody(request, uploadBytesMax))
-    if (!Array.isArray(entries) || entries.length < 1 || entries.length > importEntriesMax)
-      throw invalid(`the body must be an array of 1 to ${importEntriesMax} entries`)
-    const body = await this.writes.importMany(resource, entries)
-    return { status: 200, body, headers: [jsonType, noStore] }
+  private importMany(request: Request, { resource }: ImportTarget): Effect.Effect<Answer, Refusal> {
+    return Effect.flatMap(readBody(request, uploadBytesMax), (bytes) =>
+      ruled(() => {
+        const entries = jsonOf(request, bytes)
+        if (!Array.isArray(entries) || entries.length < 1 || entries.length > importEntriesMax)
+          throw invalid(`the body must be an array of 1 to ${importEntriesMax} entries`)
+        return Effect.map(this.writes.importMany(resource, entries), (body) => ({
+          status: 200,
+          body,
+          headers: [jsonType, noStore]
+        }))
+      })
+    )
   }
 
   private readEndpoint(
     request: Request,
     { endpoint, id }: EndpointTarget,
     principal: Principal
-  ): Answer | Promise<Answer> {
+  ): Later<Answer> {
     const { engine } = this.options
     return endpoint.methods.GET!.handle({
       engine,
@@ -195,27 +222,30 @@ export class Handlers {
     })
   }
 
-  private async callEndpoint(
+  private callEndpoint(
     request: Request,
     { endpoint, id, method }: EndpointTarget,
     principal: Principal
-  ): Promise<Answer> {
+  ): Effect.Effect<Answer, Refusal> {
     const action = endpoint.methods[method as Method]!
-    const bytes = await this.bytesFor(action, request)
-    const hasObject = action.body === "object" || (action.body === "optional" && bytes.length > 0)
-    const body = hasObject ? objectOf(request, bytes) : {}
     const { engine } = this.options
-    return action.handle({ engine, request, principal, id, body, bytes, validate: this.validate })
+    return Effect.flatMap(this.bytesFor(action, request), (bytes) =>
+      ruled(() => {
+        const hasObject = action.body === "object" || (action.body === "optional" && bytes.length > 0)
+        const body = hasObject ? objectOf(request, bytes) : {}
+        return action.handle({ engine, request, principal, id, body, bytes, validate: this.validate })
+      })
+    )
   }
 
-  private bytesFor({ body }: Action, request: Request): Promise<Uint8Array> {
+  private bytesFor({ body }: Action, request: Request): Effect.Effect<Uint8Array, Refusal> {
     if (body === undefined) return discardBody(request)
     return readBody(request, body === "raw" ? uploadBytesMax : this.options.bodyBytesMax)
   }
 
-  private readonly validate = async (event: string, body: () => unknown): Promise<void> => {
+  private readonly validate = (event: string, body: () => unknown): Effect.Effect<void, Refusal> => {
     const { validation } = this.options
-    if (validation.isAsked(event)) await validation.ask(event, body())
+    return validation.isAsked(event) ? ruled(() => validation.ask(event, body())) : Effect.void
   }
 }
 

@@ -3,6 +3,7 @@
  *  and `problemOf` is the one place that looks at what was thrown: whatever is no refusal is a defect of
  *  ours, answered by 500 without a word about its cause, which goes with the answer to the log.
  *  Source: docs/spec/store.md, section 5. */
+import { Effect } from "effect"
 import type { Response, Header } from "../../runtime/http.ts"
 import { defined } from "../../runtime/defined.ts"
 import { noStore } from "../shared/headers.ts"
@@ -168,11 +169,9 @@ export const withCause = (problem: Problem, response: Response): Response =>
     ? response
     : { ...response, cause: problem._tag === "Defect" ? problem.cause : problem }
 
-/** Returns the problem of a refusal; any other exception is thrown again. */
-export const refusedProblem = (cause: unknown): Problem => {
-  if (cause instanceof Refusal) return cause.problem
-  throw cause
-}
+/** What was thrown, as an Effect: a refusal is its typed error, anything else a defect. */
+export const failureOf = (cause: unknown): Effect.Effect<never, Refusal> =>
+  cause instanceof Refusal ? Effect.fail(cause) : Effect.die(cause)
 
 const phrases: Readonly<Record<number, string>> = {
   400: "Bad Request",

@@ -1,6 +1,8 @@
 /** Reads the body of a request up to its limit, and parses it as JSON. Throws Refusal.
  *  Source: docs/spec/store.md, sections 2.4, 6.5. */
+import { Effect } from "effect"
 import { BodyFault, type Request } from "../../runtime/http.ts"
+import { promised } from "./later.ts"
 import { invalid, Refusal, type Problem } from "./problems.ts"
 import type { JsonObject } from "./wire.ts"
 
@@ -9,7 +11,7 @@ export const uploadBytesMax = 25 * 1_048_576
 const nothing = new Uint8Array(0)
 
 /** Reads and discards a body. A fault on the way is handled by the transport, and ends the connection. */
-export const discardBody = async (request: Request): Promise<Uint8Array> => {
+export const drainBody = async (request: Request): Promise<Uint8Array> => {
   try {
     for await (const _ of request.stream) {
       // Only the end of the body matters.
@@ -20,6 +22,9 @@ export const discardBody = async (request: Request): Promise<Uint8Array> => {
   return nothing
 }
 
+export const discardBody = (request: Request): Effect.Effect<Uint8Array> =>
+  Effect.promise(() => drainBody(request))
+
 const tooLarge = (bytesMax: number): Refusal =>
   new Refusal({ _tag: "TooLarge", details: `the body must have at most ${bytesMax} bytes` })
 
@@ -28,7 +33,7 @@ const unreadable = (fault: BodyFault): Problem => ({
   status: fault.reason === "too-large" ? 413 : 408
 })
 
-export const readBody = async (request: Request, bytesMax: number): Promise<Uint8Array> => {
+const readWhole = async (request: Request, bytesMax: number): Promise<Uint8Array> => {
   if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw tooLarge(bytesMax)
   const parts: Array<Uint8Array> = []
   let length = 0
@@ -43,6 +48,9 @@ export const readBody = async (request: Request, bytesMax: number): Promise<Uint
   }
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
 }
+
+export const readBody = (request: Request, bytesMax: number): Effect.Effect<Uint8Array, Refusal> =>
+  promised(() => readWhole(request, bytesMax))
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true })
 

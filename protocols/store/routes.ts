@@ -1,21 +1,32 @@
 /** The store's service: every path below /api/v1, the order of checks, and the headers of every response.
  *  Exceptions become answers in one place, `failed`.
  *  Source: docs/spec/store.md, sections 2, 4.3, 5, 6; the order of checks is in 2.9. */
-import type { Header, Request, Response, Route, Service } from "../../runtime/http.ts"
+import { Cause, Effect } from "effect"
+import {
+  askLater,
+  effectOf,
+  type Header,
+  type Later,
+  type Request,
+  type Response,
+  type Route,
+  type Service
+} from "../../runtime/http.ts"
 import { noStore } from "../shared/headers.ts"
-import { askMaybeSync, mapMaybePromise } from "../shared/maybe-promise.ts"
 import { checkNeed, type Admission, type Guard, type Principal } from "./access/guard.ts"
 import { responseOf } from "./compression.ts"
 import { Handlers, needOf, type HandlerOptions } from "./handlers.ts"
+import { withinTime, type TimeLimit } from "./later.ts"
 import {
   problemOf,
   problemResponse,
+  type Refusal,
   unavailable,
   wordingOf,
   type Problem,
   type UnreadableStatus
 } from "./problems.ts"
-import { discardBody, uploadBytesMax } from "./request-body.ts"
+import { drainBody, uploadBytesMax } from "./request-body.ts"
 import { base, Targets, type Answer, type Endpoint, type Method, type Target } from "./target.ts"
 
 export interface StoreServiceOptions extends Omit<HandlerOptions, "tokenHeader"> {
@@ -26,7 +37,6 @@ export interface StoreServiceOptions extends Omit<HandlerOptions, "tokenHeader">
 }
 
 const inFlightMax = 1_000
-const handlingMs = 30_000
 
 /** Maximum size in bytes of an unread body that is discarded, so that its sender receives the answer and the
  *  connection can be used again. */
@@ -51,18 +61,11 @@ const unread = (request: Request, response: Response): Response => {
   const length = Number(request.headers.get("content-length") ?? 0)
   if (length > discardBytesMax || request.headers.get("transfer-encoding") !== undefined)
     return { ...response, close: true }
-  if (length > 0) void discardBody(request)
+  if (length > 0) void drainBody(request)
   return response
 }
 
-/** Returns the answer, or a refusal when it takes too long. */
-const withinTime = (answer: Promise<Answer>): Promise<Answer> => {
-  let timer: ReturnType<typeof setTimeout>
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(unavailable("it took too long")), handlingMs)
-  })
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer))
-}
+const handlingLimit: TimeLimit = { ms: 30_000, late: () => unavailable("it took too long") }
 
 class StoreRoutes {
   private readonly guard: Guard
@@ -76,12 +79,9 @@ class StoreRoutes {
     this.handlers = new Handlers({ ...options, tokenHeader: options.guard.tokenHeader })
   }
 
-  readonly handle = (request: Request): Response | Promise<Response> => {
+  readonly handle = (request: Request): Later<Response> => {
     try {
-      const response = this.checked(request)
-      return response instanceof Promise
-        ? response.catch((cause: unknown) => this.failed(request, cause, commonHeaders(request)))
-        : response
+      return this.checked(request)
     } catch (cause) {
       return this.failed(request, cause, commonHeaders(request))
     }
@@ -119,7 +119,7 @@ class StoreRoutes {
     }
   }
 
-  private checked(request: Request): Response | Promise<Response> {
+  private checked(request: Request): Later<Response> {
     const forbidden = this.guard.checkTransport(request)
     if (forbidden !== undefined) return this.refuse(request, forbidden)
     const target = this.targets.find(request.path, request.method)
@@ -129,9 +129,8 @@ class StoreRoutes {
       return this.refuse(request, { _tag: "MethodNotAllowed", method: request.method, allow: methods })
     if (method === "OPTIONS") return this.preflight(request, methods)
     if (this.inFlight >= inFlightMax) return this.refuse(request, tooManyAtOnce)
-    return mapMaybePromise(
-      askMaybeSync<Admission>((done) => this.guard.admit(request, done)),
-      (admission) => this.answer(request, target, method, admission)
+    return askLater<Response>((done) =>
+      this.guard.admit(request, (admission) => done(() => this.answer(request, target, method, admission)))
     )
   }
 
@@ -147,7 +146,7 @@ class StoreRoutes {
     target: Target,
     method: Method,
     admission: Admission
-  ): Response | Promise<Response> {
+  ): Response | Effect.Effect<Response> {
     if (admission._tag === "Refused")
       return unread(
         request,
@@ -159,17 +158,36 @@ class StoreRoutes {
     if (forbidden !== undefined) return unread(request, problemResponse(forbidden, ...headers))
     try {
       const answer = this.handlers.handle(request, target, method, principal)
-      if (!(answer instanceof Promise)) return responseOf(request, answer, headers)
-      this.inFlight++
-      return withinTime(answer)
-        .then((value) => responseOf(request, value, headers))
-        .catch((cause: unknown) => this.failed(request, cause, headers))
-        .finally(() => {
-          this.inFlight--
-        })
+      return Effect.isEffect(answer)
+        ? this.waited(request, answer as Effect.Effect<Answer, Refusal>, headers)
+        : responseOf(request, answer as Answer, headers)
     } catch (cause) {
       return this.failed(request, cause, headers)
     }
+  }
+
+  /** Waits for an answer, but not too long. An interruption passes: the client went, or the node stops. */
+  private waited(
+    request: Request,
+    answer: Effect.Effect<Answer, Refusal>,
+    headers: ReadonlyArray<Header>
+  ): Effect.Effect<Response> {
+    return Effect.suspend(() => {
+      this.inFlight++
+      return withinTime(answer, handlingLimit).pipe(
+        Effect.flatMap((value) => effectOf(responseOf(request, value, headers))),
+        Effect.catchCause((cause) =>
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.interrupt
+            : Effect.sync(() => this.failed(request, Cause.squash(cause), headers))
+        ),
+        Effect.ensuring(
+          Effect.sync(() => {
+            this.inFlight--
+          })
+        )
+      )
+    })
   }
 
   private failed(request: Request, cause: unknown, headers: ReadonlyArray<Header>): Response {

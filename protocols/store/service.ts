@@ -1,6 +1,7 @@
 /** Composes the store: engine, access, webhooks, console and routes, over a database, an actor system and a
  *  verifier of app tokens.
  *  Source: docs/spec/store.md, section 1. */
+import { Effect } from "effect"
 import type { ActorSystem } from "../../runtime/registry.ts"
 import type { Service } from "../../runtime/http.ts"
 import type { Store } from "../../storage/store.ts"
@@ -129,7 +130,7 @@ export const openStore = (options: StoreOptions): OpenStore => {
     tokens,
     delivery,
     begin: async () => {
-      const isFirst = await firstBoot(engine)
+      const isFirst = await Effect.runPromise(firstBoot(engine))
       webhooks.wakeAll()
       return isFirst
     },
@@ -140,7 +141,6 @@ export const openStore = (options: StoreOptions): OpenStore => {
 
 const warm = async (engine: Engine): Promise<void> => {
   const columns = engine.columnsOf("products")
-  await columns.ready(warmColumns)?.catch(() => {
-    // Either the process stops, or the first list reports the fault.
-  })
+  // On a fault either the process stops, or the first list reports it.
+  await Effect.runPromise(Effect.ignoreCause(columns.ready(warmColumns) ?? Effect.void))
 }

@@ -1,11 +1,14 @@
 /** Resolves a path below /api/v1: what it names, its methods, and which of them a request uses.
  *  Source: docs/spec/store.md, sections 2.2, 2.6, 6. */
+import type { Effect } from "effect"
 import type { Need } from "./access/scopes.ts"
 import type { Engine } from "./engine/engine.ts"
 import type { Principal } from "./access/guard.ts"
 import { idOf } from "./engine/query.ts"
 import type { Resource } from "./engine/resource.ts"
 import type { Header, Request } from "../../runtime/http.ts"
+import type { Later } from "./later.ts"
+import type { Refusal } from "./problems.ts"
 import type { JsonObject } from "./wire.ts"
 
 /** The methods that have a handler of their own. */
@@ -20,8 +23,8 @@ export interface EndpointCall {
   readonly id: number
   readonly body: JsonObject
   readonly bytes: Uint8Array
-  /** Asks the reply webhooks of an event, when there are any; throws Refusal. */
-  readonly validate: (event: string, body: () => unknown) => Promise<void>
+  /** Asks the reply webhooks of an event, when there are any. */
+  readonly validate: (event: string, body: () => unknown) => Effect.Effect<void, Refusal>
 }
 
 export interface Answer {
@@ -34,7 +37,7 @@ export interface Action {
   readonly need: Need
   /** `optional` is an object or nothing; `raw` is of any type, up to the upload limit. Absent: no body. */
   readonly body?: "object" | "optional" | "raw"
-  readonly handle: (call: EndpointCall) => Answer | Promise<Answer>
+  readonly handle: (call: EndpointCall) => Later<Answer>
 }
 
 export interface Endpoint {

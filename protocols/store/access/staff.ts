@@ -3,7 +3,7 @@
  *  request.
  *  Source: docs/spec/store.md, sections 3.3.5, 3.4, 8.5 "users". */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
 import { areas as allAreas, type Area } from "./scopes.ts"
 import type { Secrets } from "./app-tokens.ts"
@@ -108,7 +108,7 @@ export class Staff {
     email = ""
   }: NewMember): Promise<number> {
     const encoded = password === undefined ? "" : await encodePassword(password)
-    const userId = await this.engine.write((tx) => {
+    const added = this.engine.write((tx) => {
       const { id } = tx.insert("users", { username, email })
       tx.writes.push(
         Accesses.put([id], { userId: id, username, areas, enabled: true, password: encoded }, "absent"),
@@ -116,7 +116,7 @@ export class Staff {
       )
       return id
     })
-    return userId
+    return Effect.runPromise(added)
   }
 
   async change(userId: number, change: MemberChange): Promise<void> {
@@ -142,7 +142,7 @@ export class Staff {
   async open(userId: number): Promise<string> {
     const session = this.secrets.random()
     const nowMs = this.engine.clock()
-    await this.engine.write((tx) => {
+    const opened = this.engine.write((tx) => {
       const hash = this.hash(session)
       // Hashes are random, so those after a new one are a fair sample: old sessions are deleted as new ones
       // come.
@@ -152,6 +152,7 @@ export class Staff {
       const row = tx.get("users", userId)
       if (row !== undefined) tx.update("users", row, { last_login_at: nowMs })
     })
+    await Effect.runPromise(opened)
     return session
   }
 

@@ -1,17 +1,18 @@
 /** The calls of a cart: items, shipping, coupons, totals; and placing an order, which is one transaction or
  *  nothing.
  *  Source: docs/spec/store.md, section 8.9. */
+import { Effect } from "effect"
 import { defined } from "../../../runtime/defined.ts"
 import { readNeed, writeNeed } from "../access/scopes.ts"
 import { moneyUnit } from "../engine/fields.ts"
 import { valueOf, type Row, type Transaction } from "../engine/resource.ts"
-import { conflict, invalid, notFound } from "../problems.ts"
+import { conflict, invalid, notFound, type Refusal } from "../problems.ts"
 import { alreadyPlaced, cartItems, carts } from "../resources/carts.ts"
 import { announceOrder } from "../resources/orders.ts"
 import { productStatuses, products } from "../resources/products.ts"
 import type { Answer, Endpoint, EndpointCall } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
-import { jsonAnswer } from "./json-answer.ts"
+import { jsonAnswer, written } from "./json-answer.ts"
 
 const linesMax = 1_000
 
@@ -269,15 +270,12 @@ const writeOrders = writeNeed("orders", "Orders")
 /** Declares a call that changes a cart and answers with the whole cart. */
 const changing =
   (work: (tx: Transaction, id: number, body: JsonObject) => void) =>
-  async ({ engine, id, body }: EndpointCall): Promise<Answer> =>
-    jsonAnswer(
-      200,
-      await engine.write((tx) => {
-        work(tx, id, body)
-        recomputeTotals(tx, id)
-        return cartBody(tx, id)
-      })
-    )
+  ({ engine, id, body }: EndpointCall): Effect.Effect<Answer, Refusal> =>
+    written(engine, (tx) => {
+      work(tx, id, body)
+      recomputeTotals(tx, id)
+      return cartBody(tx, id)
+    })
 
 const reading =
   (view: (tx: Transaction, cart: Row) => unknown) =>
@@ -308,14 +306,17 @@ const paymentMethodsBody = (): JsonObject => ({
   payment_methods: [{ id: 0, name: "Credit card", type: "CreditCard" }]
 })
 
-const handlePlaceOrder = async ({ engine, id, body, validate }: EndpointCall): Promise<Answer> => {
-  await validate("ValidateCheckout", () => ({
+const handlePlaceOrder = ({ engine, id, body, validate }: EndpointCall): Effect.Effect<Answer, Refusal> => {
+  const checkout = (): JsonObject => ({
     cart: engine.attempt((tx) => {
       openCart(tx, id)
       return cartBody(tx, id)
     })
-  }))
-  return jsonAnswer(200, await engine.write((tx) => placeOrder(tx, id, body)))
+  })
+  return Effect.andThen(
+    validate("ValidateCheckout", checkout),
+    written(engine, (tx) => placeOrder(tx, id, body))
+  )
 }
 
 const shippingFields = ["selected_shipping_method", "shipping_address", "shipping_selections"]

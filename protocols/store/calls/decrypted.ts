@@ -1,17 +1,17 @@
 /** Records with their encrypted fields in the clear: for users only, with the scope and the area for it, and
  *  never without a row in the audit.
  *  Source: docs/spec/store.md, section 8.8. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { table } from "../../../storage/store.ts"
 import type { Principal } from "../access/guard.ts"
 import { readNeed, type Area, type Subject } from "../access/scopes.ts"
 import type { Engine } from "../engine/engine.ts"
 import { encodeField } from "../engine/fields.ts"
 import type { Resource, Row } from "../engine/resource.ts"
-import { forbidden, notFound } from "../problems.ts"
+import { forbidden, notFound, type Refusal } from "../problems.ts"
 import type { Answer, Endpoint, EndpointCall } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
-import { jsonAnswer } from "./json-answer.ts"
+import { written } from "./json-answer.ts"
 
 /** Audit by [time, number]: who read which record's decrypted fields; never the values. */
 export const DecryptAudit = table(
@@ -48,7 +48,7 @@ const decryptedFields = ({ cipher, zone }: Engine, resource: Resource, row: Row)
 
 const showDecrypted =
   (resource: string) =>
-  async ({ engine, principal, id, request }: EndpointCall): Promise<Answer> => {
+  ({ engine, principal, id, request }: EndpointCall): Effect.Effect<Answer, Refusal> => {
     checkMayDecrypt(principal)
     const row = engine.get(resource, id)
     if (row === undefined) throw notFound("there is no such record")
@@ -56,7 +56,7 @@ const showDecrypted =
       ...engine.represent(resource, row),
       ...decryptedFields(engine, engine.resource(resource), row)
     }
-    await engine.write((tx) => {
+    return written(engine, (tx) => {
       const seen = {
         atMs: tx.nowMs,
         appId: principal.app!.appId,
@@ -66,8 +66,8 @@ const showDecrypted =
         traceId: request.traceId
       }
       tx.writes.push(DecryptAudit.put([tx.nowMs, tx.next("store-decrypt-audit", [])], seen))
+      return body
     })
-    return jsonAnswer(200, body)
   }
 
 const decrypted = (resource: string, subject: Subject, area: Area): Endpoint => ({

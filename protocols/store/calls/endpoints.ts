@@ -1,6 +1,7 @@
 /** The calls that belong to no resource of the engine: stock, order status, the category tree, decrypted
  *  records, carts, uploads.
  *  Source: docs/spec/store.md, sections 8.3, 8.6 to 8.10. */
+import { Effect } from "effect"
 import { noStore } from "../../shared/headers.ts"
 import type { Store } from "../../../storage/store.ts"
 import { writeNeed } from "../access/scopes.ts"
@@ -10,7 +11,7 @@ import type { Endpoint } from "../target.ts"
 import { cartEndpoints } from "./carts.ts"
 import { decryptedEndpoints } from "./decrypted.ts"
 import { inventoryEndpoints } from "./inventory.ts"
-import { jsonAnswer } from "./json-answer.ts"
+import { written } from "./json-answer.ts"
 import { uploadEndpoint } from "./upload.ts"
 
 const orderStatus: Endpoint = {
@@ -19,8 +20,7 @@ const orderStatus: Endpoint = {
     PUT: {
       need: writeNeed("orders", "Orders"),
       body: "object",
-      handle: async ({ engine, id, body }) =>
-        jsonAnswer(200, await engine.write((tx) => changeOrderStatus(tx, id, body)))
+      handle: ({ engine, id, body }) => written(engine, (tx) => changeOrderStatus(tx, id, body))
     }
   }
 }
@@ -32,9 +32,8 @@ const categoryTree: Endpoint = {
       need: writeNeed("catalog", "Categories"),
       body: "optional",
       handle: ({ engine }) => {
-        void rebuildTree(engine).catch(() => {
-          // A failed write is repeated by the next call.
-        })
+        // A failed write is repeated by the next call.
+        Effect.runFork(Effect.ignoreCause(rebuildTree(engine)))
         return { status: 204, headers: [noStore] }
       }
     }

@@ -1,15 +1,17 @@
 /** Reads, increases, decreases and sets stock by any of its identifiers, and the inventory settings.
  *  Source: docs/spec/store.md, section 8.6. */
+import { Effect } from "effect"
 import { readNeed, writeNeed } from "../access/scopes.ts"
 import type { Engine } from "../engine/engine.ts"
 import { valueOf, type Row, type Transaction } from "../engine/resource.ts"
-import { conflict, invalid, notFound } from "../problems.ts"
+import { thenLater, type Later } from "../later.ts"
+import { conflict, invalid, notFound, type Refusal } from "../problems.ts"
 import { variantInventory } from "../resources/product-parts.ts"
 import { productStatuses, products } from "../resources/products.ts"
 import { changeSettings, inventorySettings } from "../resources/settings.ts"
 import type { Answer, Endpoint, EndpointCall } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
-import { jsonAnswer } from "./json-answer.ts"
+import { jsonAnswer, written } from "./json-answer.ts"
 
 const readCatalog = readNeed("catalog", "Products")
 const writeCatalog = writeNeed("catalog", "Products")
@@ -61,10 +63,13 @@ const identifierIn = (input: JsonObject): Identifier => {
 }
 
 /** Names and GTINs are looked up in the columns, which may have to be read first. */
-const loadColumns = async (engine: Engine, { name }: Identifier): Promise<void> => {
-  if (name !== "gtin" && name !== "item_name") return
-  await engine.columnsOf("products").ready([name])
-  if (name === "gtin") await engine.columnsOf("variant_inventory").ready([name])
+const columnsLoaded = (engine: Engine, { name }: Identifier): Effect.Effect<void> | undefined => {
+  if (name !== "gtin" && name !== "item_name") return undefined
+  const ofProducts = engine.columnsOf("products").ready([name])
+  const ofVariants = name === "gtin" ? engine.columnsOf("variant_inventory").ready([name]) : undefined
+  return ofProducts === undefined || ofVariants === undefined
+    ? (ofProducts ?? ofVariants)
+    : Effect.andThen(ofProducts, ofVariants)
 }
 
 const byId = (tx: Transaction, resource: Stock["resource"], id: number): ReadonlyArray<Stock> => {
@@ -177,11 +182,10 @@ const movements: Readonly<Record<Movement, (before: number, quantity: number) =>
 
 const moveStock =
   (movement: Movement) =>
-  async ({ engine, body }: EndpointCall): Promise<Answer> => {
+  ({ engine, body }: EndpointCall): Effect.Effect<Answer, Refusal> => {
     const identifier = identifierIn(body)
     const quantity = quantityIn(body)
-    await loadColumns(engine, identifier)
-    const moved = await engine.write((tx) => {
+    const moved = written(engine, (tx) => {
       const stock = findStock(engine, tx, identifier)
       const { resource, row } = stock
       const level = levelOf(stock)
@@ -192,15 +196,16 @@ const moveStock =
       tx.update(resource, row, { [resource === "products" ? "quantity_on_hand" : "quantity"]: after })
       return stockBody(tx, { resource, row: tx.get(resource, row.id)! })
     })
-    return jsonAnswer(200, moved)
+    return Effect.andThen(columnsLoaded(engine, identifier) ?? Effect.void, moved)
   }
 
-const showStock = async ({ engine, request }: EndpointCall): Promise<Answer> => {
+const showStock = ({ engine, request }: EndpointCall): Later<Answer> => {
   const identifier = identifierIn(Object.fromEntries(new URLSearchParams(request.query)))
-  await loadColumns(engine, identifier)
-  return jsonAnswer(
-    200,
-    engine.attempt((tx) => stockBody(tx, findStock(engine, tx, identifier)))
+  return thenLater(columnsLoaded(engine, identifier), () =>
+    jsonAnswer(
+      200,
+      engine.attempt((tx) => stockBody(tx, findStock(engine, tx, identifier)))
+    )
   )
 }
 
@@ -221,8 +226,7 @@ export const inventoryEndpoints: ReadonlyArray<Endpoint> = [
       PUT: {
         need: writeCatalog,
         body: "object",
-        handle: async ({ engine, body }) =>
-          jsonAnswer(200, await engine.write((tx) => changeSettings(tx, body)))
+        handle: ({ engine, body }) => written(engine, (tx) => changeSettings(tx, body))
       }
     }
   }

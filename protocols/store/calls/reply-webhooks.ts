@@ -2,10 +2,11 @@
  *  cached for the time that the subscription states.
  *  Source: docs/spec/store.md, section 9.3. */
 import { createHash, randomUUID } from "node:crypto"
+import { Cause, Effect } from "effect"
 import type { Engine } from "../engine/engine.ts"
 import type { Row } from "../engine/resource.ts"
 import type { Validation } from "../engine/writes.ts"
-import { conflict } from "../problems.ts"
+import { conflict, type Refusal } from "../problems.ts"
 import type { WebhookSender } from "./webhook-request.ts"
 import type { Subscriptions } from "./webhook-subscriptions.ts"
 
@@ -54,56 +55,65 @@ export class ReplyWebhooks implements Validation {
     return this.subscriptions.to(event).length > 0
   }
 
-  async ask(event: string, body: unknown): Promise<void> {
+  /** The questions are asked at once; when one fails, or the client goes, the others end. */
+  ask(event: string, body: unknown): Effect.Effect<void, Refusal> {
     const question: Question = { event, body: JSON.stringify(body) }
     const answers = this.subscriptions.to(event).map((row) => this.messagesOf(row, question))
-    const messages = (await Promise.all(answers)).flat()
-    if (messages.length > 0) throw conflict(messages.join("\n"))
+    return Effect.flatMap(Effect.all(answers, { concurrency: "unbounded" }), (lists) => {
+      const messages = lists.flat()
+      return messages.length > 0 ? Effect.fail(conflict(messages.join("\n"))) : Effect.void
+    })
   }
 
   /** Returns a subscriber's objections to the write; none when it agrees. */
-  private async messagesOf(row: Row, question: Question): Promise<ReadonlyArray<string>> {
+  private readonly messagesOf = Effect.fnUntraced({ self: this }, function* (row: Row, question: Question) {
     const nowMs = this.engine.clock()
     const lifeMs = cacheMs[this.subscriptions.setting(row, "cache_length")] ?? 0
     const key = createHash("sha256").update(`${row.id}\0${row.version}\0${question.body}`).digest("base64url")
     const cached = this.cache.get(key)
     if (lifeMs > 0 && cached !== undefined && cached.untilMs > nowMs) return cached.messages
-    const messages = await this.replyOrFallback(row, question)
+    const messages = yield* this.replyOrFallback(row, question)
     if (messages === undefined) {
       if (this.subscriptions.setting(row, "failure_type") === "Ignore") return []
-      throw conflict(`the ${question.event} webhook did not answer`)
+      return yield* Effect.fail(conflict(`the ${question.event} webhook did not answer`))
     }
     if (lifeMs > 0) {
       if (this.cache.size >= cachedMax) this.cache.clear()
       this.cache.set(key, { messages, untilMs: nowMs + lifeMs })
     }
     return messages
+  })
+
+  private replyOrFallback(row: Row, question: Question): Effect.Effect<ReadonlyArray<string> | undefined> {
+    return Effect.suspend(() => {
+      const { subscriptions, timeoutMs } = this
+      const startedMs = performance.now()
+      const url = subscriptions.setting(row, "url")
+      return Effect.flatMap(this.reply(row, url, question, timeoutMs), (messages) => {
+        if (messages !== undefined || subscriptions.setting(row, "failure_type") !== "Fallback")
+          return Effect.succeed(messages)
+        const leftMs = Math.ceil(timeoutMs - (performance.now() - startedMs))
+        const fallbackUrl = subscriptions.setting(row, "fallback_url")
+        return this.reply(row, fallbackUrl, question, Math.max(fallbackMsMin, leftMs))
+      })
+    })
   }
 
-  private async replyOrFallback(row: Row, question: Question): Promise<ReadonlyArray<string> | undefined> {
-    const { subscriptions, timeoutMs } = this
-    const startedMs = performance.now()
-    const messages = await this.reply(row, subscriptions.setting(row, "url"), question, timeoutMs)
-    if (messages !== undefined || subscriptions.setting(row, "failure_type") !== "Fallback") return messages
-    const leftMs = Math.ceil(timeoutMs - (performance.now() - startedMs))
-    const url = subscriptions.setting(row, "fallback_url")
-    return this.reply(row, url, question, Math.max(fallbackMsMin, leftMs))
-  }
-
-  /** Asks one webhook; resolves with undefined when it failed. */
-  private async reply(
+  /** Asks one webhook; answers undefined when it failed. */
+  private reply(
     row: Row,
     url: string,
     { event, body }: Question,
     timeoutMs: number
-  ): Promise<ReadonlyArray<string> | undefined> {
-    try {
-      const request = { url, subscription: row, event, delivery: randomUUID(), body, timeoutMs }
-      const { status, text } = await this.sender.send(request)
-      return status >= 200 && status < 300 ? messagesIn(text) : undefined
-    } catch {
-      return undefined
-    }
+  ): Effect.Effect<ReadonlyArray<string> | undefined> {
+    return Effect.suspend(() =>
+      this.sender.send({ url, subscription: row, event, delivery: randomUUID(), body, timeoutMs })
+    ).pipe(
+      Effect.map(({ status, text }) => (status >= 200 && status < 300 ? messagesIn(text) : undefined)),
+      Effect.catchCause((cause) =>
+        Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.succeed(undefined)
+      )
+    )
   }
 }
 

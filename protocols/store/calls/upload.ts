@@ -1,10 +1,11 @@
 /** `POST /upload`: a JSON part that names the destination, and a file part, which is stored as one blob below
  *  the file root; atomic, so a reader never sees half a file.
  *  Source: docs/spec/store.md, section 8.10. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { table, type Store } from "../../../storage/store.ts"
 import { writeNeed } from "../access/scopes.ts"
 import { noStore } from "../../shared/headers.ts"
+import { toItsEnd } from "../later.ts"
 import { conflict, invalid, Refusal } from "../problems.ts"
 import type { Answer, EndpointCall, Endpoint } from "../target.ts"
 import type { JsonObject } from "../wire.ts"
@@ -107,7 +108,7 @@ async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 
 const upload =
   (store: Store) =>
-  async ({ engine, request, bytes }: EndpointCall): Promise<Answer> => {
+  ({ engine, request, bytes }: EndpointCall): Effect.Effect<Answer, Refusal> => {
     const parts = partsOf(request.headers.get("content-type") ?? "", bytes)
     const description = parts.find(({ file }) => !file)
     const file = parts.find((part) => part.file)
@@ -117,20 +118,19 @@ const upload =
     if (!overwrite && Files.get(store, [path]) !== undefined) throw alreadyThere()
 
     const blob = `store-${crypto.randomUUID()}`
-    await store.blobs.write(blob, chunksOf(file.bytes))
-    const replaced = await engine
-      .write((tx) => {
-        const existing = Files.get(store, [path])
-        if (existing !== undefined && !overwrite) throw alreadyThere()
-        tx.writes.push(Files.put([path], { blob, bytes: file.bytes.length, updatedMs: tx.nowMs }))
-        return existing
-      })
-      .catch(async (cause: unknown) => {
-        await store.blobs.delete(blob)
-        throw cause
-      })
-    if (replaced !== undefined) await store.blobs.delete(replaced.blob)
-    return { status: 204, headers: [noStore] }
+    const deleted = (name: string): Effect.Effect<void> => Effect.promise(() => store.blobs.delete(name))
+    const entered = engine.write((tx) => {
+      const existing = Files.get(store, [path])
+      if (existing !== undefined && !overwrite) throw alreadyThere()
+      tx.writes.push(Files.put([path], { blob, bytes: file.bytes.length, updatedMs: tx.nowMs }))
+      return existing
+    })
+    const stored = Effect.promise(() => store.blobs.write(blob, chunksOf(file.bytes))).pipe(
+      Effect.andThen(Effect.onError(entered, () => deleted(blob))),
+      Effect.flatMap((replaced) => (replaced === undefined ? Effect.void : deleted(replaced.blob)))
+    )
+    // The file is here in whole: it is stored, and what it replaces deleted, also when its client goes.
+    return Effect.as(toItsEnd(stored), { status: 204, headers: [noStore] })
   }
 
 export const uploadEndpoint = (store: Store): Endpoint => ({

@@ -5,6 +5,7 @@ import { createHmac } from "node:crypto"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
 import { isIP } from "node:net"
+import { Effect } from "effect"
 import { isPublicAddress, PrivateTarget, publicLookup } from "../access/public-addresses.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Row } from "../engine/resource.ts"
@@ -25,7 +26,6 @@ export interface WebhookRequest {
   readonly delivery: string
   readonly body: string
   readonly timeoutMs: number
-  readonly signal?: AbortSignal
 }
 
 export interface WebhookAnswer {
@@ -42,21 +42,21 @@ export class WebhookSender {
     this.options = options
   }
 
-  send(request: WebhookRequest): Promise<WebhookAnswer> {
+  /** Fails with what kept the target from being reached; who is interrupted ends the request. */
+  send(request: WebhookRequest): Effect.Effect<WebhookAnswer, unknown> {
     const { privateTargets, lookup } = this.options
-    const { url, body, signal } = request
+    const { url, body } = request
     const headers = this.headers(request)
     const host = new URL(url).hostname.replace(/^\[|\]$/g, "")
-    if (!privateTargets && isIP(host) !== 0 && !isPublicAddress(host))
-      return Promise.reject(new PrivateTarget())
-    const timeout = AbortSignal.timeout(request.timeoutMs)
-    return new Promise((resolve, reject) => {
+    if (!privateTargets && isIP(host) !== 0 && !isPublicAddress(host)) return Effect.fail(new PrivateTarget())
+    return Effect.callback((resume, signal) => {
+      const failed = (cause: unknown): void => resume(Effect.fail(cause))
       const send = url.startsWith("https:") ? httpsRequest : httpRequest
       const call = send(
         url,
         {
           method: "POST",
-          signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+          signal: AbortSignal.any([signal, AbortSignal.timeout(request.timeoutMs)]),
           ...(privateTargets ? {} : { lookup: publicLookup(lookup) }),
           headers
         },
@@ -67,11 +67,11 @@ export class WebhookSender {
             text += part
             if (text.length > answerLengthMax) call.destroy(new Error("too much"))
           })
-          answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }))
-          answer.on("error", reject)
+          answer.on("end", () => resume(Effect.succeed({ status: answer.statusCode ?? 0, text })))
+          answer.on("error", failed)
         }
       )
-      call.on("error", reject)
+      call.on("error", failed)
       call.end(body)
     })
   }

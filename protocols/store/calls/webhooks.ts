@@ -2,12 +2,12 @@
  *  entries that could not be delivered.
  *  Source: docs/spec/store.md, section 9. */
 import { randomUUID } from "node:crypto"
-import { Effect, Schema } from "effect"
+import { Cause, Effect, Schema } from "effect"
 import type { Attempt, DeliveryPort } from "../../../actors/webhook-delivery.ts"
 import { table } from "../../../storage/store.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Outbox, Row, Transaction } from "../engine/resource.ts"
-import { notFound } from "../problems.ts"
+import { notFound, type Refusal } from "../problems.ts"
 import { ReplyWebhooks } from "./reply-webhooks.ts"
 import { WebhookSender, type SenderOptions } from "./webhook-request.ts"
 import { Subscriptions } from "./webhook-subscriptions.ts"
@@ -131,33 +131,38 @@ export class Webhooks implements Outbox, DeliveryPort {
   }
 
   attempt(subscription: string, seq: number, last: boolean): Effect.Effect<Attempt> {
-    return Effect.promise(async (signal): Promise<Attempt> => {
+    return Effect.suspend(() => {
       const entry = Entries.get(this.engine.store, [subscription, seq])
       const row = this.engine.get("webhooks", Number(subscription))
       // The entry or its subscription has been deleted.
-      if (entry === undefined || row === undefined) return { delivered: true }
-      const first = await this.post(row, "url", entry, signal)
+      if (entry === undefined || row === undefined) return Effect.succeed<Attempt>({ delivered: true })
       const hasFallback = this.subscriptions.setting(row, "failure_type") === "Fallback"
-      return first.delivered || !last || !hasFallback ? first : this.post(row, "fallback_url", entry, signal)
+      return Effect.flatMap(this.post(row, "url", entry), (first) =>
+        first.delivered || !last || !hasFallback
+          ? Effect.succeed(first)
+          : this.post(row, "fallback_url", entry)
+      )
     })
   }
 
-  private async post(
+  private post(
     row: Row,
     target: "url" | "fallback_url",
-    { event, delivery, body }: Entry,
-    signal: AbortSignal
-  ): Promise<Attempt> {
-    const url = this.subscriptions.setting(row, target)
-    try {
-      const request = { url, subscription: row, event, delivery, body, timeoutMs, signal }
-      const { status } = await this.sender.send(request)
-      return status >= 200 && status < 300
-        ? { delivered: true }
-        : { delivered: false, why: `answered ${status}` }
-    } catch (cause) {
-      return { delivered: false, why: reasonOf(cause) }
-    }
+    { event, delivery, body }: Entry
+  ): Effect.Effect<Attempt> {
+    return Effect.suspend(() => {
+      const url = this.subscriptions.setting(row, target)
+      return this.sender.send({ url, subscription: row, event, delivery, body, timeoutMs })
+    }).pipe(
+      Effect.map(({ status }): Attempt =>
+        status >= 200 && status < 300 ? { delivered: true } : { delivered: false, why: `answered ${status}` }
+      ),
+      Effect.catchCause((cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.interrupt
+          : Effect.succeed<Attempt>({ delivered: false, why: reasonOf(Cause.squash(cause)) })
+      )
+    )
   }
 
   // The console's view.
@@ -185,10 +190,10 @@ export class Webhooks implements Outbox, DeliveryPort {
   }
 
   /** Puts an undelivered entry back into the outbox, as a new last one. */
-  async resend(subscription: string, seq: number): Promise<void> {
-    const undelivered = Aside.get(this.engine.store, [subscription, seq])
-    if (undelivered === undefined) throw notFound("there is no such delivery")
-    await this.engine.write((tx) => {
+  resend(subscription: string, seq: number): Effect.Effect<void, Refusal> {
+    return this.engine.write((tx) => {
+      const undelivered = Aside.get(this.engine.store, [subscription, seq])
+      if (undelivered === undefined) throw notFound("there is no such delivery")
       const { why: _, asideMs: __, ...entry } = undelivered
       tx.writes.push(
         Aside.delete([subscription, seq]),

@@ -1,9 +1,11 @@
 /** The console's JSON calls for apps and their tokens. A secret is in the answer to its creation, and nowhere
  *  after.
  *  Source: docs/spec/store.md, section 3.7. */
+import { Effect } from "effect"
 import { json, type Response, type Route } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
 import type { AdminToken, App, AppRegistry } from "../access/apps.ts"
+import { promised, type Later } from "../later.ts"
 import { invalid, notFound } from "../problems.ts"
 import type { JsonObject } from "../wire.ts"
 import { bodyBytesMax, type Gate, type Visit } from "./gate.ts"
@@ -50,14 +52,12 @@ const bodyOf = ({ request }: Visit): JsonObject => {
   throw invalid("the body is not a JSON object")
 }
 
+const deleted: Response = { status: 204, headers: [noStore] }
+
 const ok = (status: number, value: unknown): Response => json(status, value, [noStore])
 
 export const appCallRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> => {
-  const call = (
-    method: string,
-    path: string,
-    handle: (visit: Visit) => Response | Promise<Response>
-  ): Route => ({
+  const call = (method: string, path: string, handle: (visit: Visit) => Later<Response>): Route => ({
     method,
     path: `${root}/api${path}`,
     ...(method === "GET" ? {} : { body: { as: "buffer", bytesMax: bodyBytesMax } }),
@@ -71,34 +71,53 @@ export const appCallRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Rout
       const list = apps.list().map(appBody)
       return ok(200, { total_count: list.length, apps: list })
     }),
-    call("POST", "/apps", async (visit) => {
-      const { app, secret } = await apps.create(bodyOf(visit))
-      return ok(201, { ...appBody(app), app_secret: secret })
+    call("POST", "/apps", (visit) => {
+      const body = bodyOf(visit)
+      return Effect.map(
+        promised(() => apps.create(body)),
+        ({ app, secret }) => ok(201, { ...appBody(app), app_secret: secret })
+      )
     }),
     call("GET", "/apps/:id", (visit) => {
       const app = apps.get(id(visit))
       if (app === undefined) throw notFound("there is no such app")
       return ok(200, appBody(app))
     }),
-    call("PUT", "/apps/:id", async (visit) => ok(200, appBody(await apps.change(id(visit), bodyOf(visit))))),
-    call("DELETE", "/apps/:id", async (visit) => {
-      await apps.remove(id(visit))
-      return { status: 204, headers: [noStore] }
+    call("PUT", "/apps/:id", (visit) => {
+      const body = bodyOf(visit)
+      return Effect.map(
+        promised(() => apps.change(id(visit), body)),
+        (app) => ok(200, appBody(app))
+      )
     }),
-    call("POST", "/apps/:id/rotate_secret", async (visit) =>
-      ok(200, { app_id: id(visit), app_secret: await apps.rotate(id(visit)) })
+    call("DELETE", "/apps/:id", (visit) =>
+      Effect.as(
+        promised(() => apps.remove(id(visit))),
+        deleted
+      )
+    ),
+    call("POST", "/apps/:id/rotate_secret", (visit) =>
+      Effect.map(
+        promised(() => apps.rotate(id(visit))),
+        (secret) => ok(200, { app_id: id(visit), app_secret: secret })
+      )
     ),
     call("GET", "/apps/:id/tokens", (visit) => {
       const list = apps.listTokens(id(visit)).map(tokenBody)
       return ok(200, { total_count: list.length, tokens: list })
     }),
-    call("POST", "/apps/:id/tokens", async (visit) => {
-      const { token, adminToken } = await apps.createToken(id(visit), bodyOf(visit))
-      return ok(201, { ...tokenBody(adminToken), token })
+    call("POST", "/apps/:id/tokens", (visit) => {
+      const body = bodyOf(visit)
+      return Effect.map(
+        promised(() => apps.createToken(id(visit), body)),
+        ({ token, adminToken }) => ok(201, { ...tokenBody(adminToken), token })
+      )
     }),
-    call("DELETE", "/apps/:id/tokens/:token", async (visit) => {
-      await apps.revokeToken(id(visit), Number(visit.request.params["token"]))
-      return { status: 204, headers: [noStore] }
-    })
+    call("DELETE", "/apps/:id/tokens/:token", (visit) =>
+      Effect.as(
+        promised(() => apps.revokeToken(id(visit), Number(visit.request.params["token"]))),
+        deleted
+      )
+    )
   ]
 }

@@ -1,11 +1,13 @@
 /** Tools > Apps & Addons > API Apps & Integrations: the pages that create apps and their tokens, and the
  *  JSON calls beneath them. Guarantee: a secret appears only on the page that answers its creation.
  *  Source: docs/spec/store.md, sections 3.3, 3.7. */
+import { Effect } from "effect"
 import type { Response, Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
 import { scopes, type Scope } from "../access/scopes.ts"
 import type { App, AppRegistry } from "../access/apps.ts"
-import { notFound, refusedProblem, wordingOf } from "../problems.ts"
+import { promised, ruled } from "../later.ts"
+import { notFound, type Refusal, wordingOf } from "../problems.ts"
 import { bodyBytesMax, textOf, textsOf, type Gate, type Visit } from "./gate.ts"
 import { choice, csrfField, html, input, page, root, seeOther, type Html } from "./page.ts"
 
@@ -118,6 +120,8 @@ const id = ({ request }: Visit): string => request.params["id"]!
 export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> => {
   const body = { as: "buffer", bytesMax: bodyBytesMax } as const
   const area = "StoreSettings" as const
+  const secretsPage = (visit: Visit, secrets: Secrets): Effect.Effect<Response, Refusal> =>
+    ruled(() => appPage(apps, visit, id(visit), secrets))
   const post = (path: string, handle: Parameters<Gate["form"]>[1]): Route => ({
     method: "POST",
     path: `${home}${path}`,
@@ -127,52 +131,65 @@ export const appRoutes = (gate: Gate, apps: AppRegistry): ReadonlyArray<Route> =
   return [
     { method: "GET", path: home, handle: gate.page(area, listPage(apps)) },
     { method: "GET", path: `${home}/new`, handle: gate.page(area, (visit) => newPage(visit)) },
-    post("/new", async (visit, form) => {
-      try {
-        const { app, secret } = await apps.create(inputOf(form))
-        return appPage(apps, visit, app.appId, {
-          title: "The app is saved",
-          rows: [
-            ["App ID", app.appId],
-            ["App Secret", secret]
-          ]
-        })
-      } catch (cause) {
-        return newPage(visit, draftOf(form), wordingOf(refusedProblem(cause)).details)
-      }
-    }),
+    post("/new", (visit, form) =>
+      Effect.match(
+        promised(() => apps.create(inputOf(form))),
+        {
+          onSuccess: ({ app, secret }) =>
+            appPage(apps, visit, app.appId, {
+              title: "The app is saved",
+              rows: [
+                ["App ID", app.appId],
+                ["App Secret", secret]
+              ]
+            }),
+          onFailure: ({ problem }) => newPage(visit, draftOf(form), wordingOf(problem).details)
+        }
+      )
+    ),
     {
       method: "GET",
       path: `${home}/:id`,
       handle: gate.page(area, (visit) => appPage(apps, visit, id(visit)))
     },
-    post("/:id", async (visit, form) => {
-      await apps.change(id(visit), { ...inputOf(form), suspended: textOf(form, "suspended") === "yes" })
-      return seeOther(`${home}/${id(visit)}`)
+    post("/:id", (visit, form) => {
+      const changes = { ...inputOf(form), suspended: textOf(form, "suspended") === "yes" }
+      return Effect.as(
+        promised(() => apps.change(id(visit), changes)),
+        seeOther(`${home}/${id(visit)}`)
+      )
     }),
-    post("/:id/rotate_secret", async (visit) =>
-      appPage(apps, visit, id(visit), {
-        title: "The App Secret is new; the old one is dead",
-        rows: [
-          ["App ID", id(visit)],
-          ["App Secret", await apps.rotate(id(visit))]
-        ]
-      })
+    post("/:id/rotate_secret", (visit) =>
+      Effect.flatMap(
+        promised(() => apps.rotate(id(visit))),
+        (secret) =>
+          secretsPage(visit, {
+            title: "The App Secret is new; the old one is dead",
+            rows: [
+              ["App ID", id(visit)],
+              ["App Secret", secret]
+            ]
+          })
+      )
     ),
-    post("/:id/delete", async (visit) => {
-      await apps.remove(id(visit))
-      return seeOther(home)
+    post("/:id/delete", (visit) =>
+      Effect.as(
+        promised(() => apps.remove(id(visit))),
+        seeOther(home)
+      )
+    ),
+    post("/:id/tokens", (visit, form) => {
+      const input = { scopes: textsOf(form, "scopes"), label: textOf(form, "label") }
+      return Effect.flatMap(
+        promised(() => apps.createToken(id(visit), input)),
+        ({ token }) => secretsPage(visit, { title: "The token is made", rows: [["Token", token]] })
+      )
     }),
-    post("/:id/tokens", async (visit, form) => {
-      const { token } = await apps.createToken(id(visit), {
-        scopes: textsOf(form, "scopes"),
-        label: textOf(form, "label")
-      })
-      return appPage(apps, visit, id(visit), { title: "The token is made", rows: [["Token", token]] })
-    }),
-    post("/:id/tokens/:token/revoke", async (visit) => {
-      await apps.revokeToken(id(visit), Number(visit.request.params["token"]))
-      return seeOther(`${home}/${id(visit)}`)
-    })
+    post("/:id/tokens/:token/revoke", (visit) =>
+      Effect.as(
+        promised(() => apps.revokeToken(id(visit), Number(visit.request.params["token"]))),
+        seeOther(`${home}/${id(visit)}`)
+      )
+    )
   ]
 }

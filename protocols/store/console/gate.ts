@@ -2,12 +2,14 @@
  *  change must also come from the console's own pages, with the session's token. Exceptions become a page or
  *  a JSON answer here.
  *  Source: docs/spec/store.md, sections 3.4, 3.7. */
+import { Cause, Effect } from "effect"
 import { defined } from "../../../runtime/defined.ts"
 import type { Handler, Request, Response } from "../../../runtime/http.ts"
 import { isFormFault, parseForm, type Form } from "../../shared/form.ts"
 import type { Area } from "../access/scopes.ts"
 import { sessionOf, type Guard } from "../access/guard.ts"
-import { problemOf, problemResponse, withCause, wordingOf, type Problem } from "../problems.ts"
+import type { Later } from "../later.ts"
+import { problemOf, problemResponse, withCause, wordingOf, type Problem, type Refusal } from "../problems.ts"
 import type { Member, Staff } from "../access/staff.ts"
 import { html, page, root, seeOther } from "./page.ts"
 
@@ -51,8 +53,8 @@ export const textsOf = (form: Form, name: string): ReadonlyArray<string> => {
   return Array.isArray(value) ? value.filter((part): part is string => typeof part === "string") : []
 }
 
-type Handle = (visit: Visit) => Response | Promise<Response>
-type HandleForm = (visit: Visit, form: Form) => Response | Promise<Response>
+type Handle = (visit: Visit) => Later<Response>
+type HandleForm = (visit: Visit, form: Form) => Later<Response>
 
 /** Converts a problem to an answer. */
 type Word = (problem: Problem) => Response
@@ -85,7 +87,7 @@ export class Gate {
   }
 
   /** Wraps a public page; transport and host are checked first, as everywhere. */
-  open(handle: (request: Request) => Response | Promise<Response>): Handler {
+  open(handle: (request: Request) => Later<Response>): Handler {
     return (request) => {
       const problem = this.guard.checkTransport(request)
       if (problem !== undefined) return refusalPage("Refused")(problem)
@@ -140,16 +142,23 @@ export class Gate {
     return { request, member, secret, csrf, user: { name: member.username, csrf } }
   }
 
-  private async answered(
+  private answered(
     { traceId }: Request,
-    work: () => Response | Promise<Response>,
+    work: () => Later<Response>,
     word: Word
-  ): Promise<Response> {
-    try {
-      return await work()
-    } catch (cause) {
+  ): Response | Effect.Effect<Response> {
+    const failed = (cause: unknown): Response => {
       const problem = problemOf(cause, traceId)
       return withCause(problem, word(problem))
+    }
+    try {
+      const answer = work()
+      if (!Effect.isEffect(answer)) return answer as Response
+      return Effect.catchCause(answer as Effect.Effect<Response, Refusal>, (cause) =>
+        Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.sync(() => failed(Cause.squash(cause)))
+      )
+    } catch (cause) {
+      return failed(cause)
     }
   }
 }

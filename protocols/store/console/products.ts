@@ -1,10 +1,12 @@
 /** The console's product pages, over the same engine as the API.
  *  Source: docs/spec/store.md, sections 3.7, 8.1. */
+import { Effect } from "effect"
 import type { Response, Route } from "../../../runtime/http.ts"
 import type { Form } from "../../shared/form.ts"
 import type { Engine } from "../engine/engine.ts"
 import { find } from "../engine/search.ts"
-import { notFound, refusedProblem, wordingOf } from "../problems.ts"
+import { ruled, thenLater, type Later } from "../later.ts"
+import { notFound, type Refusal, wordingOf } from "../problems.ts"
 import { idOf, parseQuery } from "../engine/query.ts"
 import { valueOf, type Row } from "../engine/resource.ts"
 import { products } from "../resources/products.ts"
@@ -21,7 +23,7 @@ const price = (row: Row): string => (valueOf(products, row, "price") / moneyUnit
 
 const listPage =
   (engine: Engine) =>
-  async ({ request, user }: Visit): Promise<Response> => {
+  ({ request, user }: Visit): Later<Response> => {
     const asked = new URLSearchParams(request.query)
     const search = (asked.get("search") ?? "").slice(0, 100)
     const at = Math.max(1, idOf(asked.get("page") ?? "1") ?? 1)
@@ -35,29 +37,30 @@ const listPage =
       }).toString(),
       { zone: engine.zone }
     )
-    const { ids, total } = await find(engine, products, query)
-    const last = Math.max(1, Math.ceil(total / perPage))
-    const link = (page: number, text: string): Html =>
-      html`<a href="${home}?${new URLSearchParams({ page: String(page), search }).toString()}">${text}</a>`
-    return page(
-      { title: "Products", crumbs: ["Catalog", "Products"], current: "products", user },
-      html`<div class="row"><h1>Products</h1><a class="button" href="${home}/new">New</a></div>
+    return thenLater(find(engine, products, query), ({ ids, total }) => {
+      const last = Math.max(1, Math.ceil(total / perPage))
+      const link = (page: number, text: string): Html =>
+        html`<a href="${home}?${new URLSearchParams({ page: String(page), search }).toString()}">${text}</a>`
+      return page(
+        { title: "Products", crumbs: ["Catalog", "Products"], current: "products", user },
+        html`<div class="row"><h1>Products</h1><a class="button" href="${home}/new">New</a></div>
 <form class="card" method="get" action="${home}" role="search">${input("search", "Name holds", search, { type: "search" })} <button class="plain">Search</button></form>
 <div class="card"><table><thead><tr><th scope="col">Name</th><th scope="col">Number</th><th scope="col" class="number">Price</th><th scope="col" class="number">Stock</th><th scope="col">Status</th></tr></thead><tbody>${ids.flatMap(
-        (id) => {
-          const row = engine.get("products", id)
-          const status =
-            row === undefined
-              ? undefined
-              : engine.get("product_statuses", row.values["product_status_id"] as number)
-          return row === undefined
-            ? []
-            : [
-                html`<tr><td><a href="${home}/${id}">${String(row.values["item_name"])}</a></td><td>${String(valueOf(products, row, "item_number"))}</td><td class="number">${price(row)}</td><td class="number">${String(valueOf(products, row, "quantity_on_hand"))}</td><td>${String(status?.values["name"] ?? "")}</td></tr>`
-              ]
-        }
-      )}</tbody></table><p class="row"><span>${total === 1 ? "1 product" : `${total} products`}, page ${Math.min(at, last)} of ${last}</span><span>${at > 1 && link(at - 1, "Previous page")} ${at < last && link(at + 1, "Next page")}</span></p></div>`
-    )
+          (id) => {
+            const row = engine.get("products", id)
+            const status =
+              row === undefined
+                ? undefined
+                : engine.get("product_statuses", row.values["product_status_id"] as number)
+            return row === undefined
+              ? []
+              : [
+                  html`<tr><td><a href="${home}/${id}">${String(row.values["item_name"])}</a></td><td>${String(valueOf(products, row, "item_number"))}</td><td class="number">${price(row)}</td><td class="number">${String(valueOf(products, row, "quantity_on_hand"))}</td><td>${String(status?.values["name"] ?? "")}</td></tr>`
+                ]
+          }
+        )}</tbody></table><p class="row"><span>${total === 1 ? "1 product" : `${total} products`}, page ${Math.min(at, last)} of ${last}</span><span>${at > 1 && link(at - 1, "Previous page")} ${at < last && link(at + 1, "Next page")}</span></p></div>`
+      )
+    })
   }
 
 interface Draft {
@@ -161,18 +164,18 @@ export const productRoutes = (gate: Gate, engine: Engine, validation: Validation
   const body = { as: "buffer", bytesMax: bodyBytesMax } as const
 
   /** Saves a product: redirects to the list, or returns the form again with its faults. */
-  const save = async (
+  const save = (
     visit: Visit,
     form: ProductForm,
-    write: (body: JsonObject) => Promise<unknown>
-  ): Promise<Response> => {
-    try {
-      await write(bodyOf(form.draft))
-      return seeOther(home)
-    } catch (cause) {
-      return formPage(engine, visit, form, wordingOf(refusedProblem(cause)).details)
-    }
-  }
+    write: (body: JsonObject) => Effect.Effect<unknown, Refusal>
+  ): Effect.Effect<Response> =>
+    Effect.match(
+      ruled(() => write(bodyOf(form.draft))),
+      {
+        onSuccess: () => seeOther(home),
+        onFailure: ({ problem }) => formPage(engine, visit, form, wordingOf(problem).details)
+      }
+    )
 
   return [
     { method: "GET", path: home, handle: gate.page("Products", listPage(engine)) },

@@ -1,8 +1,10 @@
 /** Signing in to the console and out of it.
  *  Source: docs/spec/store.md, section 3.4. */
+import { Effect } from "effect"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
 import { cookieName } from "../access/guard.ts"
 import type { RateLimiter } from "../access/rate-limit.ts"
+import { promised, toItsEnd } from "../later.ts"
 import { wordingOf, type Problem } from "../problems.ts"
 import { sessionMs, type Staff } from "../access/staff.ts"
 import { bodyBytesMax, formOf, sameOrigin, textOf, type Gate } from "./gate.ts"
@@ -31,27 +33,34 @@ export const signInRoutes = (gate: Gate, rateLimiter: RateLimiter, staff: Staff)
     method: "POST",
     path: `${root}/login`,
     body: { as: "buffer", bytesMax: bodyBytesMax },
-    handle: gate.open(async (request) => {
+    handle: gate.open((request) => {
       if (!sameOrigin(request)) return loginPage(foreignForm)
       const tooMany = rateLimiter.checkSignIn(request.client)
       if (tooMany !== undefined) return loginPage(tooMany)
       const form = formOf(request)
       const name = textOf(form, "username")
-      const session = await staff.signIn(name, textOf(form, "password"))
-      if (session === undefined) {
-        await rateLimiter.countFailedSignIn(request.client)
-        return loginPage(wrongPassword, name)
-      }
-      return seeOther(`${root}/tools/apps`, cookie(request, session, sessionMs / 1_000))
+      const failed = Effect.promise(() => rateLimiter.countFailedSignIn(request.client))
+      // A wrong attempt counts, also when its client does not wait for the answer.
+      return toItsEnd(
+        Effect.flatMap(
+          promised(() => staff.signIn(name, textOf(form, "password"))),
+          (session) =>
+            session === undefined
+              ? Effect.as(failed, loginPage(wrongPassword, name))
+              : Effect.succeed(seeOther(`${root}/tools/apps`, cookie(request, session, sessionMs / 1_000)))
+        )
+      )
     })
   },
   {
     method: "POST",
     path: `${root}/logout`,
     body: { as: "buffer", bytesMax: bodyBytesMax },
-    handle: gate.form(undefined, async ({ request, secret }) => {
-      await staff.signOut(secret)
-      return seeOther(`${root}/login`, cookie(request, "", 0))
-    })
+    handle: gate.form(undefined, ({ request, secret }) =>
+      Effect.as(
+        promised(() => staff.signOut(secret)),
+        seeOther(`${root}/login`, cookie(request, "", 0))
+      )
+    )
   }
 ]

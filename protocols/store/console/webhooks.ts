@@ -1,5 +1,6 @@
 /** The console's page of what webhooks could not deliver.
  *  Source: docs/spec/store.md, section 9.2. */
+import { Effect } from "effect"
 import type { Route } from "../../../runtime/http.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Row } from "../engine/resource.ts"
@@ -39,9 +40,8 @@ export const webhookRoutes = (gate: Gate, engine: Engine, webhooks: Webhooks): R
     method: "POST",
     path: `${home}/:id/:seq/again`,
     body: { as: "buffer", bytesMax: bodyBytesMax },
-    handle: gate.form("StoreSettings", async ({ request: { params } }) => {
-      await webhooks.resend(params["id"]!, Number(params["seq"]))
-      return seeOther(home)
-    })
+    handle: gate.form("StoreSettings", ({ request: { params } }) =>
+      Effect.as(webhooks.resend(params["id"]!, Number(params["seq"])), seeOther(home))
+    )
   }
 ]

@@ -2,10 +2,11 @@
  *  reading them: 100,000 comparisons take a millisecond. They are derived from the rows, read in slices so
  *  that no request waits long, updated by every write, and dropped when memory is short or a commit is lost.
  *  Source: docs/spec/store.md, sections 6.3, 6.4, 10.8. */
+import { Effect, Fiber } from "effect"
 import type { Store } from "../../../storage/store.ts"
+import { nextTurn } from "../later.ts"
 import { comparable } from "./fields.ts"
 import { valueOf, type Change, type Resource, type Row } from "./resource.ts"
-import { nextTurn } from "./next-turn.ts"
 import { Rows } from "./records.ts"
 
 export type Cell = string | number | null
@@ -35,7 +36,7 @@ export class Columns {
   private idsTo = 0
   private version = 0
   private clock = 0
-  private loading: Promise<void> | undefined
+  private loading: Fiber.Fiber<void> | undefined
 
   constructor(resource: Resource, store: Store) {
     this.resource = resource
@@ -50,25 +51,31 @@ export class Columns {
     return fields.filter((field) => field !== "id" && this.columns.get(field)?.loadedTo !== Infinity)
   }
 
-  /** Undefined when the columns are in memory; else a promise to wait for. */
-  ready(fields: ReadonlyArray<string>): Promise<void> | undefined {
+  /** Undefined when the columns are in memory; else what waits for them. They are everybody's, so their load
+   *  does not stop with who asked for it first. */
+  ready(fields: ReadonlyArray<string>): Effect.Effect<void> | undefined {
     if (this.idsLoaded && this.missing(fields).length === 0) return undefined
-    return (this.loading ?? this.load(fields)).then(() => this.ready(fields))
+    return Effect.flatMap(
+      Effect.suspend(() => Fiber.join(this.loading ?? this.load(fields))),
+      () => this.ready(fields) ?? Effect.void
+    )
   }
 
-  private load(fields: ReadonlyArray<string>): Promise<void> {
+  private load(fields: ReadonlyArray<string>): Fiber.Fiber<void> {
     const missing = this.missing(fields)
     this.makeRoom(missing.length)
     for (const field of missing) this.columns.set(field, { cells: [], loadedTo: 0, used: ++this.clock })
-    this.loading = this.readAll(missing).finally(() => {
+    const loading = Effect.runFork(this.readAll(missing))
+    this.loading = loading
+    loading.addObserver(() => {
       this.loading = undefined
     })
-    return this.loading
+    return loading
   }
 
-  private async readAll(fields: ReadonlyArray<string>): Promise<void> {
+  private readonly readAll = Effect.fnUntraced({ self: this }, function* (fields: ReadonlyArray<string>) {
     // The turn of the request that asks reads nothing.
-    await Promise.resolve()
+    yield* nextTurn
     for (let after = 0; ;) {
       const rows = Rows.range(this.store, {
         prefix: [this.resource.name],
@@ -80,14 +87,14 @@ export class Columns {
         this.loadRow(fields, { id: after, ...value })
       }
       if (rows.length < sliceRows) break
-      await nextTurn()
+      yield* nextTurn
     }
     this.idsTo = Infinity
     for (const field of fields) {
       const column = this.columns.get(field)
       if (column !== undefined) column.loadedTo = Infinity
     }
-  }
+  })
 
   private loadRow(fields: ReadonlyArray<string>, row: Row): void {
     const { id } = row

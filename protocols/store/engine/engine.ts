@@ -2,10 +2,11 @@
  *  of every write. Guarantee: an answer is sent only after its commit is flushed; a lost commit drops
  *  everything derived from it.
  *  Source: docs/spec/store.md, sections 1, 6, 10. */
+import { Effect } from "effect"
 import { Conflict, type StorageFault, type Store } from "../../../storage/store.ts"
 import { Columns } from "./columns.ts"
 import { encodeField, fold, type Field } from "./fields.ts"
-import { conflict, unavailable, type Refusal } from "../problems.ts"
+import { conflict, failureOf, unavailable, type Refusal } from "../problems.ts"
 import {
   valueOf,
   type Catalog,
@@ -158,28 +159,37 @@ export class Engine implements Catalog {
     return work(new StagedTransaction(this, this.clock()))
   }
 
-  /** Runs `work` and commits what it wrote, in this turn; resolves with its answer when that is durable. When
-   *  `work` throws, nothing is written. */
-  write<A>(work: (tx: Transaction) => A): Promise<A> {
-    return new Promise((resolve, reject) => {
-      const tx = new StagedTransaction(this, this.clock())
-      const value = work(tx)
-      const writes = tx.finish()
-      if (writes.length === 0) return resolve(value)
-      const lost = this.store.commit(writes, (fault) => {
-        if (fault === undefined) {
-          for (const then of tx.afterwards) then()
-          return resolve(value)
-        }
-        this.forget()
-        reject(storageRefusal(fault))
-      })
-      if (lost instanceof Conflict) return reject(conflict("another write came first, please repeat"))
-      for (const change of tx.changes.values()) {
-        this.versions.set(change.resource, this.version(change.resource) + 1)
-        this.columns.get(change.resource)?.apply(change)
+  /** Runs `work` and commits what it wrote, in one turn; answers when that is durable. When `work` throws,
+   *  nothing is written. Who is interrupted stops waiting; the commit is on its way. */
+  write<A>(work: (tx: Transaction) => A): Effect.Effect<A, Refusal> {
+    return Effect.callback((resume) => {
+      try {
+        this.commit(work, resume)
+      } catch (cause) {
+        resume(failureOf(cause))
       }
     })
+  }
+
+  private commit<A>(work: (tx: Transaction) => A, resume: (answer: Effect.Effect<A, Refusal>) => void): void {
+    const tx = new StagedTransaction(this, this.clock())
+    const value = work(tx)
+    const writes = tx.finish()
+    if (writes.length === 0) return resume(Effect.succeed(value))
+    const lost = this.store.commit(writes, (fault) => {
+      if (fault === undefined) {
+        for (const then of tx.afterwards) then()
+        return resume(Effect.succeed(value))
+      }
+      this.forget()
+      resume(Effect.fail(storageRefusal(fault)))
+    })
+    if (lost instanceof Conflict)
+      return resume(Effect.fail(conflict("another write came first, please repeat")))
+    for (const change of tx.changes.values()) {
+      this.versions.set(change.resource, this.version(change.resource) + 1)
+      this.columns.get(change.resource)?.apply(change)
+    }
   }
 
   /** Drops what was derived from a commit that was lost. */

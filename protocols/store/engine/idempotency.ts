@@ -2,9 +2,10 @@
  *  and one that comes meanwhile waits for it.
  *  Source: docs/spec/store.md, section 6.6. */
 import { createHash } from "node:crypto"
-import { Schema } from "effect"
+import { Effect, Fiber, Schema } from "effect"
 import { table } from "../../../storage/store.ts"
-import { conflict, problemBody, refusedProblem } from "../problems.ts"
+import { toItsEnd } from "../later.ts"
+import { conflict, problemBody, type Refusal } from "../problems.ts"
 import type { Engine } from "./engine.ts"
 import type { Transaction } from "./resource.ts"
 import type { StoreAnswer, WriteAnswer } from "./writes.ts"
@@ -41,7 +42,7 @@ const hashOf = ({ path, bytes }: RepeatableRequest): string =>
   createHash("sha256").update(path).update("\0").update(bytes).digest("base64url")
 
 export class Idempotency {
-  private readonly running = new Map<string, Promise<unknown>>()
+  private readonly running = new Map<string, Fiber.Fiber<RepeatableAnswer, Refusal>>()
   private readonly engine: Engine
 
   constructor(engine: Engine) {
@@ -50,35 +51,35 @@ export class Idempotency {
 
   static readonly isWellFormed = (key: string): boolean => /^[\x21-\x7e]{1,255}$/.test(key)
 
-  /** Runs `work`, which calls `store` inside its transaction, unless it was done before. */
-  async once(
+  /** Runs `work`, which calls `store` inside its transaction, unless it was done before. It is not interrupted
+   *  when its client goes: that client comes again, and asks for the answer by its key. */
+  once(
     request: RepeatableRequest,
-    work: (store: StoreAnswer) => Promise<WriteAnswer>
-  ): Promise<RepeatableAnswer> {
-    const { appId, key } = request
-    const name = `${appId}\0${key}`
-    for (let other = this.running.get(name); other !== undefined; other = this.running.get(name))
-      await other.catch(() => {})
-    const bodyHash = hashOf(request)
-    const earlier = Answers.get(this.engine.store, [appId, key])
-    if (earlier !== undefined && earlier.atMs + lifeMs > this.engine.clock()) {
-      if (earlier.bodyHash !== bodyHash) throw conflict("this Idempotency-Key came with another body before")
-      return { status: earlier.status, body: earlier.body, replayed: true }
-    }
-    const run = this.run(request, bodyHash, work)
-    this.running.set(name, run)
-    try {
-      return await run
-    } finally {
-      this.running.delete(name)
-    }
+    work: (store: StoreAnswer) => Effect.Effect<WriteAnswer, Refusal>
+  ): Effect.Effect<RepeatableAnswer, Refusal> {
+    return Effect.suspend(() => {
+      const { appId, key } = request
+      const name = `${appId}\0${key}`
+      const other = this.running.get(name)
+      if (other !== undefined) return Effect.flatMap(Fiber.await(other), () => this.once(request, work))
+      const bodyHash = hashOf(request)
+      const earlier = Answers.get(this.engine.store, [appId, key])
+      if (earlier !== undefined && earlier.atMs + lifeMs > this.engine.clock())
+        return earlier.bodyHash === bodyHash
+          ? Effect.succeed({ status: earlier.status, body: earlier.body, replayed: true })
+          : Effect.fail(conflict("this Idempotency-Key came with another body before"))
+      return toItsEnd(this.run(request, bodyHash, work), (fiber) => {
+        this.running.set(name, fiber)
+        fiber.addObserver(() => this.running.delete(name))
+      })
+    })
   }
 
-  private async run(
+  private run(
     { appId, key }: RepeatableRequest,
     bodyHash: string,
-    work: (store: StoreAnswer) => Promise<WriteAnswer>
-  ): Promise<RepeatableAnswer> {
+    work: (store: StoreAnswer) => Effect.Effect<WriteAnswer, Refusal>
+  ): Effect.Effect<RepeatableAnswer, Refusal> {
     const store = (tx: Transaction, { status, body }: Pick<WriteAnswer, "status" | "body">): void => {
       tx.writes.push(
         Answers.put([appId, key], { bodyHash, status, body, atMs: tx.nowMs }),
@@ -86,15 +87,18 @@ export class Idempotency {
       )
       this.sweep(tx, appId, key)
     }
-    try {
-      return { ...(await work(store)), replayed: false }
-    } catch (cause) {
-      // A conflict is an answer too: the same request must get it again, whatever has changed since.
-      const problem = refusedProblem(cause)
-      if (problem._tag === "Conflict")
-        await this.engine.write((tx) => store(tx, { status: 409, body: problemBody(problem) }))
-      throw cause
-    }
+    return Effect.matchEffect(work(store), {
+      onSuccess: (answer) => Effect.succeed({ ...answer, replayed: false }),
+      onFailure: (refusal) => {
+        const { problem } = refusal
+        // A conflict is an answer too: the same request must get it again, whatever has changed since.
+        const stored =
+          problem._tag === "Conflict"
+            ? this.engine.write((tx) => store(tx, { status: 409, body: problemBody(problem) }))
+            : Effect.void
+        return Effect.andThen(stored, Effect.fail(refusal))
+      }
+    })
   }
 
   /** Deletes a few answers that are too old, but not one that was renewed since. */

@@ -1,6 +1,6 @@
 /** Lists and single records as JSON text, with their nested lists and the addresses of the pages beside them.
  *  Source: docs/spec/store.md, sections 6.2 to 6.4. */
-import { mapMaybePromise } from "../../shared/maybe-promise.ts"
+import { thenLater, type Later } from "../later.ts"
 import { notFound } from "../problems.ts"
 import type { Engine } from "./engine.ts"
 import { pairsOf, type Query } from "./query.ts"
@@ -89,13 +89,8 @@ export const listObject = (
   return `{"total_count":${total},${previous}${next}"${key}":[${records.join(",")}]}`
 }
 
-export const list = (
-  engine: Engine,
-  resource: Resource,
-  query: Query,
-  address: Address
-): string | Promise<string> =>
-  mapMaybePromise(find(engine, resource, query), ({ ids, total }: Page) => {
+export const list = (engine: Engine, resource: Resource, query: Query, address: Address): Later<string> =>
+  thenLater(find(engine, resource, query), ({ ids, total }: Page) => {
     const records = ids.flatMap((id) => {
       const row = engine.get(resource.name, id)
       return row === undefined ? [] : [recordText(engine, resource, row, query)]

@@ -1,10 +1,11 @@
 /** GETs of the engine, through the cache: an answer is computed, taken from memory, or 304. Guarantee: after
  *  a write no answer is stale.
  *  Source: docs/spec/store.md, sections 6, 7. */
+import { Deferred, Effect, Exit, Option } from "effect"
 import type { Request, Header } from "../../../runtime/http.ts"
 import { noStore } from "../../shared/headers.ts"
-import { mapMaybePromise } from "../../shared/maybe-promise.ts"
-import { invalid, jsonType, notFound } from "../problems.ts"
+import { ruled, thenLater, type Later } from "../later.ts"
+import { invalid, jsonType, notFound, type Refusal } from "../problems.ts"
 import type { Answer, CollectionTarget, NestedTarget, ReadTarget, SelectTarget } from "../target.ts"
 import { AnswerCache, type Entry } from "./cache.ts"
 import type { Engine } from "./engine.ts"
@@ -39,7 +40,8 @@ export class RecordReads {
   private readonly engine: Engine
   private readonly cache: AnswerCache
   private readonly ttlMs: number
-  private readonly running = new Map<string, Promise<Computed>>()
+  /** What is being computed. Its value is absent when the request that computed it went, or was refused. */
+  private readonly running = new Map<string, Deferred.Deferred<Option.Option<Computed>>>()
   private readonly vary: Header
 
   constructor(engine: Engine, ttlMs: number, tokenHeader: string) {
@@ -49,9 +51,9 @@ export class RecordReads {
     this.vary = ["Vary", `${tokenHeader}, Cookie, Accept-Encoding`]
   }
 
-  answer(target: ReadTarget, request: Request, address: Address): Answer | Promise<Answer> {
+  answer(target: ReadTarget, request: Request, address: Address): Later<Answer> {
     if (target.resource.uncached === true)
-      return mapMaybePromise(this.compute(target, address), ({ body, etag }) => ({
+      return thenLater(this.compute(target, address), ({ body, etag }) => ({
         status: 200,
         body,
         headers: etag === undefined ? [jsonType, noStore] : [jsonType, noStore, ["ETag", etag]]
@@ -68,7 +70,7 @@ export class RecordReads {
         return this.entryAnswer(hit, request, nowMs, [["Age", age]])
       }
     }
-    return mapMaybePromise(this.computeOnce(key, target, address), (computed) => {
+    return thenLater(this.computeOnce(key, target, address), (computed) => {
       // Written out: a spread would make V8 put every entry among the old objects (bench/store-read).
       const { body, etag, versions, lastModifiedMs } = computed
       const entry: Entry = {
@@ -85,24 +87,30 @@ export class RecordReads {
   }
 
   /** Runs one computation per key at a time; a concurrent request waits a little, then computes too. */
-  private computeOnce(key: string, target: ReadTarget, address: Address): Computed | Promise<Computed> {
+  private computeOnce(key: string, target: ReadTarget, address: Address): Later<Computed> {
     const running = this.running.get(key)
-    if (running !== undefined) {
-      let timer: ReturnType<typeof setTimeout>
-      const late = new Promise<undefined>((resolve) => {
-        timer = setTimeout(() => resolve(undefined), waitMs)
+    if (running !== undefined)
+      return Effect.flatMap(Effect.timeoutOption(Deferred.await(running), waitMs), (found) => {
+        const computed = Option.flatten(found)
+        return Option.isSome(computed) && this.isCurrent(computed.value)
+          ? Effect.succeed(computed.value)
+          : ruled(() => this.compute(target, address))
       })
-      return Promise.race([running, late])
-        .finally(() => clearTimeout(timer))
-        .then((found) =>
-          found !== undefined && this.isCurrent(found) ? found : this.compute(target, address)
-        )
-    }
     const computed = this.compute(target, address)
-    if (!(computed instanceof Promise)) return computed
-    const settled = computed.finally(() => this.running.delete(key))
-    this.running.set(key, settled)
-    return settled
+    return Effect.isEffect(computed)
+      ? this.shared(key, computed as Effect.Effect<Computed, Refusal>)
+      : computed
+  }
+
+  private shared(key: string, computed: Effect.Effect<Computed, Refusal>): Effect.Effect<Computed, Refusal> {
+    return Effect.suspend(() => {
+      const result = Deferred.makeUnsafe<Option.Option<Computed>>()
+      this.running.set(key, result)
+      return Effect.onExit(computed, (exit) => {
+        this.running.delete(key)
+        return Deferred.succeed(result, Exit.isSuccess(exit) ? Option.some(exit.value) : Option.none())
+      })
+    })
   }
 
   /** Returns whether the answer is current: a computation begun before a write must not answer a request
@@ -111,7 +119,7 @@ export class RecordReads {
     return versions.every(([name, version]) => this.engine.version(name) === version)
   }
 
-  private compute(target: ReadTarget, address: Address): Computed | Promise<Computed> {
+  private compute(target: ReadTarget, address: Address): Later<Computed> {
     const { resource } = target
     const query = parseQuery(
       target._tag === "Nested" ? { ...resource, fields: {}, nested: {} } : resource,
@@ -141,13 +149,13 @@ export class RecordReads {
     { _tag, resource }: CollectionTarget | SelectTarget,
     query: Query,
     address: Address
-  ): Computed | Promise<Computed> {
+  ): Later<Computed> {
     if (_tag === "Select" && query.ids === undefined)
       throw invalid("This method requires one or more resource IDs to be specified")
     const collections = involved(resource, query.expand)
     const lastModifiedMs = this.changedMs(collections)
     const versions = this.versionsOf(collections)
-    return mapMaybePromise(list(this.engine, resource, query, address), (body) => ({
+    return thenLater(list(this.engine, resource, query, address), (body) => ({
       body,
       etag: undefined,
       versions,

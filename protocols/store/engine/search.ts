@@ -1,10 +1,11 @@
 /** Finds the records of a query, in order: from columns, and long text row by row. Guarantee: a page is
  *  computed in one turn, so it is consistent in itself.
  *  Source: docs/spec/store.md, sections 6.3, 6.4. */
+import { Effect } from "effect"
+import { nextTurn, thenLater, type Later } from "../later.ts"
 import type { Columns, Cell } from "./columns.ts"
 import type { Engine } from "./engine.ts"
 import { comparable, isLong } from "./fields.ts"
-import { nextTurn } from "./next-turn.ts"
 import type { Query, Unit } from "./query.ts"
 import { valueOf, type Resource, type Row } from "./resource.ts"
 
@@ -135,7 +136,7 @@ interface Searched {
 }
 
 /** The page of a query about text too long for a column: the rows are read, a few milliseconds at a time. */
-const pickByRows = async ({ engine, resource, columns }: Searched, query: Query): Promise<Page> => {
+const pickByRows = Effect.fnUntraced(function* ({ engine, resource, columns }: Searched, query: Query) {
   const test = (row: Row, { field, test }: Unit): boolean => test(comparable(valueOf(resource, row, field)))
   const matched = new Set<number>()
   let untilMs = Date.now() + sliceMs
@@ -143,12 +144,12 @@ const pickByRows = async ({ engine, resource, columns }: Searched, query: Query)
     const row = columns.dead.has(at) ? undefined : engine.get(resource.name, columns.ids[at]!)
     if (row !== undefined && query.where.some((all) => all.every((unit) => test(row, unit)))) matched.add(at)
     if (Date.now() >= untilMs) {
-      await nextTurn()
+      yield* nextTurn
       untilMs = Date.now() + sliceMs
     }
   }
   return pick(columns, query, (at) => matched.has(at))
-}
+})
 
 /** The page of a query among records that are named by their ids. */
 const select = (columns: Columns, query: Query, ids: ReadonlyArray<number>): Page => {
@@ -170,10 +171,10 @@ const columnsFor = (resource: Resource, { sort, where }: Query): ReadonlyArray<s
 }
 
 /** Finds the page of a query. Synchronous when the columns are in memory. */
-export const find = (engine: Engine, resource: Resource, query: Query): Page | Promise<Page> => {
+export const find = (engine: Engine, resource: Resource, query: Query): Later<Page> => {
   const columns = engine.columnsOf(resource.name)
   const waiting = columns.ready(columnsFor(resource, query))
-  if (waiting !== undefined) return waiting.then(() => find(engine, resource, query))
+  if (waiting !== undefined) return thenLater(waiting, () => find(engine, resource, query))
   if (query.hasLongField) return pickByRows({ engine, resource, columns }, query)
   return query.ids !== undefined
     ? select(columns, query, query.ids)

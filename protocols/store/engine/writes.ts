@@ -1,7 +1,9 @@
 /** Create, update, delete and batch import of any resource, under the preconditions of their request. Each
  *  write is one commit, and its answer leaves after it.
  *  Source: docs/spec/store.md, sections 6.5 to 6.8. */
-import { invalid, notFound, refusedProblem, Refusal, wordingOf } from "../problems.ts"
+import { Effect } from "effect"
+import { ruled } from "../later.ts"
+import { invalid, notFound, Refusal, wordingOf } from "../problems.ts"
 import type { JsonObject } from "../wire.ts"
 import type { Engine } from "./engine.ts"
 import type { Resource, Row, Transaction } from "./resource.ts"
@@ -27,8 +29,8 @@ interface WriteResult {
 export interface Validation {
   /** Returns whether any webhook would be asked. */
   readonly isAsked: (event: string) => boolean
-  /** Asks the webhooks; throws Refusal when one objects. */
-  readonly ask: (event: string, body: unknown) => Promise<void>
+  /** Asks the webhooks; fails when one objects. */
+  readonly ask: (event: string, body: unknown) => Effect.Effect<void, Refusal>
 }
 
 export const etagOf = (row: Row): string => `"${row.id}-${row.version}"`
@@ -87,57 +89,62 @@ export class RecordWrites {
     this.validation = validation
   }
 
-  async create(resource: Resource, body: JsonObject, store?: StoreAnswer): Promise<WriteAnswer> {
+  create(resource: Resource, body: JsonObject, store?: StoreAnswer): Effect.Effect<WriteAnswer, Refusal> {
     const attempt = (tx: Transaction): WriteAnswer => this.answer(resource, this.upsert(tx, resource, body))
-    await this.validate(resource, attempt)
-    return this.engine.write((tx) => {
+    const written = this.engine.write((tx) => {
       const answer = attempt(tx)
       store?.(tx, answer)
       return answer
     })
+    return this.validated(resource, attempt, written)
   }
 
-  async update(
+  update(
     address: RecordAddress,
     body: JsonObject,
     conditions: Preconditions = unconditional
-  ): Promise<WriteAnswer> {
+  ): Effect.Effect<WriteAnswer, Refusal> {
     const { resource } = address
     const attempt = (tx: Transaction): WriteAnswer => {
       const changes = tx.decode(resource.name, body, false)
       const row = tx.update(resource.name, rowToWrite(tx, address, conditions), changes)
       return this.answer(resource, { status: 200, row, extra: undefined })
     }
-    await this.validate(resource, attempt)
-    return this.engine.write(attempt)
+    return this.validated(resource, attempt, this.engine.write(attempt))
   }
 
-  remove(address: RecordAddress, conditions: Preconditions): Promise<void> {
+  remove(address: RecordAddress, conditions: Preconditions): Effect.Effect<void, Refusal> {
     return this.engine.write((tx) => {
       tx.remove(address.resource.name, rowToWrite(tx, address, conditions))
     })
   }
 
   /** Imports each entry in a transaction of its own, in order; several may share a flush. */
-  async importMany(resource: Resource, entries: ReadonlyArray<unknown>): Promise<string> {
-    const results = await Promise.all(
-      entries.map((entry, line) =>
-        this.importOne(resource, entry).then(
-          ({ status, row }) => ({ line_item: line, status_code: status, entity_id: row.id }),
-          (cause: unknown) => {
-            const { status, details, errors } = wordingOf(refusedProblem(cause))
-            return { line_item: line, status_code: status, details, errors }
+  importMany(resource: Resource, entries: ReadonlyArray<unknown>): Effect.Effect<string> {
+    const imported = Effect.forEach(
+      entries,
+      (entry, line) =>
+        Effect.match(
+          ruled(() => this.importOne(resource, entry)),
+          {
+            onSuccess: ({ status, row }) => ({ line_item: line, status_code: status, entity_id: row.id }),
+            onFailure: ({ problem }) => {
+              const { status, details, errors } = wordingOf(problem)
+              return { line_item: line, status_code: status, details, errors }
+            }
           }
-        )
-      )
+        ),
+      { concurrency: "unbounded" }
     )
-    return JSON.stringify({
-      total_errors: results.filter(({ status_code }) => status_code >= 400).length,
-      results
-    })
+    return Effect.map(imported, (results) =>
+      JSON.stringify({
+        total_errors: results.filter(({ status_code }) => status_code >= 400).length,
+        results
+      })
+    )
   }
 
-  private async importOne(resource: Resource, entry: unknown): Promise<WriteResult> {
+  private importOne(resource: Resource, entry: unknown): Effect.Effect<WriteResult, Refusal> {
     const members = isObject(entry) ? entry : {}
     const body = memberOf(members, resource.singular)
     if (body === undefined) throw invalid(`an entry holds a ${resource.singular}`)
@@ -145,8 +152,7 @@ export class RecordWrites {
       const completed = resource.name === "products" ? this.completeProduct(tx, members, body) : body
       return this.upsert(tx, resource, completed)
     }
-    await this.validate(resource, (tx) => this.answer(resource, attempt(tx)))
-    return this.engine.write(attempt)
+    return this.validated(resource, (tx) => this.answer(resource, attempt(tx)), this.engine.write(attempt))
   }
 
   /** The body of an imported product, with the ids of what its entry names beside it. */
@@ -187,10 +193,17 @@ export class RecordWrites {
     return { status, row, body }
   }
 
-  /** Asks the reply webhooks about the record that the write would produce. */
-  private async validate(resource: Resource, attempt: (tx: Transaction) => WriteAnswer): Promise<void> {
-    if (resource.validate === undefined || !this.validation.isAsked(resource.validate)) return
-    const { body } = this.engine.attempt(attempt)
-    await this.validation.ask(resource.validate, { [resource.singular]: JSON.parse(body) })
+  /** Asks the reply webhooks about the record that the write would produce, then writes. */
+  private validated<A>(
+    { validate, singular }: Resource,
+    attempt: (tx: Transaction) => WriteAnswer,
+    written: Effect.Effect<A, Refusal>
+  ): Effect.Effect<A, Refusal> {
+    if (validate === undefined || !this.validation.isAsked(validate)) return written
+    const asked = ruled(() => {
+      const { body } = this.engine.attempt(attempt)
+      return this.validation.ask(validate, { [singular]: JSON.parse(body) })
+    })
+    return Effect.andThen(asked, written)
   }
 }

@@ -1,7 +1,9 @@
 /** Every resource, and the records that a first boot creates.
  *  Source: docs/spec/store.md, sections 8.2, 8.3, 8.7. */
+import type { Effect } from "effect"
 import type { Engine } from "../engine/engine.ts"
 import type { Resource } from "../engine/resource.ts"
+import type { Refusal } from "../problems.ts"
 import { cartItems, carts } from "./carts.ts"
 import { categories } from "./categories.ts"
 import {
@@ -64,9 +66,9 @@ export const resources: ReadonlyArray<Resource> = [
 ]
 
 /** Creates the first records; true when it did. A store without statuses has never been booted. */
-export const firstBoot = async (engine: Engine): Promise<boolean> => {
-  if (engine.page("product_statuses", 0, 1).length > 0) return false
-  await engine.write((tx) => {
+export const firstBoot = (engine: Engine): Effect.Effect<boolean, Refusal> =>
+  engine.write((tx) => {
+    if (engine.page("product_statuses", 0, 1).length > 0) return false
     tx.insert("product_statuses", { name: "In Stock" })
     tx.insert("product_statuses", { name: "Out of Stock", is_unavailable: true })
     tx.insert("product_statuses", { name: "Back Ordered", is_back_ordered: true })
@@ -82,12 +84,11 @@ export const firstBoot = async (engine: Engine): Promise<boolean> => {
     ] as const)
       tx.insert("order_statuses", { name, ...flags })
     tx.insert("stores", { name: "Default", is_default: true })
+    return true
   })
-  return true
-}
 
 /** Creates a handful of products to look at. */
-export const demoProducts = (engine: Engine): Promise<void> =>
+export const demoProducts = (engine: Engine): Effect.Effect<void, Refusal> =>
   engine.write((tx) => {
     const books = tx.insert("categories", { name: "Books" })
     const garden = tx.insert("categories", { name: "Garden" })

@@ -1,8 +1,8 @@
 /** Categories: a tree at most 32 deep, each with its path in words.
  *  Source: docs/spec/store.md, section 8.3. */
+import { Effect } from "effect"
 import { references, field, fieldsOf } from "../engine/fields.ts"
-import { nextTurn } from "../engine/next-turn.ts"
-import { refusedProblem } from "../problems.ts"
+import { nextTurn } from "../later.ts"
 import { resource } from "../engine/resource.ts"
 import type { Engine } from "../engine/engine.ts"
 import type { Transaction } from "../engine/resource.ts"
@@ -81,19 +81,18 @@ const pathOf = (tx: Transaction, values: JsonObject): string =>
 const rebuildSlice = 100
 
 /** Rebuilds every path, in small transactions; concurrent writes are preserved. */
-export const rebuildTree = async (engine: Engine): Promise<void> => {
+export const rebuildTree = Effect.fnUntraced(function* (engine: Engine) {
   for (let after = 0; ;) {
     const ids = engine.page("categories", after, rebuildSlice)
     if (ids.length === 0) return
-    await engine
-      .write((tx) => {
-        for (const id of ids) {
-          const row = tx.get("categories", id)
-          if (row !== undefined) tx.update("categories", row, {})
-        }
-      })
-      .catch(refusedProblem)
+    const rebuilt = engine.write((tx) => {
+      for (const id of ids) {
+        const row = tx.get("categories", id)
+        if (row !== undefined) tx.update("categories", row, {})
+      }
+    })
+    yield* Effect.ignore(rebuilt)
     after = ids.at(-1)!
-    await nextTurn()
+    yield* nextTurn
   }
-}
+})

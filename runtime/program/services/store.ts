@@ -60,7 +60,7 @@ const demoOf = async (
   { apps, staff, engine }: OpenStore,
   subject: string | undefined
 ): Promise<DemoStore> => {
-  await demoProducts(engine)
+  await Effect.runPromise(demoProducts(engine))
   const scopes = ["catalog", "people", "orders", "custom_fields", "settings", "system", "import"]
   const { app } = await apps.create({ name: "Demo app", scopes })
   const { token } = await apps.createToken(app.appId, { scopes, label: "demo" })

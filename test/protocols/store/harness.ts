@@ -7,7 +7,7 @@ import type { Area, Scope } from "../../../protocols/store/access/scopes.ts"
 import type { OwnAppTokens } from "../../../protocols/store/access/app-tokens.ts"
 import type { App } from "../../../protocols/store/access/apps.ts"
 import { openStore, type OpenStore, type StoreOptions } from "../../../protocols/store/service.ts"
-import type { Request, Response, Service } from "../../../runtime/http.ts"
+import type { Answer as HandlerAnswer, Request, Response, Service } from "../../../runtime/http.ts"
 import { Exchanges } from "../../../runtime/program/telemetry/exchanges.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
 import { RouteTable } from "../../../runtime/transport/route-table.ts"
@@ -184,14 +184,22 @@ export class StoreHarness {
     }
   }
 
-  async call(call: Call | string): Promise<Answer> {
-    const request = this.request(typeof call === "string" ? { path: call } : call)
+  /** What the service returns, before anybody waits for it. */
+  asked(call: Call): HandlerAnswer {
+    const request = this.request(call)
     const match = this.table.match(request.method, request.path)
     const asked: Request = { ...request, params: match.params }
-    const response: Response =
-      match.route === undefined
-        ? this.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
-        : await answerOf(match.route.handle(asked))
+    return match.route === undefined
+      ? this.service.refused(match.allow === undefined ? 404 : 405, asked, match.allow)
+      : match.route.handle(asked)
+  }
+
+  /** Asks and waits; `signal` aborts when the client goes. */
+  async call(call: Call | string, signal?: AbortSignal): Promise<Answer> {
+    const response: Response = await answerOf(
+      this.asked(typeof call === "string" ? { path: call } : call),
+      signal
+    )
     const text = typeof response.body === "string" ? response.body : ""
     return {
       status: response.status,

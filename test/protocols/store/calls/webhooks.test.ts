@@ -3,6 +3,7 @@
 import { createHmac } from "node:crypto"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
+import { Effect } from "effect"
 import { afterEach, describe, expect, it } from "vitest"
 import { isPublicAddress, publicLookup } from "../../../../protocols/store/access/public-addresses.ts"
 import { openMemory } from "../../../../storage/memory.ts"
@@ -145,7 +146,8 @@ describe("notify", () => {
     expect(harness.shop.webhooks.dropped("1")).toBe(1)
     expect(hook.heard.map(({ body }) => body.product.item_name)).toEqual(["bad", "bad", "good"])
     down = false
-    await harness.shop.webhooks.resend("1", harness.shop.webhooks.undelivered("1")[0]!.seq)
+    const [aside] = harness.shop.webhooks.undelivered("1")
+    await Effect.runPromise(harness.shop.webhooks.resend("1", aside!.seq))
     await hook.until(4)
     expect(hook.heard[3]!.delivery).toBe(hook.heard[0]!.delivery)
     expect(harness.shop.webhooks.undelivered("1")).toEqual([])
