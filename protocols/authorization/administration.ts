@@ -42,6 +42,7 @@ export const administration = (
       const row = await keys.rotate(alg, (kid) => also({ kid, alg }))
       return { kid: row.kid, alg: row.algorithm }
     },
+    withdrawKey: (kid, also) => keys.withdraw(kid, also),
     idpKeys: {
       refresh: (idp) => outside.idps.refresh(idp),
       fetchedMs: (idpId) => outside.idps.fetchedMs(idpId),

@@ -44,6 +44,7 @@ const expiringTables = new Map(
 const keptMax = 20_000
 export const resourcesMax = 10_000
 const sweptPerRound = 500
+const rowsPerPage = 500
 
 /** A parent row must outlive the tokens exchanged from it; the longest token lives one day. */
 const issuanceKeptMs = 8 * 86_400_000
@@ -119,6 +120,16 @@ export class CachedTables {
     let rows = 0
     for (const table of this.cached.values()) rows += table.size
     return rows
+  }
+
+  /** Reads a whole table, page by page. */
+  *rows<A>(table: Table<A>): Generator<{ readonly key: Key; readonly value: A }> {
+    for (let after: Key | undefined; ;) {
+      const page = table.range(this.store, { limit: rowsPerPage, ...(after === undefined ? {} : { after }) })
+      yield* page
+      if (page.length < rowsPerPage) return
+      after = page.at(-1)!.key
+    }
   }
 
   resources(): ReadonlyArray<Resource> {

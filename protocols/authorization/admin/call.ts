@@ -15,6 +15,12 @@ export interface CreatedKey {
   readonly alg: SigningKey["algorithm"]
 }
 
+export interface WithdrawnKey {
+  readonly kid: string
+  /** The key that signs instead; undefined when the withdrawn one was not the key that signs. */
+  readonly successor: string | undefined
+}
+
 /** What the admin API needs from the rest of the service. */
 export interface AdminPorts {
   readonly version: string
@@ -35,6 +41,12 @@ export interface AdminPorts {
     algorithm: SigningKey["algorithm"] | undefined,
     also: (created: CreatedKey) => ReadonlyArray<Write>
   ) => Promise<CreatedKey>
+  /** Withdraws a signing key, and commits the writes of `also` in the same transaction. Resolves to undefined
+   *  when there is no such key. */
+  readonly withdrawKey: (
+    kid: string,
+    also: (withdrawn: WithdrawnKey) => ReadonlyArray<Write>
+  ) => Promise<WithdrawnKey | undefined>
   readonly idpKeys: {
     /** Fetches the keys now and resolves to the number of usable ones; rejects when the fetch fails. */
     refresh(idp: Idp): Promise<number>
@@ -79,7 +91,7 @@ export interface Answer {
   /** Runs after the writes are durable. */
   readonly after?: () => void
   /** Commits its own writes together with those of `also`, and returns the resulting answer. */
-  readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer>
+  readonly perform?: (also: (answer: Answer) => ReadonlyArray<Write>) => Promise<Answer | Problem>
 }
 
 export type Outcome = Answer | Problem

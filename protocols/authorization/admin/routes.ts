@@ -37,7 +37,8 @@ import {
   rotateKey,
   stats,
   status,
-  verifyKey
+  verifyKey,
+  withdrawKey
 } from "./system.ts"
 import {
   deleteUser,
@@ -237,6 +238,7 @@ export const adminRoutes = (authority: AuthContext, ports: AdminPorts): Readonly
     ["DELETE", "/admin/tokens/:jti", deleteToken],
     ["GET", "/admin/keys", listKeys],
     ["POST", "/admin/keys/rotate", rotateKey],
+    ["POST", "/admin/keys/:id/withdraw", withdrawKey],
     ["GET", "/admin/audit", listAudit],
     ["GET", "/admin/settings/dcr", getRegistration],
     ["PATCH", "/admin/settings/dcr", patchRegistration],

@@ -18,7 +18,9 @@ import { redirectUriFault } from "../redirect-uris.ts"
 import { registrationModes, registrationRow, registrationRule } from "../client/register.ts"
 import {
   fieldsOf,
+  idOf,
   invalid,
+  missing,
   ok,
   readCount,
   readTime,
@@ -29,12 +31,11 @@ import {
 } from "./call.ts"
 import { countOf, matching, rowsOf } from "./lists.ts"
 
-const keysMax = 1_000
 const order: ReadonlyArray<SigningKey["status"]> = ["active", "pending", "retiring", "retired"]
 
 export const listKeys = ({ authority }: AdminCall): Outcome =>
   ok({
-    keys: SigningKeys.range(authority.books.store, { limit: keysMax })
+    keys: Array.from(authority.books.rows(SigningKeys))
       .map(({ value }) => value)
       .sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status) || b.createdMs - a.createdMs)
       .map((key) => ({
@@ -65,6 +66,28 @@ export const rotateKey = (call: AdminCall): Outcome => {
         )
       )
       return answer
+    }
+  }
+}
+
+/** Tokens of a withdrawn key stop verifying at once. An operator uses it when the key is compromised. */
+export const withdrawKey = (call: AdminCall): Outcome => {
+  const { problem } = fieldsOf(call, [])
+  if (problem !== undefined) return problem
+  return {
+    status: 200,
+    perform: async (also) => {
+      let answer: Answer | undefined
+      await call.ports.withdrawKey(idOf(call), ({ kid, successor }) =>
+        also(
+          (answer = {
+            status: 200,
+            body: { kid, status: "retired", successor: successor ?? null },
+            audit: { action: "key.withdrawn", detail: { kid, successor } }
+          })
+        )
+      )
+      return answer ?? missing("signing key")
     }
   }
 }

@@ -1,4 +1,5 @@
-/** The signing keys: one signs, earlier ones still verify, and all are sealed at rest. Tokens are signed with
+/** The signing keys: one signs, earlier ones still verify, and all are sealed at rest. A key's row leaves when
+ *  nothing that it signed can still live. An operator can withdraw a key at once. Tokens are signed with
  *  node:crypto in this thread, because jose's WebCrypto makes a signature cost 3.4 times as much
  *  (bench/authorization).
  *  Source: docs/spec/authorization.md, sections 4.3 and 15; RFC 7515, RFC 7517, RFC 7638. */
@@ -32,8 +33,13 @@ export interface Jwt {
 
 export type Algorithm = SigningKey["algorithm"]
 
+export interface Withdrawn {
+  readonly kid: string
+  /** The key that signs instead; undefined when the withdrawn one was not the key that signs. */
+  readonly successor: string | undefined
+}
+
 const generate = promisify(generateKeyPair)
-const keysMax = 100
 export const jwtBytesMax = 16_384
 const verifiedMax = 20_000
 const base64url = (text: string): string => Buffer.from(text).toString("base64url")
@@ -110,6 +116,9 @@ export class SigningKeyRing {
 
   private active: Loaded | undefined
 
+  /** Changes of the ring follow one another, because each waits for the disk. */
+  private changing: Promise<unknown> = Promise.resolve()
+
   constructor(authority: AuthContext) {
     this.authority = authority
   }
@@ -122,7 +131,7 @@ export class SigningKeyRing {
   async load(): Promise<void> {
     const { books } = this.authority
     this.keys.clear()
-    for (const { value } of SigningKeys.range(books.store, { limit: keysMax })) this.keep(value)
+    for (const { value } of books.rows(SigningKeys)) this.keep(value)
     if (this.active === undefined) await this.rotate(this.authority.settings.signing.algorithm)
   }
 
@@ -144,85 +153,151 @@ export class SigningKeyRing {
     }
     this.keys.set(row.kid, loaded)
     if (row.status === "active") this.active = loaded
+    else if (this.active?.row.kid === row.kid) this.active = undefined
   }
 
   /** Creates a key, which is durable before it signs. The previous key retires when the last token it signed
    *  has expired. */
-  async rotate(
+  rotate(
     algorithm: Algorithm = this.authority.settings.signing.algorithm,
     also: (kid: string) => ReadonlyArray<Write> = (kid) => [
       this.authority.audit.event("key.rotated", { detail: { kid } })
     ]
   ): Promise<SigningKey> {
-    const { books, seal, settings } = this.authority
-    const nowMs = books.nowMs()
+    return this.inTurn(() => this.rotateNow(algorithm, also))
+  }
+
+  private inTurn<A>(change: () => Promise<A>): Promise<A> {
+    const changed = this.changing.then(change)
+    this.changing = changed.catch(() => {})
+    return changed
+  }
+
+  private async rotateNow(
+    algorithm: Algorithm,
+    also: (kid: string) => ReadonlyArray<Write>
+  ): Promise<SigningKey> {
+    const { books, settings } = this.authority
+    const waits = settings.signing.publishLeadMs > 0 && this.active !== undefined
+    const created = await this.create(algorithm, waits ? "pending" : "active")
+    const before = waits ? [] : this.retiring(books.nowMs())
+    await books.write([
+      SigningKeys.put([created.kid], created, "absent"),
+      ...before.map((old) => SigningKeys.put([old.kid], old)),
+      ...also(created.kid)
+    ])
+    for (const old of before) this.keep(old)
+    this.keep(created)
+    return created
+  }
+
+  private async create(algorithm: Algorithm, status: "pending" | "active"): Promise<SigningKey> {
+    const { books, seal } = this.authority
     const pair =
       algorithm === "ES256"
         ? await generate("ec", { namedCurve: "P-256" })
         : await generate("rsa", { modulusLength: 3_072 })
+    const nowMs = books.nowMs()
     const publicJwk = pair.publicKey.export({ format: "jwk" }) as Record<string, string>
     const kid = thumbprint(publicJwk)
-    const waits = settings.signing.publishLeadMs > 0 && this.active !== undefined
-    const row: SigningKey = {
+    return {
       kid,
       algorithm,
       privateKey: seal.seal(pair.privateKey.export({ format: "der", type: "pkcs8" }), "signing-key", kid),
       publicJwk,
-      status: waits ? "pending" : "active",
+      status,
       createdMs: nowMs,
-      activatedMs: waits ? null : nowMs,
+      activatedMs: status === "active" ? nowMs : null,
       retiredMs: null
     }
-    const before = waits
-      ? []
-      : [...this.keys.values()]
-          .filter(({ row: { status } }) => status === "active")
-          .map(({ row }) => ({ ...row, status: "retiring" as const, retiredMs: nowMs }))
-    await books.write([
-      SigningKeys.put([kid], row, "absent"),
-      ...before.map((old) => SigningKeys.put([old.kid], old)),
-      ...also(kid)
-    ])
-    for (const old of before) this.keep(old)
-    this.keep(row)
-    return row
   }
 
-  /** Advances the keys with time: pending ones become active, retiring ones become retired. The sweeper calls
-   *  it. */
-  async age(): Promise<void> {
+  private withStatus(status: SigningKey["status"]): ReadonlyArray<SigningKey> {
+    return [...this.keys.values()].map(({ row }) => row).filter((row) => row.status === status)
+  }
+
+  /** The rows of the keys that sign now, as they are once another signs. */
+  private retiring(nowMs: number): ReadonlyArray<SigningKey> {
+    return this.withStatus("active").map((row) => ({ ...row, status: "retiring", retiredMs: nowMs }))
+  }
+
+  /** Withdraws a compromised key: from now on it neither signs nor verifies, and it is published no more. Where
+   *  it was the key that signs, its successor takes over in the same transaction. Resolves to undefined when
+   *  there is no such key. */
+  withdraw(
+    kid: string,
+    also: (withdrawn: Withdrawn) => ReadonlyArray<Write>
+  ): Promise<Withdrawn | undefined> {
+    return this.inTurn(async () => {
+      const row = this.keys.get(kid)?.row
+      if (row === undefined) return undefined
+      const { books } = this.authority
+      const successor = row.status === "active" ? await this.successor() : undefined
+      const nowMs = books.nowMs()
+      const withdrawn = { kid, successor: successor?.kid }
+      const rows: ReadonlyArray<SigningKey> = [
+        ...(row.status === "retired"
+          ? []
+          : [{ ...row, status: "retired" as const, privateKey: null, retiredMs: nowMs }]),
+        ...(successor === undefined ? [] : [successor])
+      ]
+      await books.write([...rows.map((each) => SigningKeys.put([each.kid], each)), ...also(withdrawn)])
+      for (const each of rows) this.keep(each)
+      this.verified.clear()
+      return withdrawn
+    })
+  }
+
+  /** The key that signs after the active one: the pending one, if there is one, or else a new one. */
+  private async successor(): Promise<SigningKey> {
+    const pending = this.withStatus("pending").at(-1)
+    return pending === undefined
+      ? this.create(this.authority.settings.signing.algorithm, "active")
+      : { ...pending, status: "active", activatedMs: this.authority.books.nowMs() }
+  }
+
+  /** Advances the keys with time: pending ones become active, retiring ones become retired, and the rows of
+   *  retired ones leave. The sweeper calls it. */
+  age(): Promise<void> {
+    return this.inTurn(() => this.ageNow())
+  }
+
+  private async ageNow(): Promise<void> {
     const { books, settings } = this.authority
+    const { publishLeadMs, rotateEveryMs } = settings.signing
     const nowMs = books.nowMs()
-    const longestMs =
-      Math.max(
-        settings.registration.tokenMs,
-        settings.clientCredentials.tokenMs,
-        settings.tokenExchange.tokenMs,
-        settings.xaa.tokenMs
-      ) + 3_600_000
-    for (const { row } of Array.from(this.keys.values())) {
-      if (row.status === "pending" && nowMs >= row.createdMs + settings.signing.publishLeadMs) {
-        const old = this.active?.row
-        const next: SigningKey = { ...row, status: "active", activatedMs: nowMs }
-        const rows = [
-          next,
-          ...(old === undefined ? [] : [{ ...old, status: "retiring" as const, retiredMs: nowMs }])
-        ]
-        await books.write(rows.map((each) => SigningKeys.put([each.kid], each)))
-        for (const each of rows.toReversed()) this.keep(each)
-      } else if (row.status === "retiring" && row.retiredMs !== null && nowMs >= row.retiredMs + longestMs) {
-        const retired: SigningKey = { ...row, status: "retired", privateKey: null }
-        await books.write([SigningKeys.put([row.kid], retired)])
-        this.keep(retired)
-        this.verified.clear()
-      } else if (
-        row.status === "active" &&
-        settings.signing.rotateEveryMs > 0 &&
-        nowMs >= row.createdMs + settings.signing.rotateEveryMs &&
-        ![...this.keys.values()].some((other) => other.row.status === "pending")
-      )
-        await this.rotate()
-    }
+    const isOver = ({ retiredMs }: SigningKey) => nowMs >= (retiredMs ?? nowMs) + this.retainedMs
+    const ended = this.withStatus("retired").filter(isOver)
+    const retired = this.withStatus("retiring")
+      .filter(isOver)
+      .map((row): SigningKey => ({ ...row, status: "retired", privateKey: null }))
+    const next = this.withStatus("pending").find((row) => nowMs >= row.createdMs + publishLeadMs)
+    const changed: ReadonlyArray<SigningKey> = [
+      ...retired,
+      ...(next === undefined ? [] : this.retiring(nowMs)),
+      ...(next === undefined ? [] : [{ ...next, status: "active" as const, activatedMs: nowMs }])
+    ]
+    if (ended.length + changed.length > 0)
+      await books.write([
+        ...ended.map(({ kid }) => SigningKeys.delete([kid])),
+        ...changed.map((row) => SigningKeys.put([row.kid], row))
+      ])
+    for (const { kid } of ended) this.keys.delete(kid)
+    for (const row of changed) this.keep(row)
+    if (retired.length > 0) this.verified.clear()
+    const active = this.active?.row
+    const isDue = active !== undefined && rotateEveryMs > 0 && nowMs >= active.createdMs + rotateEveryMs
+    if (isDue && this.withStatus("pending").length === 0)
+      await this.rotateNow(settings.signing.algorithm, (kid) => [
+        this.authority.audit.event("key.rotated", { detail: { kid } })
+      ])
+  }
+
+  /** How long a key that signs no more is still of use: as long as any token lives, and an hour. */
+  private get retainedMs(): number {
+    const { registration, clientCredentials, tokenExchange, xaa } = this.authority.settings
+    const lives = [registration.tokenMs, clientCredentials.tokenMs, tokenExchange.tokenMs, xaa.tokenMs]
+    return Math.max(...lives) + 3_600_000
   }
 
   /** Signs an access token (RFC 9068). */

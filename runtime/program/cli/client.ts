@@ -9,6 +9,8 @@ import { readLocalSecrets, type LocalSecrets } from "../local-secrets.ts"
 export interface Client {
   readonly url: string
   readonly key: string | undefined
+  /** Key of the authorization server's admin API. */
+  readonly adminKey: string | undefined
   readonly secrets: LocalSecrets | undefined
 }
 
@@ -35,23 +37,22 @@ export const clientOf = (config: Config, overrides: ClientOverrides): Client => 
       `${config.tlsCert === undefined ? "http" : "https"}://localhost:${config.port}`
     ).replace(/\/+$/, ""),
     key: overrides.key ?? secrets?.developerKey,
+    adminKey: config["admin.api_key"] ?? secrets?.oauthAdminKey,
     secrets
   }
 }
 
-export const call = async <A>(
-  { url, key, secrets }: Client,
-  method: string,
-  path: string,
-  body?: unknown
-): Promise<A> => {
-  const authorization = path.startsWith("/console/")
-    ? `Bearer ${secrets?.operatorToken ?? ""}`
-    : `DeepL-Auth-Key ${key ?? ""}`
+const authorizationOf = ({ key, adminKey, secrets }: Client, path: string): string => {
+  if (path.startsWith("/console/")) return `Bearer ${secrets?.operatorToken ?? ""}`
+  return path.startsWith("/admin/") ? `Bearer ${adminKey ?? ""}` : `DeepL-Auth-Key ${key ?? ""}`
+}
+
+export const call = async <A>(client: Client, method: string, path: string, body?: unknown): Promise<A> => {
+  const { url } = client
   const answer = await fetch(url + path, {
     method,
     headers: {
-      Authorization: authorization,
+      Authorization: authorizationOf(client, path),
       ...(body === undefined ? {} : { "Content-Type": "application/json" })
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) })

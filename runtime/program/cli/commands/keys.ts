@@ -1,4 +1,5 @@
-/** `troupe keys` prints the local secrets and manages the API keys of the running server. */
+/** `troupe keys` prints the local secrets and manages the API keys of the running server, and the signing keys
+ *  of its authorization server. */
 import { call } from "../client.ts"
 import { columns, type CliContext } from "../context.ts"
 
@@ -8,6 +9,18 @@ interface KeyRow {
   readonly masked: string
   readonly role: string
   readonly deactivatedMs: number | null
+}
+
+interface SigningKeyRow {
+  readonly kid: string
+  readonly alg: string
+  readonly status: string
+  readonly created_at: string
+}
+
+interface WithdrawnKeyRow {
+  readonly kid: string
+  readonly successor: string | null
 }
 
 export const addKeys = (cli: CliContext): void => {
@@ -81,5 +94,38 @@ export const addKeys = (cli: CliContext): void => {
         {}
       )
       cli.print(key, () => `${key.keyId} is deactivated`)
+    })
+  keys
+    .command("signing")
+    .description("the authorization server's signing keys")
+    .action(async () => {
+      const listed = await call<{ readonly keys: ReadonlyArray<SigningKeyRow> }>(
+        await cli.client(),
+        "GET",
+        "/admin/keys"
+      )
+      cli.print(listed.keys, () =>
+        columns([
+          ["KID", "ALG", "STATUS", "CREATED"],
+          ...listed.keys.map(({ kid, alg, status, created_at }) => [kid, alg, status, created_at])
+        ])
+      )
+    })
+  keys
+    .command("withdraw")
+    .description("a compromised signing key: its tokens stop verifying at once")
+    .argument("<kid>")
+    .action(async (kid: string) => {
+      const withdrawn = await call<WithdrawnKeyRow>(
+        await cli.client(),
+        "POST",
+        `/admin/keys/${encodeURIComponent(kid)}/withdraw`,
+        {}
+      )
+      cli.print(withdrawn, () =>
+        withdrawn.successor === null
+          ? `${withdrawn.kid} is withdrawn`
+          : `${withdrawn.kid} is withdrawn; ${withdrawn.successor} signs now`
+      )
     })
 }

@@ -1,6 +1,6 @@
 /** Keys, audit, settings, stats, status, configuration: sections 16.7 and 21. And what no answer may hold. */
 import { describe, expect, it } from "vitest"
-import { Users, Clients } from "../../../../protocols/authorization/records.ts"
+import { Clients, SigningKeys, Users } from "../../../../protocols/authorization/records.ts"
 import { registrationRule } from "../../../../protocols/authorization/client/register.ts"
 import { adminKey, World } from "./world.ts"
 
@@ -23,6 +23,29 @@ it("keys: public facts alone; rotation answers and is recorded", async () => {
     expect.objectContaining({ kid: "kid-0", alg: "ES256" })
   ])
   await world.refused("POST", "/admin/keys/rotate", { alg: "HS256" }, 400, "invalid_request", "alg")
+})
+
+it("A-11: a signing key is withdrawn, and recorded; an unknown one is 404", async () => {
+  const world = new World()
+  await world.did("POST", "/admin/keys/rotate", {})
+  expect(await world.did("POST", "/admin/keys/kid-0/withdraw", {})).toEqual({
+    kid: "kid-0",
+    status: "retired",
+    successor: "next"
+  })
+  expect(world.lastAudit).toMatchObject({ action: "key.withdrawn", detail: "kid=kid-0 successor=next" })
+  await world.refused("POST", "/admin/keys/kid-1/withdraw", {}, 404, "not_found", "signing key")
+  await world.refused("POST", "/admin/keys/kid-0/withdraw", { why: "" }, 400, "invalid_request", "why")
+})
+
+it("A-1: the list of keys is whole, however many there are", async () => {
+  const world = new World()
+  await world.did("POST", "/admin/keys/rotate", {})
+  const { books } = world.authority
+  const { value } = [...books.rows(SigningKeys)][0]!
+  const kids = Array.from({ length: 1_200 }, (_, i) => `retired-${i}`)
+  await books.write(kids.map((kid) => SigningKeys.put([kid], { ...value, kid, status: "retired" })))
+  expect((await world.did("GET", "/admin/keys"))["keys"]).toHaveLength(1_201)
 })
 
 describe("audit", () => {

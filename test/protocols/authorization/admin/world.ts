@@ -128,6 +128,12 @@ export class World {
         ])
         return key
       },
+      withdrawKey: async (kid, also) => {
+        if (!this.said.includes(kid)) return undefined
+        const withdrawn = { kid, successor: "next" }
+        await committed(store, also(withdrawn))
+        return withdrawn
+      },
       idpKeys: {
         refresh: async () => 2,
         fetchedMs: () => undefined,

@@ -124,6 +124,29 @@ describe("a first start with nothing configured", () => {
     expect((await ask()).status).toBe(403)
     expect((await troupe(["keys", "deactivate", "nobody"])).code).toBe(1)
   })
+  it("A-11: keys signing and withdraw: a compromised key's tokens stop verifying, and it is published no more", async () => {
+    const secrets = JSON.parse((await troupe(["keys", "--json"])).out)
+    const post = async (path: string, body: Record<string, string>) =>
+      (await fetch(`http://localhost:${port}${path}`, {
+        method: "POST",
+        headers: { Authorization: `Basic ${btoa(`${secrets.oauthClientId}:${secrets.oauthClientSecret}`)}` },
+        body: new URLSearchParams(body)
+      }).then((answer) => answer.json())) as Record<string, unknown>
+    const { access_token: token } = await post("/oauth/token", {
+      grant_type: "client_credentials",
+      scope: "demo:read",
+      resource: `http://localhost:${port}/demo`
+    })
+    const isActive = async () => (await post("/oauth/introspect", { token: String(token) }))["active"]
+    expect(await isActive()).toBe(true)
+    const listed = (await troupe(["keys", "signing"])).out
+    const kid = /^(\S+)\s+ES256\s+active/m.exec(listed)?.[1]
+    expect((await troupe(["keys", "withdraw", kid!])).out).toMatch(/is withdrawn; \S+ signs now/)
+    expect(await isActive()).toBe(false)
+    const jwks = await (await fetch(`http://localhost:${port}/.well-known/jwks.json`)).text()
+    expect(jwks).not.toContain(kid)
+    expect((await troupe(["keys", "withdraw", "nobody"])).code).toBe(1)
+  })
   it("actors: list and show; check; config masks secrets; backup while it runs", async () => {
     expect((await troupe(["actors"])).out).toMatch(/^ADDRESS\s+PHASE/)
     const { actors } = JSON.parse((await troupe(["actors", "list", "--json"])).out)
