@@ -386,7 +386,9 @@ export class Cell implements Runnable, Performer {
     ext.generation++
     ext.isSettling = true
     const { system, name } = this.kind
-    system.log("error", "storage lost a commit", { actor: name, id: this.id, reason: fault.reason })
+    // That the disk is full is said once, by the store.
+    const level = fault.reason === "full" ? "debug" : "error"
+    system.log(level, "storage lost a commit", { actor: name, id: this.id, reason: fault.reason })
     const isReadable = this.failed || this.restore()
     system.runQueue.soon(() => {
       const unavailable = this.unavailable("storage")

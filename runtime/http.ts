@@ -152,9 +152,10 @@ export interface Service {
   readonly routes: ReadonlyArray<Route>
   readonly sockets?: ReadonlyArray<SocketRoute<any>>
   /** Words a refusal of the transport. `allow` comes with 405 and lists the methods. 500 means that a handler
-   *  threw, 503 that the server is draining. */
+   *  threw, 503 that the server is draining, and 507 that a handler's write met a full disk: its answer is a
+   *  503 too, which clients know. */
   readonly refused: (
-    status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503,
+    status: 400 | 404 | 405 | 408 | 413 | 414 | 431 | 500 | 503 | 507,
     request: Pick<Request, "method" | "path" | "traceId"> & Partial<Pick<Request, "headers">>,
     allow?: string
   ) => Response

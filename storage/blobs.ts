@@ -4,12 +4,23 @@
 import { createReadStream, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { open, readdir, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
-import type { Blobs } from "./store.ts"
+import { faultOf } from "./disk-fault.ts"
+import type { Blobs, StorageFault } from "./store.ts"
 
 const idPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
 const unfinished = ".part"
 
-export const fileBlobs = (folder: string): Blobs => {
+const writingCalls = new Set<unknown>(["open", "write", "writev", "fsync", "close", "rename"])
+
+/** True of what the file system says, and false of what the source of the bytes says. */
+const isOfDisk = (cause: unknown): boolean =>
+  cause instanceof Error && writingCalls.has((cause as NodeJS.ErrnoException).syscall)
+
+/** `failed` resolves with the fault that a failure of the file system means. */
+export const fileBlobs = (
+  folder: string,
+  failed: (cause: unknown) => Promise<StorageFault> = async (cause) => faultOf(cause)
+): Blobs => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (const name of readdirSync(folder)) if (name.endsWith(unfinished)) rmSync(join(folder, name))
   const pathOf = (id: string): string => {
@@ -44,7 +55,7 @@ export const fileBlobs = (folder: string): Blobs => {
         await rename(temporary, path)
       } catch (cause) {
         await rm(temporary, { force: true })
-        throw cause
+        throw isOfDisk(cause) ? await failed(cause) : cause
       }
       await syncFolder()
       return size

@@ -44,6 +44,16 @@ const holderOf = (folder: string): string => {
   return /^\d+$/.test(text) ? ` (process ${text})` : ""
 }
 
+/** Writes this process's number. It is for people, so that a full disk may lose it. */
+const nameHolder = (file: number): void => {
+  try {
+    ftruncateSync(file)
+    writeSync(file, String(process.pid))
+  } catch {
+    /* the lock itself needs no room */
+  }
+}
+
 /** Locks the folder for this process, because a folder has one writer. Returns the function that unlocks. */
 export const lockFolder = (
   folder: string,
@@ -53,8 +63,6 @@ export const lockFolder = (
   const file = openFile(folder)
   try {
     tryLock(file, 0, 0, true)
-    ftruncateSync(file)
-    writeSync(file, String(process.pid))
   } catch (cause) {
     closeSync(file)
     if ((cause as NodeJS.ErrnoException).code !== "EAGAIN")
@@ -64,5 +72,6 @@ export const lockFolder = (
       detail: `another process writes ${folder}${holderOf(folder)}`
     })
   }
+  nameHolder(file)
   return () => closeSync(file)
 }

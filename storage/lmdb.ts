@@ -5,12 +5,14 @@
 import { cp, mkdir, readdir } from "node:fs/promises"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { open, type RootDatabase } from "lmdb"
+import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from "lmdb"
 import { fileBlobs } from "./blobs.ts"
+import { commitErrorOf, faultOf } from "./disk-fault.ts"
 import { makeFolder } from "./files.ts"
 import { lockFolder } from "./folder-lock.ts"
 import { schemaKey, schemaVersion } from "./keys.ts"
 import { integrityOf } from "./integrity.ts"
+import { Room, type RoomListener } from "./room.ts"
 import { StorageFault, type Blobs, type Key, type Row, type Store } from "./store.ts"
 import { storeOf, Writer, type Backend, type Change } from "./writer.ts"
 
@@ -22,6 +24,8 @@ export interface LmdbOptions {
   /** The size in bytes up to which the file may grow. The default is 64 GiB of address space; the file is
    *  sparse on disk. */
   readonly mapBytes?: number
+  /** Hears when the disk is full, and when there is room again. */
+  readonly onRoom?: RoomListener
 }
 
 export const mapBytesDefault = 64 * 2 ** 30
@@ -29,26 +33,18 @@ export const mapBytesDefault = 64 * 2 ** 30
 /** Sorts after every other element of a key, so that it ends a range. */
 const lastElement = new Uint8Array([0xff]) as never
 
-const faultReasonOf = (detail: string): StorageFault["reason"] => {
-  if (/MAP_FULL|ENOSPC|No space/i.test(detail)) return "full"
-  return /CORRUPT|PAGE_NOTFOUND|INVALID/i.test(detail) ? "corrupt" : "io"
-}
-
-const faultOf = (cause: unknown): StorageFault => {
-  const detail = cause instanceof Error ? cause.message : String(cause)
-  return new StorageFault({ reason: faultReasonOf(detail), detail })
-}
-
 class Lmdb implements Backend {
   readonly db: RootDatabase<Buffer, any>
+  private readonly room: Room
   private readonly flushesToDisk: boolean
 
-  constructor(db: RootDatabase<Buffer, any>, flushesToDisk: boolean) {
+  constructor(db: RootDatabase<Buffer, any>, room: Room, flushesToDisk: boolean) {
     this.db = db
+    this.room = room
     this.flushesToDisk = flushesToDisk
   }
 
-  get(key: Key): Uint8Array | undefined {
+  get(key: Key): Buffer | undefined {
     return this.db.getBinary(key)
   }
 
@@ -71,8 +67,11 @@ class Lmdb implements Backend {
   }
 
   async apply(changes: ReadonlyArray<Change>): Promise<void> {
+    const refusal = this.room.refusal()
+    if (refusal !== undefined) throw refusal
     try {
       await this.db.batch(() => {
+        // Within a batch, put and remove return one resolved promise that says nothing: the batch's own is heard.
         for (let i = 0; i < changes.length; i++) {
           const { key, value } = changes[i]!
           if (value === undefined) void this.db.remove(key)
@@ -81,8 +80,22 @@ class Lmdb implements Backend {
       })
       if (this.flushesToDisk) await this.db.flushed
     } catch (cause) {
-      throw faultOf(cause)
+      throw await this.room.failed(await commitErrorOf(cause))
     }
+    this.room.wrote()
+  }
+
+  /** Ends a refused transaction, which LMDB's close would wait for until the end of time: an empty one behind it,
+   *  which touches no disk, makes it forget. */
+  async close(): Promise<void> {
+    this.room.close()
+    const isForgotten = await this.db
+      .batch(() => {})
+      .then(
+        () => true,
+        () => false
+      )
+    if (isForgotten) await this.db.close()
   }
 }
 
@@ -91,37 +104,45 @@ const sameKey = (a: Key, b: Key): boolean => a.length === b.length && a.every((p
 export const openLmdb = async ({
   folder,
   durability = "full",
-  mapBytes = mapBytesDefault
+  mapBytes = mapBytesDefault,
+  onRoom = () => {}
 }: LmdbOptions): Promise<Store> => {
   makeFolder(folder)
   const unlock = lockFolder(folder)
-  let db: RootDatabase<Buffer, any>
+  const file = join(folder, "store.lmdb")
+  const room = new Room({ folder, file, listener: onRoom })
+  let backend: Lmdb | undefined
   let blobs: Blobs
   try {
-    db = open({
-      path: join(folder, "store.lmdb"),
+    const db = open({
+      path: file,
       encoding: "binary",
       mapSize: mapBytes,
-      noSync: durability === "relaxed"
-    })
-    const stored = db.getBinary(schemaKey)
-    if (stored !== undefined && Number(stored.toString()) > schemaVersion) {
-      await db.close()
+      noSync: durability === "relaxed",
+      // Writer gathers the commits of a turn. LMDB's own gathering makes promises that nobody can hear.
+      eventTurnBatching: false
+    } as RootDatabaseOptionsWithPath)
+    backend = new Lmdb(db, room, durability === "full")
+    const stored = backend.get(schemaKey)
+    if (stored !== undefined && Number(stored.toString()) > schemaVersion)
       throw new StorageFault({
         reason: "newer-schema",
         detail: `the data is of version ${stored.toString()}, this build knows ${schemaVersion}`
       })
-    }
-    if (stored === undefined) await db.put(schemaKey, Buffer.from(String(schemaVersion)))
-    blobs = fileBlobs(join(folder, "blobs"))
+    if (stored === undefined)
+      await backend.apply([{ key: schemaKey, value: Buffer.from(String(schemaVersion)) }])
+    blobs = fileBlobs(join(folder, "blobs"), (cause) => room.failed(cause))
   } catch (cause) {
+    await backend?.close()
     unlock()
-    throw cause instanceof StorageFault ? cause : faultOf(cause)
+    throw faultOf(cause)
   }
-  const writer = new Writer(new Lmdb(db, durability === "full"))
+  const { db } = backend
+  const writer = new Writer(backend)
   return storeOf(writer, {
     blobs,
     durability,
+    writeFault: () => room.fault,
     backup: async (target) => {
       if (existsSync(target) && (await readdir(target)).length > 0)
         throw new StorageFault({ reason: "io", detail: "a backup goes into an empty or absent folder" })
@@ -144,7 +165,7 @@ export const openLmdb = async ({
     },
     close: async () => {
       await writer.flushed()
-      await db.close()
+      await backend.close()
       unlock()
     }
   })

@@ -74,6 +74,7 @@ export const openMemory = (): Store => {
   return storeOf(writer, {
     blobs,
     durability: "relaxed",
+    writeFault: () => undefined,
     backup: async () => {
       throw new StorageFault({ reason: "io", detail: "a memory store has nothing to back up" })
     },

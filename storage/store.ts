@@ -145,6 +145,8 @@ export interface Store {
 
   readonly blobs: Blobs
   readonly durability: "full" | "relaxed"
+  /** Returns the fault that writes meet now, while the disk is full; undefined while they are taken. */
+  writeFault(): StorageFault | undefined
   /** Copies the store consistently, while writes continue, into an empty or absent folder. */
   backup(folder: string): Promise<void>
   check(): Promise<Integrity>

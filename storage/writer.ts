@@ -220,7 +220,7 @@ const tell = (settled: Settled, fault: StorageFault | undefined): void => {
 /** Makes a complete store of a writer. The caller supplies the operations that need its files. */
 export const storeOf = (
   writer: Writer,
-  files: Pick<Store, "blobs" | "durability" | "backup" | "check" | "close">
+  files: Pick<Store, "blobs" | "durability" | "writeFault" | "backup" | "check" | "close">
 ): Store => ({
   ...files,
   commit: (writes, settled) => writer.commit(writes, settled),

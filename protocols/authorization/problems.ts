@@ -290,6 +290,8 @@ const rejectionOf = (status: TransportStatus, allow: string | undefined): Proble
       return problemOf("server_error", "internal error")
     case 503:
       return unavailable("internal error")
+    case 507:
+      return unavailable("storage is full", 5)
     default:
       return { _tag: "request_rejected", description: rejections[status], status, allow }
   }

@@ -107,6 +107,8 @@ interface Problems {
   Overloaded: Nothing
   ShuttingDown: Nothing
   InternalError: Nothing
+  /** What the request has to store cannot be stored now. */
+  StorageUnavailable: Nothing
   ClientDisconnected: Nothing
   // The model server. upstream-problems.ts makes them of its faults.
   UpstreamRejected: { readonly message: string; readonly code: string | null; readonly param: string | null }
@@ -323,6 +325,12 @@ const wordings: { readonly [Tag in keyof Problems]: (problem: Problems[Tag]) => 
     code: "internal_error",
     message: "The server had an error while processing the request."
   }),
+  StorageUnavailable: () => ({
+    status: 503,
+    code: "storage_unavailable",
+    message: "The server cannot store anything now. Try again later.",
+    retryAfterMs: 5_000
+  }),
   // The client never receives this one. `problemResponse` replaces 499, which is not an HTTP status, by 503.
   ClientDisconnected: () => ({
     status: 499,
@@ -389,8 +397,8 @@ export const statusOf = (problem: Problem): number => wordingOf(problem).status
 export class Refusal extends Error {
   readonly problem: Problem
 
-  constructor(problem: Problem) {
-    super(wordingOf(problem).message)
+  constructor(problem: Problem, cause?: unknown) {
+    super(wordingOf(problem).message, cause === undefined ? undefined : { cause })
     this.name = "Refusal"
     this.problem = problem
   }

@@ -67,6 +67,8 @@ const transportProblem = (status: number, method: string, path: string): Problem
       return { _tag: "InternalError" }
     case 503:
       return { _tag: "ShuttingDown" }
+    case 507:
+      return { _tag: "StorageUnavailable" }
     default:
       return { _tag: "HeadersTooLarge", status }
   }

@@ -2,6 +2,7 @@
  *  else to a defect. Guarantee: a fault reason without a problem does not compile.
  *  Source: docs/spec/chat.md, sections 5 and 14. */
 import { UpstreamFault } from "../../actors/engines/chat/model.ts"
+import { StorageFault } from "../../storage/store.ts"
 import { Refusal, type Problem } from "./problems.ts"
 import { upstreamRateLimit } from "./rate-limit.ts"
 
@@ -40,5 +41,6 @@ const problemByReason: Record<UpstreamFault["reason"], FaultProblem> = {
 export const problemOf = (thrown: unknown, model = ""): Problem => {
   if (thrown instanceof Refusal) return thrown.problem
   if (thrown instanceof UpstreamFault) return problemByReason[thrown.reason](thrown, model)
+  if (thrown instanceof StorageFault && thrown.reason === "full") return { _tag: "StorageUnavailable" }
   return { _tag: "InternalError" }
 }

@@ -114,6 +114,8 @@ class StoreRoutes {
         return { _tag: "Defect", traceId: request.traceId }
       case 503:
         return unavailable("the server is stopping").problem
+      case 507:
+        return unavailable("storage is full").problem
       default:
         return { _tag: "Unreadable", status: status satisfies UnreadableStatus }
     }

@@ -192,5 +192,11 @@ export const refused: Service["refused"] = (
       return answer(500, { message: "Internal error", code: "internal" })
     case 503:
       return problem({ _tag: "Down", status: 503 })
+    case 507:
+      return answer(
+        503,
+        { message: "The server's storage is full, please try again later.", code: "storage_full" },
+        retryAfter(5_000)
+      )
   }
 }

@@ -56,7 +56,11 @@ export interface Probes {
 const noStore = [["Cache-Control", "no-store"]] as const
 const ok = (value: unknown): Response => json(200, value, noStore)
 const fail = (status: number, message: string): Response => json(status, { message }, noStore)
-const refusalMessages: Readonly<Record<number, string>> = { 404: "Not found", 405: "Method not allowed" }
+const refusalMessages: Readonly<Record<number, string>> = {
+  404: "Not found",
+  405: "Method not allowed",
+  507: "Storage is full"
+}
 const bodyBytesMax = 65_536
 const listMax = 1_000
 const startedMs = Date.now()
@@ -107,6 +111,9 @@ export const operations = ({
       ? [seen]
       : [seen, { method: "OPTIONS", path, handle: ({ headers }) => probes.preflight(headers) }]
   }
+  /** On a full disk the node stays ready, because it still serves whatever needs no write. */
+  const db = (): string => actors.store.writeFault()?.reason ?? "ok"
+  const fitness = (): string => (db() === "ok" ? "ok" : "degraded")
   const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
   const text = (body: string, type = "text/plain; charset=utf-8"): Response => ({
     status: 200,
@@ -117,8 +124,9 @@ export const operations = ({
     name: "operations",
     prefixes: ["/"],
     refused: (status, _, allow) =>
-      json(status, { message: refusalMessages[status] ?? `Refused (${status})` }, [
+      json(status === 507 ? 503 : status, { message: refusalMessages[status] ?? `Refused (${status})` }, [
         ...noStore,
+        ...(status === 507 ? [["Retry-After", "5"] as const] : []),
         ...(allow === undefined ? [] : [["Allow", allow] as const])
       ]),
     routes: [
@@ -129,7 +137,7 @@ export const operations = ({
         handle: () =>
           json(
             actors.running ? 200 : 503,
-            { status: actors.running ? "ok" : "stopping", time: new Date().toISOString(), db: "ok" },
+            { status: actors.running ? fitness() : "stopping", time: new Date().toISOString(), db: db() },
             noStore
           )
       },
@@ -138,11 +146,11 @@ export const operations = ({
         return json(
           draining ? 503 : 200,
           {
-            status: draining ? "draining" : "ok",
+            status: draining ? "draining" : fitness(),
             proxy: true,
             timestamp: new Date().toISOString(),
             time: new Date().toISOString(),
-            db: "ok"
+            db: db()
           },
           noStore
         )
@@ -151,6 +159,8 @@ export const operations = ({
         ok({
           status: actors.running ? "ok" : "stopping",
           ...(await probes?.details()),
+          ...(actors.running && db() !== "ok" ? { status: fitness() } : {}),
+          db: db(),
           upSeconds: Math.round((Date.now() - startedMs) / 1_000),
           adapter: adapter(),
           durability: actors.store.durability,

@@ -6,7 +6,7 @@ import { RateWindow } from "../../actors/rate-window.ts"
 import { openLmdb } from "../../storage/lmdb.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { masterKey, sealer, type Sealer } from "../../storage/seal.ts"
-import type { Store } from "../../storage/store.ts"
+import type { StorageFault, Store } from "../../storage/store.ts"
 import type { Log } from "../kind.ts"
 import { Actors } from "../registry.ts"
 import type { Config } from "./config/config.ts"
@@ -61,12 +61,21 @@ export class Storage extends Context.Service<Storage, Store>()("program/Storage"
   static readonly layer = Layer.effect(Storage)(
     Effect.gen(function* () {
       const { testMode, data: folder, durability } = yield* Configuration
-      const { tracing } = yield* Telemetry
+      const { tracing, observeStore } = yield* Telemetry
+      const log = yield* Logging
+      const onRoom = (fault: StorageFault | undefined): void =>
+        fault === undefined
+          ? log("info", "the disk has room again: writes are taken")
+          : log("error", "the disk is full: writes are refused until it has room", {
+              folder,
+              detail: fault.detail
+            })
       const store = yield* opening(
         "storage",
-        () => (testMode ? openMemory() : openLmdb({ folder, durability })),
+        () => (testMode ? openMemory() : openLmdb({ folder, durability, onRoom })),
         (opened) => opened.close()
       )
+      observeStore(store)
       return tracing?.store(store) ?? store
     })
   )

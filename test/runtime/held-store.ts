@@ -126,6 +126,7 @@ export class HeldStore {
         .slice(0, limit),
     blobs: undefined as never,
     durability: "full",
+    writeFault: () => undefined,
     backup: async () => {},
     check: async () => ({ ok: true, entries: 0, faults: [] }),
     close: async () => {}

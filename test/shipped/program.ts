@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { vi } from "vitest"
+import { onSmallDisk, SmallDisk } from "../small-disk.ts"
 
 const root = new URL("../..", import.meta.url).pathname
 const script = join(root, "runtime/bin/troupe.mjs")
@@ -48,6 +49,8 @@ export interface ProgramOptions {
   readonly port?: number
   /** What runs the program; default: Node with the built program's script. */
   readonly command?: ReadonlyArray<string>
+  /** Mounts a disk of this size over the folder, such as "24m". */
+  readonly diskSize?: string
 }
 
 /** A new folder below the machine's temporary one. */
@@ -72,7 +75,7 @@ export class Program {
   private readonly said: { out: string; err: string }
 
   private constructor(
-    { home, port, env }: Required<Omit<ProgramOptions, "command">>,
+    { home, port, env }: Required<Pick<ProgramOptions, "home" | "port" | "env">>,
     child: ChildProcess,
     said: { out: string; err: string },
     exited: Promise<number | null>
@@ -85,19 +88,20 @@ export class Program {
     this.exited = exited
   }
 
-  static async start({
-    env = {},
-    home = newHome(),
-    port = 0,
-    command = [process.execPath, script]
-  }: ProgramOptions = {}): Promise<Program> {
+  /** The disk that `diskSize` asked for. */
+  disk: SmallDisk | undefined = undefined
+
+  static async start(options: ProgramOptions = {}): Promise<Program> {
+    const { env = {}, home = newHome(), port = 0, command = [process.execPath, script], diskSize } = options
     const whole = {
       PATH: process.env["PATH"] ?? "",
       TROUPE_DATA: join(home, "data"),
       TROUPE_PORT: String(port),
       ...env
     }
-    const child = spawn(command[0]!, [...command.slice(1), "serve"], { env: whole, cwd: home })
+    const serve = [...command, "serve"]
+    const [file, ...words] = diskSize === undefined ? serve : onSmallDisk(home, diskSize, serve)
+    const child = spawn(file!, words, { env: whole, cwd: home })
     const said = { out: "", err: "" }
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       said.out += text
@@ -114,7 +118,10 @@ export class Program {
       child.kill("SIGKILL")
       throw cause
     })
-    const program = new Program({ home, port: listening, env: whole }, child, said, exited)
+    const disk = diskSize === undefined ? undefined : new SmallDisk(child.pid!, home)
+    const outside = { ...whole, TROUPE_DATA: join(disk?.folder ?? home, "data"), ...env }
+    const program = new Program({ home, port: listening, env: outside }, child, said, exited)
+    program.disk = disk
     if (env["DEEPL_UPSTREAM_URL"] !== undefined)
       await until(async () => {
         const { engines } = (await (await fetch(`${program.url}/health/details`)).json()) as {

@@ -16,6 +16,7 @@ export interface Breakage {
 const noFiles = {
   blobs: undefined as never,
   durability: "full" as const,
+  writeFault: () => undefined,
   backup: async () => {},
   check: async () => ({ ok: true, entries: 0, faults: [] }),
   close: async () => {}

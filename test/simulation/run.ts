@@ -332,6 +332,7 @@ const plainStore = (disk: Disk): Store =>
   storeOf(new Writer(disk), {
     blobs: undefined as never,
     durability: "full",
+    writeFault: () => undefined,
     backup: async () => {},
     check: async () => ({ ok: true, entries: 0, faults: [] }),
     close: async () => {}

@@ -90,6 +90,7 @@ beforeEach(() => {
 
 it("a commit settles after its transaction and the flush behind it", async () => {
   const store = await openLmdb({ folder: folder() })
+  disk.calls = []
   const [batch, flush] = [gate(), gate()]
   disk.beforeBatch = () => batch.opened
   disk.beforeFlush = flush.opened

@@ -107,7 +107,8 @@ export class Sessions {
         if (!("fault" in answer)) return resolve(answer)
         if (answer.fault.reason === "failed" && !this.failedAtMs.has(sessionId))
           this.failedAtMs.set(sessionId, nowMs)
-        reject(new Refusal({ _tag: "InternalError" }))
+        const isStorage = answer.fault.reason === "storage"
+        reject(new Refusal({ _tag: isStorage ? "StorageUnavailable" : "InternalError" }, answer.fault))
       })
     })
   }

@@ -13,6 +13,8 @@ import {
   type SocketRoute
 } from "../../http.ts"
 import type { Log } from "../../kind.ts"
+import { StorageFault } from "../../../storage/store.ts"
+import { Unavailable } from "../../supervisor.ts"
 
 /** Counts answers of one service by status. */
 export interface StatusCounts {
@@ -22,6 +24,19 @@ export interface StatusCounts {
 export interface ExchangesOptions {
   readonly log: Log
   readonly countsOf: (service: string) => StatusCounts
+}
+
+const causesMax = 4
+
+/** True of what storage and the kernel have logged already: a full disk is one line, not one per request. */
+const isLogged = (cause: unknown): boolean => {
+  let at: unknown = cause
+  for (let depth = 0; depth < causesMax && typeof at === "object" && at !== null; depth++) {
+    if (at instanceof StorageFault && at.reason === "full") return true
+    if (at instanceof Unavailable && at.reason === "storage") return true
+    at = (at as { readonly cause?: unknown }).cause
+  }
+  return false
 }
 
 type RefusedRequest = Parameters<Service["refused"]>[1]
@@ -125,7 +140,8 @@ class HeardService {
   /** Words the 500 of a handler that threw. A fault of the body is the transport's to answer. */
   private threw(request: Request, route: string, cause: unknown): Response {
     if (cause instanceof BodyFault) throw cause
-    return this.answered(request, route, { ...this.service.refused(500, request), cause })
+    const status = cause instanceof StorageFault && cause.reason === "full" ? 507 : 500
+    return this.answered(request, route, { ...this.service.refused(status, request), cause })
   }
 
   /** Logs why a stream was cut, unless its client went. */
@@ -150,6 +166,7 @@ class HeardService {
   }
 
   private failed(request: RefusedRequest, route: string | undefined, response: Response): void {
+    if (isLogged(response.cause)) return
     // What a service refuses because its client went away is nobody's failure.
     if (response.status !== 500 && "signal" in request && (request as Request).signal.aborted) return
     this.write(response.status === 500 ? "error" : "warn", "a request failed", request, route, response)

@@ -1,6 +1,7 @@
 /** Publishes what the process, its actors, its listener and its engines know of themselves.
  *  Source: docs/operations.md, "Metrics". */
 import type { Engines } from "../../../actors/engines/ports.ts"
+import type { Store } from "../../../storage/store.ts"
 import type { Metrics, Series } from "../../metrics.ts"
 import type { ActorSystem } from "../../registry.ts"
 import type { Server } from "../../transport/server.ts"
@@ -116,6 +117,16 @@ export const publishServer = (metrics: Metrics, server: Server): void => {
     connections.value = load.connections
     sockets.value = load.sockets
     requests.value = load.requests
+  })
+}
+
+export const publishStore = (metrics: Metrics, store: Store): void => {
+  const full = metrics.gauge({
+    name: "troupe_storage_full",
+    help: "1 while the disk is full and writes are refused, else 0."
+  })
+  metrics.onScrape(() => {
+    full.value = store.writeFault() === undefined ? 0 : 1
   })
 }
 

@@ -8,6 +8,7 @@ import type { Log } from "../../kind.ts"
 import { Metrics } from "../../metrics.ts"
 import type { ActorSystem } from "../../registry.ts"
 import type { Server } from "../../transport/server.ts"
+import type { Store } from "../../../storage/store.ts"
 import { Exchanges } from "./exchanges.ts"
 import { jsonLogger, minimumLevel, plainLog, type JsonLoggerOptions, type LeastLevel } from "./logger.ts"
 import {
@@ -16,6 +17,7 @@ import {
   publishEventLoop,
   publishProcess,
   publishServer,
+  publishStore,
   responseCounts
 } from "./process-metrics.ts"
 import { OtlpExporter, sendTo } from "./otlp.ts"
@@ -52,6 +54,7 @@ interface TelemetryShape {
   readonly tracing: Tracing | undefined
   /** Publishes the numbers of what is observed. */
   readonly observe: (observed: Observed) => void
+  readonly observeStore: (store: Store) => void
 }
 
 const version = "0.1.0"
@@ -129,6 +132,7 @@ const make = (options: TelemetryOptions): Effect.Effect<TelemetryShape, never, S
         const heard = exchanges.instrument(service)
         return tracing?.instrument(heard) ?? heard
       },
+      observeStore: (store) => publishStore(metrics, store),
       observe: ({ actors, engines, server }) => {
         publishActors(metrics, actors)
         publishEngines(metrics, engines)
