@@ -1,12 +1,12 @@
 /** The store over LMDB: one file, one ordered map, one writer process. Guarantee: a commit counts as durable
  *  only after both the put's promise and `flushed`, so it is safe under either reading of lmdb-js's
- *  documentation. The data folder holds store.lmdb, store.lmdb-lock, blobs/ and writer.pid. Source:
- *  docs/architecture.md, "Storage". */
-import { cp, mkdir, readdir } from "node:fs/promises"
+ *  documentation. Source: docs/architecture.md, "Storage". */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from "lmdb"
+import { writeBackup } from "./backup.ts"
 import { fileBlobs } from "./blobs.ts"
+import { blobsFolder, restoreFolder, storeFile } from "./data-folder.ts"
 import { commitErrorOf, faultOf } from "./disk-fault.ts"
 import { makeFolder } from "./files.ts"
 import { lockFolder } from "./folder-lock.ts"
@@ -109,11 +109,16 @@ export const openLmdb = async ({
 }: LmdbOptions): Promise<Store> => {
   makeFolder(folder)
   const unlock = lockFolder(folder)
-  const file = join(folder, "store.lmdb")
+  const file = join(folder, storeFile)
   const room = new Room({ folder, file, listener: onRoom })
   let backend: Lmdb | undefined
   let blobs: Blobs
   try {
+    if (existsSync(join(folder, restoreFolder)))
+      throw new StorageFault({
+        reason: "io",
+        detail: `a restore into ${folder} was cut off: run it again (troupe restore)`
+      })
     const db = open({
       path: file,
       encoding: "binary",
@@ -131,7 +136,7 @@ export const openLmdb = async ({
       })
     if (stored === undefined)
       await backend.apply([{ key: schemaKey, value: Buffer.from(String(schemaVersion)) }])
-    blobs = fileBlobs(join(folder, "blobs"), (cause) => room.failed(cause))
+    blobs = fileBlobs(join(folder, blobsFolder), (cause) => room.failed(cause))
   } catch (cause) {
     await backend?.close()
     unlock()
@@ -139,22 +144,32 @@ export const openLmdb = async ({
   }
   const { db } = backend
   const writer = new Writer(backend)
+  /** The backups under way, which read the store. */
+  const backups = new Set<Promise<void>>()
   return storeOf(writer, {
     blobs,
     durability,
     writeFault: () => room.fault,
-    backup: async (target) => {
-      if (existsSync(target) && (await readdir(target)).length > 0)
-        throw new StorageFault({ reason: "io", detail: "a backup goes into an empty or absent folder" })
-      await mkdir(join(target, "blobs"), { recursive: true, mode: 0o700 })
-      await writer.flushed()
-      try {
-        await db.backup(join(target, "store.lmdb"), true)
-        for (const id of await blobs.ids())
-          await cp(join(folder, "blobs", id), join(target, "blobs", id)).catch(unlessMissing)
-      } catch (cause) {
+    backup: (target, signal) => {
+      const backup = writeBackup({
+        folder,
+        target,
+        blobs,
+        copyStore: async (path) => {
+          await writer.flushed()
+          await db.backup(path, true)
+        },
+        signal
+      }).catch((cause: unknown) => {
         throw faultOf(cause)
-      }
+      })
+      const ended = backup.then(
+        () => {},
+        () => {}
+      )
+      backups.add(ended)
+      void ended.then(() => backups.delete(ended))
+      return backup
     },
     check: async () => {
       await writer.flushed()
@@ -164,27 +179,10 @@ export const openLmdb = async ({
       return integrityOf(entries as Iterable<Row>, blobs)
     },
     close: async () => {
+      await Promise.all(backups)
       await writer.flushed()
       await backend.close()
       unlock()
     }
   })
-}
-
-/** Ignores a missing blob: it may be deleted while a backup runs, and then the rows that name it are deleted
- *  too. */
-const unlessMissing = (cause: NodeJS.ErrnoException): void => {
-  if (cause.code !== "ENOENT") throw cause
-}
-
-/** Restores a backup into an empty or absent data folder. The master key is not part of a backup and has to
- *  be stored separately. */
-export const restore = async (backup: string, folder: string): Promise<void> => {
-  if (!existsSync(join(backup, "store.lmdb")))
-    throw new StorageFault({ reason: "io", detail: `${backup} holds no backup` })
-  const present = existsSync(folder) ? (await readdir(folder)).filter((name) => name !== "master.key") : []
-  if (present.length > 0) throw new StorageFault({ reason: "io", detail: `${folder} is not empty` })
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  for (const name of ["store.lmdb", "blobs"])
-    await cp(join(backup, name), join(folder, name), { recursive: true })
 }

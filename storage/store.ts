@@ -112,6 +112,13 @@ export interface Integrity {
   readonly faults: ReadonlyArray<string>
 }
 
+/** What a backup holds. */
+export interface BackupSummary {
+  readonly entries: number
+  readonly files: number
+  readonly bytes: number
+}
+
 export interface Store {
   /** Accepts or refuses a commit at once: every condition is checked against the newest accepted state (on
    *  disk or still on its way there). When it refuses, it returns the Conflict, nothing has changed, and
@@ -147,9 +154,10 @@ export interface Store {
   readonly durability: "full" | "relaxed"
   /** Returns the fault that writes meet now, while the disk is full; undefined while they are taken. */
   writeFault(): StorageFault | undefined
-  /** Copies the store consistently, while writes continue, into an empty or absent folder. */
-  backup(folder: string): Promise<void>
-  check(): Promise<Integrity>
+  /** Copies the data folder consistently, while writes continue, into an empty or absent folder (backup.ts).
+   *  When it is aborted, nothing is left behind. */
+  backup(folder: string, signal?: AbortSignal): Promise<BackupSummary>
+  check(signal?: AbortSignal): Promise<Integrity>
   close(): Promise<void>
 }
 

@@ -3,6 +3,7 @@
 import { Context, Effect, Layer } from "effect"
 import { isLoopbackHost } from "../../protocols/shared/addresses.ts"
 import { equalSecrets } from "../../storage/seal.ts"
+import { StorageFault } from "../../storage/store.ts"
 import { Actors } from "../registry.ts"
 import type { Server } from "../transport/server.ts"
 import type { Config } from "./config/config.ts"
@@ -22,6 +23,16 @@ const viewsOf = (engines: BuiltEngines): ReadonlyArray<EngineView> =>
   engines.all().map(({ port, info, readiness }) => {
     const is = readiness()
     return { port, ...info, ready: is.ready, ...(is.ready ? {} : { reason: is.reason }) }
+  })
+
+/** Runs a long operation of the store; an interruption aborts it and waits until it has let go. */
+const storing = <A>(work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, StorageFault> =>
+  Effect.callback<A, StorageFault>((resume, signal) => {
+    const done = work(signal).then(
+      (value) => resume(Effect.succeed(value)),
+      (cause: unknown) => resume(cause instanceof StorageFault ? Effect.fail(cause) : Effect.die(cause))
+    )
+    return Effect.promise(() => done)
   })
 
 const urlOf = ({ publicBase, tlsCert, host }: Config, port: number): string => {
@@ -71,8 +82,8 @@ export class Listener extends Context.Service<Listener, Listening>()("program/Li
           isOperator: (token) =>
             secrets.current !== undefined && equalSecrets(token, secrets.current.operatorToken),
           keys: translation.keys,
-          backup: (folder) => store.backup(folder),
-          check: () => store.check(),
+          backup: (folder) => storing((signal) => store.backup(folder, signal)),
+          check: () => storing((signal) => store.check(signal)),
           probes: chat.probes
         }),
         translation.service,

@@ -1,6 +1,8 @@
 /** The operational endpoints that every node answers whatever it serves: health, metrics, and for the
  *  operator (bearer token) actors, keys and backup. This module knows no service: whatever a service
  *  contributes is passed in as functions. Source: docs/operations.md. */
+import { Effect } from "effect"
+import type { BackupSummary, Integrity, StorageFault } from "../../storage/store.ts"
 import {
   json,
   mapLater,
@@ -36,8 +38,9 @@ export interface Operations {
     readonly create: (label: string | undefined) => Promise<unknown>
     readonly deactivate: (keyId: string) => Promise<unknown>
   }
-  readonly backup: (folder: string) => Promise<void>
-  readonly check: () => Promise<unknown>
+  /** Ends, and leaves nothing behind, when it is interrupted. */
+  readonly backup: (folder: string) => Effect.Effect<BackupSummary, StorageFault>
+  readonly check: () => Effect.Effect<Integrity, StorageFault>
   readonly probes?: Probes
 }
 
@@ -60,6 +63,14 @@ const refusalMessages: Readonly<Record<number, string>> = {
   404: "Not found",
   405: "Method not allowed",
   507: "Storage is full"
+}
+/** Decodes a part of a path; undefined when its percent-encoding is malformed. */
+const decoded = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
 }
 const bodyBytesMax = 65_536
 const listMax = 1_000
@@ -114,6 +125,15 @@ export const operations = ({
   /** On a full disk the node stays ready, because it still serves whatever needs no write. */
   const db = (): string => actors.store.writeFault()?.reason ?? "ok"
   const fitness = (): string => (db() === "ok" ? "ok" : "degraded")
+  /** Makes the routes below `/console/api/` that name one actor: an id may hold slashes. */
+  const ofActor = (method: string, what: string, answer: (kind: string, id: string) => Response): Route => ({
+    method,
+    path: `/console/api/${what}/:kind/*`,
+    handle: guarded(({ params }) => {
+      const id = decoded(params["*"]!)
+      return id === undefined ? fail(400, "the id is not percent-encoded") : answer(params["kind"]!, id)
+    })
+  })
   const whole = { as: "buffer", bytesMax: bodyBytesMax } as const
   const text = (body: string, type = "text/plain; charset=utf-8"): Response => ({
     status: 200,
@@ -190,32 +210,18 @@ export const operations = ({
           })
         )
       },
-      {
-        method: "GET",
-        path: "/console/api/actors/:kind/*",
-        handle: guarded(({ params }) => {
-          const view = actors.inspect(params["kind"]!, decodeURIComponent(params["*"]!))
-          return view === undefined ? fail(404, "no such actor in memory") : ok(view)
-        })
-      },
-      {
-        method: "GET",
-        path: "/console/api/journal/:kind/*",
-        handle: guarded(({ params }) =>
-          actors.overview().some(({ kind }) => kind === params["kind"])
-            ? ok(actors.journal(params["kind"]!, decodeURIComponent(params["*"]!)))
-            : fail(404, "no such kind")
-        )
-      },
-      {
-        method: "POST",
-        path: "/console/api/restart/:kind/*",
-        handle: guarded(({ params }) =>
-          actors.restart(params["kind"]!, decodeURIComponent(params["*"]!))
-            ? ok({ restarted: true })
-            : fail(404, "no such actor in memory")
-        )
-      },
+      ofActor("GET", "actors", (kind, id) => {
+        const view = actors.inspect(kind, id)
+        return view === undefined ? fail(404, "no such actor in memory") : ok(view)
+      }),
+      ofActor("GET", "journal", (kind, id) =>
+        actors.overview().some((of) => of.kind === kind)
+          ? ok(actors.journal(kind, id))
+          : fail(404, "no such kind")
+      ),
+      ofActor("POST", "restart", (kind, id) =>
+        actors.restart(kind, id) ? ok({ restarted: true }) : fail(404, "no such actor in memory")
+      ),
       { method: "GET", path: "/console/api/keys", handle: guarded(() => ok(keys.list())) },
       {
         method: "POST",
@@ -240,18 +246,26 @@ export const operations = ({
         method: "POST",
         path: "/console/api/backup",
         body: whole,
-        handle: guarded(async ({ body }) => {
+        handle: guarded(({ body }) => {
           const { folder } = bodyOf(body)
-          if (typeof folder !== "string" || folder === "") return fail(400, "wants a folder")
-          try {
-            await backup(folder)
-            return ok({ folder })
-          } catch (cause) {
-            return fail(409, (cause as Error).message)
-          }
+          if (typeof folder !== "string" || folder === "" || folder.includes("\0"))
+            return fail(400, "wants a folder")
+          return Effect.match(backup(folder), {
+            onSuccess: (summary) => ok({ folder, ...summary }),
+            onFailure: ({ message }) => fail(409, message)
+          })
         })
       },
-      { method: "GET", path: "/console/api/check", handle: guarded(async () => ok(await check())) }
+      {
+        method: "GET",
+        path: "/console/api/check",
+        handle: guarded(() =>
+          Effect.match(check(), {
+            onSuccess: ok,
+            onFailure: (cause) => ({ ...fail(500, cause.message), cause })
+          })
+        )
+      }
     ]
   }
 }

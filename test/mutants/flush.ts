@@ -33,16 +33,16 @@ export const flush: ReadonlyArray<Mutant> = [
   {
     id: "backup-waits-for-nothing",
     file: "storage/lmdb.ts",
-    find: "      await writer.flushed()\n      try {\n        await db.backup(",
-    replace: "      try {\n        await db.backup(",
+    find: "          await writer.flushed()\n          await db.backup(",
+    replace: "          await db.backup(",
     why: "a backup lacks commits that were accepted before it began",
     tests: lmdb
   },
   {
     id: "close-waits-for-nothing",
     file: "storage/lmdb.ts",
-    find: "    close: async () => {\n      await writer.flushed()\n",
-    replace: "    close: async () => {\n",
+    find: "      await Promise.all(backups)\n      await writer.flushed()\n",
+    replace: "      await Promise.all(backups)\n",
     why: "what was accepted in the last turn is lost at a clean shutdown",
     tests: lmdb
   },

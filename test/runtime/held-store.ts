@@ -127,7 +127,7 @@ export class HeldStore {
     blobs: undefined as never,
     durability: "full",
     writeFault: () => undefined,
-    backup: async () => {},
+    backup: async () => ({ entries: 0, files: 0, bytes: 0 }),
     check: async () => ({ ok: true, entries: 0, faults: [] }),
     close: async () => {}
   }

@@ -152,11 +152,16 @@ export class Program {
 
   /** Runs the command line against this program. */
   run(...words: ReadonlyArray<string>): Promise<Ran> {
+    return this.runIn({}, ...words)
+  }
+
+  /** The same in another environment. */
+  runIn(env: Readonly<Record<string, string>>, ...words: ReadonlyArray<string>): Promise<Ran> {
     return new Promise((resolve) => {
       execFile(
         process.execPath,
         [script, ...words],
-        { env: { ...this.env, TROUPE_PORT: String(this.port) }, cwd: this.home, timeout: patienceMs },
+        { env: { ...this.env, TROUPE_PORT: String(this.port), ...env }, cwd: this.home, timeout: patienceMs },
         (cause, out, err) => {
           const code = typeof cause?.code === "number" ? cause.code : 1
           resolve({ code: cause === null ? 0 : code, out, err })

@@ -17,7 +17,7 @@ const noFiles = {
   blobs: undefined as never,
   durability: "full" as const,
   writeFault: () => undefined,
-  backup: async () => {},
+  backup: async () => ({ entries: 0, files: 0, bytes: 0 }),
   check: async () => ({ ok: true, entries: 0, faults: [] }),
   close: async () => {}
 }

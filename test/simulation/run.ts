@@ -333,7 +333,7 @@ const plainStore = (disk: Disk): Store =>
     blobs: undefined as never,
     durability: "full",
     writeFault: () => undefined,
-    backup: async () => {},
+    backup: async () => ({ entries: 0, files: 0, bytes: 0 }),
     check: async () => ({ ok: true, entries: 0, faults: [] }),
     close: async () => {}
   })

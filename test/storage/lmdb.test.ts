@@ -4,7 +4,8 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeEach, expect, it, vi } from "vitest"
-import { openLmdb, restore } from "../../storage/lmdb.ts"
+import { openLmdb } from "../../storage/lmdb.ts"
+import { restore } from "../../storage/restore.ts"
 import { schemaVersion } from "../../storage/keys.ts"
 import { committed, type Write } from "../../storage/store.ts"
 
@@ -145,7 +146,7 @@ it("a backup begins when everything accepted before it is flushed, and holds it"
   await backup
   expect([disk.calls.slice(0, 2), disk.calls.at(-1)]).toEqual([["batch", "flush asked"], "backup"])
   await store.close()
-  await restore(copy, restored)
+  await restore({ backup: copy, folder: restored })
   const again = await openLmdb({ folder: restored })
   expect(again.get("t", ["accepted"])?.length).toBe(8)
   await again.close()

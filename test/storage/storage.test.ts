@@ -4,7 +4,8 @@ import { join } from "node:path"
 import { open } from "lmdb"
 import { afterAll, describe, expect, it } from "vitest"
 import { schemaKey } from "../../storage/keys.ts"
-import { openLmdb, restore } from "../../storage/lmdb.ts"
+import { openLmdb } from "../../storage/lmdb.ts"
+import { restore } from "../../storage/restore.ts"
 import { openMemory } from "../../storage/memory.ts"
 import { equalSecrets, masterKey, randomToken, SealFault, sealer } from "../../storage/seal.ts"
 import { committed, StorageFault, type Write } from "../../storage/store.ts"
@@ -150,8 +151,8 @@ describe("LMDB on disk", () => {
     writing = false
     await writer
     await store.close()
-    await expect(restore(copy, at)).rejects.toThrow(/not empty/)
-    await restore(copy, restored)
+    await expect(restore({ backup: copy, folder: at })).rejects.toThrow(/empty folder/)
+    await restore({ backup: copy, folder: restored })
     const back = await openLmdb({ folder: restored })
     const events = back.readJournal("k", "x", 0).length
     expect(events).toBeGreaterThanOrEqual(20)
@@ -159,9 +160,11 @@ describe("LMDB on disk", () => {
     expect(back.range("t", { limit: 100_000 })).toHaveLength(events)
     expect(await back.check()).toMatchObject({ ok: true })
     expect(await back.blobs.ids()).toEqual(["b"])
-    await expect(back.backup(copy)).rejects.toThrow(/empty or absent/)
+    await expect(back.backup(copy)).rejects.toThrow(/holds a backup already/)
     await back.close()
-    await expect(restore(join(root, "nowhere"), folder())).rejects.toThrow(/no backup/)
+    await expect(restore({ backup: join(root, "nowhere"), folder: folder() })).rejects.toThrow(
+      /no whole backup/
+    )
   })
   it("the integrity check names what is wrong", async () => {
     const at = folder()

@@ -2,9 +2,10 @@
  *  line, otherwise those of the data folder on this machine. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { masterKey, sealer } from "../../../storage/seal.ts"
+import { masterKey, sealer, type Sealer } from "../../../storage/seal.ts"
 import type { Config } from "../config/config.ts"
 import { readLocalSecrets, type LocalSecrets } from "../local-secrets.ts"
+import { requestPatiently } from "./patient-request.ts"
 
 export interface Client {
   readonly url: string
@@ -20,16 +21,23 @@ export interface ClientOverrides {
   readonly key?: string
 }
 
-export const clientOf = (config: Config, overrides: ClientOverrides): Client => {
-  const keyed = config.masterKey !== undefined || existsSync(join(config.data, "master.key"))
-  let secrets: LocalSecrets | undefined
+/** Returns what opens the sealed values of the data folder; undefined where there is no master key yet. */
+export const sealerOf = (config: Config): Sealer | undefined =>
+  config.masterKey !== undefined || existsSync(join(config.data, "master.key"))
+    ? sealer(masterKey(config.data, config.masterKey))
+    : undefined
+
+const secretsOf = (config: Config): LocalSecrets | undefined => {
   try {
-    secrets = keyed
-      ? readLocalSecrets(config.data, sealer(masterKey(config.data, config.masterKey)))
-      : undefined
+    const seal = sealerOf(config)
+    return seal === undefined ? undefined : readLocalSecrets(config.data, seal)
   } catch {
-    secrets = undefined
+    return undefined
   }
+}
+
+export const clientOf = (config: Config, overrides: ClientOverrides): Client => {
+  const secrets = secretsOf(config)
   return {
     url: (
       overrides.url ??
@@ -47,30 +55,53 @@ const authorizationOf = ({ key, adminKey, secrets }: Client, path: string): stri
   return path.startsWith("/admin/") ? `Bearer ${adminKey ?? ""}` : `DeepL-Auth-Key ${key ?? ""}`
 }
 
-export const call = async <A>(client: Client, method: string, path: string, body?: unknown): Promise<A> => {
-  const { url } = client
-  const answer = await fetch(url + path, {
-    method,
-    headers: {
-      Authorization: authorizationOf(client, path),
-      ...(body === undefined ? {} : { "Content-Type": "application/json" })
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) })
-  }).catch((cause: Error) => {
-    throw new Error(
-      `no server answers at ${url} (${(cause.cause as Error | undefined)?.message ?? cause.message}); start one with: npx troupe serve`
-    )
-  })
-  const text = await answer.text()
+const headersFor = (client: Client, path: string, body: unknown): Readonly<Record<string, string>> => ({
+  Authorization: authorizationOf(client, path),
+  ...(body === undefined ? {} : { "Content-Type": "application/json" })
+})
+
+const bodyOf = (body: unknown) => (body === undefined ? {} : { body: JSON.stringify(body) })
+
+const unreachable = (url: string, cause: Error): never => {
+  throw new Error(
+    `no server answers at ${url} (${(cause.cause as Error | undefined)?.message ?? cause.message}); start one with: npx troupe serve`,
+    { cause }
+  )
+}
+
+const valueOf = <A>(status: number, text: string): A => {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     value = undefined
   }
-  if (answer.ok) return value as A
+  if (status >= 200 && status < 300) return value as A
   const { message, detail } = (value ?? {}) as { readonly message?: string; readonly detail?: string }
   throw new Error(
-    `${answer.status}: ${message ?? (text === "" ? "no message" : text)}${detail === undefined ? "" : ` (${detail})`}`
+    `${status}: ${message ?? (text === "" ? "no message" : text)}${detail === undefined ? "" : ` (${detail})`}`
   )
+}
+
+export const call = async <A>(client: Client, method: string, path: string, body?: unknown): Promise<A> => {
+  const headers = headersFor(client, path, body)
+  const answer = await fetch(client.url + path, { method, headers, ...bodyOf(body) }).catch((cause: Error) =>
+    unreachable(client.url, cause)
+  )
+  return valueOf(answer.status, await answer.text())
+}
+
+/** Calls what may take long, and waits for it without a deadline. */
+export const callPatiently = async <A>(
+  client: Client,
+  method: string,
+  path: string,
+  body?: unknown
+): Promise<A> => {
+  const headers = headersFor(client, path, body)
+  const url = client.url + path
+  const { status, text } = await requestPatiently({ method, url, headers, ...bodyOf(body) }).catch(
+    (cause: Error) => unreachable(client.url, cause)
+  )
+  return valueOf(status, text)
 }

@@ -1,10 +1,9 @@
 /** `troupe store import FILE` imports JSON lines into the store by batches, as fast as the rate limit allows.
  *  It reports its progress and which lines were refused. One batch is in memory at a time. */
 import { createReadStream } from "node:fs"
-import { request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
 import { createInterface } from "node:readline"
 import type { Client } from "./client.ts"
+import { requestPatiently } from "./patient-request.ts"
 
 export interface ImportOptions {
   readonly resource: string
@@ -20,34 +19,6 @@ const bytesMax = 1_000_000
 const triesMax = 20
 const refusedShownMax = 20
 const saidEvery = 10_000
-
-/** Posts on a new connection each time: an idle connection may be closed by the server in the very moment it
- *  is used again, and a POST must not be sent twice. */
-const post = (
-  url: string,
-  headers: Record<string, string>,
-  body: string
-): Promise<{ readonly status: number; readonly after: string; readonly text: string }> =>
-  new Promise((resolve, reject) => {
-    const call = (url.startsWith("https:") ? httpsRequest : httpRequest)(
-      url,
-      { method: "POST", agent: false, headers: { ...headers, "Content-Length": Buffer.byteLength(body) } },
-      (answer) => {
-        let text = ""
-        answer
-          .setEncoding("utf8")
-          .on("data", (part: string) => {
-            text += part
-          })
-          .on("error", reject)
-          .on("end", () =>
-            resolve({ status: answer.statusCode ?? 0, after: answer.headers["retry-after"] ?? "1", text })
-          )
-      }
-    )
-    call.on("error", reject)
-    call.end(body)
-  })
 
 interface Result {
   readonly line_item: number
@@ -102,13 +73,14 @@ export const storeImport = async (
     for (let tries = 0; tries < triesMax; tries++) {
       const {
         status: answered,
-        after,
+        retryAfter: after = "1",
         text
-      } = await post(
-        `${url}/api/v1/${options.resource}/importMany`,
-        { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token },
+      } = await requestPatiently({
+        method: "POST",
+        url: `${url}/api/v1/${options.resource}/importMany`,
+        headers: { "Content-Type": "application/json", [`${options.headerPrefix}-Auth-Token`]: token },
         body
-      ).catch((cause: Error) => {
+      }).catch((cause: Error) => {
         throw new Error(`no server answers at ${url} (${cause.message})`)
       })
       if (answered === 429 || answered === 503) {

@@ -1,5 +1,6 @@
 /** The chat server that crash tests kill: real store, transport and sessions, models from a scripted upstream
  *  outside. node main.mjs FOLDER UPSTREAM_URL GRACE_MS; says its port; SIGTERM stops it as `serve` does. */
+import { Effect } from "effect"
 import { chatService } from "../../../runtime/program/services/chat.ts"
 import { operations } from "../../../runtime/program/operations.ts"
 import { ActorSystem } from "../../../runtime/registry.ts"
@@ -48,8 +49,8 @@ const ops = operations({
   adapter: () => "",
   isOperator: () => false,
   keys: { list: () => [], create: () => Promise.resolve({}), deactivate: () => Promise.resolve({}) },
-  backup: () => Promise.resolve(),
-  check: () => store.check(),
+  backup: () => Effect.die("not asked for"),
+  check: () => Effect.promise(() => store.check()),
   probes: chat.probes
 })
 

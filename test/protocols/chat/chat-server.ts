@@ -1,5 +1,6 @@
 /** Chat over a real socket: memory store unless given another, a clock that tests can push forward, a
  *  scripted upstream called `main`. */
+import { Effect } from "effect"
 import {
   chatService,
   type ChatConfig,
@@ -121,8 +122,8 @@ export class ChatTestServer {
       adapter: () => "",
       isOperator: () => false,
       keys: { list: () => [], create: () => Promise.resolve({}), deactivate: () => Promise.resolve({}) },
-      backup: () => Promise.resolve(),
-      check: () => Promise.resolve({}),
+      backup: () => Effect.die("not asked for"),
+      check: () => Effect.die("not asked for"),
       probes: chatServer.chat.probes
     })
     chatServer.server = await listenWith(parts.adapter ?? "uws", () => {}, [ops, chatServer.chat.service], {

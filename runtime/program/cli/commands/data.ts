@@ -1,8 +1,38 @@
-/** `troupe backup`, `troupe restore` and `troupe check` work on the data folder. */
+/** `troupe backup`, `troupe restore` and `troupe check` work on the data folder: themselves when no process has
+ *  its lock, otherwise through the server that has. */
 import { existsSync } from "node:fs"
-import { openLmdb, restore } from "../../../../storage/lmdb.ts"
-import { call, clientOf } from "../client.ts"
+import { join, resolve } from "node:path"
+import { storeFile } from "../../../../storage/data-folder.ts"
+import { openLmdb } from "../../../../storage/lmdb.ts"
+import { restore } from "../../../../storage/restore.ts"
+import { StorageFault, type BackupSummary, type Integrity, type Store } from "../../../../storage/store.ts"
+import { readLocalSecrets } from "../../local-secrets.ts"
+import { callPatiently, clientOf, sealerOf, type Client } from "../client.ts"
 import type { CliContext } from "../context.ts"
+
+interface Operation<A> {
+  readonly itself: (store: Store) => Promise<A>
+  readonly served: (server: Client) => Promise<A>
+}
+
+/** Opens the folder that no process writes; undefined when one does. */
+const openUnlessServed = (folder: string): Promise<Store | undefined> =>
+  openLmdb({ folder }).catch((cause: unknown) => {
+    if (cause instanceof StorageFault && cause.reason === "locked") return undefined
+    throw cause
+  })
+
+const operate = async <A>(cli: CliContext, { itself, served }: Operation<A>): Promise<A> => {
+  const config = await cli.config()
+  const isHere = cli.options.url === undefined && existsSync(join(config.data, storeFile))
+  const store = isHere ? await openUnlessServed(config.data) : undefined
+  if (store === undefined) return served(clientOf(config, cli.options))
+  try {
+    return await itself(store)
+  } finally {
+    await store.close()
+  }
+}
 
 export const addBackup = (cli: CliContext): void => {
   cli.program
@@ -12,26 +42,17 @@ export const addBackup = (cli: CliContext): void => {
     )
     .argument("<folder>")
     .action(async (folder: string) => {
-      const target = new URL(`file://${process.cwd()}/`).pathname
-      const to = folder.startsWith("/") ? folder : `${target}${folder}`
-      const config = await cli.config()
-      const server = clientOf(config, cli.options)
-      const running = await fetch(`${server.url}/livez`).then(
-        (answer) => answer.ok,
-        () => false
-      )
-      if (running) await call(server, "POST", "/console/api/backup", { folder: to })
-      else {
-        const store = await openLmdb({ folder: config.data })
-        try {
-          await store.backup(to)
-        } finally {
-          await store.close()
-        }
-      }
-      cli.print({ folder: to }, () => `backed up to ${to}`)
+      const to = resolve(folder)
+      const summary = await operate<BackupSummary>(cli, {
+        itself: (store) => store.backup(to),
+        served: (server) => callPatiently(server, "POST", "/console/api/backup", { folder: to })
+      })
+      cli.print({ ...summary, folder: to }, () => `backed up to ${to}: ${summary.entries} entries`)
     })
 }
+
+const wordsOf = ({ entries, ok, faults }: Integrity): string =>
+  [`${entries} entries, ${ok ? "all well" : "faults:"}`, ...faults].join("\n")
 
 export const addRestore = (cli: CliContext): void => {
   cli.program
@@ -40,25 +61,37 @@ export const addRestore = (cli: CliContext): void => {
     .argument("<folder>")
     .action(async (folder: string) => {
       const config = await cli.config()
-      if (!existsSync(folder)) throw new Error(`${folder}: no such folder`)
-      await restore(folder, config.data)
-      cli.print({ data: config.data }, () => `restored into ${config.data}`)
+      const seal = sealerOf(config)
+      const report = await restore({
+        backup: folder,
+        folder: config.data,
+        verify: (copies) => {
+          if (seal === undefined) return
+          try {
+            readLocalSecrets(copies, seal)
+          } catch (cause) {
+            throw new Error("the master key is not the one under which the backup was sealed", { cause })
+          }
+        }
+      })
+      const notes = seal === undefined ? ["bring its master key before you start it"] : []
+      cli.print({ data: config.data, ...report }, () =>
+        [`restored into ${config.data}: ${wordsOf(report)}`, ...notes].join("\n")
+      )
+      if (!report.ok) process.exitCode = 1
     })
 }
 
 export const addCheck = (cli: CliContext): void => {
   cli.program
     .command("check")
-    .description("integrity of the data of the running server")
+    .description("integrity of the data, also while the server runs")
     .action(async () => {
-      const report = await call<{
-        readonly ok: boolean
-        readonly entries: number
-        readonly faults: ReadonlyArray<string>
-      }>(await cli.client(), "GET", "/console/api/check")
-      cli.print(report, () =>
-        [`${report.entries} entries, ${report.ok ? "all well" : "faults:"}`, ...report.faults].join("\n")
-      )
+      const report = await operate<Integrity>(cli, {
+        itself: (store) => store.check(),
+        served: (server) => callPatiently(server, "GET", "/console/api/check")
+      })
+      cli.print(report, () => wordsOf(report))
       if (!report.ok) process.exitCode = 1
     })
 }
