@@ -138,6 +138,7 @@ await Promise.all([
   bundle([join(root, "runtime/program/cli/program.ts")], ".", true),
   bundle(sources("actors/engines/workers"), "workers", true),
   bundle(sources("protocols/formats/workers"), "workers", true),
+  bundle(sources("actors/hashing/workers"), "workers", true),
   bundle(sources("bench"), "bench", false),
   bundle(sources("bench/programs"), "bench/programs", false)
 ])

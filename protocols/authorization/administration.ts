@@ -36,7 +36,7 @@ export const administration = (
       return family._tag === "Active"
     },
     live: { ofClient: live },
-    hashPassword: (password) => passwords.hash(password),
+    hashPassword: passwords.hash,
     rotateKey: async (algorithm, also) => {
       const alg = algorithm ?? services.settings.signing.algorithm
       const row = await keys.rotate(alg, (kid) => also({ kid, alg }))

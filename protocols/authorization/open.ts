@@ -95,9 +95,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
   const seeded =
     deps.seed === undefined
       ? undefined
-      : await seedRows(authority, deps.seed, {
-          hashPassword: (password) => services.passwords.hash(password)
-        })
+      : await seedRows(authority, deps.seed, { hashPassword: services.passwords.hash })
   if (seeded !== undefined && seeded.faults.length > 0)
     throw new Error(`seeds:\n  ${seeded.faults.join("\n  ")}`)
   const removeUnused = unusedClients(authority)
@@ -123,6 +121,7 @@ export const openAuthorization = async (deps: AuthorizationDeps): Promise<OpenAu
     sweep,
     close: async () => {
       clearInterval(sweeping)
+      services.passwords.close()
       families.close()
       await authority.audit
         .settle()

@@ -1,8 +1,9 @@
-/** Passwords: normalized to NFKC and hashed with scrypt, a bounded number at a time behind a bounded queue.
- *  An unknown account costs the same time as a known one.
+/** Passwords: normalized to NFKC and hashed with scrypt on threads of their own, a bounded number at a time
+ *  behind a bounded queue. An unknown account costs the same time as a known one.
  *  Source: docs/spec/authorization.md, section 7.5. */
-import { Data, Effect, Exit, Fiber, Semaphore } from "effect"
-import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
+import { Effect } from "effect"
+import { randomBytes, timingSafeEqual } from "node:crypto"
+import { ScryptThreads, type HashQueueFull } from "../../actors/hashing/scrypt-threads.ts"
 import { codePointsOf } from "./fields.ts"
 
 interface Cost {
@@ -63,68 +64,50 @@ export const needsUpgrade = (stored: string): boolean => {
   )
 }
 
-const derive = (password: string, salt: Uint8Array, bytes: number, { log2N, r, p }: Cost): Promise<Buffer> =>
-  new Promise((resolve, reject) => {
-    scrypt(
-      password.normalize("NFKC"),
-      salt,
-      bytes,
-      { N: 2 ** log2N, r, p, maxmem: memoryBytesMax },
-      (fault, hash) => (fault === null ? resolve(hash) : reject(fault))
-    )
-  })
-
-/** Too many passwords are waiting. */
-export class PasswordsBusy extends Data.TaggedError("PasswordsBusy")<{}> {}
-
 export interface Passwords {
-  /** Returns undefined when too many passwords are waiting. */
-  hash(password: string): Promise<string> | undefined
+  /** Fails when too many passwords are waiting. */
+  hash(password: string): Effect.Effect<string, HashQueueFull>
   /** Compares a password with a stored hash. An undefined `stored` (no such account, or no password) costs
    *  the same work and succeeds with false. An interruption leaves the queue; a hash that has begun goes on, and
-   *  its verdict with it, so that a client that goes cannot keep a wrong password from being counted. */
-  verify(stored: string | undefined, password: string): Effect.Effect<boolean, PasswordsBusy>
+   *  its verdict with it. */
+  verify(stored: string | undefined, password: string): Effect.Effect<boolean, HashQueueFull>
+  close(): void
 }
 
+const encoded = (salt: Buffer, hash: Buffer): string =>
+  `scrypt$${cost.log2N}$${cost.r}$${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`
+
 export const passwordsOf = (concurrency: number): Passwords => {
-  const places = Semaphore.makeUnsafe(concurrency)
-  let present = 0
-  const limited = <A>(work: () => Promise<A>): Effect.Effect<A, PasswordsBusy> =>
-    Effect.suspend(() => {
-      if (present >= concurrency + queueMax) return Effect.fail(new PasswordsBusy())
-      present++
-      let result: { readonly value: A } | undefined
-      const begun = Effect.promise(async () => {
-        result = { value: await work() }
-      })
-      const waiting = Effect.interruptible(places.withPermit(Effect.uninterruptible(begun)))
-      return Effect.exit(waiting).pipe(
-        Effect.ensuring(Effect.sync(() => void present--)),
-        Effect.flatMap((exit) =>
-          Exit.isFailure(exit) && result === undefined
-            ? Effect.failCause(exit.cause)
-            : Effect.succeed(result!.value)
-        )
-      )
-    }).pipe(Effect.uninterruptible)
+  const threads = new ScryptThreads({ threadsMax: concurrency, waitingMax: queueMax })
+  const derive = (
+    password: string,
+    salt: Uint8Array,
+    length: number,
+    { log2N, r, p }: Cost
+  ): Effect.Effect<Buffer, HashQueueFull> =>
+    threads.hash({
+      password: password.normalize("NFKC"),
+      salt,
+      length,
+      N: 2 ** log2N,
+      r,
+      p,
+      maxmem: memoryBytesMax
+    })
   const nobody: Stored = { ...cost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes) }
   return {
     hash: (password) => {
-      const hashing = limited(async () => {
-        const salt = randomBytes(saltBytes)
-        const hash = await derive(password, salt, hashBytes, cost)
-        return `scrypt$${cost.log2N}$${cost.r}$${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`
-      })
-      const fiber = Effect.runFork(hashing)
-      const refused = fiber.pollUnsafe()
-      return refused === undefined ? Effect.runPromise(Fiber.join(fiber)) : undefined
+      const salt = randomBytes(saltBytes)
+      return Effect.map(derive(password, salt, hashBytes, cost), (hash) => encoded(salt, hash))
     },
-    verify: (stored, password) =>
-      limited(async () => {
-        const storedHash = stored === undefined ? undefined : parsed(stored)
-        const against = storedHash ?? nobody
-        const hash = await derive(password, against.salt, against.hash.length, against)
-        return timingSafeEqual(hash, against.hash) && storedHash !== undefined
-      })
+    verify: (stored, password) => {
+      const storedHash = stored === undefined ? undefined : parsed(stored)
+      const { salt, hash: expected, ...against } = storedHash ?? nobody
+      return Effect.map(
+        derive(password, salt, expected.length, against),
+        (hash) => timingSafeEqual(hash, expected) && storedHash !== undefined
+      )
+    },
+    close: () => threads.close()
   }
 }

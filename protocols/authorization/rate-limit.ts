@@ -3,7 +3,6 @@
  *  Source: docs/spec/authorization.md, section 3.5. */
 import { Lockout } from "../../actors/lockout.ts"
 import { sourceOf } from "../shared/addresses.ts"
-import { askMaybeSync } from "../shared/maybe-promise.ts"
 import type { AuthContext } from "./auth-context.ts"
 import { CallCounts, FailureCounts, identityOf, type CallRule } from "./identity-counts.ts"
 import { type Problem, slowDown } from "./problems.ts"
@@ -18,6 +17,13 @@ const ruleOf = ({
 
 const clientFailures = { max: 20, windowMs: 60_000, lockMs: 60_000 }
 const adminFailures = { max: 10, windowMs: 60_000, lockMs: 60_000 }
+
+/** An attempt to sign in that is being judged. */
+export interface LoginReservation {
+  /** Reports the outcome, once; resolves to true when it caused a lockout. "unjudged": the password was never
+   *  compared. */
+  settle(outcome: "failed" | "succeeded" | "unjudged"): Promise<boolean>
+}
 
 export class Limits {
   private readonly authority: AuthContext
@@ -71,44 +77,52 @@ export class Limits {
     return this.authority.actors.ref(Lockout, `authorization/${name}`)
   }
 
-  private check(name: string): Problem | undefined | Promise<Problem | undefined> {
-    return askMaybeSync((done) =>
-      this.lock(name).askNow("Check", {}, (answer) =>
-        done("refuse" in answer ? slowDown(answer.refuse.retryAfterMs) : undefined)
+  /** Reserves one attempt to sign in, before its password is hashed: as many attempts as may fail are judged at
+   *  once, and no more. */
+  async reserveLogin(ip: string, email: string): Promise<LoginReservation | Problem> {
+    const source = sourceOf(ip)
+    const { failuresMax, sourceFailuresMax } = this.authority.settings.rate
+    const all = `login/${source}`
+    const one = `login/${source}/${email.toLowerCase()}`
+    const refusedAll = await this.reserve(all, sourceFailuresMax)
+    if (refusedAll !== undefined) return refusedAll
+    const refusedOne = await this.reserve(one, failuresMax)
+    if (refusedOne !== undefined) {
+      await this.settle(all, sourceFailuresMax, false)
+      return refusedOne
+    }
+    return {
+      settle: async (outcome) => {
+        const failed = outcome === "failed"
+        const locked = await Promise.all([
+          this.settle(all, sourceFailuresMax, failed),
+          this.settle(one, failuresMax, failed)
+        ])
+        if (outcome === "succeeded") this.lock(one).tell("Clear", {})
+        return locked.includes(true)
+      }
+    }
+  }
+
+  private async reserve(name: string, max: number): Promise<Problem | undefined> {
+    if (max === 0) return undefined
+    const windowMs = this.authority.settings.rate.failureWindowMs
+    return new Promise((resolve) =>
+      this.lock(name).askNow("Reserve", { max, windowMs }, (answer) => {
+        if ("reply" in answer) resolve(undefined)
+        else resolve(slowDown("refuse" in answer ? answer.refuse.retryAfterMs : 1_000))
+      })
+    )
+  }
+
+  private async settle(name: string, max: number, failed: boolean): Promise<boolean> {
+    if (max === 0) return false
+    const { failureWindowMs: windowMs, lockMs } = this.authority.settings.rate
+    return new Promise((resolve) =>
+      this.lock(name).askNow("Settle", { max, windowMs, lockMs, failed }, (answer) =>
+        resolve("reply" in answer && answer.reply)
       )
     )
-  }
-
-  private fail(name: string, max: number, windowMs: number, lockMs: number): Promise<boolean> {
-    return max === 0
-      ? Promise.resolve(false)
-      : new Promise((resolve) =>
-          this.lock(name).askNow("Fail", { max, windowMs, lockMs }, (answer) =>
-            resolve("reply" in answer && answer.reply)
-          )
-        )
-  }
-
-  async loginAllowed(ip: string, email: string): Promise<Problem | undefined> {
-    const source = sourceOf(ip)
-    return (
-      (await this.check(`login/${source}`)) ?? (await this.check(`login/${source}/${email.toLowerCase()}`))
-    )
-  }
-
-  /** Counts a failed login, and resolves to true when this failure caused a lockout. */
-  async loginFailed(ip: string, email: string): Promise<boolean> {
-    const source = sourceOf(ip)
-    const { failuresMax, sourceFailuresMax, failureWindowMs, lockMs } = this.authority.settings.rate
-    const [all, one] = await Promise.all([
-      this.fail(`login/${source}`, sourceFailuresMax, failureWindowMs, lockMs),
-      this.fail(`login/${source}/${email.toLowerCase()}`, failuresMax, failureWindowMs, lockMs)
-    ])
-    return all || one
-  }
-
-  loginSucceeded(ip: string, email: string): void {
-    this.lock(`login/${sourceOf(ip)}/${email.toLowerCase()}`).tell("Clear", {})
   }
 
   clientAllowed(ip: string, clientId: string): Problem | undefined {

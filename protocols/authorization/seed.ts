@@ -2,7 +2,9 @@
  *  only when none of its slug, client id, e-mail or issuer exists. Every entry is validated before the first
  *  is written.
  *  Source: docs/spec/authorization.md, section 17, `seed.*`. */
+import { Effect } from "effect"
 import { defined } from "../../runtime/defined.ts"
+import { effectOf } from "../../runtime/http.ts"
 import { Conflict } from "../../storage/store.ts"
 import { canBeKey, type AdminPorts, type Answer, type Decision, type Outcome } from "./admin/call.ts"
 import { createClient } from "./admin/clients.ts"
@@ -40,7 +42,7 @@ interface Kind {
   readonly key: string
   readonly name: string
   exists(name: string): boolean
-  create(members: Members): Outcome | Promise<Outcome | Decision>
+  create(members: Members): Outcome | Promise<Outcome | Decision> | Effect.Effect<Outcome | Decision>
 }
 
 export const seedRows = async (
@@ -109,7 +111,7 @@ export const seedRows = async (
       }
       names.add(bears.toLowerCase())
       if (exists(bears)) continue
-      const decided = await create(members)
+      const decided = await Effect.runPromise(effectOf<Outcome | Decision>(create(members)))
       const outcome = typeof decided === "function" ? decided() : decided
       if (isProblem(outcome)) {
         faults.push(`${where}: ${outcome.description}`)

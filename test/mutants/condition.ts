@@ -55,14 +55,10 @@ export const condition: ReadonlyArray<Mutant> = [
   },
   {
     id: "login-of-a-spent-request",
-    file: "protocols/authorization/browser/login.ts",
-    find: `              phase: "consent" as const
-            },
-            Requests.unchanged(pending.request)
-          )`,
-    replace: `              phase: "consent" as const
-            }
-          )`,
+    file: "protocols/authorization/browser/authorize.ts",
+    find: `    { ...request, userId, sessionHash, phase: "consent" as const },
+    Requests.unchanged(request)`,
+    replace: `    { ...request, userId, sessionHash, phase: "consent" as const }`,
     why: "of two logins for one request the later takes the request over from the earlier",
     tests: ["test/protocols/authorization/browser/login.test.ts"]
   },

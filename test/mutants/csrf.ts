@@ -104,8 +104,8 @@ export const csrf: ReadonlyArray<Mutant> = [
   {
     id: "consent-without-token",
     file: "protocols/authorization/browser/consent.ts",
-    find: `if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {`,
-    replace: "if (signedIn === undefined) {",
+    find: `if (!sessions.isCsrf(presented, "consent", row.sessionHash ?? "", req))`,
+    replace: `if (presented === "")`,
     why: "another site presses Allow",
     tests: ["test/protocols/authorization/browser/consent.test.ts"]
   },

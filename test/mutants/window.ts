@@ -37,24 +37,32 @@ export const window: ReadonlyArray<Mutant> = [
   {
     id: "one-guess-more",
     file: "actors/lockout.ts",
-    find: "return now.failures >= max",
-    replace: "return now.failures > max",
+    find: "return failures >= max",
+    replace: "return failures > max",
     why: "a guesser has one guess more than the limit",
+    tests: ["test/actors/lockout.test.ts"]
+  },
+  {
+    id: "pending-guesses-not-counted",
+    file: "actors/lockout.ts",
+    find: "return recent + pending >= max",
+    replace: "return recent >= max",
+    why: "a hundred guesses at once are all judged",
     tests: ["test/actors/lockout.test.ts"]
   },
   {
     id: "failures-never-age",
     file: "actors/lockout.ts",
-    find: "const fresh = nowMs - sinceMs >= windowMs",
-    replace: "const fresh = sinceMs === 0",
+    find: "const fresh = nowMs - state.sinceMs >= windowMs",
+    replace: "const fresh = state.sinceMs === 0",
     why: "ten typing errors in a year lock an account",
     tests: ["test/actors/lockout.test.ts"]
   },
   {
     id: "lock-opens-late",
     file: "actors/lockout.ts",
-    find: "      Check: ({ untilMs }, _, { nowMs }) =>\n        nowMs < untilMs",
-    replace: "      Check: ({ untilMs }, _, { nowMs }) =>\n        nowMs <= untilMs",
+    find: "      Reserve: ({ untilMs }, _, { nowMs }) =>\n        nowMs < untilMs",
+    replace: "      Reserve: ({ untilMs }, _, { nowMs }) =>\n        nowMs <= untilMs",
     why: "Retry-After tells a time at which the caller is refused again",
     tests: ["test/actors/lockout.test.ts"]
   },
@@ -69,8 +77,8 @@ export const window: ReadonlyArray<Mutant> = [
   {
     id: "address-case",
     file: "protocols/authorization/rate-limit.ts",
-    find: "      this.fail(`login/${source}/${email.toLowerCase()}`",
-    replace: "      this.fail(`login/${source}/${email}`",
+    find: "const one = `login/${source}/${email.toLowerCase()}`",
+    replace: "const one = `login/${source}/${email}`",
     why: "a guesser who varies the case of the address is never locked out",
     tests: ["test/protocols/authorization/rate-limit.test.ts"]
   },
@@ -101,8 +109,8 @@ export const window: ReadonlyArray<Mutant> = [
   {
     id: "store-sign-ins",
     file: "protocols/store/console/sign-in.ts",
-    find: "        await rateLimiter.countFailedSignIn(request.client)\n",
-    replace: "",
+    find: "isFailed = session === undefined",
+    replace: "isFailed = false",
     why: "passwords of the console can be guessed without limit",
     tests: ["test/protocols/store/console/console.test.ts"]
   },

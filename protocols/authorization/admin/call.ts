@@ -2,10 +2,12 @@
  *  route commits its writes, its audit event and the Idempotency-Key record in one transaction, and answers
  *  after that.
  *  Source: docs/spec/authorization.md, section 16, rules 1 to 6. */
+import type { Effect } from "effect"
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
+import type { Passwords } from "../passwords.ts"
 import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
 import type { Form, Members } from "../wire.ts"
@@ -33,8 +35,7 @@ export interface AdminPorts {
     /** True when the client has a live issuance or refresh-token family. */
     ofClient(clientId: string): boolean
   }
-  /** Returns undefined when too many passwords are waiting to be hashed. */
-  readonly hashPassword: (password: string) => Promise<string> | undefined
+  readonly hashPassword: Passwords["hash"]
   /** Commits the writes of `also` in the transaction that creates the key. Resolves when the key is durable,
    *  and rejects with the store's Conflict when a condition of those writes fails. */
   readonly rotateKey: (
@@ -101,7 +102,10 @@ export type Outcome = Answer | Problem
  *  this part as a function. */
 export type Decision = () => Outcome
 
-export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision>
+export type Action = (call: AdminCall) => Outcome | Promise<Outcome | Decision> | Waiting
+
+/** An action that stops with its client. It ends before anything is written. */
+export type Waiting = Effect.Effect<Outcome | Decision>
 
 export const ok = (body: Readonly<Record<string, unknown>>): Answer => ({ status: 200, body })
 export const noContent: Answer = { status: 204 }

@@ -4,12 +4,29 @@
  *  Source: docs/spec/authorization.md, section 16. */
 import { defined } from "../../../runtime/defined.ts"
 import { createHash, timingSafeEqual } from "node:crypto"
-import type { Handler, Request, Response, Route } from "../../../runtime/http.ts"
+import {
+  flatMapLater,
+  mapLater,
+  type Handler,
+  type Later,
+  type Request,
+  type Response,
+  type Route
+} from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { isProblem, type Problem, problemOf, problemResponse, slowDown } from "../problems.ts"
 import { isWireFault, readJson, readPairs } from "../wire.ts"
-import { conflict, invalid, type Action, type AdminPorts, type Answer, type AdminCall } from "./call.ts"
+import {
+  conflict,
+  invalid,
+  type Action,
+  type AdminCall,
+  type AdminPorts,
+  type Answer,
+  type Decision,
+  type Outcome
+} from "./call.ts"
 import {
   deleteClient,
   getClient,
@@ -23,7 +40,7 @@ import {
 } from "./clients.ts"
 import { deleteBrokerGrant, deleteConsent } from "./grants.ts"
 import { deleteIdp, getIdp, listIdps, postIdp, putIdp, refreshKeys } from "./idps.ts"
-import { memoryOf } from "./idempotency.ts"
+import { memoryOf, type Memory } from "./idempotency.ts"
 import { deleteIssuance, deleteToken, getIssuance, listIssuances, listTokens } from "./issuances.ts"
 import { deleteProvider, getProvider, listProviders, patchProvider, postProvider } from "./providers.ts"
 import { policyActions } from "./resource-policy.ts"
@@ -89,29 +106,47 @@ const readCall = (authority: AuthContext, ports: AdminPorts, request: Request): 
     : { authority, ports, request, params: request.params, query, members }
 }
 
-const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> => {
+/** Waits until the recorded answer is durable before repeating it. */
+const recalled = async (
+  call: AdminCall,
+  memory: Memory | undefined
+): Promise<Answer | Problem | undefined> => {
+  if (memory?.recalled() === undefined) return undefined
+  await call.authority.books.store.flushed()
+  return memory.recalled()
+}
+
+/** An action that waits stops with its client; what it has decided is then written whatever the client does. */
+const changedMeanwhile = (): Problem => conflict("the row changed meanwhile; try again")
+
+const run = (action: Action, call: AdminCall): Later<Answer | Problem> => {
+  const memory = memoryOf(call.authority, call.request)
+  if (isProblem(memory)) return memory
+  const acted = (): Later<Answer | Problem> => actedOn(action, call, memory)
+  return memory?.recalled() === undefined
+    ? acted()
+    : flatMapLater(recalled(call, memory), (before) => before ?? acted())
+}
+
+const actedOn = (action: Action, call: AdminCall, memory: Memory | undefined): Later<Answer | Problem> =>
+  flatMapLater<Outcome | Decision, Answer | Problem>(action(call), (decided) => {
+    // No wait may come between here and the commit.
+    const outcome = typeof decided === "function" ? decided() : decided
+    if (memory?.recalled() !== undefined)
+      return recalled(call, memory).then((answer) => answer ?? changedMeanwhile())
+    return isProblem(outcome) ? outcome : carriedOut(call, memory, outcome)
+  })
+
+/** Commits what an action has decided, with its audit event and the record of the answer. */
+const carriedOut = async (
+  call: AdminCall,
+  memory: Memory | undefined,
+  outcome: Answer
+): Promise<Answer | Problem> => {
   const {
     authority: { books, audit },
-    authority,
     request
   } = call
-  const memory = memoryOf(authority, request)
-  if (isProblem(memory)) return memory
-  /** Waits until the recorded answer is durable before repeating it. */
-  const recalled = async (): Promise<Answer | Problem | undefined> => {
-    if (memory?.recalled() === undefined) return undefined
-    await books.store.flushed()
-    return memory.recalled()
-  }
-  const before = await recalled()
-  if (before !== undefined) return before
-  const acted = action(call)
-  const waited = acted instanceof Promise ? await acted : acted
-  // No await may come between here and the commit.
-  const outcome = typeof waited === "function" ? waited() : waited
-  if (memory?.recalled() !== undefined)
-    return (await recalled()) ?? conflict("the row changed meanwhile; try again")
-  if (isProblem(outcome)) return outcome
   const also = (answer: Answer): ReadonlyArray<Write> => [
     ...(answer.audit === undefined
       ? []
@@ -140,7 +175,7 @@ const run = async (action: Action, call: AdminCall): Promise<Answer | Problem> =
   } catch (fault) {
     if (!(fault instanceof Conflict)) throw fault
     // A concurrent request came first, with the same Idempotency-Key or with a change of the same row.
-    return (await recalled()) ?? conflict("the row changed meanwhile; try again")
+    return (await recalled(call, memory)) ?? changedMeanwhile()
   }
 }
 
@@ -160,7 +195,7 @@ export const adminRoutes = (authority: AuthContext, ports: AdminPorts): Readonly
   const { adminFailures } = ports
   const guarded =
     (action: Action): Handler =>
-    async (request) => {
+    (request) => {
       const refuse = (problem: Problem): Response => problemResponse(problem, request, authority.settings)
       const lockedMs = adminFailures.retryAfterMs(request.client)
       if (lockedMs > 0) return refuse(slowDown(lockedMs))
@@ -169,8 +204,9 @@ export const adminRoutes = (authority: AuthContext, ports: AdminPorts): Readonly
         return refuse(problemOf("invalid_admin_key", "the admin key is missing or wrong"))
       }
       const call = readCall(authority, ports, request)
-      const answer = isProblem(call) ? call : await run(action, call)
-      return isProblem(answer) ? refuse(answer) : responseOf(answer)
+      return mapLater(isProblem(call) ? call : run(action, call), (answer) =>
+        isProblem(answer) ? refuse(answer) : responseOf(answer)
+      )
     }
   const policyRoutes = (
     path: string,

@@ -1,6 +1,7 @@
 /** /admin/users: local and federated accounts. Raising a user's epoch invalidates every session, code, family
  *  and token issued before.
  *  Source: docs/spec/authorization.md, sections 7.5 and 16.6. */
+import { Effect } from "effect"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { Fields } from "../fields.ts"
@@ -35,7 +36,8 @@ import {
   type Answer,
   type AdminCall,
   type Decision,
-  type Outcome
+  type Outcome,
+  type Waiting
 } from "./call.ts"
 import { brokerGrantView, consentView, revokedConsent } from "./grants.ts"
 import { issuanceView, liveIssuances } from "./issuances.ts"
@@ -81,17 +83,20 @@ interface UserFields {
 }
 
 /** Does everything that has to wait, such as hashing, before any row is read. */
-const readUser = async (
+const readUser = (
   fields: Fields,
   hashPassword: AdminPorts["hashPassword"]
-): Promise<UserFields | Problem> => {
+): Effect.Effect<UserFields | Problem> => {
   const email = readEmail(fields)
   const name = fields.text("name", nameLengthMax, 0)
   const role = fields.choice("role", ["user", "admin"])
   const password = readPassword(fields)
-  if (fields.problem !== undefined) return fields.problem
-  const passwordHash = password === undefined ? undefined : await (hashPassword(password) ?? "busy")
-  return passwordHash === "busy" ? slowDown(1_000) : { email, name, role, passwordHash }
+  if (fields.problem !== undefined) return Effect.succeed(fields.problem)
+  if (password === undefined) return Effect.succeed({ email, name, role, passwordHash: undefined })
+  return hashPassword(password).pipe(
+    Effect.map((passwordHash): UserFields | Problem => ({ email, name, role, passwordHash })),
+    Effect.catchTag("HashQueueFull", () => Effect.succeed(slowDown(1_000)))
+  )
 }
 
 const taken = ({ books }: AuthContext, email: string, id: string): Problem | undefined => {
@@ -100,18 +105,20 @@ const taken = ({ books }: AuthContext, email: string, id: string): Problem | und
 }
 
 /** Creates a user from a request body; the seed calls it too. */
-export const createUser = async (
+export const createUser = (
   authority: AuthContext,
   members: Members,
   hashPassword: AdminPorts["hashPassword"]
-): Promise<Problem | Decision> => {
-  const { books } = authority
-  const read = await readUser(
-    new Fields(members, "invalid_request", memberNames).required("email"),
-    hashPassword
+): Effect.Effect<Problem | Decision> =>
+  Effect.map(
+    readUser(new Fields(members, "invalid_request", memberNames).required("email"), hashPassword),
+    (read) => (isProblem(read) ? read : creation(authority, read))
   )
-  if (isProblem(read)) return read
-  return () => {
+
+const creation =
+  (authority: AuthContext, read: UserFields): Decision =>
+  () => {
+    const { books } = authority
     const nowMs = authority.nowMs()
     const id = books.id()
     const user: User = {
@@ -136,9 +143,8 @@ export const createUser = async (
       }
     )
   }
-}
 
-export const postUser = ({ authority, members, ports }: AdminCall): Promise<Problem | Decision> =>
+export const postUser = ({ authority, members, ports }: AdminCall): Waiting =>
   createUser(authority, members, ports.hashPassword)
 
 export const listUsers = (call: AdminCall): Promise<Outcome> => {
@@ -171,11 +177,12 @@ const changed = (
   audit: { action, detail: { id: user.id, ...detail } }
 })
 
-export const patchUser = async (call: AdminCall): Promise<Problem | Decision> => {
+export const patchUser = (call: AdminCall): Outcome | Waiting => {
   const found = userOf(call)
   if (isProblem(found)) return found
-  const read = await readUser(fieldsOf(call, memberNames), call.ports.hashPassword)
-  return isProblem(read) ? read : () => patched(call, read)
+  return Effect.map(readUser(fieldsOf(call, memberNames), call.ports.hashPassword), (read) =>
+    isProblem(read) ? read : () => patched(call, read)
+  )
 }
 
 const patched = (call: AdminCall, read: UserFields): Outcome => {

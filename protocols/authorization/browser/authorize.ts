@@ -2,7 +2,7 @@
  *  browser to the login page, to the consent page, or back to the client with a code. It redirects only after
  *  the redirect URI is found to be registered for the client.
  *  Source: docs/spec/authorization.md, sections 7.1 to 7.4, 7.6 and 7.7. */
-import type { Request, Response } from "../../../runtime/http.ts"
+import type { Header, Request, Response } from "../../../runtime/http.ts"
 import { Conflict, type Write } from "../../../storage/store.ts"
 import { hashOf } from "../auth-context.ts"
 import { findClient } from "../client/clients.ts"
@@ -22,7 +22,9 @@ import {
   Requests,
   type AuthorizationRequest,
   type Client,
-  type ConsentGrant
+  type ConsentGrant,
+  type Session,
+  type User
 } from "../records.ts"
 import { isLoopbackUri, isRegistered, redirectUriFault } from "../redirect-uris.ts"
 import {
@@ -125,14 +127,8 @@ export const authorize = async (
   if (isProblem(checked)) return refusedTo(services, { redirectUri, state: sendable }, checked)
 
   const signedIn = sessions.of(request)
-  const { prompt, maxAgeSeconds } = checked
-  const stale =
-    signedIn !== undefined &&
-    maxAgeSeconds !== null &&
-    services.nowMs() - signedIn.session.authMs > maxAgeSeconds * 1_000
-  const mustSignIn =
-    signedIn === undefined || stale || prompt.includes("login") || prompt.includes("select_account")
-  if (mustSignIn && prompt.includes("none"))
+  const mustSignIn = signedIn === undefined || !isRecentEnough(services, checked, signedIn)
+  if (mustSignIn && checked.prompt.includes("none"))
     return refusedTo(services, checked, problemOf("login_required", "the user is not signed in"))
   const req = services.newToken()
   const key = hashOf(services, req, "request")
@@ -141,6 +137,89 @@ export const authorize = async (
     : { ...checked, userId: signedIn.user.id, sessionHash: signedIn.sessionHash, phase: "consent" }
   await services.books.write(services.books.expiring(Requests, [key], row, row.expiresMs, "absent"))
   return mustSignIn ? goTo(`/login?req=${req}`) : proceed(services, client, req, row, signedIn, 302)
+}
+
+/** True when the login of the session is as recent as the request wants it: a login after the request always
+ *  is. */
+const isRecentEnough = (
+  { nowMs }: AuthServices,
+  { prompt, maxAgeSeconds, createdMs }: AuthorizationRequest,
+  { session: { authMs } }: SignedIn
+): boolean =>
+  authMs > createdMs ||
+  (!prompt.includes("login") &&
+    !prompt.includes("select_account") &&
+    (maxAgeSeconds === null || nowMs() - authMs <= maxAgeSeconds * 1_000))
+
+/** True when this session may go on with the request: the one that signed in for it, or another of the same user
+ *  that is as good, since a browser signs in several times when it has several tabs. */
+export const mayGoOn = (services: AuthServices, request: AuthorizationRequest, signedIn: SignedIn): boolean =>
+  request.phase === "consent" &&
+  request.userId === signedIn.user.id &&
+  (request.sessionHash === signedIn.sessionHash || isRecentEnough(services, request, signedIn))
+
+/** Gives a request that waits for a login to a session. */
+const boundTo = (
+  { key, request }: PendingRequest,
+  userId: string,
+  sessionHash: string
+): ReadonlyArray<Write> => [
+  Requests.put(
+    [key],
+    { ...request, userId, sessionHash, phase: "consent" as const },
+    Requests.unchanged(request)
+  )
+]
+
+export const continueAt = (req: string): string => `/oauth/authorize/continue?req=${req}`
+
+/** Gives a request to the session that a browser has already, if it is good enough; true when it may go on. A
+ *  second tab does not ask for the password again. */
+export const adopted = async (
+  services: AuthServices,
+  pending: PendingRequest,
+  signedIn: SignedIn
+): Promise<boolean> => {
+  if (pending.request.phase !== "login") return mayGoOn(services, pending.request, signedIn)
+  if (!isRecentEnough(services, pending.request, signedIn)) return false
+  await services.books.write(boundTo(pending, signedIn.user.id, signedIn.sessionHash))
+  return true
+}
+
+export interface Login {
+  readonly user: User
+  readonly method: Session["method"]
+  readonly req: string
+  /** The page that follows a login without a request. */
+  readonly landing: string
+  readonly action: string
+  /** Cookies to set beside the session's. */
+  readonly cookies?: ReadonlyArray<Header>
+}
+
+/** Begins the session of a user who has proved who they are, and gives it the request that waits for it. All
+ *  rows are read in the turn of the commit. */
+export const completeLogin = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request,
+  { user, method, req, landing, action, cookies = [] }: Login
+): Promise<Response | Problem> => {
+  const { books, audit } = services
+  const pending = requestOf(services, req)
+  const begun = sessions.begin(user, method, request)
+  const waits = pending?.request.phase === "login"
+  // A second tab, or a form that was sent twice, may have been first.
+  const isTheirs = pending?.request.phase === "consent" && pending.request.userId === user.id
+  if (req !== "" && !waits && !isTheirs) return sessionExpired()
+  const outcome = books.commit([
+    ...begun.rows,
+    ...(waits ? boundTo(pending, user.id, begun.sessionHash) : []),
+    audit.event(action, { actorId: user.id, ip: request.client, traceId: request.traceId })
+  ])
+  if (outcome instanceof Conflict) return sessionExpired()
+  await outcome
+  return goTo(pending === undefined ? landing : continueAt(req), 303, [begun.cookie, ...cookies])
 }
 
 /** Performs steps 6 to 13. */
@@ -248,11 +327,13 @@ export const proceed = async (
     : goTo(`/consent?req=${req}`, status)
 }
 
+export interface PendingRequest {
+  readonly key: string
+  readonly request: AuthorizationRequest
+}
+
 /** Finds a stored request that has not expired, with its key. */
-export const requestOf = (
-  services: AuthServices,
-  req: string | undefined
-): { readonly key: string; readonly request: AuthorizationRequest } | undefined => {
+export const requestOf = (services: AuthServices, req: string | undefined): PendingRequest | undefined => {
   if (req === undefined || !digest43.test(req)) return undefined
   const key = hashOf(services, req, "request")
   const request = Requests.get(services.books.store, [key])

@@ -3,7 +3,7 @@
  *  Source: docs/spec/authorization.md, sections 7.6 and 12.6. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { Conflict } from "../../../storage/store.ts"
-import { giveCode, goTo, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
+import { giveCode, goTo, mayGoOn, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
 import { findClient } from "../client/clients.ts"
 import { allowing, liveConsent } from "../consents.ts"
 import { problemPageOrJson } from "./login.ts"
@@ -61,7 +61,7 @@ export const showConsent = async (
     services.books.get(Users, [row.userId])?.status !== "active"
   )
     return refusedTo(services, row, problemOf("access_denied", "the user is disabled"))
-  if (signedIn === undefined || row.sessionHash !== signedIn.sessionHash) return goTo(`/login?req=${req}`)
+  if (signedIn === undefined || !mayGoOn(services, row, signedIn)) return goTo(`/login?req=${req}`)
   const client = await findClient(services, row.clientId, request.client)
   if (client === undefined || isProblem(client) || client.status !== "active")
     return errorPage(problemOf("invalid_client", "the client is no longer known"), request.traceId)
@@ -69,7 +69,7 @@ export const showConsent = async (
     {
       ...about(services, client, signedIn.user.id, resourceById(services, row.resourceId), row.scopes),
       action: "/consent",
-      csrf: sessions.csrf("consent", signedIn.sessionHash, req!),
+      csrf: sessions.csrf("consent", row.sessionHash!, req!),
       hidden: { req: req! },
       destination: new URL(row.redirectUri).host,
       loopback: isLoopbackUri(row.redirectUri),
@@ -101,26 +101,14 @@ export const consent = async (
     books.get(Users, [pending.request.userId])?.status !== "active"
   )
     return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"), 303)
-  if (signedIn === undefined || !sessions.isCsrf(form.get("csrf"), "consent", signedIn.sessionHash, req)) {
-    // A request of another user's session gets a different answer from a form without its CSRF token.
-    return problemPageOrJson(
-      services,
-      request,
-      signedIn !== undefined &&
-        form.get("csrf") !== undefined &&
-        pending !== undefined &&
-        pending.request.userId !== signedIn.user.id
-        ? sessionExpired()
-        : foreign()
-    )
-  }
-  if (
-    pending === undefined ||
-    pending.request.phase !== "consent" ||
-    pending.request.userId !== signedIn.user.id
-  )
-    return problemPageOrJson(services, request, sessionExpired())
+  const presented = form.get("csrf")
+  if (signedIn === undefined || presented === undefined)
+    return problemPageOrJson(services, request, foreign())
+  if (pending === undefined) return problemPageOrJson(services, request, sessionExpired())
   const { request: row } = pending
+  if (!sessions.isCsrf(presented, "consent", row.sessionHash ?? "", req))
+    return problemPageOrJson(services, request, foreign())
+  if (!mayGoOn(services, row, signedIn)) return problemPageOrJson(services, request, sessionExpired())
   const decision = form.get("decision")
   if (decision !== "allow" && decision !== "deny")
     return problemPageOrJson(services, request, problemOf("invalid_request", "decision is missing"))

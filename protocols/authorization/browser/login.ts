@@ -1,9 +1,19 @@
 /** Login with a local account, the continuation of the request after it, and logout.
  *  Source: docs/spec/authorization.md, section 7.5. */
-import { Effect } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import type { Request, Response } from "../../../runtime/http.ts"
 import { errorPage, loginPage, type LoginView } from "./pages/pages.ts"
-import { goTo, proceed, refusedTo, requestOf, sessionExpired } from "./authorize.ts"
+import {
+  adopted,
+  completeLogin,
+  continueAt,
+  goTo,
+  mayGoOn,
+  proceed,
+  refusedTo,
+  requestOf,
+  sessionExpired
+} from "./authorize.ts"
 import { findClient } from "../client/clients.ts"
 import {
   authenticationFailed,
@@ -15,10 +25,11 @@ import {
   wordingOf
 } from "../problems.ts"
 import { oauthConfig, providerBySlug, resourcesOf } from "../upstream/providers.ts"
-import { Clients, Requests, UserEmails, Users, type User } from "../records.ts"
+import { Clients, UserEmails, Users, type User } from "../records.ts"
 import { formTargetOf } from "../redirect-uris.ts"
 import type { AuthServices } from "../services.ts"
-import type { BrowserSessions } from "./sessions.ts"
+import type { LoginReservation } from "../rate-limit.ts"
+import type { BrowserSessions, LoginForm } from "./sessions.ts"
 import { isWireFault, readForm, readPairs } from "../wire.ts"
 
 /** Paths to which a login without an authorization request may lead: pages of this server only. */
@@ -85,54 +96,68 @@ const formTargets = (
   ].map(formTargetOf)
 }
 
-export const showLogin = (services: AuthServices, sessions: BrowserSessions, request: Request): Response => {
+export const showLogin = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request
+): Promise<Response> => {
   const query = readPairs(request.query)
   if (isWireFault(query))
     return problemPageOrJson(services, request, problemOf("invalid_request", query.detail))
   const req = query.get("req") ?? ""
   const next = query.get("next") ?? ""
   const pending = requestOf(services, req)
+  const signedIn = sessions.of(request)
+  if (pending !== undefined && signedIn !== undefined && (await adopted(services, pending, signedIn)))
+    return goTo(continueAt(req))
   if ((req !== "" && pending?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
     return problemPageOrJson(services, request, sessionExpired())
-  const { nonce, cookie } = sessions.before(request)
+  const { nonce, cookie } = sessions.before(request, { req, next })
   return loginPage(view(services, sessions, nonce, req, next, pending?.request.loginHint ?? "", undefined), {
     formTargets: formTargets(services, pending?.request.redirectUri, next),
-    ...(cookie === undefined ? {} : { headers: [cookie] })
+    headers: [cookie]
   })
 }
 
 /** What an attempt to sign in has in hand when its password is checked. */
-interface LoginAttempt {
-  readonly nonce: string
-  readonly req: string
-  readonly next: string
+interface LoginAttempt extends LoginForm {
   readonly email: string
-  readonly pending: ReturnType<typeof requestOf>
   readonly user: User | undefined
   readonly password: string
+  readonly reservation: LoginReservation
 }
 
-/** An attempt whose client goes leaves the queue of the password hash. One whose hash has begun goes on to its
- *  end, so that it is counted. */
+/** An attempt is counted before its password is hashed, and stays counted when its client goes while it waits for
+ *  the hash. One whose hash has begun goes on to its end. */
 export const login = (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request
-): Effect.Effect<Response> => {
-  const checked = Effect.gen(function* () {
+): Effect.Effect<Response> =>
+  Effect.gen(function* () {
     const attempt = yield* Effect.promise(() => checkedForm(services, sessions, request))
     if ("status" in attempt) return attempt
-    const { user } = attempt
-    const stored = user?.status === "active" ? (user.passwordHash ?? undefined) : undefined
-    const right = yield* services.passwords.verify(stored, attempt.password)
-    return yield* Effect.promise(() => answered(services, sessions, request, attempt, right))
-  })
-  return Effect.uninterruptible(
-    Effect.catchTag(checked, "PasswordsBusy", () =>
-      Effect.sync(() => problemPageOrJson(services, request, slowDown(1_000)))
-    )
-  )
-}
+    const { user, password, reservation } = attempt
+    const stored = storedHashOf(user)
+    const verdict = yield* Effect.exit(services.passwords.verify(stored, password))
+    if (Exit.isSuccess(verdict)) {
+      // Whoever changed the password meanwhile has made this one a wrong one.
+      const now = user === undefined ? undefined : services.books.get(Users, [user.id])
+      const isRight = verdict.value && storedHashOf(now) === stored
+      return yield* Effect.promise(() =>
+        isRight
+          ? signedIn(services, sessions, request, attempt)
+          : failed(services, sessions, request, attempt)
+      )
+    }
+    const isGone = Cause.hasInterrupts(verdict.cause)
+    yield* Effect.promise(() => reservation.settle(isGone ? "failed" : "unjudged"))
+    if (Cause.hasFails(verdict.cause)) return problemPageOrJson(services, request, slowDown(1_000))
+    return yield* Effect.failCause(verdict.cause as Cause.Cause<never>)
+  }).pipe(Effect.uninterruptible)
+
+const storedHashOf = (user: User | undefined): string | undefined =>
+  user?.status === "active" ? (user.passwordHash ?? undefined) : undefined
 
 const checkedForm = async (
   services: AuthServices,
@@ -140,7 +165,6 @@ const checkedForm = async (
   request: Request
 ): Promise<Response | LoginAttempt> => {
   const { settings, books, limits } = services
-  const ip = request.client
   if (!settings.federation.showLocalLogin)
     return problemPageOrJson(services, request, problemOf("not_found", "there is no local sign-in"))
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
@@ -149,73 +173,68 @@ const checkedForm = async (
   const req = form.get("req") ?? ""
   const next = form.get("next") ?? ""
   const email = (form.get("email") ?? "").trim().slice(0, emailLengthMax)
-  const nonce = sessions.nonceOf(request)
+  const nonce = sessions.nonceOf(request, { req, next })
   if (nonce === undefined || !sessions.isCsrf(form.get("csrf"), "login", nonce, req, next))
     return problemPageOrJson(
       services,
       request,
       problemOf("access_denied", "the form is not from this browser; open the page again")
     )
-  const locked = await limits.loginAllowed(ip, email)
-  if (locked !== undefined) return problemPageOrJson(services, request, locked)
-  const pending = requestOf(services, req)
-  if ((req !== "" && pending?.request.phase !== "login") || (next !== "" && !localPath.test(next)))
+  const phase = requestOf(services, req)?.request.phase
+  const isOver = req !== "" && phase !== "login" && phase !== "consent"
+  const reservation = await limits.reserveLogin(request.client, email)
+  if (isProblem(reservation)) return problemPageOrJson(services, request, reservation)
+  if (isOver || (next !== "" && !localPath.test(next))) {
+    await reservation.settle("unjudged")
     return problemPageOrJson(services, request, sessionExpired())
-
+  }
   const id = UserEmails.get(books.store, [email.toLowerCase()])
   const user = id === undefined ? undefined : books.get(Users, [id.id])
-  return { nonce, req, next, email, pending, user, password: form.get("password") ?? "" }
+  return { req, next, email, user, password: form.get("password") ?? "", reservation }
 }
 
-const answered = async (
+const failed = async (
   services: AuthServices,
   sessions: BrowserSessions,
   request: Request,
-  { nonce, req, next, email, pending, user }: LoginAttempt,
-  right: boolean
+  { req, next, email, reservation }: LoginAttempt
 ): Promise<Response> => {
-  const { settings, books, limits, audit } = services
+  const { settings, books, audit } = services
   const ip = request.client
-  if (!right || user === undefined) {
-    const lockedNow = await limits.loginFailed(ip, email)
-    await books.write([
-      audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
-      ...(lockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])
-    ])
-    const problem = problemOf("invalid_grant", wrong)
-    return /text\/html/i.test(request.headers.get("accept") ?? "")
-      ? loginPage(view(services, sessions, nonce, req, next, email, wrong), {
-          status: 400,
-          formTargets: formTargets(services, pending?.request.redirectUri, next)
-        })
-      : problemResponse(problem, request, settings)
-  }
-  limits.loginSucceeded(ip, email)
-  const begun = sessions.begin(user, "pwd", ip)
-  const rows =
-    pending === undefined
-      ? []
-      : [
-          Requests.put(
-            [pending.key],
-            {
-              ...pending.request,
-              userId: user.id,
-              sessionHash: begun.sessionHash,
-              phase: "consent" as const
-            },
-            Requests.unchanged(pending.request)
-          )
-        ]
-  const outcome = books.commit([
-    ...begun.rows,
-    ...rows,
-    audit.event("user.login", { actorId: user.id, ip, traceId: request.traceId })
+  const isLockedNow = await reservation.settle("failed")
+  await books.write([
+    audit.event("user.login_failed", { ip, traceId: request.traceId, detail: { email } }),
+    ...(isLockedNow ? [audit.event("auth.locked_out", { ip, traceId: request.traceId })] : [])
   ])
-  if (!(outcome instanceof Promise)) return problemPageOrJson(services, request, sessionExpired())
-  await outcome
-  const landing = next === "" ? "/connections" : next
-  return goTo(pending === undefined ? landing : `/oauth/authorize/continue?req=${req}`, 303, [begun.cookie])
+  if (!/text\/html/i.test(request.headers.get("accept") ?? ""))
+    return problemResponse(problemOf("invalid_grant", wrong), request, settings)
+  const { nonce, cookie } = sessions.before(request, { req, next })
+  return loginPage(view(services, sessions, nonce, req, next, email, wrong), {
+    status: 400,
+    formTargets: formTargets(services, requestOf(services, req)?.request.redirectUri, next),
+    headers: [cookie]
+  })
+}
+
+const signedIn = async (
+  services: AuthServices,
+  sessions: BrowserSessions,
+  request: Request,
+  attempt: LoginAttempt
+): Promise<Response> => {
+  const { req, next } = attempt
+  const [page] = await Promise.all([
+    completeLogin(services, sessions, request, {
+      user: attempt.user!,
+      method: "pwd",
+      req,
+      landing: next === "" ? "/connections" : next,
+      action: "user.login",
+      cookies: [sessions.after(attempt)]
+    }),
+    attempt.reservation.settle("succeeded")
+  ])
+  return isProblem(page) ? problemPageOrJson(services, request, page) : page
 }
 
 /** `GET /oauth/authorize/continue`: accepted only from the session that signed in for this request. */
@@ -236,12 +255,7 @@ export const continueAuthorization = async (
   ) {
     return refusedTo(services, pending.request, problemOf("access_denied", "the user is disabled"))
   }
-  if (
-    pending === undefined ||
-    signedIn === undefined ||
-    pending.request.phase !== "consent" ||
-    pending.request.sessionHash !== signedIn.sessionHash
-  )
+  if (pending === undefined || signedIn === undefined || !mayGoOn(services, pending.request, signedIn))
     return errorPage(sessionExpired(), request.traceId)
   const client = await findClient(services, pending.request.clientId, request.client)
   if (client === undefined || isProblem(client) || client.status !== "active")

@@ -1,6 +1,7 @@
 /** Browser sessions: a session row is stored under the hash of its cookie, and CSRF values bind a form to the
  *  session.
  *  Source: docs/spec/authorization.md, section 7.5, "Session cookie". */
+import { createHash } from "node:crypto"
 import { equalSecrets } from "../../../storage/seal.ts"
 import type { Request, Header } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
@@ -8,6 +9,18 @@ import { hashOf } from "../auth-context.ts"
 import type { AuthContext } from "../auth-context.ts"
 import { userIs } from "../token/liveness.ts"
 import { Sessions as SessionRows, Users, type Session, type User } from "../records.ts"
+
+/** What a login form is for: an authorization request, or a page of ours. */
+export interface LoginForm {
+  readonly req: string
+  readonly next: string
+}
+
+export interface BegunSession {
+  readonly sessionHash: string
+  readonly cookie: Header
+  readonly rows: ReadonlyArray<Write>
+}
 
 export interface SignedIn {
   readonly session: Session
@@ -59,24 +72,26 @@ export class BrowserSessions {
     return user === undefined ? undefined : { session, user, sessionHash }
   }
 
-  /** Creates a session with a new id, so that an id planted before the login is worthless. */
-  begin(
-    user: User,
-    method: Session["method"],
-    ip: string
-  ): { readonly sessionHash: string; readonly cookie: Header; readonly rows: ReadonlyArray<Write> } {
+  /** Signs a user in. A browser in which this very user is signed in already keeps its session, renewed, so that
+   *  the forms in its other tabs stay good; otherwise the session has a new id, so that an id planted before the
+   *  login is worthless. The user's row is read here, in the turn of the commit, because another sign-in may have
+   *  changed it since the caller read it. */
+  begin(user: User, method: Session["method"], request: Request): BegunSession {
     const { books, settings, newToken, nowMs } = this.authority
-    const value = newToken()
+    const before = this.of(request)
+    const isSame = before?.user.id === user.id
+    const value = isSame ? this.cookie(request, this.cookieName)! : newToken()
     const sessionHash = hashOf(this.authority, value, "session")
     const atMs = nowMs()
     const expiresMs = atMs + settings.session.maxAgeMs
+    const now = books.get(Users, [user.id]) ?? user
     const session: Session = {
       userId: user.id,
       authMs: atMs,
       method,
-      epoch: user.epoch,
-      ip,
-      createdMs: atMs,
+      epoch: now.epoch,
+      ip: request.client,
+      createdMs: isSame ? before.session.createdMs : atMs,
       expiresMs
     }
     return {
@@ -88,8 +103,8 @@ export class BrowserSessions {
         settings.session.sameSite
       ),
       rows: [
-        ...books.expiring(SessionRows, [sessionHash], session, expiresMs, "absent"),
-        Users.put([user.id], { ...user, lastLoginMs: atMs }, Users.unchanged(user))
+        ...books.expiring(SessionRows, [sessionHash], session, expiresMs, isSame ? undefined : "absent"),
+        Users.put([user.id], { ...now, lastLoginMs: atMs }, Users.unchanged(now))
       ]
     }
   }
@@ -101,17 +116,27 @@ export class BrowserSessions {
     }
   }
 
-  /** Returns the pre-login nonce of a browser that is not signed in yet, and the cookie to set when it had
-   *  none. */
-  before(request: Request): { readonly nonce: string; readonly cookie: Header | undefined } {
-    const existing = this.cookie(request, this.preName)
-    if (existing !== undefined) return { nonce: existing, cookie: undefined }
-    const nonce = this.authority.newToken()
-    return { nonce, cookie: this.setCookie(this.preName, nonce, preMaxAgeSeconds, "lax") }
+  /** Returns the nonce of a login form, and the cookie that binds it to the browser for another while. Each form
+   *  has a cookie of its own, because a browser may open several tabs at once. */
+  before(request: Request, form: LoginForm): { readonly nonce: string; readonly cookie: Header } {
+    const name = this.preNameOf(form)
+    const nonce = this.cookie(request, name) ?? this.authority.newToken()
+    return { nonce, cookie: this.setCookie(name, nonce, preMaxAgeSeconds, "lax") }
   }
 
-  nonceOf(request: Request): string | undefined {
-    return this.cookie(request, this.preName)
+  nonceOf(request: Request, form: LoginForm): string | undefined {
+    return this.cookie(request, this.preNameOf(form))
+  }
+
+  /** Takes the cookie of a login form away again. */
+  after(form: LoginForm): Header {
+    return this.setCookie(this.preNameOf(form), "", 0, "lax")
+  }
+
+  private preNameOf({ req, next }: LoginForm): string {
+    if (req === "" && next === "") return this.preName
+    const hash = createHash("sha256").update(`${req}\0${next}`).digest("base64url")
+    return `${this.preName}_${hash.slice(0, 12)}`
   }
 
   csrf(purpose: string, ...bound: ReadonlyArray<string>): string {

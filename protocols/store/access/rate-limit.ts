@@ -53,12 +53,20 @@ const customBucket = "custom"
 /** The bucket of callers who are not signed in, by their address. */
 const addressBucket = (client: string): string => `source:${client}`
 
+/** An attempt to sign in that is being judged. */
+export interface SignInAttempt {
+  /** Reports the outcome, once; the attempt counts until then. */
+  settle(isFailed: boolean): Promise<void>
+}
+
 export class RateLimiter {
   private readonly buckets = new Map<string, Bucket>()
   private readonly options: RateLimitOptions
   private readonly store: Store
   private readonly callsMax: number
   private readonly headerName: string
+  /** How many attempts to sign in are being judged, by address. */
+  private readonly signIns = new Map<string, number>()
   private writeTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: RateLimitOptions) {
@@ -84,14 +92,23 @@ export class RateLimiter {
     return this.used(addressBucket(client)) >= this.callsMax
   }
 
-  /** The refusal of an attempt to sign in; undefined when it may be made. Wrong attempts count with the other
-   *  failed ones of the address. */
-  checkSignIn(client: string): Problem | undefined {
-    return this.used(addressBucket(client)) >= signInsMax ? { _tag: "TooManySignIns" } : undefined
-  }
-
-  countFailedSignIn(client: string): Promise<void> {
-    return new Promise((resolve) => this.takeOf(addressBucket(client), signInsMax, () => resolve()))
+  /** Reserves an attempt to sign in, before its password is hashed; undefined when the address has used up its
+   *  attempts, those that are being judged included. Wrong attempts count with its other failed calls. */
+  reserveSignIn(client: string): SignInAttempt | undefined {
+    const judged = this.signIns.get(client) ?? 0
+    if (this.used(addressBucket(client)) + judged >= signInsMax) return undefined
+    this.signIns.set(client, judged + 1)
+    return {
+      settle: async (isFailed) => {
+        if (isFailed)
+          await new Promise<void>((resolve) =>
+            this.takeOf(addressBucket(client), signInsMax, () => resolve())
+          )
+        const left = this.signIns.get(client)! - 1
+        if (left === 0) this.signIns.delete(client)
+        else this.signIns.set(client, left)
+      }
+    }
   }
 
   /** The header that tells a caller how much of the window is used. */

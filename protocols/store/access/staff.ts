@@ -2,9 +2,10 @@
  *  stored as hashes and last 12 h, 30 min when idle. Guarantee: taking an area away applies to the next
  *  request.
  *  Source: docs/spec/store.md, sections 3.3.5, 3.4, 8.5 "users". */
-import { randomBytes, scrypt, timingSafeEqual } from "node:crypto"
+import { randomBytes, timingSafeEqual } from "node:crypto"
 import { Effect, Schema } from "effect"
 import { committed, table, type Store } from "../../../storage/store.ts"
+import { ScryptThreads } from "../../../actors/hashing/scrypt-threads.ts"
 import { areas as allAreas, type Area } from "./scopes.ts"
 import type { Secrets } from "./app-tokens.ts"
 import type { Engine } from "../engine/engine.ts"
@@ -43,22 +44,6 @@ const seenEveryMs = 60_000
 const sweptPerSession = 8
 const passwordLength = { min: 8, max: 200 }
 
-const derive = (password: string, salt: Buffer): Promise<Buffer> =>
-  new Promise((resolve, reject) => {
-    scrypt(password, salt, 32, { N: 16_384, r: 8, p: 1 }, (cause, key) => {
-      if (cause === null) resolve(key)
-      else reject(cause)
-    })
-  })
-
-const encodePassword = async (password: string): Promise<string> => {
-  if (password.length < passwordLength.min || password.length > passwordLength.max)
-    throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
-  const salt = randomBytes(16)
-  const hash = await derive(password, salt)
-  return `${salt.toString("base64url")}.${hash.toString("base64url")}`
-}
-
 /** A password hash that no password has; checking it costs as much as any other. */
 const noPassword = `${"A".repeat(22)}.${"A".repeat(43)}`
 
@@ -77,7 +62,10 @@ export interface MemberChange {
   readonly enabled?: boolean
 }
 
+const cost = { length: 32, N: 16_384, r: 8, p: 1, maxmem: 64 * 1_024 * 1_024 }
+
 export class Staff {
+  private readonly threads = new ScryptThreads({ threadsMax: 2, waitingMax: 64 })
   private readonly engine: Engine
   private readonly store: Store
   private readonly secrets: Secrets
@@ -107,7 +95,7 @@ export class Staff {
     subject = username,
     email = ""
   }: NewMember): Promise<number> {
-    const encoded = password === undefined ? "" : await encodePassword(password)
+    const encoded = password === undefined ? "" : await this.encodePassword(password)
     const added = this.engine.write((tx) => {
       const { id } = tx.insert("users", { username, email })
       tx.writes.push(
@@ -125,14 +113,26 @@ export class Staff {
     await committed(this.store, [Accesses.put([userId], { ...access, ...change })])
   }
 
+  private derive(password: string, salt: Buffer): Promise<Buffer> {
+    return Effect.runPromise(this.threads.hash({ password, salt, ...cost }))
+  }
+
+  private async encodePassword(password: string): Promise<string> {
+    if (password.length < passwordLength.min || password.length > passwordLength.max)
+      throw new RangeError(`a password has ${passwordLength.min} to ${passwordLength.max} characters`)
+    const salt = randomBytes(16)
+    const hash = await this.derive(password, salt)
+    return `${salt.toString("base64url")}.${hash.toString("base64url")}`
+  }
+
   /** Opens a session and returns its secret; undefined when name or password are wrong, after the same work
-   *  either way. */
+   *  either way. Rejects with HashQueueFull when too many passwords are waiting. */
   async signIn(username: string, password: string): Promise<string | undefined> {
     const found = this.engine.byUnique("username", username)
     const access = found === undefined ? undefined : Accesses.get(this.store, [found[1]])
     const encoded = access === undefined || access.password === "" ? noPassword : access.password
     const [salt, hash] = encoded.split(".") as [string, string]
-    const derived = await derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url"))
+    const derived = await this.derive(password.slice(0, passwordLength.max), Buffer.from(salt, "base64url"))
     const isRight = timingSafeEqual(derived, Buffer.from(hash, "base64url"))
     return isRight && access !== undefined && access.enabled && access.password !== ""
       ? this.open(access.userId)

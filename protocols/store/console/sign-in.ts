@@ -2,6 +2,7 @@
  *  Source: docs/spec/store.md, section 3.4. */
 import { Effect } from "effect"
 import type { Request, Response, Route } from "../../../runtime/http.ts"
+import { HashQueueFull } from "../../../actors/hashing/scrypt-threads.ts"
 import { cookieName } from "../access/guard.ts"
 import type { RateLimiter } from "../access/rate-limit.ts"
 import { promised, toItsEnd } from "../later.ts"
@@ -17,6 +18,7 @@ const cookie = (request: Request, value: string, ageS: number): readonly [string
 
 const signedOut = { status: 200, details: undefined }
 const wrongPassword: Problem = { _tag: "NotAuthenticated", details: "User name or password is wrong." }
+const tooManySignIns: Problem = { _tag: "TooManySignIns" }
 const foreignForm: Problem = { _tag: "Forbidden", details: "This form was not sent from this page." }
 
 const loginPage = (problem?: Problem, name = ""): Response => {
@@ -35,21 +37,27 @@ export const signInRoutes = (gate: Gate, rateLimiter: RateLimiter, staff: Staff)
     body: { as: "buffer", bytesMax: bodyBytesMax },
     handle: gate.open((request) => {
       if (!sameOrigin(request)) return loginPage(foreignForm)
-      const tooMany = rateLimiter.checkSignIn(request.client)
-      if (tooMany !== undefined) return loginPage(tooMany)
+      const attempt = rateLimiter.reserveSignIn(request.client)
+      if (attempt === undefined) return loginPage(tooManySignIns)
       const form = formOf(request)
       const name = textOf(form, "username")
-      const failed = Effect.promise(() => rateLimiter.countFailedSignIn(request.client))
+      const signedIn = async (): Promise<Response> => {
+        let isFailed = false
+        try {
+          const session = await staff.signIn(name, textOf(form, "password"))
+          isFailed = session === undefined
+          return session === undefined
+            ? loginPage(wrongPassword, name)
+            : seeOther(`${root}/tools/apps`, cookie(request, session, sessionMs / 1_000))
+        } catch (cause) {
+          if (cause instanceof HashQueueFull) return loginPage(tooManySignIns)
+          throw cause
+        } finally {
+          await attempt.settle(isFailed)
+        }
+      }
       // A wrong attempt counts, also when its client does not wait for the answer.
-      return toItsEnd(
-        Effect.flatMap(
-          promised(() => staff.signIn(name, textOf(form, "password"))),
-          (session) =>
-            session === undefined
-              ? Effect.as(failed, loginPage(wrongPassword, name))
-              : Effect.succeed(seeOther(`${root}/tools/apps`, cookie(request, session, sessionMs / 1_000)))
-        )
-      )
+      return toItsEnd(promised(signedIn))
     })
   },
   {

@@ -1,5 +1,6 @@
 /** Creates the demo of a first start on this machine: a resource, a client and a user of the authorization
  *  server. Part of the composition root. */
+import { Effect } from "effect"
 import { audienceName, uniqueName } from "../../../protocols/authorization/client/unique-names.ts"
 import type { OpenAuthorization } from "../../../protocols/authorization/open.ts"
 import {
@@ -67,7 +68,7 @@ export const createDemoAuthorization = async (
       email: demoUser,
       name: "Demo",
       role: "admin",
-      passwordHash: await passwords.hash(password)!,
+      passwordHash: await Effect.runPromise(passwords.hash(password)),
       federated: null,
       status: "active",
       epoch: 0,

@@ -1,11 +1,12 @@
 /** Rows of the first start: section 17, `seed.*`. */
+import { Effect } from "effect"
 import { expect, it } from "vitest"
 import { secretMatches } from "../../../protocols/authorization/client/client-secrets.ts"
 import { Clients, Providers, Resources, Users } from "../../../protocols/authorization/records.ts"
 import { seedRows } from "../../../protocols/authorization/seed.ts"
 import { World } from "./admin/world.ts"
 
-const ports = { hashPassword: async () => "hashed" }
+const ports = { hashPassword: () => Effect.succeed("hashed") }
 
 const seeds = {
   resources: [

@@ -1,6 +1,6 @@
 /** The authorization server on a real socket, over a store and a clock in hand; rows made directly, the
  *  browser played by fetch. */
-import { Context } from "effect"
+import { Context, Effect } from "effect"
 import {
   createHash,
   createPrivateKey,
@@ -153,7 +153,7 @@ export class World {
       port,
       ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs })
     })
-    passwordHash ||= await open.services.passwords.hash(password)!
+    passwordHash ||= await Effect.runPromise(open.services.passwords.hash(password))
     return new World(open, server, issuer, store, clock)
   }
 

@@ -23,8 +23,8 @@ const lockout: Role = {
   definition: Lockout as AnyDefinition,
   say: ({ random }) =>
     oneOf(random, [
-      [3, () => say("Check")],
-      [4, () => say("Fail", { max: 3, windowMs: 60_000, lockMs: 60_000 })],
+      [4, () => say("Reserve", { max: 3, windowMs: 60_000 })],
+      [4, () => say("Settle", { max: 3, windowMs: 60_000, lockMs: 60_000, failed: random.int(2) === 0 })],
       [1, () => say("Clear")]
     ])
 }

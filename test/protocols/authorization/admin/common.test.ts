@@ -1,5 +1,6 @@
 /** What holds for every route of the admin API: the key, bodies, lists, Idempotency-Key, audit. Section 16,
  *  rules 1 to 6. */
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { StorageFault, type Store } from "../../../../storage/store.ts"
 import { openMemory } from "../../../../storage/memory.ts"
@@ -347,14 +348,7 @@ describe("Idempotency-Key", () => {
   it("two at once: one row, one answer", async () => {
     const world = new World(
       {},
-      {
-        hashPassword: async (password) => {
-          await new Promise((resolve) => {
-            setImmediate(resolve)
-          })
-          return `hashed:${password.length}`
-        }
-      }
+      { hashPassword: (password) => Effect.delay(Effect.succeed(`hashed:${password.length}`), 0) }
     )
     const both = await Promise.all(
       [1, 2].map(() =>

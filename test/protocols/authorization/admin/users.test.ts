@@ -1,4 +1,5 @@
 /** Users, grants, issuances and tokens: sections 16.6 to 16.8 and 18.4. */
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import {
   BrokerGrants,
@@ -8,6 +9,7 @@ import {
   UserEmails,
   Users
 } from "../../../../protocols/authorization/records.ts"
+import { HashQueueFull } from "../../../../actors/hashing/scrypt-threads.ts"
 import { World } from "./world.ts"
 
 const password = "correct horse battery"
@@ -52,9 +54,11 @@ describe("users", () => {
       await world.refused("POST", "/admin/users", body, 400, "invalid_request", naming)
     expect(
       (
-        await new World({}, { hashPassword: () => undefined }).ask("POST", "/admin/users", {
-          body: { email: "a@b", password }
-        })
+        await new World({}, { hashPassword: () => Effect.fail(new HashQueueFull()) }).ask(
+          "POST",
+          "/admin/users",
+          { body: { email: "a@b", password } }
+        )
       ).status
     ).toBe(429)
   })
@@ -108,8 +112,8 @@ describe("users", () => {
       {},
       {
         hashPassword: () =>
-          new Promise((resolve) => {
-            release = () => resolve("hashed:late")
+          Effect.callback((resume) => {
+            release = () => resume(Effect.succeed("hashed:late"))
           })
       }
     )

@@ -1,6 +1,7 @@
 /** Registration and the admin API over a memory store and a clock in hand; requests as values. The ports are
  *  scripted: liveness is the plain reading upwards that the rows promise (section 18.4), without the refresh
  *  families, which `families` stands for. */
+import { Effect } from "effect"
 import { expect } from "vitest"
 import type { Request, Response } from "../../../../runtime/http.ts"
 import { ActorSystem } from "../../../../runtime/registry.ts"
@@ -109,7 +110,7 @@ export class World {
             ({ value }) => value.clientId === id && this.isLive(value)
           )
       },
-      hashPassword: async (password) => `hashed:${password.length}`,
+      hashPassword: (password) => Effect.succeed(`hashed:${password.length}`),
       rotateKey: async (algorithm = "ES256", also) => {
         const key = { kid: `kid-${this.said.length}`, alg: algorithm }
         this.said.push(key.kid)

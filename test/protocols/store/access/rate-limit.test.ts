@@ -19,10 +19,18 @@ it("wrong passwords of an address are counted in windows too", async () => {
   const { shop, nowMs } = await StoreHarness.open()
   const limiter = shop.rateLimiter
   expect(nowMs % windowMs).toBe(0)
-  for (let attempt = 0; attempt < 50; attempt++) {
-    expect(limiter.checkSignIn("192.0.2.7")).toBeUndefined()
-    await limiter.countFailedSignIn("192.0.2.7")
-  }
-  expect(limiter.checkSignIn("192.0.2.7")).toEqual({ _tag: "TooManySignIns" })
-  expect(limiter.checkSignIn("192.0.2.8")).toBeUndefined()
+  for (let attempt = 0; attempt < 50; attempt++) await limiter.reserveSignIn("192.0.2.7")!.settle(true)
+  expect(limiter.reserveSignIn("192.0.2.7")).toBeUndefined()
+  expect(limiter.reserveSignIn("192.0.2.8")).toBeDefined()
+})
+
+it("A-4: attempts of an address that are being judged count, and are given back when they were right", async () => {
+  const { shop } = await StoreHarness.open()
+  const limiter = shop.rateLimiter
+  const attempts = Array.from({ length: 150 }, () => limiter.reserveSignIn("192.0.2.7"))
+  const judged = attempts.filter((attempt) => attempt !== undefined)
+  expect(judged).toHaveLength(50)
+  await judged[0]!.settle(false)
+  await limiter.reserveSignIn("192.0.2.7")!.settle(true)
+  expect(limiter.reserveSignIn("192.0.2.7")).toBeUndefined()
 })
