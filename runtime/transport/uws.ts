@@ -60,7 +60,8 @@ class Node {
       (exchange, status) => this.refuse(exchange, status)
     )
     app.any("/*", (res, req) => this.request(res, req))
-    // It is called with 1 for each connection that opens and with -1 for each that closes.
+    // It is called with 1 for each connection that opens and with -1 for each that closes, but not for one that
+    // closes as a WebSocket.
     app.filter((_, change) => {
       this.connections += Number(change)
     })
@@ -289,6 +290,7 @@ class Node {
       close: (ws, code) => {
         const socket = ws.getUserData().socket!
         socket.closed = true
+        this.connections--
         this.sockets.delete(socket)
         route.close(socket, code === 1005 ? 1005 : code)
       }

@@ -633,6 +633,18 @@ for (const [name, bind] of adapters)
       await until(() => seen.closes.length > 0)
       expect(seen.closes.at(-1)).toBe(1006)
     })
+    it("the connections that are open do not count those that closed as WebSockets, whoever closed them", async () => {
+      const other = await start()
+      for (const leave of ["close", "terminate"] as const) {
+        const ws = new WebSocket(`ws://127.0.0.1:${other.port}/socket?token=good`)
+        await new Promise((resolve) => ws.on("open", resolve))
+        expect(other.load()).toMatchObject({ connections: 1, sockets: 1 })
+        ws[leave]()
+        await until(() => other.load().connections === 0)
+        expect(other.load()).toMatchObject({ connections: 0, sockets: 0 })
+      }
+      await other.drain(0)
+    })
     it("a socket whose peer does not read: buffered, then dropped at the limit, then drain", async () => {
       seen.drains = 0
       const ws = new WebSocket(`ws://127.0.0.1:${server.port}/socket?token=good`)
