@@ -29,9 +29,9 @@ beforeAll(async () => {
   program = await Program.start()
   const secrets = await program.secrets()
   key = secrets.developerKey
-  const made = await call("/v2/admin/developer-keys", secrets.adminKey, { label: "neighbour" })
-  expect(made.status).toBe(200)
-  hostileKey = ((await made.json()) as { readonly key: string }).key
+  const response = await call("/v2/admin/developer-keys", secrets.adminKey, { label: "neighbour" })
+  expect(response.status).toBe(200)
+  hostileKey = ((await response.json()) as { readonly key: string }).key
 })
 
 afterAll(() => program?.close())
@@ -42,13 +42,13 @@ interface Job {
 
 /** Hands a voice job in, waits for it, and resolves with its subtitles. */
 const subtitles = async (): Promise<string> => {
-  const made = await call("/v1/jobs/voice/translate?include=signed_url", key, {
+  const response = await call("/v1/jobs/voice/translate?include=signed_url", key, {
     source_file: { name: "weather.flac", content_type: "audio/flac", content_length: sentence.length },
     parameters: { source_language: "en" },
     targets: [{ language: "es", type: "application/x-subrip" }]
   })
-  expect(made.status).toBe(201)
-  const { job_id, signed_upload_url } = (await made.json()) as Record<string, string>
+  expect(response.status).toBe(201)
+  const { job_id, signed_upload_url } = (await response.json()) as Record<string, string>
   const uploaded = await fetch(signed_upload_url!, { method: "PUT", body: sentence })
   expect(uploaded.status).toBe(204)
   while (true) {
