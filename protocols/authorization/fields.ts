@@ -18,6 +18,15 @@ export const codePointsOf = (text: string): number => {
   return count
 }
 
+/** Longest id that fits into a store key beside a user and a resource; the specification would allow client ids of
+ *  2,048 characters. */
+const keyBytesMax = 1_800
+
+/** False for a text that cannot be a store key, so that it names no row: the store refuses a NUL and a lone
+ *  surrogate. */
+export const canBeKey = (text: string): boolean =>
+  text !== "" && !text.includes("\0") && text.isWellFormed() && Buffer.byteLength(text) <= keyBytesMax
+
 export interface Strings {
   readonly itemsMax: number
   readonly lengthMax?: number

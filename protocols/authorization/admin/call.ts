@@ -6,7 +6,7 @@ import type { Effect } from "effect"
 import type { Request } from "../../../runtime/http.ts"
 import type { Write } from "../../../storage/store.ts"
 import type { AuthContext } from "../auth-context.ts"
-import { Fields } from "../fields.ts"
+import { canBeKey, Fields } from "../fields.ts"
 import type { Passwords } from "../passwords.ts"
 import { type Problem, problemOf, quoted } from "../problems.ts"
 import type { BrokerGrant, Idp, Issuance, Provider, SigningKey } from "../records.ts"
@@ -115,12 +115,6 @@ export const invalid = (why: string): Problem => problemOf("invalid_request", wh
 
 export const fieldsOf = ({ members }: Pick<AdminCall, "members">, allowed: ReadonlyArray<string>): Fields =>
   new Fields(members, "invalid_request", allowed)
-
-const idBytesMax = 1_800
-
-/** An id that cannot be a store key names no row. */
-export const canBeKey = (id: string): boolean =>
-  id !== "" && !id.includes("\0") && id.isWellFormed() && Buffer.byteLength(id) <= idBytesMax
 
 export const idOf = ({ params }: AdminCall, name = "id"): string => {
   const id = params[name] ?? ""

@@ -107,6 +107,20 @@ export const describedBy = (url: string, document: Members): Described | string 
 
 const refused = (rule: string): Problem => problemOf("invalid_client", `${authenticationFailed}: ${rule}`)
 
+/** What is not told apart to a stranger: it would say which names resolve inside, and what listens there. The
+ *  counts by reason are the operator's. */
+const unreachable: ReadonlySet<FetchFault["reason"]> = new Set([
+  "lookup",
+  "blocked",
+  "connect",
+  "tls",
+  "timeout",
+  "broken"
+])
+
+const wordsOf = (fault: FetchFault): string =>
+  unreachable.has(fault.reason) ? "the document could not be fetched" : fault.message
+
 const busy = unavailable("too many documents are being fetched")
 
 /** Result of one fetch. `keptMs` is how long it may be cached; when undefined, it answers only the requests
@@ -201,7 +215,7 @@ export class ClientDocuments {
       // The document itself did not fail, so the next request may try at once.
       return fetched.reason === "busy"
         ? { client: busy, keptMs: undefined, bytes: 0 }
-        : { client: refused(fetched.message), keptMs: failedKeptMs, bytes: 0 }
+        : { client: refused(wordsOf(fetched)), keptMs: failedKeptMs, bytes: 0 }
     }
     const described = read(url, fetched)
     this.count(typeof described === "string" ? "document" : "ok")

@@ -2,14 +2,11 @@
  *  Source: docs/spec/authorization.md, section 5; RFC 6749 sections 2.3 and 3.2.1. */
 import { mapMaybePromise } from "../../shared/maybe-promise.ts"
 import { secretMatches } from "./client-secrets.ts"
+import { canBeKey } from "../fields.ts"
 import { authenticationFailed, isProblem, type Problem, problemOf } from "../problems.ts"
 import { Clients, type Client } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import { formDecoded, type Form } from "../wire.ts"
-
-/** Longest client id, in characters, that fits into a store key beside a user and a resource; the
- *  specification would allow 2,048. */
-export const clientIdLengthMax = 1_800
 
 const failed = (): Problem => problemOf("invalid_client", authenticationFailed)
 
@@ -36,7 +33,7 @@ export const findClient = (
   clientId: string,
   ip: string
 ): Client | undefined | Promise<Client | Problem | undefined> => {
-  if (Buffer.byteLength(clientId) > clientIdLengthMax) return undefined
+  if (!canBeKey(clientId)) return undefined
   return isDocumentUrl(services, clientId)
     ? services.documents.resolve(clientId, ip)
     : services.books.get(Clients, [clientId])

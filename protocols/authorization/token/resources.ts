@@ -49,7 +49,7 @@ export const readScope = (value: string | undefined): ReadonlyArray<string> | Pr
     return problemOf("invalid_scope", "too many scopes")
   const malformed = scopes.find((scope) => !scopeToken.test(scope))
   if (malformed !== undefined) return problemOf("invalid_scope", `${quoted(malformed)} is not a scope`)
-  return scopes.length === 0 ? undefined : scopes
+  return scopes.length === 0 ? problemOf("invalid_scope", "the scope names none") : scopes
 }
 
 export const namesOf = (resource: Resource): ReadonlyArray<string> => resource.scopes.map(({ name }) => name)

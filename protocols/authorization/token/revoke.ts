@@ -3,11 +3,20 @@
  *  Source: docs/spec/authorization.md, section 9.2; RFC 7009. */
 import type { Request, Response } from "../../../runtime/http.ts"
 import { authenticate } from "../client/clients.ts"
-import { secretHeaders } from "./introspect.ts"
 import { isProblem, type Problem, problemOf } from "../problems.ts"
 import { Issuances } from "../records.ts"
 import type { AuthServices } from "../services.ts"
 import { isWireFault, readForm } from "../wire.ts"
+
+/** An answer without a media type: clients would read a body of JSON, and fail on an empty one. */
+const answered: Response = {
+  status: 200,
+  headers: [
+    ["Cache-Control", "no-store"],
+    ["Pragma", "no-cache"]
+  ],
+  body: ""
+}
 
 export const revoke = async (services: AuthServices, request: Request): Promise<Response | Problem> => {
   const form = readForm(request.headers.get("content-type"), request.query, request.body)
@@ -37,5 +46,5 @@ export const revoke = async (services: AuthServices, request: Request): Promise<
       ])
     }
   }
-  return { status: 200, headers: secretHeaders, body: "" }
+  return answered
 }

@@ -9,6 +9,7 @@ import type { AuthContext } from "../auth-context.ts"
 import { redirect } from "./connect.ts"
 import { badGateway, type PlainCode, type Problem, problemOf } from "../problems.ts"
 import { asClient } from "./providers.ts"
+import { canBeKey } from "../fields.ts"
 import { UserEmails, UserFederations, Users, type User } from "../records.ts"
 import { RemoteKeys, type Party } from "./remote-keys.ts"
 import { FetchFault, isJson, type SafeFetch } from "./safe-fetch.ts"
@@ -224,7 +225,7 @@ export const federationRoutes = (
         theirs === nonce &&
         iat! <= nowMs() / 1_000 + skewSeconds &&
         typeof sub === "string" &&
-        sub !== "" &&
+        canBeKey(sub) &&
         sub.length <= subjectLengthMax &&
         (azp === undefined ? !several : azp === federation.clientId)
       return good ? payload : "id_token"

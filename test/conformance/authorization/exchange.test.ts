@@ -321,6 +321,16 @@ describe("token exchange", () => {
     const fresh = await swap(app, await own(), {}, { DPoP: key.proof(world) })
     expect(world.claimsOf(fresh.body.access_token).cnf).toEqual({ jkt: key.jkt })
   })
+  it("A-11: a bound actor token without a proof, with another key, with its own", async () => {
+    const key = new ProofKey()
+    const bound = (await world.token(agent, { grant_type: "client_credentials" }, { DPoP: key.proof(world) }))
+      .body.access_token
+    const actor = { actor_token: bound, actor_token_type: accessType }
+    const subject = await own(agent)
+    refused(await swap(agent, subject, actor), "invalid_dpop_proof")
+    refused(await swap(agent, subject, actor, { DPoP: new ProofKey().proof(world) }), "invalid_dpop_proof")
+    expect((await swap(agent, subject, actor, { DPoP: key.proof(world) })).status).toBe(200)
+  })
   it("AS-106 token types that are not supported", async () => {
     const token = await own()
     for (const kind of ["refresh_token", "id_token", "saml2"])
@@ -695,6 +705,35 @@ describe("jwt-bearer", () => {
     refused(await ask(assertion({ scope: "files:read" }), { scope: "files:write" }), "invalid_scope")
     const none = await world.client({ grantTypes })
     refused(await ask(assertion({ client_id: none.clientId }), {}, none), "invalid_scope")
+  })
+  it.each([[""], [" "], [5], [null], [{}], [["files:read"]], [true]])(
+    "A-7: an assertion whose scope is %j bounds the token to nothing",
+    async (scope) => {
+      await policy()
+      refused(await ask(assertion({ scope })), "invalid_scope")
+      refused(await ask(assertion({ scope }), { scope: "files:read" }), "invalid_scope")
+    }
+  )
+  it("A-7: a requested scope that names none is no request for all", async () => {
+    await policy()
+    refused(await ask(assertion(), { scope: " " }), "invalid_scope")
+    refused(await world.token(app, { grant_type: "client_credentials", scope: " " }), "invalid_scope")
+  })
+  it.each([
+    ["jti", "a\0b"],
+    ["jti", "\ud800"],
+    ["jti", "\0"],
+    ["sub", "alice\0"],
+    ["sub", "\udfff"]
+  ])("A-11: an assertion whose %s is %j is refused, and is no fault of ours", async (name, value) => {
+    await policy()
+    refused(await ask(assertion({ [name]: value })), "invalid_grant")
+  })
+  it("A-11: a client id that cannot be a key is an unknown client", async () => {
+    const form = { grant_type: "client_credentials" }
+    const basic = (id: string) => ({ Authorization: `Basic ${Buffer.from(id).toString("base64")}` })
+    for (const id of ["a\0b:secret", "a%00b:secret", "%00:secret"])
+      refused(await world.post("/oauth/token", form, basic(id)), "invalid_client", 401)
   })
   it("AS-118 a resource is wanted and none is given; request and claim differ; a Broker; an array of two", async () => {
     await policy()

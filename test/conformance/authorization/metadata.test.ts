@@ -303,6 +303,11 @@ describe("introspection and revocation", () => {
       401
     )
   })
+  it("A-8: an answer without a body claims no media type, which a client would read", async () => {
+    const { access_token: token } = await world.tokens(client, user)
+    for (const answer of [await world.revoke(client, token), await world.revoke(client, "unknown")])
+      expect([answer.status, answer.headers.get("content-type"), answer.text]).toEqual([200, null, ""])
+  })
   it("AS-144 revoking a refresh token, also a consumed one: the family's access tokens are inactive", async () => {
     const tokens = await world.tokens(client, user)
     const next = await world.refresh(client, tokens.refresh_token)

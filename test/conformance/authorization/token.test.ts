@@ -507,6 +507,24 @@ describe("refresh", () => {
     refused(await kind.refresh(one, late.refresh_token), "invalid_grant")
     await kind.close()
   })
+  it("A-11: grace repeats no answer for another scope or resource, and ends nothing by refusing it", async () => {
+    const kind = await World.make({ settings: { refreshGraceMs: 60_000 } })
+    const [files, other] = [await kind.resource({ slug: "files" }), await kind.resource({ slug: "other" })]
+    const one = await kind.client()
+    const tokens = await kind.tokens(one, await kind.user(), {
+      resource: files.uri,
+      scope: "files:read files:write"
+    })
+    const next = await kind.refresh(one, tokens.refresh_token)
+    expect(next.body.scope).toBe("files:read files:write")
+    refused(await kind.refresh(one, tokens.refresh_token, { scope: "files:read" }), "invalid_grant")
+    refused(await kind.refresh(one, tokens.refresh_token, { scope: "admin" }), "invalid_scope")
+    refused(await kind.refresh(one, tokens.refresh_token, { resource: other.uri }), "invalid_target")
+    const again = await kind.refresh(one, tokens.refresh_token, { scope: "files:write files:read" })
+    expect([again.status, again.body]).toEqual([200, next.body])
+    expect((await kind.refresh(one, next.body.refresh_token)).status).toBe(200)
+    await kind.close()
+  })
   it("AS-76 grace: a burst at a family that must first be loaded does not end it", async () => {
     const store = openMemory()
     const settings = { issuer: "http://localhost:9", refreshGraceMs: 60_000 }

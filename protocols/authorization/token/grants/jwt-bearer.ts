@@ -3,6 +3,7 @@
  *  Source: docs/spec/authorization.md, sections 8.8 and 13; RFC 7523,
  *  draft-ietf-oauth-identity-assertion-authz-grant. */
 import { Conflict } from "../../../../storage/store.ts"
+import { canBeKey } from "../../fields.ts"
 import { isProblem, type Problem, problemOf, wordingOf } from "../../problems.ts"
 import {
   AssertionIds,
@@ -90,7 +91,7 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   if (isProblem(subject)) return subject
 
   const asked = readScope(form.get("scope"))
-  const asserted = readScope(typeof jwt.claims["scope"] === "string" ? jwt.claims["scope"] : undefined)
+  const asserted = assertedScope(jwt.claims)
   if (isProblem(asked) || isProblem(asserted)) return problemOf("invalid_scope", "scope not permitted")
   const allowed = policies.some(({ scopes }) => scopes.length === 0)
     ? undefined
@@ -130,6 +131,14 @@ const granted = async (call: GrantCall): Promise<Body | Problem> => {
   return minted.body
 }
 
+/** A scope that is there but names nothing, or is no text, bounds the token to nothing: only an absent one bounds
+ *  nothing. */
+const assertedScope = (claims: Readonly<Record<string, unknown>>): ReturnType<typeof readScope> => {
+  if (!Object.hasOwn(claims, "scope")) return undefined
+  const { scope } = claims
+  return typeof scope === "string" ? readScope(scope) : problemOf("invalid_scope", "scope not permitted")
+}
+
 /** Returns a claim's value, or the only element when it is a list; `otherwise` for a list of any other
  *  length. */
 const onlyOf = (claim: unknown, otherwise: null | undefined): unknown => {
@@ -161,9 +170,9 @@ const checkedClaims = (
   if (nbf !== undefined && (typeof nbf !== "number" || nbf > now + skewSeconds))
     return invalidGrant("the assertion is not yet valid")
   if (exp - iat > lifeSecondsMax) return invalidGrant("the assertion lives too long")
-  if (typeof sub !== "string" || sub === "" || sub.length > 255)
+  if (typeof sub !== "string" || sub.length > 255 || !canBeKey(sub))
     return invalidGrant("the assertion has no subject")
-  if (typeof jti !== "string" || jti === "" || jti.length > 256)
+  if (typeof jti !== "string" || jti.length > 256 || !canBeKey(jti))
     return invalidGrant("the assertion has no jti")
   return claims["client_id"] === clientId
     ? { sub, jti, exp }

@@ -8,6 +8,7 @@ import { refreshVerdict, type Family, type RefreshVerdict } from "../../../../ac
 import type { AuditDetails } from "../../audit.ts"
 import { stillHolds } from "../liveness.ts"
 import { isProblem, type Problem, problemOf, unavailable } from "../../problems.ts"
+import type { Resource } from "../../records.ts"
 import { resourceById } from "../resources.ts"
 import { issuanceRow, mint, type Minted } from "../tokens.ts"
 import { invalidGrant, narrowed, requestedResource, type Body, type Grant, type GrantCall } from "./grant.ts"
@@ -77,10 +78,12 @@ const declined = async (
 const repeated = async (presented: PresentedToken): Promise<Body | Problem> => {
   const { call, familyId, presentedGeneration } = presented
   const { refreshGrace, audit } = call.services
+  const asked = requestedAccess(presented)
   const answer = refreshGrace.repeat(familyId, {
     generation: presentedGeneration,
     clientId: call.client.clientId,
-    jkt: call.jkt
+    jkt: call.jkt,
+    scope: isProblem(asked) ? undefined : asked.scopes.join(" ")
   })
   switch (answer._tag) {
     case "Repeated":
@@ -88,6 +91,8 @@ const repeated = async (presented: PresentedToken): Promise<Body | Problem> => {
       return answer.body
     case "Forgotten":
       return invalidGrant("the refresh token was used before")
+    case "OtherScope":
+      return isProblem(asked) ? asked : invalidGrant("the refresh token was used before, for another scope")
     case "Refused":
       return superseded(presented)
   }
@@ -113,8 +118,13 @@ const reuseEnded = async (presented: PresentedToken): Promise<Problem> => {
   return invalidGrant(reuseDescription)
 }
 
-/** Mints the access token that the current refresh token is good for; nothing is spent yet. */
-const minted = ({ call, familyId, family: { grant } }: PresentedToken): Minted | Problem => {
+interface RequestedAccess {
+  readonly resource: Resource | undefined
+  readonly scopes: ReadonlyArray<string>
+}
+
+/** Returns the part of the family's access that the request asks for and may have. */
+const requestedAccess = ({ call, family: { grant } }: PresentedToken): RequestedAccess | Problem => {
   const { services, client, jkt } = call
   if (!stillHolds(services, grant)) return invalidGrant("the authorization is no longer valid")
   if (client.authMethod === "none" && grant.jkt !== "" && jkt !== grant.jkt)
@@ -125,8 +135,19 @@ const minted = ({ call, familyId, family: { grant } }: PresentedToken): Minted |
     return problemOf("invalid_target", "the resource is not the one that was authorized")
   const resource = resourceById(services, grant.resourceId)
   const scopes = narrowed(call, grant.scopes, resource)
-  if (isProblem(scopes)) return scopes
+  return isProblem(scopes) ? scopes : { resource, scopes }
+}
 
+/** Mints the access token that the current refresh token is good for; nothing is spent yet. */
+const minted = (presented: PresentedToken): Minted | Problem => {
+  const asked = requestedAccess(presented)
+  if (isProblem(asked)) return asked
+  const {
+    call: { services, client, jkt },
+    familyId,
+    family: { grant }
+  } = presented
+  const { resource, scopes } = asked
   return mint(services, {
     grantType: "refresh_token",
     sub: grant.userId,

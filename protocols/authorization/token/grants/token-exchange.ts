@@ -67,6 +67,8 @@ const exchanged = async (call: GrantCall): Promise<Body | Problem> => {
     return invalidGrant("the actor token is not valid")
   if (subject.issuance.jkt !== "" && jkt !== subject.issuance.jkt)
     return problemOf("invalid_dpop_proof", "the subject token is bound to another key")
+  if (actor !== undefined && actor.issuance.jkt !== "" && jkt !== actor.issuance.jkt)
+    return problemOf("invalid_dpop_proof", "the actor token is bound to another key")
   const target = requestedTarget === undefined ? undefined : resourceOf(services, requestedTarget)
   if (requestedTarget !== undefined && target === undefined)
     return problemOf("not_found", "the resource is not known")

@@ -172,9 +172,28 @@ describe("where it must not go", () => {
     const server = await upstream(() => ({ body: {} }))
     const { documents } = documentsOf({ clientDocuments: { requireHttps: false } }, () => all)
     expect(told(await documents.resolve(server.at("/client", "inside.example")))).toBe(
-      refused("the host resolves to an address that is not allowed")
+      refused("the document could not be fetched")
     )
     expect(server.connections).toBe(0)
+  })
+  it("A-11: a name that resolves inside reads like one that resolves nowhere, or where nothing listens", async () => {
+    const server = await upstream(() => ({ body: {} }))
+    const http = { clientDocuments: { requireHttps: false } }
+    const said = async (hosts: () => ReadonlyArray<string>, url: string) =>
+      told(await documentsOf(http, hosts).documents.resolve(url))
+    const words = [
+      await said(() => ["10.1.2.3"], server.at("/client", "inside.example")),
+      await said(() => [], server.at("/client", "nowhere.example")),
+      await said(
+        () => {
+          throw new Error("ENOTFOUND")
+        },
+        server.at("/client", "nowhere.example")
+      )
+    ]
+    const { documents } = documentsOf()
+    words.push(told(await documents.resolve("http://127.0.0.1:1025/client")))
+    expect(new Set(words)).toEqual(new Set([refused("the document could not be fetched")]))
   })
 })
 
@@ -363,7 +382,9 @@ describe("fetched", () => {
   it("AS-129 a body that never ends is left when the time is up", async () => {
     const server = await upstream(() => ({ body: " ", hangs: true }))
     const { documents } = documentsOf({ clientDocuments: { ...local.clientDocuments!, fetchTimeoutMs: 30 } })
-    expect(told(await documents.resolve(server.at("/endless")))).toBe(refused("the host took too long"))
+    expect(told(await documents.resolve(server.at("/endless")))).toBe(
+      refused("the document could not be fetched")
+    )
   })
   it("a document may not name what only the server decides", async () => {
     const server = await upstream((_, self) => ({

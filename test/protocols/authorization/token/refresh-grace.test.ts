@@ -3,8 +3,8 @@ import { expect, it } from "vitest"
 import { RefreshGrace, type Repetition } from "../../../../protocols/authorization/token/refresh-grace.ts"
 
 const graceMs = 10_000
-const body = { access_token: "token" }
-const same: Repetition = { generation: 3, clientId: "client", jkt: "key" }
+const body = { access_token: "token", scope: "files:read" }
+const same: Repetition = { generation: 3, clientId: "client", jkt: "key", scope: "files:read" }
 
 const opened = (spent = { generation: 3, clientId: "client", jkt: "key" }) => {
   const clock = { nowMs: 1_000_000 }
@@ -42,4 +42,12 @@ it("an answer is repeated at most 20 times, and not once it is forgotten", () =>
   ])
   grace.forget("family")
   expect(repeat(same)).toBe("Forgotten")
+})
+
+it("A-11: an answer for another scope than the one that is asked for is not repeated, and ends nothing", () => {
+  const { repeat } = opened()
+  for (const scope of ["files:read files:write", "files:write", undefined])
+    expect(repeat({ ...same, scope })).toBe("OtherScope")
+  expect(repeat({ ...same, clientId: "other", scope: undefined })).toBe("Refused")
+  expect(repeat(same)).toBe("Repeated")
 })
