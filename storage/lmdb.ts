@@ -4,6 +4,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from "lmdb"
+import { checkAddressSpace } from "./address-space.ts"
 import { writeBackup } from "./backup.ts"
 import { fileBlobs } from "./blobs.ts"
 import { blobsFolder, restoreFolder, storeFile } from "./data-folder.ts"
@@ -119,6 +120,7 @@ export const openLmdb = async ({
         reason: "io",
         detail: `a restore into ${folder} was cut off: run it again (troupe restore)`
       })
+    checkAddressSpace(mapBytes)
     const db = open({
       path: file,
       encoding: "binary",

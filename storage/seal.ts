@@ -30,7 +30,10 @@ export const masterKey = (folder: string, configured: string | undefined): Buffe
   if (configured !== undefined && configured !== "") {
     const encoding = /^[0-9a-f]{64}$/i.test(configured) ? "hex" : "base64"
     const key = Buffer.from(configured, encoding)
-    if (key.length !== keyBytes) throw new SealFault("SERVICE_MASTER_KEY must be 32 bytes, as base64 or hex")
+    if (key.length !== keyBytes)
+      throw new SealFault(
+        "the master key (storage.master_key, SERVICE_MASTER_KEY) must be 32 bytes, as base64 or hex"
+      )
     return key
   }
   const path = join(folder, "master.key")

@@ -73,7 +73,7 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** Returns the records, or one line that names the setting at fault. */
 export const readRecords = (input: unknown): ReadonlyArray<UpstreamRecord> | string => {
-  if (!Array.isArray(input)) return "UPSTREAMS: wants an array of upstream records"
+  if (!Array.isArray(input)) return "chat.upstreams: wants an array of upstream records"
   const records: Array<UpstreamRecord> = []
   const ids = new Set<string>()
   for (const [i, item] of input.entries()) {
@@ -81,15 +81,15 @@ export const readRecords = (input: unknown): ReadonlyArray<UpstreamRecord> | str
     if (result._tag === "Failure") {
       const [issue] = format(result.failure.issue).issues
       const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
-      const setting = [`UPSTREAMS[${i}]`, ...path].join(".")
+      const setting = [`chat.upstreams[${i}]`, ...path].join(".")
       return `${setting}: ${(issue?.message ?? "wrong").split("\n")[0]}`
     }
     const record = result.success
-    if (ids.has(record.id)) return `UPSTREAMS[${i}].id: two upstreams are called ${record.id}`
+    if (ids.has(record.id)) return `chat.upstreams[${i}].id: two upstreams are called ${record.id}`
     if (record.kind !== "embedded" && record.base_url === undefined)
-      return `UPSTREAMS[${i}].base_url: is missing`
+      return `chat.upstreams[${i}].base_url: is missing`
     if (record.base_url !== undefined && !URL.canParse(record.base_url))
-      return `UPSTREAMS[${i}].base_url: is no address`
+      return `chat.upstreams[${i}].base_url: is no address`
     ids.add(record.id)
     records.push({
       aliases: {},

@@ -1,7 +1,7 @@
 /** `troupe translate FILE…` uploads documents one after another, draws a progress bar on standard error while
  *  each is translated, and writes the result beside its source or to --out. */
 import { defined } from "../../defined.ts"
-import { createWriteStream, existsSync, openAsBlob, statSync } from "node:fs"
+import { createWriteStream, existsSync, openAsBlob, statSync, type Stats } from "node:fs"
 import { basename, dirname, extname, join } from "node:path"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
@@ -35,14 +35,43 @@ interface Status {
 const pollMs = 300
 const barColumns = 30
 
-/** True when every word names a file of a known document format. */
-export const areDocuments = (words: ReadonlyArray<string>): boolean =>
-  words.every(
-    (word) =>
-      documentTypeOf(extname(word).slice(1).toLowerCase()) !== undefined &&
-      existsSync(word) &&
-      statSync(word).isFile()
-  )
+const isDocumentName = (word: string): boolean =>
+  documentTypeOf(extname(word).slice(1).toLowerCase()) !== undefined
+
+/** A single word that only a file would be called. */
+const looksLikeFile = (word: string): boolean =>
+  !/\s/.test(word) && (isDocumentName(word) || /^(?:\.{0,2}|~)\/./.test(word))
+
+const asText = "(--text translates it as text)"
+
+/** A text may be longer than any path. */
+const statOf = (word: string): Stats | undefined => {
+  try {
+    return statSync(word)
+  } catch {
+    return undefined
+  }
+}
+
+/** Says what a word names. Throws when it names something that cannot be translated, or a file that is missing. */
+const kindOf = (word: string): "document" | "text" => {
+  const found = statOf(word)
+  if (found === undefined) {
+    if (looksLikeFile(word)) throw new Error(`${word}: no such file ${asText}`)
+    return "text"
+  }
+  if (found.isDirectory()) throw new Error(`${word} is a folder: name the documents in it ${asText}`)
+  if (!isDocumentName(word)) throw new Error(`${word} is a file of no known document format ${asText}`)
+  return "document"
+}
+
+/** True when the words name documents, false when they are text. Throws when it cannot be what was meant. */
+export const areDocuments = (words: ReadonlyArray<string>): boolean => {
+  const texts = words.filter((word) => kindOf(word) === "text")
+  if (texts.length > 0 && texts.length < words.length)
+    throw new Error(`documents and text are translated apart: ${texts[0]} is no file`)
+  return texts.length === 0
+}
 
 /** Formats a progress bar for a share from 0 to 1, as one line. */
 export const bar = (share: number, columns = barColumns): string => {

@@ -1,6 +1,8 @@
 /** `troupe serve` starts a node, prints where it listens and how to try it, and stops on SIGTERM or
  *  SIGINT. */
 import { Cause, Effect, Exit, Fiber, Layer } from "effect"
+import { join } from "node:path"
+import { writeWhole } from "../../../storage/files.ts"
 import { ConfigFault, loadConfig } from "../config/config.ts"
 import type { LocalSecrets } from "../local-secrets.ts"
 import { Configuration, StartFault, step } from "../parts.ts"
@@ -42,9 +44,7 @@ const exampleLines = (secrets: LocalSecrets, url: string): ReadonlyArray<string>
   return [...lines, `  health  curl -s ${url}/health/details`]
 }
 
-const firstStartLines = (secrets: LocalSecrets, url: string, data: string): ReadonlyArray<string> => [
-  "",
-  `First start: made ${data} with a master key, a demo account and these keys (npx troupe keys shows them again):`,
+const secretLines = (secrets: LocalSecrets, url: string): ReadonlyArray<string> => [
   `  developer key  ${secrets.developerKey}`,
   `  admin key      ${secrets.adminKey}`,
   ...storeLines(secrets, url),
@@ -54,11 +54,36 @@ const firstStartLines = (secrets: LocalSecrets, url: string, data: string): Read
   ...exampleLines(secrets, url)
 ]
 
-const greetingLines = ({ url, createdSecrets, notes }: NodeView, data: string): ReadonlyArray<string> => [
-  `Troupe listens on ${url}`,
-  ...notes.map((note) => `  note: ${note}`),
-  ...(createdSecrets === undefined ? ["  keys: npx troupe keys"] : firstStartLines(createdSecrets, url, data))
-]
+/** Where new secrets go when nobody reads them from a terminal: what is printed then stays in a log. */
+const secretsFile = "first-start.txt"
+
+interface Greeting {
+  readonly node: NodeView
+  readonly data: string
+  /** The file that holds the new secrets; undefined when they are printed. */
+  readonly file: string | undefined
+}
+
+const firstStartLines = (secrets: LocalSecrets, { node, data, file }: Greeting): ReadonlyArray<string> => {
+  const intro = `First start: made ${data} with a master key, a demo account and`
+  return file === undefined
+    ? ["", `${intro} these keys (npx troupe keys shows them again):`, ...secretLines(secrets, node.url)]
+    : ["", `${intro} keys.`, `  keys, and how to try them: ${file} (or npx troupe keys)`]
+}
+
+const greetingLines = (greeting: Greeting): ReadonlyArray<string> => {
+  const { url, createdSecrets, notes } = greeting.node
+  return [
+    `Troupe listens on ${url}`,
+    ...notes.map((note) => `  note: ${note}`),
+    ...(createdSecrets === undefined
+      ? ["  keys: npx troupe keys"]
+      : firstStartLines(createdSecrets, greeting))
+  ]
+}
+
+const greetingJson = ({ node: { url, port, createdSecrets }, file }: Greeting): string =>
+  JSON.stringify({ url, port, ...(file === undefined ? createdSecrets : { secretsFile: file }) })
 
 /** The exit code for a configuration that cannot be used (EX_CONFIG in sysexits.h). */
 const wrongConfiguration = 78
@@ -75,6 +100,26 @@ const isServeWord = (word: string, before: string | undefined): boolean =>
     ? optionsWithValue.includes(word) || word === "--json"
     : optionsWithValue.includes(before ?? "")
 
+/** Splits `--port=80` in two, as every command line takes it. */
+const splitOption = (word: string): ReadonlyArray<string> => {
+  const at = word.indexOf("=")
+  return word.startsWith("--") && at > 0 ? [word.slice(0, at), word.slice(at + 1)] : [word]
+}
+
+const portMax = 65_535
+
+/** Says what is wrong with the words; undefined when nothing is. */
+const misuseOf = (words: ReadonlyArray<string>): string | undefined => {
+  const valueOf = (option: string): string | undefined =>
+    words.includes(option) ? (words[words.indexOf(option) + 1] ?? "") : undefined
+  const port = valueOf("--port")
+  if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= portMax))
+    return `--port wants an integer from 0 to ${portMax}${port === "" ? "" : `, not ${port}`}`
+  if (/^(?:--.*)?$/.test(valueOf("--config") ?? "file")) return "--config wants a file"
+  const unknown = words.find((word, i) => !isServeWord(word, words[i - 1]))
+  return unknown === undefined ? undefined : `serve does not know ${unknown}; see npx troupe serve --help`
+}
+
 const configuration = (words: ReadonlyArray<string>): Layer.Layer<Configuration, StartFault> =>
   Layer.effect(Configuration)(
     step("configuration", async () => {
@@ -90,13 +135,15 @@ const configuration = (words: ReadonlyArray<string>): Layer.Layer<Configuration,
 const greeting = (words: ReadonlyArray<string>, warmed: () => void) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      const { data } = yield* Configuration
+      const { data, printSecrets } = yield* Configuration
       const node = yield* Node
-      console.log(
-        words.includes("--json")
-          ? JSON.stringify({ url: node.url, port: node.port, ...node.createdSecrets })
-          : greetingLines(node, data).join("\n")
-      )
+      const secrets = node.createdSecrets
+      const isPrinted = secrets === undefined || printSecrets === "always" || process.stdout.isTTY
+      const file = isPrinted ? undefined : join(data, secretsFile)
+      if (file !== undefined)
+        yield* step("first start", () => writeWhole(file, `${secretLines(secrets!, node.url).join("\n")}\n`))
+      const greeting = { node, data, file }
+      console.log(words.includes("--json") ? greetingJson(greeting) : greetingLines(greeting).join("\n"))
       setImmediate(() => void node.warm().then(warmed, warmed))
     })
   )
@@ -134,11 +181,11 @@ const exitCodeOf = (exit: Exit.Exit<never, StartFault>): number => {
 
 /** Runs a server until it is stopped; `warmed` is called once nothing of the start is left to do. Exit codes:
  *  0 stopped as requested, 1 could not start, 2 wrong usage, 78 wrong configuration. */
-export const serve = async (words: ReadonlyArray<string>, warmed: () => void = () => {}): Promise<number> => {
-  const unknown = words.find((word, i) => !isServeWord(word, words[i - 1]))
-  const portAt = words.indexOf("--port")
-  if (unknown !== undefined || (portAt >= 0 && !Number.isInteger(Number(words[portAt + 1])))) {
-    console.error(`serve does not know ${unknown ?? "that port"}`)
+export const serve = async (typed: ReadonlyArray<string>, warmed: () => void = () => {}): Promise<number> => {
+  const words = typed.flatMap(splitOption)
+  const misuse = misuseOf(words)
+  if (misuse !== undefined) {
+    console.error(misuse)
     return 2
   }
   const served = greeting(words, warmed).pipe(Layer.provide(nodeLayer()), Layer.provide(configuration(words)))

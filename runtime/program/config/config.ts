@@ -43,16 +43,6 @@ export type Config = { readonly [N in keyof Items]: ValueOf<Items[N]> }
 export const cacheFolderOf = ({ cache, data }: Pick<Config, "cache" | "data">): string =>
   cache ?? join(data, "cache")
 
-export class ConfigFault extends Error {
-  readonly faults: ReadonlyArray<string>
-
-  constructor(faults: ReadonlyArray<string>) {
-    super(`configuration:\n  ${faults.join("\n  ")}`)
-    this.name = "ConfigFault"
-    this.faults = faults
-  }
-}
-
 type Member = keyof Items
 
 const members = Object.keys(items) as ReadonlyArray<Member>
@@ -67,6 +57,37 @@ const memberByName = new Map<string, Member>([
   ...members.map((member) => [member as string, member] as const),
   ...members.map((member) => [nameOf(member), member] as const)
 ])
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+const inEnvironment = (env: Environment, member: Member): string | undefined => {
+  const text = env[itemOf(member).env]
+  return text === "" ? undefined : text
+}
+
+/** Names a key as it was set: by the environment variable that holds it, otherwise by its key in the file. */
+const labelOf = (env: Environment, member: Member): string =>
+  inEnvironment(env, member) === undefined ? nameOf(member) : `${itemOf(member).env} (${nameOf(member)})`
+
+/** A fault begins with the key that it is about. Services know keys only; whoever reads the fault looks for what he
+ *  has set. */
+const asSet = (env: Environment, fault: string): string =>
+  fault.replace(/^[a-z][a-z_.]*(?=(?:\[\d+\][\w.]*)?: )/, (name) => {
+    const member = memberByName.get(name)
+    return member === undefined ? name : labelOf(env, member)
+  })
+
+/** The configuration cannot be used. `faults` begin with keys, or with where else they are. */
+export class ConfigFault extends Error {
+  readonly faults: ReadonlyArray<string>
+
+  constructor(faults: ReadonlyArray<string>, env: Environment = process.env) {
+    const told = faults.map((fault) => asSet(env, fault))
+    super(`configuration:\n  ${told.join("\n  ")}`)
+    this.name = "ConfigFault"
+    this.faults = told
+  }
+}
 
 /** Flattens the sections of a YAML file: `server: { issuer: … }` becomes `server.issuer`. */
 const flatten = (content: Record<string, unknown>, section = ""): ReadonlyArray<readonly [string, unknown]> =>
@@ -164,23 +185,17 @@ export const loadConfig = async (
   const faults = [...fromFile.faults]
   const config: Partial<Record<Member, unknown>> = {}
 
-  const inEnvironment = (member: Member): string | undefined => {
-    const text = env[itemOf(member).env]
-    return text === "" ? undefined : text
-  }
-  const label = (member: Member): string =>
-    inEnvironment(member) === undefined ? nameOf(member) : `${nameOf(member)} (${itemOf(member).env})`
-
+  const label = (member: Member): string => labelOf(env, member)
   for (const member of members) {
     const item = itemOf(member)
-    const fromEnvironment = inEnvironment(member)
+    const fromEnvironment = inEnvironment(env, member)
     const raw = fromEnvironment ?? fromFile.values.get(member) ?? undefined
     const result = raw === undefined ? { value: item.initial } : parse(raw, item)
     if (typeof result !== "string") config[member] = result.value
     else faults.push(`${fromEnvironment === undefined ? `${file}: ` : ""}${label(member)}: ${result}`)
   }
   faults.push(...crossFaults(config, label))
-  if (faults.length > 0) throw new ConfigFault(faults)
+  if (faults.length > 0) throw new ConfigFault(faults, env)
 
   for (const line of fromFile.warnings) warn(line)
   return config as unknown as Config

@@ -93,6 +93,13 @@ export const serverItems = {
     secret: true,
     doc: "32 bytes, base64 or hex; else the file master.key of the data folder."
   }),
+  printSecrets: item({
+    name: "first_start.print_secrets",
+    env: "TROUPE_PRINT_SECRETS",
+    kind: ["auto", "always"],
+    initial: "auto",
+    doc: "New demo secrets: auto prints them on a terminal, else writes them to first-start.txt in the data folder; always prints."
+  }),
   logLevel: item({
     name: "log.level",
     env: "TROUPE_LOG_LEVEL",

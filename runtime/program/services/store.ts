@@ -36,7 +36,7 @@ const fieldCipherOf = (configured: string | undefined, seal: Sealer): FieldCiphe
       const key = Buffer.from(part, "base64")
       if (key.length !== 32)
         throw new ConfigFault([
-          "store.data_key (STORE_DATA_KEY): wants 32 bytes as base64; several, the newest first, separated by commas"
+          "store.data_key: wants 32 bytes as base64; several, the newest first, separated by commas"
         ])
       return { id: createHash("sha256").update(key).digest().subarray(0, keyIdBytes), sealer: sealer(key) }
     })

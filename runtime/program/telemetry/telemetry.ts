@@ -59,6 +59,15 @@ interface TelemetryShape {
 
 const version = "0.1.0"
 
+/** A value with a lone percent sign is taken as it is. */
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 /** Reads headers in the form of OTEL_EXPORTER_OTLP_HEADERS. */
 export const headersIn = (text = ""): Readonly<Record<string, string>> =>
   Object.fromEntries(
@@ -68,7 +77,7 @@ export const headersIn = (text = ""): Readonly<Record<string, string>> =>
       .filter((pair) => /^[\w-]+\s*=/.test(pair))
       .map((pair) => {
         const at = pair.indexOf("=")
-        return [pair.slice(0, at).trim().toLowerCase(), decodeURIComponent(pair.slice(at + 1).trim())]
+        return [pair.slice(0, at).trim().toLowerCase(), decoded(pair.slice(at + 1).trim())]
       })
   )
 

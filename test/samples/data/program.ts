@@ -140,6 +140,7 @@ const launch = ({ root, tools, data, outside, clockMs, env = {} }: Place, words:
     env: {
       PATH: process.env["PATH"],
       HOME: process.env["HOME"],
+      TROUPE_PRINT_SECRETS: "always",
       ...env,
       TROUPE_DATA: data,
       NODE_OPTIONS: `--require ${join(tools, "preload.cjs")}`,

@@ -1,5 +1,6 @@
 /** `troupe translate` translates text or documents, and `troupe voice` streams an audio file, both by the
  *  running server. */
+import { InvalidArgumentError } from "commander"
 import { defined } from "../../../defined.ts"
 import { call } from "../client.ts"
 import type { CliContext } from "../context.ts"
@@ -17,6 +18,7 @@ export const addTranslate = (cli: CliContext): void => {
     .description("translate text, standard input with -, or documents by their file names")
     .argument("<text-or-files...>")
     .requiredOption("--to <language>", "target language")
+    .option("--text", "take the words as text, also where they look like file names")
     .option("--from <language>", "source language (default: detected)")
     .option("--formality <formality>", "default, more, less, prefer_more, prefer_less")
     .option(
@@ -25,10 +27,10 @@ export const addTranslate = (cli: CliContext): void => {
     )
     .option("--format <extension>", "documents: another output format, pdf to docx")
     .option("--watermark", "documents: say who translated, in docx and pdf")
-    .action(async (texts: Array<string>, options: DocumentTranslation) => {
+    .action(async (texts: Array<string>, options: DocumentTranslation & { readonly text?: boolean }) => {
       const { to, from, formality } = options
       const documents = await import("../documents.ts")
-      if (documents.areDocuments(texts)) {
+      if (options.text !== true && documents.areDocuments(texts)) {
         const results = await documents.translateDocuments(await cli.client(), texts, options)
         cli.print(results, () =>
           results
@@ -52,6 +54,12 @@ export const addTranslate = (cli: CliContext): void => {
     })
 }
 
+const paceOf = (text: string): number => {
+  const pace = Number(text)
+  if (pace > 0 && pace <= 2) return pace
+  throw new InvalidArgumentError("It wants a number above 0, at most 2.")
+}
+
 export const addVoice = (cli: CliContext): void => {
   cli.program
     .command("voice")
@@ -63,19 +71,18 @@ export const addVoice = (cli: CliContext): void => {
       "none"
     )
     .option("--from <language>", "source language")
-    .option("--pace <factor>", "speed of sending against real time, at most 2", "1")
+    .option("--pace <factor>", "speed of sending against real time, at most 2", paceOf, 1)
     .option("--speak <language>", "also ask for speech in this language")
     .option("--out <file>", "where that speech goes (WebM)")
     .action(
       async (
         file: string,
-        options: { to: string; from?: string; pace: string; speak?: string; out?: string }
+        options: { to: string; from?: string; pace: number; speak?: string; out?: string }
       ) => {
         const { voice } = await import("../voice.ts")
         await voice(await cli.client(), file, {
           ...options,
           targets: options.to === "none" ? [] : options.to.split(","),
-          pace: Number(options.pace),
           json: cli.json
         })
       }

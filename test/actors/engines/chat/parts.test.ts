@@ -553,14 +553,14 @@ it("a member's own text is what JSON.parse reads of it, however it is written", 
 
 it("records: what is wrong is named", () => {
   const of = (...records: ReadonlyArray<unknown>) => readRecords(records)
-  expect(of({ kind: "ollama", base_url: "http://x" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  expect(of({ kind: "ollama", base_url: "http://x" })).toMatch(/^chat\.upstreams\[0\]\.id: /)
   expect(of({ id: "a", kind: "ollama", base_url: "http://x" }, { id: "a", kind: "embedded" })).toMatch(
-    /^UPSTREAMS\[1\]\.id: two/
+    /^chat\.upstreams\[1\]\.id: two/
   )
-  expect(of({ id: "a", kind: "ollama" })).toMatch(/^UPSTREAMS\[0\]\.base_url: /)
-  expect(of({ id: "a", kind: "embedded", retries: "2" })).toMatch(/^UPSTREAMS\[0\]\.retries: /)
-  expect(of({ id: "a", kind: "embedded", nonsense: 1 })).toMatch(/^UPSTREAMS\[0\]\.nonsense: /)
-  expect(of({ id: "A b", kind: "embedded" })).toMatch(/^UPSTREAMS\[0\]\.id: /)
+  expect(of({ id: "a", kind: "ollama" })).toMatch(/^chat\.upstreams\[0\]\.base_url: /)
+  expect(of({ id: "a", kind: "embedded", retries: "2" })).toMatch(/^chat\.upstreams\[0\]\.retries: /)
+  expect(of({ id: "a", kind: "embedded", nonsense: 1 })).toMatch(/^chat\.upstreams\[0\]\.nonsense: /)
+  expect(of({ id: "A b", kind: "embedded" })).toMatch(/^chat\.upstreams\[0\]\.id: /)
   // What would not reach the server is refused rather than left out.
   for (const base_url of [
     "http://x/v1?api-version=1",
@@ -570,7 +570,7 @@ it("records: what is wrong is named", () => {
     "ftp://x",
     "http://"
   ])
-    expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatch(/^UPSTREAMS\[0\]\.base_url: /)
+    expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatch(/^chat\.upstreams\[0\]\.base_url: /)
   for (const base_url of ["http://x", "https://x:8/@a/v1/", "http://[::1]:8/v1"])
     expect(of({ id: "a", kind: "ollama", base_url }), base_url).toMatchObject([{ base_url }])
   expect(readRecords({})).toMatch(/array/)

@@ -574,7 +574,7 @@ it("headers are held back, then keep-alive comments flow on an idle stream", asy
 it("a wrong upstream record stops the start with 78, in one line that names it", async () => {
   await expect(ChatTestServer.open({ chatUpstreams: [{ id: "a", kind: "ollama" }] })).rejects.toMatchObject({
     exitCode: 78,
-    message: expect.stringContaining("UPSTREAMS[0].base_url: is missing")
+    message: expect.stringContaining("chat.upstreams[0].base_url: is missing")
   })
 })
 

@@ -63,7 +63,7 @@ afterAll(() => rmSync(home, { recursive: true, force: true }))
 describe("a first start with nothing configured", () => {
   let server: Server
   beforeAll(async () => {
-    server = await serve()
+    server = await serve({ TROUPE_PRINT_SECRETS: "always" })
   }, 90_000)
   afterAll(async () => {
     server.process.kill("SIGKILL")

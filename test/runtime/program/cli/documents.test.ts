@@ -50,8 +50,28 @@ it("translate FILE…: results beside their sources, one line each; a bad one is
   expect(JSON.parse(failed.out)[0].error).toMatch(/not valid JSON/)
 })
 
+it("G-15: a mistyped file name, a folder or another file is refused by name, and text is text", async () => {
+  const good = file("d.txt", "hello\n")
+  const other = file("letter.zzz", "hello\n")
+  for (const [words, said] of [
+    [[join(folder, "nowhere.txt")], "no such file"],
+    [["nowhere.docx"], "no such file"],
+    [["./nowhere"], "no such file"],
+    [[folder], "is a folder"],
+    [[other], "is a file of no known document format"],
+    [[good, "hello"], "documents and text are translated apart: hello is no file"]
+  ] as const) {
+    expect(() => areDocuments(words), words.join(" ")).toThrow(said)
+    const { code, out } = await troupe("translate", ...words, "--to", "DE", "--from", "EN")
+    expect([code, out], words.join(" ")).toEqual([1, ""])
+  }
+  const text = await troupe("translate", "--text", "nowhere.docx", "--to", "DE", "--from", "EN")
+  expect(text).toEqual({ code: 0, out: "NOWHERE.DOCX\n" })
+})
+
 it("what is no file is text; the bar", () => {
   expect(areDocuments([join(folder, "a.txt")])).toBe(true)
-  expect(areDocuments(["hello there.txt"])).toBe(false)
+  for (const text of ["hello there.txt", "and/or", "...", "hello ./there", "x".repeat(70_000)])
+    expect(areDocuments([text]), text.slice(0, 20)).toBe(false)
   expect([bar(0, 4), bar(0.5, 4), bar(1, 4)]).toEqual(["[----]   0 %", "[##--]  50 %", "[####] 100 %"])
 })

@@ -3,12 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import type { Item } from "../../../../runtime/program/config/item.ts"
-import {
-  configEntries,
-  type ConfigFault,
-  items,
-  loadConfig
-} from "../../../../runtime/program/config/config.ts"
+import { configEntries, ConfigFault, items, loadConfig } from "../../../../runtime/program/config/config.ts"
 
 const file = (text: string): string => {
   const path = join(mkdtempSync(join(tmpdir(), "troupe-config-")), "troupe.yaml")
@@ -34,17 +29,34 @@ describe("configuration", () => {
     })
     expect(config).toMatchObject({ port: 9001, host: "0.0.0.0", enginesTranslate: ["openai", "apertium"] })
   })
-  it("all faults are told at once", async () => {
+  it("G-15: a service's fault is told by the variable that was set, or by its key", () => {
+    const faults = [
+      "admin.api_key: wants 24 characters",
+      "chat.upstreams[0].base_url: is missing",
+      "troupe.yaml: http.port: wants an integer",
+      "nothing.of_ours: is wrong"
+    ]
+    expect(new ConfigFault(faults, {}).faults).toEqual(faults)
+    const env = { SERVICE_ADMIN_API_KEY: "x", UPSTREAMS: "[{}]", TROUPE_PORT: "1" }
+    expect(new ConfigFault(faults, env).message).toBe(
+      `configuration:
+  SERVICE_ADMIN_API_KEY (admin.api_key): wants 24 characters
+  UPSTREAMS (chat.upstreams)[0].base_url: is missing
+  troupe.yaml: http.port: wants an integer
+  nothing.of_ours: is wrong`
+    )
+  })
+  it("G-15: all faults are told at once, by the names under which they were set", async () => {
     const faults = await faultsOf(
       { TROUPE_PORT: "many", TROUPE_LOG_LEVEL: "loud", TROUPE_TLS_CERT: "x" },
       "storage: { durability: some }\ncolour: blue\nstt: 1"
     )
     expect(faults).toHaveLength(6)
     const text = faults.join("\n")
-    expect(text).toContain("http.port (TROUPE_PORT): wants an integer from 0 to 65535")
-    expect(text).toContain("log.level (TROUPE_LOG_LEVEL): wants one of")
+    expect(text).toContain("TROUPE_PORT (http.port): wants an integer from 0 to 65535")
+    expect(text).toContain("TROUPE_LOG_LEVEL (log.level): wants one of")
     expect(text).toContain("troupe.yaml: storage.durability: wants one of full, relaxed")
-    expect(text).toContain("http.tls_cert (TROUPE_TLS_CERT) and http.tls_key go together")
+    expect(text).toContain("TROUPE_TLS_CERT (http.tls_cert) and http.tls_key go together")
     for (const word of ["colour", "stt"]) expect(text).toContain(`${word} is no configuration key`)
   })
   it("a file that is missing or no YAML is a fault, an empty one is not", async () => {
